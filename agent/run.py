@@ -1,0 +1,227 @@
+"""One run from its idea to its end: makes the folder, holds the lock, drives the graph, says how it ended.
+
+`start` and `resume` return an exit code: 0 released, 3 ended by a limit with a partial report, 4 no paper released,
+130 interrupted and resumable. What makes a run impossible is raised before anything is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from agent.environment import describe, device_of, environment_text, packages
+from agent.graph import Step, run_graph
+from agent.settings import Settings, override
+from agent.templates import templates_root
+from models.backend import open_backend
+from models.door import Models
+from models.errors import CatalogueError, ModelConfigError
+from record import control
+from record.events import Commanded, Ended, Limited, Resumed, Started
+from record.folder import RunFolder, write_file
+from record.lock import hold
+from record.log import EventLog, Listener, RecordError, read_state
+from record.nouns import STAGES, Idea, StageName
+from sandbox.executor import LocalExecutor
+from search.scheduler import Signals
+from stages.bench import Bench
+from stages.final_figures import final_figures
+from stages.prepare import prepare
+from stages.score import score_tests
+from stages.stage import NothingWorkedError, run_stage
+from stages.writing import reflect, release, write
+
+RELEASED, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 3, 4, 130
+POLL = 0.3
+"""Seconds between looks at `control/` and the clock."""
+
+
+class RunExistsError(Exception):
+    """The name of a new run is taken."""
+
+
+def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, listener: Listener) -> int:
+    """Make a run of an idea and bring it to its end; returns the exit code.
+
+    Raises: `ModelConfigError`, `CatalogueError`, `RunExistsError`, `RecordError`: nothing is left behind then.
+    """
+    open_backend(settings.models)  # refuses an impossible model before anything is created
+    root = runs / (name or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{idea.name}")
+    if root.exists():
+        raise RunExistsError(f"{root} exists already; choose another --name, or go on with it: scientist resume {root}")
+    folder = RunFolder(root)
+    folder.create()
+    try:
+        write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
+        write_file(root / "config.yaml", _yaml(settings))
+        write_file(root / "environment.txt", environment_text())
+        started = Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
+                          version=version("scientist"), model=settings.models.name)
+        return _drive(folder, settings, listener, first=started)
+    except (ModelConfigError, CatalogueError):
+        if read_state(root).data_plan is None:
+            shutil.rmtree(root)
+        raise
+
+
+def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
+    """Take a run up where it was left; returns the exit code. Raises `RecordError`, `RunLockedError`, `SettingsError`."""
+    state = read_state(run)
+    if state.started is None:
+        raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")
+    settings = override(state.started.settings, overrides)
+    return _drive(RunFolder(run), settings, listener, first=Resumed(settings=overrides))
+
+
+def _drive(folder: RunFolder, settings: Settings, listener: Listener, *, first: Started | Resumed) -> int:
+    with hold(folder.root):
+        log = EventLog(folder.db, listener=listener)
+        try:
+            if isinstance(first, Resumed) and log.state.phase == "done":
+                return _code(log)
+            log.append(first)
+            return asyncio.run(_Process(folder, settings, log).run())
+        finally:
+            log.close()
+
+
+def _code(log: EventLog) -> int:
+    state = log.state
+    if state.released is None or not state.released.released:
+        return NOT_RELEASED
+    return LIMITED if state.limited else RELEASED
+
+
+@dataclass
+class _Process:
+    """The process that works on a run."""
+
+    folder: RunFolder
+    settings: Settings
+    log: EventLog
+
+    async def run(self) -> int:
+        self.signals = Signals()
+        executor = LocalExecutor(
+            places=self.settings.search.num_workers, views=self.folder.views, labels=self.folder.labels,
+            cache=self.folder.cache, settings=self.settings.sandbox)
+        bench = self._bench(executor)
+        try:
+            async with self._attended(asyncio.current_task()):
+                done = await run_graph(self._steps(bench), lambda: self.log.state)
+        except NothingWorkedError as error:
+            return self._end(NOT_RELEASED, str(error))
+        except asyncio.CancelledError:
+            if not self.signals.stop.is_set():
+                raise
+            return self._end(INTERRUPTED, "interrupted; work in flight was dropped")
+        finally:
+            await executor.close()
+        if not done:
+            return self._end(INTERRUPTED, "stopped; go on with 'scientist resume'")
+        released = self.log.state.released
+        return self._end(_code(self.log), "; ".join(released.reasons) if released else "")
+
+    def _end(self, code: int, reason: str) -> int:
+        self.log.append(Ended(exit_code=code, reason=reason))
+        return code
+
+    def _bench(self, executor: LocalExecutor) -> Bench:
+        settings = self.settings
+        return Bench(
+            recorder=self.log, folder=self.folder, executor=executor, search=settings.search, paper=settings.paper,
+            models=Models(open_backend(settings.models), self.log, settings.models, time.monotonic),
+            templates=templates_root(), node_seconds=settings.sandbox.timeout, device=device_of(settings.sandbox),
+            packages=packages(), disclosures=describe(settings), signals=self.signals)
+
+    def _steps(self, bench: Bench) -> dict[str, Step]:
+        async def whole(step: Callable[[Bench], Coroutine[Any, Any, None]]) -> bool:
+            await step(bench)
+            return not self.signals.stop.is_set()
+
+        def searched(stage: StageName) -> Step:
+            return lambda: run_stage(bench, stage)
+
+        return {
+            "prepare": lambda: whole(prepare), "score": lambda: whole(score_tests),
+            "figures": lambda: whole(final_figures), "write": lambda: whole(write),
+            "reflect": lambda: whole(reflect), "release": lambda: whole(release),
+            **{stage: searched(stage) for stage in STAGES},
+        }
+
+    # --- attention to the outside -----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _attended(self, main: asyncio.Task[Any] | None) -> AsyncIterator[None]:
+        """While inside: commands are taken, the clock is watched, the first signal stops gently and the second at once."""
+        loop = asyncio.get_running_loop()
+
+        def interrupted() -> None:
+            if self.signals.stop.is_set() and main is not None:
+                main.cancel()
+            self._stop(main)
+
+        handled = (signal.SIGINT, signal.SIGTERM)
+        with _quiet():
+            for number in handled:
+                loop.add_signal_handler(number, interrupted)
+        watch = asyncio.ensure_future(self._watch(main))
+        try:
+            yield
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+            with _quiet():
+                for number in handled:
+                    loop.remove_signal_handler(number)
+
+    async def _watch(self, main: asyncio.Task[Any] | None) -> None:
+        began, before = time.monotonic(), self.log.state.active_seconds
+        while True:
+            for path, command in control.take(self.folder.root):
+                if isinstance(command, Commanded):
+                    self.log.append(command)
+                    self._obey(command, main)
+                path.unlink(missing_ok=True)
+            spent = before + time.monotonic() - began
+            if spent > self.settings.time_limit and self.log.state.limited is None:
+                self.log.append(Limited(reason=f"the time limit of {self.settings.time_limit:g} s was reached"))
+            await asyncio.sleep(POLL)
+
+    def _obey(self, command: Commanded, main: asyncio.Task[Any] | None) -> None:
+        if command.verb == "stop":
+            self._stop(main)
+        elif command.verb == "pause":
+            self.signals.go.clear()
+        elif command.verb == "resume":
+            self.signals.go.set()
+
+    def _stop(self, main: asyncio.Task[Any] | None) -> None:
+        """Ask to stop; what still runs after the grace is dropped (a resumed run does it again)."""
+        if not self.signals.stop.is_set() and main is not None:
+            asyncio.get_running_loop().call_later(self.settings.search.grace + 5.0, main.cancel)
+        self.signals.stop.set()
+
+
+def _quiet() -> AbstractContextManager[None]:
+    """Signal handlers can only be set in the main thread; elsewhere (tests) there are none."""
+    import threading
+
+    return nullcontext() if threading.current_thread() is threading.main_thread() else suppress(RuntimeError, ValueError)
+
+
+def _yaml(settings: Settings) -> str:
+    import yaml
+
+    return yaml.safe_dump(json.loads(settings.model_dump_json()), sort_keys=False)

@@ -1,0 +1,300 @@
+"""The typed inputs and outputs of every role that a model plays; `models/prompts/<role>.md` renders the inputs.
+
+A role's prompt may use the fields of its inputs and nothing else. Outputs are validated before they are committed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from record.nouns import (
+    DataPlan, DatasetFacts, Draft, Failure, FigureFacts, FigureReview, Frozen, Idea, Measurement, NodeKind,
+    StageName, StageSummary, Verdict,
+)
+
+Role = Literal["plan", "code", "plot", "vision", "feedback", "summary", "figures", "write", "reflect"]
+
+
+# --- plan -----------------------------------------------------------------------------------------------------------
+
+
+class CatalogueEntry(Frozen):
+    """A dataset that can be had."""
+
+    name: str
+    title: str
+    examples: int
+    features: int
+    classes: int
+
+
+class PlanInputs(Frozen):
+    """For role `plan`; answers with `DataPlan`."""
+
+    idea: Idea
+    catalogue: tuple[CatalogueEntry, ...]
+    metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
+    node_seconds: float = Field(description="wall-clock limit of one experiment")
+    device: str = "cpu"
+    complaints: tuple[str, ...] = Field((), description="what was wrong with the plan handed in before")
+
+
+# --- code -----------------------------------------------------------------------------------------------------------
+
+
+class ParentBrief(Frozen):
+    """The node to start from."""
+
+    id: str
+    kind: NodeKind
+    plan: str
+    experiment: str
+    plots: str
+    measurements: tuple[Measurement, ...] = ()
+    analysis: str = ""
+    failure: Failure | None = None
+    stdout_tail: str = ""
+
+
+class Sibling(Frozen):
+    """One line of memory: what was tried beside this, and what came of it."""
+
+    id: str
+    kind: NodeKind
+    varies: str
+    outcome: str = Field(description="the primary metric, an error class, or 'running'")
+
+
+class CodeInputs(Frozen):
+    """For role `code`; answers with `Program`."""
+
+    idea: Idea
+    data_plan: DataPlan
+    facts: tuple[DatasetFacts, ...]
+    stage: StageName
+    kind: NodeKind
+    goal: str
+    item: str = Field("", description="the agenda item or risk to take up, if any")
+    ordinal: int = Field(0, description="which proposal of this kind this is, from 0; be different from the others")
+    parent: ParentBrief | None = None
+    siblings: tuple[Sibling, ...] = ()
+    earlier: tuple[StageSummary, ...] = ()
+    notes: tuple[str, ...] = Field((), description="notes of the person who runs us")
+    node_seconds: float
+    lab_reference: str = Field(description="the documentation of `lab`, as text")
+    packages: tuple[str, ...] = Field((), description="importable packages with versions")
+
+
+class Program(Frozen):
+    """An experiment and its plots, as whole files."""
+
+    title: str = Field(description="up to ten words")
+    plan: str = Field(description="what is done and why, in a few sentences")
+    varies: str = Field(description="the one thing that sets this node apart, e.g. 'LEARNING_RATE=0.003' or "
+                                    "'without label smoothing'")
+    experiment: str = Field(description="experiment.py, a whole Python file; settings as upper-case constants at the top")
+    plots: str = Field(description="plots.py, a whole Python file that draws from arrays/*.npy into figures/*.png")
+
+
+# --- plot and figures -----------------------------------------------------------------------------------------------
+
+
+class ArrayBrief(Frozen):
+    """A recorded array: where a plotting script finds it, relative to its folder."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class PlotInputs(Frozen):
+    """For role `plot` (a replot, or the plots of an aggregate); answers with `Plots`."""
+
+    data_plan: DataPlan
+    purpose: Literal["replot", "aggregate"]
+    arrays: tuple[ArrayBrief, ...]
+    plan: str = ""
+    plots: str = Field("", description="the script that drew the refused figures; or, for an aggregate, the node's")
+    complaints: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = Field((), description="for an aggregate: seed of each folder in inputs/, in order")
+    lab_reference: str
+
+
+class Plots(Frozen):
+    """A plotting script, as a whole file."""
+
+    plots: str
+
+
+class VisionInputs(Frozen):
+    """For role `vision`, the images given in the same order; answers with `FigureReviews`."""
+
+    data_plan: DataPlan
+    plan: str
+    names: tuple[str, ...]
+    facts: tuple[FigureFacts, ...]
+    lint: tuple[tuple[str, ...], ...] = Field(description="findings of the figure lint, one tuple a figure")
+    measurements: tuple[Measurement, ...] = ()
+
+
+class FigureReviews(Frozen):
+    reviews: tuple[FigureReview, ...]
+
+
+# --- feedback and summary -------------------------------------------------------------------------------------------
+
+
+class FeedbackInputs(Frozen):
+    """For role `feedback`; answers with `Verdict`."""
+
+    data_plan: DataPlan
+    stage: StageName
+    kind: NodeKind
+    plan: str
+    varies: str
+    experiment: str
+    measurements: tuple[Measurement, ...]
+    parent_measurements: tuple[Measurement, ...] = ()
+    stdout_tail: str = ""
+
+
+class Statistic(Frozen):
+    """A mean over replicates. `low` and `high` are the 95 % interval (Student t); None where n < 2."""
+
+    key: str
+    name: str
+    dataset: str
+    condition: str
+    mean: float
+    sd: float | None
+    n: int
+    low: float | None
+    high: float | None
+
+
+class NodeLine(Frozen):
+    """A node in one line of a stage's table."""
+
+    id: str
+    kind: NodeKind
+    varies: str
+    status: str
+    outcome: str
+
+
+class SummaryInputs(Frozen):
+    """For role `summary`; answers with `StageSummary`. Validation results only."""
+
+    idea: Idea
+    data_plan: DataPlan
+    stage: StageName
+    ended: str
+    nodes: tuple[NodeLine, ...]
+    best: str | None
+    best_plan: str = ""
+    reasons: tuple[str, ...] = ()
+    statistics: tuple[Statistic, ...] = ()
+    replicates_failed: int = 0
+
+
+# --- paper ----------------------------------------------------------------------------------------------------------
+
+
+class FiguresInputs(Frozen):
+    """For role `figures`: the paper's final figures from recorded arrays; answers with `FigureScript`."""
+
+    idea: Idea
+    data_plan: DataPlan
+    arrays: tuple[ArrayBrief, ...]
+    statistics: tuple[Statistic, ...] = Field(description="also in inputs/statistics.json, as a list of these objects")
+    example_plots: str = Field(description="plots.py of the winning node, which shows what its arrays hold")
+    ablations: tuple[str, ...] = Field((), description="conditions that are ablations")
+    lab_reference: str
+    complaints: tuple[str, ...] = ()
+    previous: str = ""
+
+
+class FinalFigure(Frozen):
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$", description="file stem under figures/; saved as .pdf and .png")
+    description: str = Field(description="what it shows, without numbers")
+
+
+class FigureScript(Frozen):
+    script: str
+    figures: tuple[FinalFigure, ...] = Field(min_length=1)
+
+
+class ClaimLine(Frozen):
+    """A number that the paper may print, and the macro that prints it."""
+
+    key: str
+    printed: str
+    meaning: str
+
+
+class Reference(Frozen):
+    key: str
+    title: str
+    authors: str
+    year: str
+    note: str = ""
+
+
+class Comparison(Frozen):
+    """A paired difference that the record supports, and the words that may be used for it."""
+
+    key: str
+    dataset: str
+    metric: str
+    better: str = Field(description="condition with the better mean")
+    worse: str
+    verdict: Literal["improved", "no measurable difference", "unknown"]
+    n: int
+
+
+class WriteInputs(Frozen):
+    """For role `write`; answers with `Draft`."""
+
+    idea: Idea
+    data_plan: DataPlan
+    facts: tuple[DatasetFacts, ...]
+    summaries: tuple[StageSummary, ...]
+    results: tuple[ClaimLine, ...] = Field(description="use as \\result{key}")
+    setups: tuple[ClaimLine, ...] = Field(description="use as \\setup{key}")
+    comparisons: tuple[Comparison, ...]
+    figures: tuple[FinalFigure, ...] = Field(description="place with \\paperfigure{name}, refer with \\ref{fig:name}")
+    tables: tuple[str, ...] = Field(description="place with \\papertable{name}, refer with \\ref{tab:name}")
+    references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
+    literals: tuple[str, ...] = Field(description="the only numbers that may be typed")
+    page_limit: int
+    winner_plan: str = ""
+    winner_source: str = ""
+    disclosures: tuple[str, ...] = Field((), description="what a reader must be told: failures, limits, grades")
+
+
+class ReflectInputs(Frozen):
+    """For role `reflect`; answers with `Reflection`."""
+
+    inputs: WriteInputs
+    draft: Draft
+    pages: int | None = Field(None, description="pages of main text; None where it did not compile")
+    violations: tuple[str, ...] = Field((), description="of the binder: untied numbers, keys, citations, figures")
+    compile_findings: tuple[str, ...] = ()
+    figure_reviews: tuple[FigureReview, ...] = ()
+
+
+class SectionEdit(Frozen):
+    """A section body rewritten. `title` must be one of the draft's, or 'abstract' or 'title'."""
+
+    title: str
+    body: str
+
+
+class Reflection(Frozen):
+    """Targeted edits; `done` with no edits ends the reflection."""
+
+    done: bool
+    edits: tuple[SectionEdit, ...] = ()
+    captions: dict[str, str] = Field(default_factory=dict)

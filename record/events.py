@@ -1,0 +1,216 @@
+"""Everything that can happen in a run, as small frozen values with a literal tag.
+
+The log (`record.log`) stores them in order and adds a sequence number and the time; `record.fold` turns them into the
+state of the run. An event is committed before anything depends on it. Adding a field needs a default, so that old
+logs still read.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from record.nouns import (
+    Action, Attempt, CallKey, DataPlan, DatasetFacts, Draft, Failure, Figure, FigureReview, Frozen, Idea, Measurement,
+    NodeStatus, Seen, Scalar, StageName, StageSummary, Usage, Verdict,
+)
+
+
+class Started(Frozen):
+    """A run began. `settings` is the whole composed configuration, as it was saved."""
+
+    type: Literal["started"] = "started"
+    idea: Idea
+    settings: dict[str, Any]
+    seed: int
+    version: str
+    model: str
+
+
+class Resumed(Frozen):
+    """A process took the run up again; from here on earlier requests to stop no longer hold."""
+
+    type: Literal["resumed"] = "resumed"
+    settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with resume")
+
+
+class Prepared(Frozen):
+    """The data plan was fixed and its datasets were materialised."""
+
+    type: Literal["prepared"] = "prepared"
+    data_plan: DataPlan
+    datasets: tuple[DatasetFacts, ...]
+
+
+class Decided(Frozen):
+    """Decision k, committed before anything is done about it. Its prompts use only the results in `seen`."""
+
+    type: Literal["decided"] = "decided"
+    k: int
+    action: Action
+    seen: Seen = Seen()
+
+
+class Proposed(Frozen):
+    """The node of decision k has a plan and a source (sealed in nodes/<id>/source)."""
+
+    type: Literal["proposed"] = "proposed"
+    node: str
+    decision: int
+    title: str
+    plan: str
+    varies: str
+    source_sha256: str
+    setups: dict[str, Scalar] = Field(default_factory=dict)
+
+
+class Executed(Frozen):
+    """An attempt of a node ran to its end, its folder is sealed."""
+
+    type: Literal["executed"] = "executed"
+    node: str
+    attempt: Attempt
+
+
+class Plotted(Frozen):
+    """A node's plots ran for the n-th time; with `failure` they drew nothing that can be used."""
+
+    type: Literal["plotted"] = "plotted"
+    node: str
+    n: int
+    figures: tuple[Figure, ...] = ()
+    failure: Failure | None = None
+    seconds: float = 0.0
+
+
+class Reviewed(Frozen):
+    """The n-th plots of a node were reviewed."""
+
+    type: Literal["reviewed"] = "reviewed"
+    node: str
+    n: int
+    reviews: tuple[FigureReview, ...]
+
+
+class Judged(Frozen):
+    """A node is finished."""
+
+    type: Literal["judged"] = "judged"
+    node: str
+    status: NodeStatus
+    reasons: tuple[str, ...] = ()
+    failure: Failure | None = None
+    verdict: Verdict | None = None
+
+
+class Settled(Frozen):
+    """A stage's search ended and this node was carried forward (None: nothing good was found)."""
+
+    type: Literal["settled"] = "settled"
+    stage: StageName
+    best: str | None
+    reasons: tuple[str, ...] = ()
+    ended: str = Field(description="why the stage's search ended")
+
+
+class Summarised(Frozen):
+    """A stage is over, with its report."""
+
+    type: Literal["summarised"] = "summarised"
+    summary: StageSummary
+
+
+class Answered(Frozen):
+    """A model's answer was paid for and committed. `request_sha256` verifies; the key identifies."""
+
+    type: Literal["answered"] = "answered"
+    key: CallKey
+    request_sha256: str
+    model: str
+    answer: dict[str, Any]
+    usage: Usage
+    seconds: float
+    retries: int = 0
+    asked: str = Field("", description="model and temperature as configured when asked; the hash covers them")
+
+
+class Unsealed(Frozen):
+    """The sealed test predictions of a frozen node were scored: once, after the last stage."""
+
+    type: Literal["unsealed"] = "unsealed"
+    node: str
+    measurements: tuple[Measurement, ...]
+
+
+class WorkDone(Frozen):
+    """A step outside the search is finished."""
+
+    type: Literal["work_done"] = "work_done"
+    k: int
+
+
+class FiguresMade(Frozen):
+    """The paper's figures were drawn from recorded arrays."""
+
+    type: Literal["figures_made"] = "figures_made"
+    figures: dict[str, str] = Field(description="file under paper/figures -> sha256")
+    descriptions: dict[str, str] = Field(description="stem -> what it shows")
+    arrays: tuple[str, ...] = Field(description="sha256 of every array that the script was given")
+    reviews: tuple[FigureReview, ...] = ()
+    failure: Failure | None = None
+
+
+class Drafted(Frozen):
+    """A version of the paper's text: round 0 by the writer, then by the reflector."""
+
+    type: Literal["drafted"] = "drafted"
+    round: int
+    draft: Draft
+    violations: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    pages: int | None = None
+    done: bool = False
+
+
+class Released(Frozen):
+    """The paper was built for the last time. `released` is False for a DRAFT that the binder refused."""
+
+    type: Literal["released"] = "released"
+    released: bool
+    pdf: str | None
+    files: dict[str, str] = Field(default_factory=dict, description="paper file -> sha256")
+    reasons: tuple[str, ...] = ()
+    pages: int | None = None
+
+
+class Commanded(Frozen):
+    """Somebody asked something of the running process (`control/`)."""
+
+    type: Literal["commanded"] = "commanded"
+    verb: Literal["stop", "pause", "resume", "note", "kill", "mark"]
+    target: str = ""
+    text: str = ""
+
+
+class Limited(Frozen):
+    """A ceiling of the whole run was reached: nothing new is proposed, the report is written from what is there."""
+
+    type: Literal["limited"] = "limited"
+    reason: str
+
+
+class Ended(Frozen):
+    """The process ended in an orderly way."""
+
+    type: Literal["ended"] = "ended"
+    exit_code: int
+    reason: str
+
+
+Event = Annotated[
+    Started | Resumed | Prepared | Decided | Proposed | Executed | Plotted | Reviewed | Judged | Settled | Summarised
+    | Answered | Unsealed | WorkDone | FiguresMade | Drafted | Released | Commanded | Limited | Ended,
+    Field(discriminator="type"),
+]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)

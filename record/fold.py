@@ -1,0 +1,241 @@
+"""The state of a run as the fold of its events: `RunState = fold(events)`.
+
+Nothing else holds state. `apply` is total (any event after any prefix is accepted) and pure in its inputs, so that
+reading a log twice, or a prefix of it, always gives the state that the writer had at that point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from record import events as ev
+from record.nouns import (
+    STAGES, CallKey, DataPlan, DatasetFacts, Expand, Measurement, Node, Plotting, StageName, StageSummary, Work,
+)
+
+
+@dataclass
+class StageState:
+    """What is known of one stage."""
+
+    best: str | None = None
+    reasons: tuple[str, ...] = ()
+    ended: str | None = None
+    summary: StageSummary | None = None
+    settled: bool = False
+
+
+@dataclass
+class RoleUsage:
+    """What the calls of one role took."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float = 0.0
+    unpriced: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class RunState:
+    """A run as its log tells it so far."""
+
+    started: ev.Started | None = None
+    started_at: float = 0.0
+    last_at: float = 0.0
+    active_seconds: float = 0.0
+    """Time between events, without the gaps before a process took the run up again."""
+    events: int = 0
+    data_plan: DataPlan | None = None
+    datasets: tuple[DatasetFacts, ...] = ()
+    decisions: dict[int, ev.Decided] = field(default_factory=dict[int, ev.Decided])
+    nodes: dict[str, Node] = field(default_factory=dict[str, Node])
+    finished: set[int] = field(default_factory=set[int])
+    """Decisions whose work is done: nodes judged, waits, ends, and finished work."""
+    stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})
+    answers: dict[CallKey, ev.Answered] = field(default_factory=dict[CallKey, ev.Answered])
+    usage: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])
+    tests: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
+    figures: ev.FiguresMade | None = None
+    drafts: list[ev.Drafted] = field(default_factory=list[ev.Drafted])
+    released: ev.Released | None = None
+    notes: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """Notes of the person who runs us, each with the last decision before it came."""
+    stopping: bool = False
+    paused: bool = False
+    limited: str | None = None
+    ended: ev.Ended | None = None
+
+    # --- queries ----------------------------------------------------------------------------------------------------
+
+    @property
+    def last_decision(self) -> int:
+        """The highest decision number, 0 before the first."""
+        return next(reversed(self.decisions), 0)
+
+    def stage_nodes(self, stage: StageName) -> list[Node]:
+        """The nodes of a stage in the order of their decisions."""
+        return [node for node in self.nodes.values() if node.stage == stage]
+
+    def node_of(self, k: int) -> Node | None:
+        """The node that decision k made, if it made one."""
+        return self.nodes.get(node_id(k))
+
+    def notes_for(self, k: int) -> tuple[str, ...]:
+        """The notes that came before decision k: what its prompts may show, also when they are rendered again."""
+        return tuple(text for before, text in self.notes if before < k)
+
+    def work_done(self, task: str) -> bool:
+        """Whether a step outside the search was decided on and is finished."""
+        return any(k in self.finished for k, d in self.decisions.items() if d.action == Work(task=task))
+
+    @property
+    def stage(self) -> StageName | None:
+        """The first stage that has no summary yet; None when all are over."""
+        return next((name for name in STAGES if self.stages[name].summary is None), None)
+
+    @property
+    def phase(self) -> str:
+        """The step that the state machine enters next: what the router of `agent.graph` follows."""
+        if self.data_plan is None:
+            return "prepare"
+        if self.stage is not None:
+            return self.stage
+        if not self.work_done("score tests"):
+            return "score"
+        if self.figures is None:
+            return "figures"
+        if not self.drafts:
+            return "write"
+        if not self.drafts[-1].done:
+            return "reflect"
+        return "release" if self.released is None else "done"
+
+    @property
+    def total(self) -> RoleUsage:
+        """Usage over all roles."""
+        total = RoleUsage()
+        for one in self.usage.values():
+            for name in vars(total):
+                setattr(total, name, getattr(total, name) + getattr(one, name))
+        return total
+
+    @property
+    def seconds_of_code(self) -> float:
+        """Seconds that experiments ran, over all attempts."""
+        return sum(attempt.seconds for node in self.nodes.values() for attempt in node.attempts)
+
+
+def node_id(k: int) -> str:
+    """The id of the node that decision k makes."""
+    return f"n{k:04d}"
+
+
+def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
+    """Fold one event into the state, in place."""
+    state.events += 1
+    if state.events > 1 and not isinstance(event, ev.Resumed):
+        state.active_seconds += max(0.0, at - state.last_at)
+    state.last_at = at
+    match event:
+        case ev.Started():
+            state.started, state.started_at = event, at
+        case ev.Resumed():
+            state.stopping = state.paused = False
+            state.limited = state.ended = None
+        case ev.Prepared():
+            state.data_plan, state.datasets = event.data_plan, event.datasets
+        case ev.Decided():
+            _decided(state, event)
+        case ev.Answered():
+            _answered(state, event)
+        case ev.Settled():
+            stage = state.stages[event.stage]
+            stage.best, stage.reasons, stage.ended, stage.settled = event.best, event.reasons, event.ended, True
+        case ev.Summarised():
+            state.stages[event.summary.stage].summary = event.summary
+        case ev.Unsealed():
+            state.tests[event.node] = event.measurements
+        case ev.WorkDone():
+            state.finished.add(event.k)
+        case ev.FiguresMade():
+            state.figures = event
+        case ev.Drafted():
+            state.drafts.append(event)
+        case ev.Released():
+            state.released = event
+        case ev.Commanded():
+            _commanded(state, event)
+        case ev.Limited():
+            state.limited = event.reason
+        case ev.Ended():
+            state.ended = event
+        case ev.Proposed() | ev.Executed() | ev.Plotted() | ev.Reviewed() | ev.Judged():
+            _node_event(state, event)
+
+
+def fold(events: Iterable[tuple[ev.Event, float]]) -> RunState:
+    """The state after all given events, each with its time."""
+    state = RunState()
+    for event, at in events:
+        apply(state, event, at)
+    return state
+
+
+def _decided(state: RunState, event: ev.Decided) -> None:
+    state.decisions[event.k] = event
+    if isinstance(event.action, Expand):
+        action = event.action
+        state.nodes[node_id(event.k)] = Node(
+            id=node_id(event.k), decision=event.k, parent=action.parent, stage=action.stage, kind=action.kind,
+            seed=action.seed)
+    elif not isinstance(event.action, Work):
+        state.finished.add(event.k)
+
+
+def _answered(state: RunState, event: ev.Answered) -> None:
+    state.answers[event.key] = event
+    role = state.usage.setdefault(event.key.role, RoleUsage())
+    role.calls += 1
+    role.input_tokens += event.usage.input_tokens
+    role.output_tokens += event.usage.output_tokens
+    role.usd += event.usage.usd or 0.0
+    role.unpriced += event.usage.usd is None
+    role.seconds += event.seconds
+
+
+def _commanded(state: RunState, event: ev.Commanded) -> None:
+    if event.verb == "stop":
+        state.stopping = True
+    elif event.verb in ("pause", "resume"):
+        state.paused = event.verb == "pause"
+    elif event.verb == "note":
+        state.notes.append((state.last_decision, event.text))
+    elif event.verb == "mark" and event.target in state.nodes:
+        node = state.nodes[event.target]
+        state.nodes[node.id] = node.model_copy(update={"suspect": (*node.suspect, event.text)})
+
+
+def _node_event(
+    state: RunState, event: ev.Proposed | ev.Executed | ev.Plotted | ev.Reviewed | ev.Judged
+) -> None:
+    node = state.nodes[event.node]
+    match event:
+        case ev.Proposed():
+            changes = event.model_dump(include={"title", "plan", "varies", "source_sha256", "setups"})
+            changes["status"] = "running"
+        case ev.Executed():
+            changes = {"attempts": (*node.attempts, event.attempt)}
+        case ev.Plotted():
+            plotting = Plotting(n=event.n, figures=event.figures, failure=event.failure, seconds=event.seconds)
+            changes = {"plottings": (*node.plottings, plotting)}
+        case ev.Reviewed():
+            reviewed = node.plottings[-1].model_copy(update={"reviews": event.reviews})
+            changes = {"plottings": (*node.plottings[:-1], reviewed)}
+        case ev.Judged():
+            changes = {"status": event.status, "reasons": event.reasons, "failure": event.failure,
+                       "verdict": event.verdict}
+            state.finished.add(node.decision)
+    state.nodes[node.id] = node.model_copy(update=changes)

@@ -1,0 +1,129 @@
+"""The folder of a run: where everything lies, and how a file or folder gets there whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths of one run. Nothing is created by asking for a path."""
+
+    root: Path
+
+    @property
+    def db(self) -> Path:
+        return self.root / "run.db"
+
+    @property
+    def control(self) -> Path:
+        return self.root / "control"
+
+    @property
+    def views(self) -> Path:
+        """Materialised datasets without withheld labels: all that a kernel is shown."""
+        return self.root / "data" / "views"
+
+    @property
+    def labels(self) -> Path:
+        """Withheld labels, read by the host only."""
+        return self.root / "data" / "labels"
+
+    @property
+    def cache(self) -> Path:
+        return self.root / "cache"
+
+    @property
+    def paper(self) -> Path:
+        return self.root / "paper"
+
+    @property
+    def review(self) -> Path:
+        return self.root / "review"
+
+    def node(self, node: str) -> Path:
+        return self.root / "nodes" / node
+
+    def source(self, node: str) -> Path:
+        return self.node(node) / "source"
+
+    def attempt(self, node: str, number: int) -> Path:
+        """The sealed folder of an attempt: arrays, sealed predictions, measurements, notebook, output."""
+        return self.node(node) / f"attempt{number}"
+
+    def plots(self, node: str, n: int) -> Path:
+        """The sealed folder of the n-th plotting: plots.py and figures."""
+        return self.node(node) / f"plots{n}"
+
+    def create(self) -> None:
+        """Make the folders that every run has."""
+        for path in (self.root, self.control, self.views, self.labels, self.cache, self.root / "nodes", self.review):
+            path.mkdir(parents=True, exist_ok=True)
+
+
+def draft_of(final: Path) -> Path:
+    """An empty folder beside `final` to write into before `seal`; what a killed process left there is cleared."""
+    draft = final.with_name(f".{final.name}.part")
+    if draft.exists():
+        shutil.rmtree(draft)
+    draft.mkdir(parents=True)
+    return draft
+
+
+def seal(draft: Path, final: Path) -> None:
+    """Rename a finished draft folder to its final name. A leftover without an event (killed in between) is replaced."""
+    if final.exists():
+        shutil.rmtree(final)
+    os.rename(draft, final)
+    _sync(final.parent)
+
+
+def write_file(path: Path, text: str | bytes) -> None:
+    """Write a file whole or not at all: beside, synced, renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    with open(part, "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def write_source(folder: Path, files: dict[str, str]) -> str:
+    """Seal a small source folder; returns the sha256 over its names and texts."""
+    draft = draft_of(folder)
+    for name, text in files.items():
+        (draft / name).write_text(text)
+    seal(draft, folder)
+    return sha256_of_files(files)
+
+
+def read_source(folder: Path) -> dict[str, str]:
+    """The files of a source folder, name -> text."""
+    return {path.name: path.read_text() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def sha256_of_files(files: dict[str, str]) -> str:
+    """One hash over names and texts."""
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(f"{name}\0{len(files[name])}\0{files[name]}\0".encode())
+    return digest.hexdigest()
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,400 @@
+"""The nouns of a run: frozen values that events carry, prompts show and papers cite.
+
+Every folder may import this module; it imports none of ours. A noun never changes: a later fact about it is a
+later event (`record.events`), and the state of a run is the fold of those (`record.fold`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+StageName = Literal["preliminary", "tuning", "agenda", "ablation"]
+STAGES: tuple[StageName, ...] = ("preliminary", "tuning", "agenda", "ablation")
+
+NodeKind = Literal["draft", "debug", "improve", "tune", "ablate", "replicate", "aggregate"]
+NodeStatus = Literal["proposed", "running", "buggy", "good", "pruned", "cancelled"]
+Split = Literal["train", "dev", "validation", "test"]
+Grade = Literal["scored", "evaluated", "computed", "logged"]
+ErrorClass = Literal["syntax", "import", "shape", "memory", "timeout", "died", "no measurement", "figure", "other"]
+
+
+class Frozen(BaseModel):
+    """A value that cannot change and refuses fields it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# --- the idea -------------------------------------------------------------------------------------------------------
+
+
+def _lines(value: Any) -> Any:
+    """Accept what people write where a list of sentences is meant: one string, a list, or a mapping of titles."""
+    if isinstance(value, str):
+        return (value,) if value.strip() else ()
+    if isinstance(value, dict):
+        return tuple(f"{key}: {text}" for key, text in value.items())  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):
+        return tuple(item if isinstance(item, str) else "; ".join(_lines(item)) for item in value)  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+Lines = Annotated[tuple[str, ...], BeforeValidator(_lines)]
+
+
+class Idea(BaseModel):
+    """A research idea in AI-Scientist-v2's JSON form (field names unchanged), with three optional fields of ours."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    name: str = Field(alias="Name", min_length=1)
+    title: str = Field(alias="Title", min_length=1)
+    short_hypothesis: str = Field("", alias="Short Hypothesis")
+    related_work: str = Field("", alias="Related Work")
+    abstract: str = Field("", alias="Abstract")
+    experiments: Lines = Field(alias="Experiments", min_length=1)
+    risks: Lines = Field((), alias="Risk Factors and Limitations")
+    datasets: Lines = Field((), alias="Datasets")
+    metric: str | None = Field(None, alias="Metric")
+    code: str | None = Field(None, alias="Code")
+
+
+# --- the data plan --------------------------------------------------------------------------------------------------
+
+
+class MetricSpec(Frozen):
+    """A metric by name. The primary one is fixed in the data plan and never redefined."""
+
+    name: str = Field(description="snake_case, one that the scorer knows where predictions are submitted")
+    title: str = Field("", description="how a table heads it, e.g. 'log loss'")
+    unit: str = Field("", description="empty for a pure number")
+    higher_is_better: bool = Field(description="direction of improvement")
+
+
+class Arm(Frozen):
+    """One compared arm. A measurement's condition is `arm`, or `arm@level` where the plan has levels."""
+
+    name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="short identifier, used as the condition")
+    title: str = Field("", description="how a table names it")
+    role: Literal["baseline", "method", "ablation"]
+    description: str = ""
+
+
+class Level(Frozen):
+    """One level of the factor that the study varies besides the arm (a noise rate, a length)."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    title: str = ""
+    value: float | None = Field(None, description="the level as a number, for an axis")
+
+
+class DatasetUse(Frozen):
+    """A registered dataset and the role it plays."""
+
+    name: str = Field(description="a name from the catalogue that `lab.data(name)` accepts")
+    reason: str = ""
+
+
+class DataPlan(Frozen):
+    """What `prepare` makes of an idea's prose before any code is written."""
+
+    task: str = Field(description="one sentence: what is learned from what")
+    datasets: tuple[DatasetUse, ...] = Field(min_length=1, description="the first is the main one")
+    metrics: tuple[MetricSpec, ...] = Field(min_length=1, description="the first is primary: it selects")
+    arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
+    levels: tuple[Level, ...] = ()
+    factor: str = Field("", description="what the levels are levels of, e.g. 'label noise rate'")
+    expected_seconds: float = Field(gt=0, description="expected length of one experiment")
+    notes: str = ""
+
+    @property
+    def primary(self) -> MetricSpec:
+        return self.metrics[0]
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Every `arm` or `arm@level` that the plan asks to be measured."""
+        if not self.levels:
+            return tuple(arm.name for arm in self.arms)
+        return tuple(f"{arm.name}@{level.name}" for arm in self.arms for level in self.levels)
+
+
+def arm_of(condition: str) -> str:
+    """The arm named by a condition: `method@noise20` -> `method`."""
+    return condition.partition("@")[0]
+
+
+def level_of(condition: str) -> str:
+    """The level named by a condition, or an empty string."""
+    return condition.partition("@")[2]
+
+
+class DatasetFacts(Frozen):
+    """A dataset as it was materialised for a run."""
+
+    name: str
+    title: str = ""
+    source: str = Field(description="e.g. 'sklearn:load_digits'")
+    features: int
+    classes: int
+    sizes: dict[str, int] = Field(description="examples by split: train, dev, validation, test")
+    duplicates: int = Field(0, description="test and validation examples that also stand in train")
+    fingerprint: str = Field(description="sha256 of all splits")
+    seed: int
+
+
+# --- measurements ---------------------------------------------------------------------------------------------------
+
+
+class Measurement(Frozen):
+    """One measured value. `grade` says who computed it, and from what (see docs/evidence.md)."""
+
+    name: str
+    value: float
+    condition: str
+    dataset: str
+    split: Split
+    seed: int
+    step: int | None = None
+    grade: Grade
+
+    @field_validator("value")
+    @classmethod
+    def _finite(cls, value: float) -> float:
+        if value != value or value in (float("inf"), float("-inf")):
+            raise ValueError(f"a measurement must be finite, not {value!r}")
+        return value
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+class Failure(Frozen):
+    """Why something did not work: an error class for the search, words for the debugger."""
+
+    kind: ErrorClass
+    message: str
+    traceback: str = ""
+
+
+class Attempt(Frozen):
+    """One execution of a node's code."""
+
+    number: int = Field(ge=1)
+    seconds: float = Field(ge=0, description="wall clock, of the code alone")
+    failure: Failure | None = None
+    measurements: tuple[Measurement, ...] = Field((), description="final values (no step), validation only")
+    arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
+    sealed: dict[str, str] = Field(default_factory=dict, description="sealed test predictions: file -> sha256")
+    curves_sha256: str | None = Field(None, description="of measurements.jsonl, which holds every step")
+    stdout_tail: str = ""
+    converged: bool | None = Field(None, description="whether the logged training curves had levelled off; None: none")
+
+
+class Figure(Frozen):
+    """A figure that a plotting script saved, with the facts its live matplotlib object gave."""
+
+    name: str = Field(description="file name under figures/, e.g. 'loss.png'")
+    sha256: str
+    facts: FigureFacts
+
+
+class AxesFacts(Frozen):
+    """What one live matplotlib axes said of itself."""
+
+    title: str = ""
+    xlabel: str = ""
+    ylabel: str = ""
+    series: int = Field(0, description="lines, bar groups, scatters and images with data")
+    labelled_series: int = 0
+    legend: bool = False
+    empty: bool = Field(False, description="no artist holds a finite data point")
+    visible: bool = True
+
+
+class FigureFacts(Frozen):
+    """What a live matplotlib figure said of itself when it was saved."""
+
+    axes: tuple[AxesFacts, ...] = ()
+    width_inches: float = 0.0
+    height_inches: float = 0.0
+
+
+class FigureReview(Frozen):
+    """A verdict on one figure."""
+
+    name: str
+    readable: bool
+    issues: tuple[str, ...] = ()
+    description: str = ""
+
+
+class Plotting(Frozen):
+    """One run of a node's plotting script. `reviews` is None until the figures were looked at."""
+
+    n: int = Field(ge=1)
+    figures: tuple[Figure, ...] = ()
+    failure: Failure | None = None
+    seconds: float = 0.0
+    reviews: tuple[FigureReview, ...] | None = None
+
+
+class Verdict(Frozen):
+    """The one typed judgement that a finished node gets."""
+
+    sound: bool = Field(description="does the code test what the plan says, on the data it names?")
+    analysis: str = Field(description="two or three sentences: what was found, what it does not show")
+    next_step: str = ""
+
+
+Scalar = str | int | float | bool
+
+
+class Node(Frozen):
+    """A node as the log tells it so far."""
+
+    id: str
+    decision: int
+    parent: str | None
+    stage: StageName
+    kind: NodeKind
+    seed: int
+    title: str = ""
+    plan: str = ""
+    varies: str = Field("", description="the hyperparameter set, agenda item or ablated part that this node tries")
+    source_sha256: str = ""
+    setups: dict[str, Scalar] = Field(default_factory=dict, description="upper-case constants of the source")
+    attempts: tuple[Attempt, ...] = ()
+    plottings: tuple[Plotting, ...] = ()
+    status: NodeStatus = "proposed"
+    reasons: tuple[str, ...] = ()
+    failure: Failure | None = None
+    verdict: Verdict | None = None
+    suspect: tuple[str, ...] = ()
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """Final validation measurements of the last attempt."""
+        return self.attempts[-1].measurements if self.attempts else ()
+
+    @property
+    def plots(self) -> int:
+        """How often the node was plotted."""
+        return len(self.plottings)
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """The figures of the last plotting."""
+        return self.plottings[-1].figures if self.plottings else ()
+
+    @property
+    def reviews(self) -> tuple[FigureReview, ...]:
+        """The verdicts on the last figures."""
+        return (self.plottings[-1].reviews or ()) if self.plottings else ()
+
+    @property
+    def finished(self) -> bool:
+        return self.status in ("good", "buggy", "pruned", "cancelled")
+
+
+# --- decisions ------------------------------------------------------------------------------------------------------
+
+
+class Expand(Frozen):
+    """Make one node."""
+
+    do: Literal["expand"] = "expand"
+    stage: StageName
+    kind: NodeKind
+    parent: str | None = None
+    ordinal: int = Field(0, description="how many nodes of this kind the stage decided on before")
+    item: str = Field("", description="the agenda item or risk that this node takes up")
+    seed: int = Field(description="the seed that its code runs with")
+
+
+class Wait(Frozen):
+    """Nothing worth doing until a result comes in."""
+
+    do: Literal["wait"] = "wait"
+
+
+class End(Frozen):
+    """The stage is over."""
+
+    do: Literal["end"] = "end"
+    reason: str
+
+
+class Work(Frozen):
+    """A step outside the search (prepare, summary, write ...), numbered so that its model calls have a key."""
+
+    do: Literal["work"] = "work"
+    task: str
+
+
+Action = Annotated[Expand | Wait | End | Work, Field(discriminator="do")]
+
+
+class Seen(Frozen):
+    """The decisions whose results decision k may use: all up to `through`, and `also`."""
+
+    through: int = 0
+    also: tuple[int, ...] = ()
+
+    def __contains__(self, k: int) -> bool:
+        return k <= self.through or k in self.also
+
+
+# --- summaries and paper --------------------------------------------------------------------------------------------
+
+
+class StageSummary(Frozen):
+    """A stage in words, from the record. Carries validation results only."""
+
+    stage: StageName
+    tried: str
+    found: str
+    held: str = Field("", description="what the replicates support, and what they do not")
+    next: str = ""
+
+
+class Section(Frozen):
+    """One section of a paper: a title and a LaTeX body in which every number is a macro."""
+
+    title: str
+    body: str
+
+
+class Draft(Frozen):
+    """What a writer hands in. Numbers are `\\result{key}` or `\\setup{key}`; floats `\\paperfigure{name}` etc."""
+
+    title: str
+    abstract: str
+    sections: tuple[Section, ...] = Field(min_length=1)
+    captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
+
+
+class Usage(Frozen):
+    """What one model answer took. `usd` is None where the price is unknown."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float | None = None
+
+
+class CallKey(Frozen):
+    """The identity of a model call: never its hash, since equal prompts may be asked twice on purpose."""
+
+    decision: int
+    attempt: int
+    role: str
+    ordinal: int
+
+    def __str__(self) -> str:
+        return f"{self.decision}.{self.attempt}.{self.role}.{self.ordinal}"
+
+
+Figure.model_rebuild()
+Plotting.model_rebuild()
+Node.model_rebuild()

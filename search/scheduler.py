@@ -1,0 +1,168 @@
+"""The search loop: decide, record the decision, start it; writing, running and judging of nodes overlap.
+
+`arrival` decides as soon as there is room, on all results so far: the fastest. `ticket` makes decision k only when the
+results up to k - window are in, and on those alone: one tree for one seed and window, whatever finishes first and
+however many workers there are. Both are resumed the same way: decisions that were recorded and not finished are
+started again under their number, and nothing is ever picked twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from record.events import Decided
+from record.log import Recorder
+from record.nouns import End, Expand, Seen, StageName, Wait
+from search.policy import Policy
+from search.settings import SearchSettings
+from search.tree import view_of
+
+ExpandNode = Callable[[Decided], Awaitable[None]]
+"""Makes the node of a decision, from its plan to its verdict; events are the only thing it gives back."""
+
+
+class SearchError(Exception):
+    """The search cannot go on: the policy waits for results that nobody is working on."""
+
+
+@dataclass
+class Signals:
+    """Requests to the loop, settable at any time: `stop` ends it early, clearing `go` pauses it."""
+
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.go.set()
+
+
+@dataclass
+class Scheduler:
+    """Searches one stage. `expand` is handed in: the search knows neither kernels nor models."""
+
+    recorder: Recorder
+    policy: Policy
+    expand: ExpandNode
+    settings: SearchSettings
+    stage: StageName
+    signals: Signals = field(default_factory=Signals)
+    _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
+
+    async def run(self) -> End | None:
+        """The action that ended the stage's search; None when it was asked to stop. Everything started is finished."""
+        try:
+            self._restart_unfinished()
+            while await self._allowed():
+                await self._until_room()
+                seen = await self._visible()
+                if not await self._allowed():
+                    break
+                action = self._pick(seen)
+                if isinstance(action, Wait) and self.settings.order == "arrival":
+                    await self._any_result()
+                    continue
+                decided = Decided(k=self._next, action=action, seen=seen)
+                self.recorder.append(decided)
+                if isinstance(action, Expand):
+                    self._start(decided)
+                elif isinstance(action, End):
+                    await self._drain(None)
+                    return action
+            await self._drain(self.settings.grace)
+            return None
+        finally:
+            await self._cancel()
+
+    # --- deciding ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _stopped(self) -> bool:
+        return self.signals.stop.is_set()
+
+    async def _allowed(self) -> bool:
+        """Whether to go on; waits while paused."""
+        while not self._stopped and not self.signals.go.is_set():
+            await _first(self.signals.go.wait(), self.signals.stop.wait())
+        return not self._stopped
+
+    @property
+    def _next(self) -> int:
+        return self.recorder.state.last_decision + 1
+
+    def _pick(self, seen: Seen) -> Expand | Wait | End:
+        state = self.recorder.state
+        assert state.started is not None
+        view = view_of(state, self.stage, seen, by_cost=self.settings.order == "arrival")
+        action = self.policy.pick(view, Random(f"{state.started.seed}/{self._next}"))
+        assert isinstance(action, Expand | Wait | End)
+        if isinstance(action, Wait) and not self._tasks and not view.in_flight:
+            raise SearchError(f"stage {self.stage!r}: the policy waits, and nothing is in flight")
+        return action
+
+    async def _visible(self) -> Seen:
+        """The results that the next decision may use; in `ticket` order, waits for them."""
+        if self.settings.order == "ticket":
+            through = max(0, self._next - self.settings.effective_window)
+            while not self._stopped and (late := self._unfinished(through)):
+                await self._any_result(late)
+            return Seen(through=through)
+        finished = self.recorder.state.finished
+        through = 0
+        while through + 1 in finished:
+            through += 1
+        return Seen(through=through, also=tuple(sorted(k for k in finished if k > through)))
+
+    def _unfinished(self, through: int) -> list[int]:
+        return [k for k in self._tasks if k <= through]
+
+    # --- doing ------------------------------------------------------------------------------------------------------
+
+    def _restart_unfinished(self) -> None:
+        state = self.recorder.state
+        for k, decided in state.decisions.items():
+            action = decided.action
+            if k not in state.finished and isinstance(action, Expand) and action.stage == self.stage:
+                self._start(decided)
+
+    def _start(self, decided: Decided) -> None:
+        self._tasks[decided.k] = asyncio.ensure_future(self.expand(decided))
+
+    async def _until_room(self) -> None:
+        while not self._stopped and len(self._tasks) >= self.settings.num_workers + self.settings.lookahead:
+            await self._any_result()
+
+    async def _any_result(self, among: Iterable[int] | None = None) -> None:
+        """Wait for one task (of those named) or a request to stop; a task's exception is raised here."""
+        tasks = [self._tasks[k] for k in (self._tasks if among is None else among)]
+        await _first(*tasks, self.signals.stop.wait())
+        self._collect()
+
+    def _collect(self) -> None:
+        for k in [k for k, task in self._tasks.items() if task.done()]:
+            self._tasks.pop(k).result()
+
+    async def _drain(self, limit: float | None) -> None:
+        """Wait until all that runs is finished, or for so many seconds; the rest is cancelled by `run`."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=limit)
+            self._collect()
+
+    async def _cancel(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks.clear()
+
+
+async def _first(*awaitables: Awaitable[object]) -> None:
+    """Wait until one is done. Coroutines given are cancelled afterwards, tasks are left alone."""
+    futures = [asyncio.ensure_future(one) for one in awaitables]
+    try:
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for future, one in zip(futures, awaitables, strict=True):
+            if future is not one:
+                future.cancel()

@@ -1,0 +1,43 @@
+"""How nodes are ordered: by how much of the data plan they measured, then by the primary metric of the method.
+
+Metrics are compared within one dataset and one condition only, as a gain relative to a reference node there; unlike
+metrics are never averaged. Validation data only. Noise enters in `record.claims`, once replicates exist.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from record.nouns import DataPlan, Node, arm_of
+
+Cell = tuple[str, str]
+
+
+def cells(node: Node, plan: DataPlan) -> dict[Cell, float]:
+    """The primary metric of a node on validation data: (dataset, condition) -> value."""
+    return {(one.dataset, one.condition): one.value for one in node.measurements
+            if one.name == plan.primary.name and one.split == "validation"}
+
+
+def coverage(node: Node, plan: DataPlan) -> int:
+    """How many of the plan's (dataset, condition) cells a node measured."""
+    asked = {(use.name, condition) for use in plan.datasets for condition in plan.conditions}
+    return len(asked & cells(node, plan).keys())
+
+
+def gain(node: Node, reference: Node, plan: DataPlan) -> float:
+    """Mean relative gain over the reference in the cells both measured, method arms where there are any.
+
+    Per dataset first, then over datasets; positive is better, whatever the metric's direction; 0.0 without a common
+    cell.
+    """
+    mine, theirs = cells(node, plan), cells(reference, plan)
+    common = mine.keys() & theirs.keys()
+    methods = {arm.name for arm in plan.arms if arm.role == "method"}
+    common = {cell for cell in common if arm_of(cell[1]) in methods} or common
+    sign = 1.0 if plan.primary.higher_is_better else -1.0
+    by_dataset: dict[str, list[float]] = {}
+    for cell in sorted(common):
+        scale = max(abs(theirs[cell]), 1e-12)
+        by_dataset.setdefault(cell[0], []).append(sign * (mine[cell] - theirs[cell]) / scale)
+    return fmean(fmean(gains) for gains in by_dataset.values()) if by_dataset else 0.0

@@ -1,0 +1,85 @@
+"""The workbench: what every step of research is handed, and the two things they all do with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from models.door import Desk, Models
+from record.events import Decided, WorkDone
+from record.folder import RunFolder
+from record.fold import RunState
+from record.log import Recorder
+from record.nouns import DataPlan, Idea, Work
+from sandbox.job import Executor
+from search.scheduler import Signals
+from search.settings import SearchSettings
+from stages.settings import PaperSettings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One run's means. Paths under `folder`; seconds everywhere."""
+
+    recorder: Recorder
+    folder: RunFolder
+    models: Models
+    executor: Executor
+    search: SearchSettings
+    paper: PaperSettings
+    templates: Path
+    node_seconds: float
+    device: str = "cpu"
+    packages: tuple[str, ...] = ()
+    """Importable packages with versions, as prompts name them."""
+    disclosures: tuple[str, ...] = ()
+    """What the paper must tell of how it was made (isolation, the model)."""
+    signals: Signals = field(default_factory=Signals)
+
+    @property
+    def state(self) -> RunState:
+        return self.recorder.state
+
+    @property
+    def idea(self) -> Idea:
+        assert self.state.started is not None
+        return self.state.started.idea
+
+    @property
+    def plan(self) -> DataPlan:
+        assert self.state.data_plan is not None
+        return self.state.data_plan
+
+    @property
+    def lab_reference(self) -> str:
+        """The documentation of `lab`, as prompts show it."""
+        from sandbox import kernel_side
+
+        return (Path(kernel_side.__path__[0]) / "lab" / "REFERENCE.md").read_text()
+
+
+async def do_work(bench: Bench, task: str, work: Callable[[Desk], Awaitable[None]]) -> None:
+    """Do a step outside the search once: number it as a decision, do it, record that it is done.
+
+    Cut short, it is begun again under the same number, so that its model calls find their answers.
+    """
+    state = bench.state
+    if state.work_done(task):
+        return
+    action = Work(task=task)
+    k = next((k for k, decided in state.decisions.items() if decided.action == action), None)
+    if k is None:
+        k = state.last_decision + 1
+        bench.recorder.append(Decided(k=k, action=action))
+    await work(bench.models.at(k, 0))
+    bench.recorder.append(WorkDone(k=k))
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Run something that reads or writes much without holding up the loop."""
+    return await asyncio.to_thread(call)

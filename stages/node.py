@@ -1,0 +1,167 @@
+"""One node from its decision to its verdict: propose, execute, plot, judge.
+
+Every step first asks the record whether it is done, and every model answer comes from the call ledger when it was
+committed before; so a node that a kill cut short is simply expanded again.
+
+Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, buggy and non-buggy nodes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from models.door import Desk
+from models.errors import ModelOutputInvalid, ModelRefused
+from models.roles import FeedbackInputs, PlotInputs, Plots, Program
+from record.events import Decided, Executed, Judged, Proposed
+from record.folder import draft_of, read_source, seal, write_source
+from record.fold import node_id
+from record.nouns import Attempt, Expand, Failure, Node, NodeStatus, Verdict
+from record.setups import constants_of
+from sandbox.job import Job
+from search.tree import view_of
+from stages.bench import Bench, in_thread
+from stages.briefs import code_inputs
+from stages.curves import converged
+from stages.plotting import Canvas, draw
+
+
+async def expand(bench: Bench, decided: Decided) -> None:
+    """Make the node of a decision. A failed experiment is a verdict; only a broken model or executor raises."""
+    work = _NodeWork(bench, decided, bench.models.at(decided.k, 0))
+    try:
+        await work.run()
+    except (ModelOutputInvalid, ModelRefused) as error:
+        work.judge("buggy", Failure(kind="other", message=f"the model gave no usable answer: {error}"))
+
+
+@dataclass
+class _NodeWork:
+    bench: Bench
+    decided: Decided
+    desk: Desk
+
+    async def run(self) -> None:
+        kind = self.action.kind
+        if kind == "aggregate":
+            await self.aggregate()
+            return
+        await self.propose()
+        failure = await self.execute()
+        if failure is None and kind != "replicate":
+            arrays = self.bench.folder.attempt(self.node.id, len(self.node.attempts)) / "arrays"
+            failure = await draw(self.bench, self.desk, Canvas(self.node.id, arrays))
+        if failure is not None:
+            self.judge("buggy", failure)
+        elif kind == "replicate":
+            self.judge("good", None)
+        else:
+            self.judge_sound(await self.feedback())
+
+    @property
+    def action(self) -> Expand:
+        return cast(Expand, self.decided.action)
+
+    @property
+    def node(self) -> Node:
+        """The node as the record has it now."""
+        return self.bench.state.nodes[node_id(self.decided.k)]
+
+    @property
+    def parent(self) -> Node:
+        """The parent, as the decision may see it."""
+        return view_of(self.bench.state, self.action.stage, self.decided.seen).nodes[self.action.parent or ""]
+
+    # --- propose ----------------------------------------------------------------------------------------------------
+
+    async def propose(self) -> None:
+        """Record plan and source: from the model, or for a replicate those of its parent."""
+        if self.action.kind == "replicate":
+            parent = self.parent
+            program = Program(title=parent.title, plan=parent.plan, varies=f"seed {self.action.seed}", plots="",
+                              experiment=read_source(self.bench.folder.source(parent.id))["experiment.py"])
+        else:
+            program = await self.desk.ask("code", code_inputs(self.bench, self.decided), Program)
+        self.record_program(program)
+
+    def record_program(self, program: Program) -> None:
+        if self.node.source_sha256:
+            return
+        files = {"experiment.py": program.experiment, "plots.py": program.plots}
+        sha256 = write_source(self.bench.folder.source(self.node.id), {n: text for n, text in files.items() if text})
+        self.bench.recorder.append(Proposed(
+            node=self.node.id, decision=self.decided.k, title=program.title, plan=program.plan, varies=program.varies,
+            source_sha256=sha256, setups=constants_of(program.experiment)))
+
+    # --- execute ----------------------------------------------------------------------------------------------------
+
+    async def execute(self) -> Failure | None:
+        """Run the code once, unless the record has the attempt already."""
+        if not self.node.attempts:
+            await self.attempt(1)
+        return self.node.attempts[-1].failure
+
+    async def attempt(self, number: int) -> None:
+        bench, node = self.bench, self.node
+        final = bench.folder.attempt(node.id, number)
+        draft = draft_of(final)
+        outcome = await bench.executor.run(Job(
+            name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)), seed=node.seed,
+            timeout=bench.node_seconds, datasets=tuple(use.name for use in bench.plan.datasets)))
+        levelled = await in_thread(lambda: converged(draft / "measurements.jsonl"))
+        seal(draft, final)
+        bench.recorder.append(Executed(node=node.id, attempt=Attempt(
+            number=number, seconds=outcome.seconds, failure=outcome.failure, measurements=outcome.measurements,
+            arrays=outcome.arrays, sealed=outcome.sealed, curves_sha256=outcome.curves_sha256,
+            stdout_tail=outcome.stdout_tail, converged=levelled)))
+
+    # --- aggregate --------------------------------------------------------------------------------------------------
+
+    async def aggregate(self) -> None:
+        """Draw the replicates of the parent together; measures nothing.
+
+        Source: AI-Scientist-v2, section 3.2.2, aggregation nodes.
+        """
+        bench = self.bench
+        view = view_of(bench.state, self.action.stage, self.decided.seen)
+        replicates = [one for one in view.replicates(self.parent.id) if one.status == "good"]
+        canvas = Canvas(self.node.id, inputs={
+            one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays" for one in replicates})
+        parent_source = read_source(bench.folder.source(self.parent.id))
+        answer = await self.desk.ask("plot", PlotInputs(
+            data_plan=bench.plan, purpose="aggregate", arrays=canvas.briefs(), plan=self.parent.plan,
+            plots=parent_source.get("plots.py", ""), seeds=tuple(one.seed for one in replicates),
+            lab_reference=bench.lab_reference), Plots)
+        if not self.node.source_sha256:
+            sha256 = write_source(bench.folder.source(self.node.id), {"plots.py": answer.plots})
+            bench.recorder.append(Proposed(
+                node=self.node.id, decision=self.decided.k, title=f"replicates of {self.parent.id} together",
+                plan="mean and spread over seeds", varies=f"{len(replicates)} seeds", source_sha256=sha256))
+        failure = await draw(bench, self.desk, canvas)
+        self.judge("buggy" if failure else "good", failure)
+
+    # --- judge ------------------------------------------------------------------------------------------------------
+
+    async def feedback(self) -> Verdict:
+        bench, node = self.bench, self.node
+        view = view_of(bench.state, self.action.stage, self.decided.seen)
+        parent = view.nodes[self.action.parent] if self.action.parent else None
+        return await self.desk.ask("feedback", FeedbackInputs(
+            data_plan=bench.plan, stage=node.stage, kind=node.kind, plan=node.plan, varies=node.varies,
+            experiment=read_source(bench.folder.source(node.id))["experiment.py"], measurements=node.measurements,
+            parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail),
+            Verdict)
+
+    def judge_sound(self, verdict: Verdict) -> None:
+        if verdict.sound:
+            self.judge("good", None, verdict)
+        else:
+            self.judge("buggy", Failure(kind="other", message=f"judged unsound: {verdict.analysis}"), verdict)
+
+    def judge(self, status: NodeStatus, failure: Failure | None, verdict: Verdict | None = None) -> None:
+        if self.node.finished:
+            return
+        reasons = (f"{failure.kind}: {failure.message}",) if failure else ()
+        self.bench.recorder.append(Judged(
+            node=self.node.id, status=status, reasons=reasons, failure=failure, verdict=verdict))

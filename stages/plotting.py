@@ -1,0 +1,143 @@
+"""Figures of a node: draw, lint, let a vision model review, and draw again from the saved arrays when refused."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from models.backend import Image
+from models.door import Desk
+from models.roles import ArrayBrief, FigureReviews, PlotInputs, Plots, VisionInputs
+from record.events import Plotted, Reviewed
+from record.folder import draft_of, read_source, seal
+from record.nouns import Failure, Figure, FigureReview, Measurement, Node, Plotting
+from review.figure_lint import lint
+from sandbox.job import Job
+from stages.bench import Bench
+from stages.briefs import array_briefs
+
+PLOT_SECONDS = 300.0
+"""Wall-clock limit of a plotting script."""
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """What a node's plots may draw from: its own arrays, and those of other nodes by name."""
+
+    node: str
+    arrays: Path | None = None
+    inputs: dict[str, Path] = field(default_factory=dict[str, Path])
+
+    def briefs(self) -> tuple[ArrayBrief, ...]:
+        """Every array, as a plotting script finds it."""
+        own = array_briefs(self.arrays, _names(self.arrays)) if self.arrays is not None else ()
+        return own + tuple(brief for name, folder in self.inputs.items()
+                           for brief in array_briefs(folder, _names(folder), prefix=f"inputs/{name}"))
+
+
+async def draw(bench: Bench, desk: Desk, canvas: Canvas) -> Failure | None:
+    """Plot until the figures pass, at most `paper.replots` further times; the last failure when they do not.
+
+    A run that is resumed walks through the same steps: what the record has is not drawn again, and every model
+    answer comes from the ledger.
+    """
+    script = read_source(bench.folder.source(canvas.node)).get("plots.py", "")
+    failure: Failure | None = None
+    for n in range(1, bench.paper.replots + 2):
+        if failure is not None:
+            script = await _replot(bench, desk, canvas, script=script, failure=failure)
+        failure = await _plot(bench, canvas, n, script)
+        failure = failure or await _review(bench, desk, canvas.node, n)
+        if failure is None:
+            return None
+    return failure
+
+
+def _plotting(bench: Bench, node: str, n: int) -> Plotting | None:
+    plottings = bench.state.nodes[node].plottings
+    return plottings[n - 1] if len(plottings) >= n else None
+
+
+async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | None:
+    """Run a plotting script in a folder that holds copies of the recorded arrays; its failure, if it failed."""
+    done = _plotting(bench, canvas.node, n)
+    if done is not None:
+        return done.failure
+    final = bench.folder.plots(canvas.node, n)
+    draft = draft_of(final)
+    if canvas.arrays is not None and canvas.arrays.is_dir():
+        shutil.copytree(canvas.arrays, draft / "arrays")
+    outcome = await bench.executor.run(Job(
+        name=f"{canvas.node}/plots{n}", folder=draft, source={"plots.py": script}, entry="plots.py", mode="plot",
+        seed=bench.state.nodes[canvas.node].seed, timeout=min(PLOT_SECONDS, bench.node_seconds),
+        inputs=canvas.inputs))
+    for copied in ("arrays", "inputs"):
+        shutil.rmtree(draft / copied, ignore_errors=True)
+    seal(draft, final)
+    bench.recorder.append(Plotted(
+        node=canvas.node, n=n, figures=outcome.figures, failure=outcome.failure, seconds=outcome.seconds))
+    return outcome.failure
+
+
+async def _replot(bench: Bench, desk: Desk, canvas: Canvas, *, script: str, failure: Failure) -> str:
+    complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
+    answer = await desk.ask("plot", PlotInputs(
+        data_plan=bench.plan, purpose="replot", arrays=canvas.briefs(), plan=bench.state.nodes[canvas.node].plan,
+        plots=script, complaints=complaints, lab_reference=bench.lab_reference), Plots)
+    return answer.plots
+
+
+async def _review(bench: Bench, desk: Desk, node_id: str, n: int) -> Failure | None:
+    """Have the n-th figures reviewed; None when all are readable."""
+    plotting = _plotting(bench, node_id, n)
+    assert plotting is not None
+    node = bench.state.nodes[node_id]
+    reviews = await review_figures(
+        bench, desk, Gallery(bench.folder.plots(node_id, n) / "figures", plotting.figures), about=node)
+    if plotting.reviews is None:
+        bench.recorder.append(Reviewed(node=node_id, n=n, reviews=reviews))
+    return refusal(reviews)
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Figures to look at, and the folder they lie in."""
+
+    folder: Path
+    figures: tuple[Figure, ...]
+
+    @property
+    def shown(self) -> tuple[Figure, ...]:
+        return tuple(figure for figure in self.figures if figure.name.endswith(".png"))
+
+
+async def review_figures(bench: Bench, desk: Desk, gallery: Gallery, *, about: Node) -> tuple[FigureReview, ...]:
+    """A verdict on every PNG figure: the lint's findings always count, the vision model's come on top."""
+    shown = gallery.shown
+    findings = {figure.name: lint(figure) for figure in shown}
+    measurements: tuple[Measurement, ...] = about.measurements
+    answer = await desk.ask("vision", VisionInputs(
+        data_plan=bench.plan, plan=about.plan, names=tuple(figure.name for figure in shown),
+        facts=tuple(figure.facts for figure in shown), lint=tuple(findings[figure.name] for figure in shown),
+        measurements=measurements), FigureReviews,
+        images=[Image((gallery.folder / figure.name).read_bytes()) for figure in shown])
+    said = {review.name: review for review in answer.reviews}
+    return tuple(_joined(figure.name, findings[figure.name], said.get(figure.name)) for figure in shown)
+
+
+def _joined(name: str, findings: tuple[str, ...], said: FigureReview | None) -> FigureReview:
+    issues = tuple(dict.fromkeys((*findings, *(said.issues if said and not said.readable else ()))))
+    readable = not findings and (said is None or said.readable)
+    return FigureReview(name=name, readable=readable, issues=issues, description=said.description if said else "")
+
+
+def refusal(reviews: tuple[FigureReview, ...]) -> Failure | None:
+    """The failure that refused figures make, one line a figure; None when all are readable."""
+    refused = [f"{review.name}: {'; '.join(review.issues) or 'refused without a reason'}"
+               for review in reviews if not review.readable]
+    return Failure(kind="figure", message="\n".join(refused)) if refused else None
+
+
+def _names(folder: Path | None) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.npy")) if folder is not None and folder.is_dir() else []

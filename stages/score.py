@@ -1,0 +1,37 @@
+"""The sealed test predictions, scored once, after the last stage, for what is frozen by then.
+
+Selection never sees the test set: no prompt of the search and no stage summary carries what is computed here.
+"""
+
+from __future__ import annotations
+
+from models.door import Desk
+from record.claims import ablations, replicates_of, winner
+from record.events import Unsealed
+from record.nouns import Node
+from sandbox.executor import score_sealed
+from stages.bench import Bench, do_work, in_thread
+
+
+async def score_tests(bench: Bench) -> None:
+    """Record test measurements of the winner, the ablations, and the replicates of both."""
+
+    async def work(_: Desk) -> None:
+        for node in frozen(bench):
+            if node.id not in bench.state.tests:
+                last = node.attempts[-1]
+                folder = bench.folder.attempt(node.id, last.number)
+                found = await in_thread(lambda folder=folder, node=node, sealed=last.sealed: score_sealed(
+                    folder, labels=bench.folder.labels, seed=node.seed, sealed=sealed))
+                bench.recorder.append(Unsealed(node=node.id, measurements=found))
+
+    await do_work(bench, "score tests", work)
+
+
+def frozen(bench: Bench) -> list[Node]:
+    """Winner and ablations with their replicates; only nodes that worked."""
+    state = bench.state
+    best = winner(state)
+    tops = ([state.nodes[best]] if best else []) + ablations(state)
+    nodes = [node for top in tops for node in (top, *replicates_of(state, top.id))]
+    return [node for node in nodes if node.status == "good" and node.attempts]

@@ -1,0 +1,123 @@
+"""Claims: statistics against scipy, pairing by seed, what may be called improved."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from record.claims import (
+    Claim, differences, interval, paper_claims, printed, replicates_of, setups, claims_on_test, validation_claims,
+)
+from record.events import Decided, Executed, Judged, Settled, Unsealed
+from record.log import MemoryLog
+from record.nouns import Attempt, Expand, Measurement
+from tests.search.worlds import new_log
+
+
+def one(value: float, condition: str, seed: int, *, split: str = "test") -> Measurement:
+    return Measurement.model_validate({
+        "name": "log_loss", "value": value, "condition": condition, "dataset": "digits", "split": split, "seed": seed,
+        "grade": "computed"})
+
+
+def add(log: MemoryLog, k: int, action: Expand, values: dict[str, float] | None) -> str:
+    node = f"n{k:04d}"
+    log.append(Decided(k=k, action=action))
+    if values is None:
+        log.append(Judged(node=node, status="buggy"))
+        return node
+    validation = tuple(one(v + 1, c, action.seed, split="validation") for c, v in values.items())
+    log.append(Executed(node=node, attempt=Attempt(number=1, seconds=1, measurements=validation)))
+    log.append(Judged(node=node, status="good"))
+    log.append(Unsealed(node=node, measurements=tuple(one(v, c, action.seed) for c, v in values.items())))
+    return node
+
+
+def recorded(method: list[float], baseline: list[float]) -> MemoryLog:
+    log = new_log()
+    best = add(log, 1, Expand(stage="agenda", kind="improve", seed=0), {"method": -100.0, "baseline": 100.0})
+    for i, (m, b) in enumerate(zip(method, baseline, strict=True)):
+        add(log, 2 + i, Expand(stage="agenda", kind="replicate", parent=best, seed=1 + i), {"method": m, "baseline": b})
+    log.append(Settled(stage="agenda", best=best, ended="ceiling"))
+    return log
+
+
+def test_the_searched_seed_is_excluded_and_values_keep_their_seeds() -> None:
+    log = recorded([0.3, 0.1, 0.2], [0.5, 0.4, 0.6])
+    claims = {claim.key: claim for claim in claims_on_test(log.state)}
+    method = claims["test/digits/log_loss/method"]
+    assert method.values == (0.3, 0.1, 0.2) and method.seeds == (1, 2, 3) and method.nodes == ("n0002", "n0003", "n0004")
+    assert method.mean == pytest.approx(0.2) and method.grade == "computed"
+    assert [c.split for c in validation_claims(log.state, "n0001")] == ["validation", "validation"]
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=10))
+def test_the_interval_is_student_t(values: list[float]) -> None:
+    sd, low, high = interval(values)
+    assert sd is not None and low is not None and high is not None
+    if sd > 1e-9:
+        expected = stats.t.interval(0.95, len(values) - 1, loc=sum(values) / len(values), scale=stats.sem(values))
+        assert math.isclose(low, expected[0], rel_tol=1e-6, abs_tol=1e-6)
+        assert math.isclose(high, expected[1], rel_tol=1e-6, abs_tol=1e-6)
+    assert low <= sum(values) / len(values) + 1e-6
+
+
+def test_one_value_has_no_interval() -> None:
+    assert interval([1.0]) == (None, None, None)
+
+
+@pytest.mark.parametrize(("method", "baseline", "called"), [
+    ([0.1, 0.2, 0.1, 0.2, 0.15], [0.5, 0.6, 0.55, 0.6, 0.5], "improved"),
+    ([0.1, 0.6, 0.2, 0.7, 0.4], [0.4, 0.3, 0.3, 0.6, 0.4], "no measurable difference"),
+    ([0.1, 0.2, 0.1], [0.5, 0.6, 0.5], "unknown"),
+    ([0.1] * 5, [0.5] * 5, "unknown"),
+])
+def test_improved_needs_five_seeds_that_differ_and_an_interval_without_zero(
+    method: list[float], baseline: list[float], called: str
+) -> None:
+    log = recorded(method, baseline)
+    found = differences(log.state, claims_on_test(log.state))
+    assert [(d.key, d.called) for d in found] == [("diff/digits/log_loss/method~baseline", called)]
+    if called == "improved":
+        assert found[0].better == "method" and found[0].mean < 0
+
+
+def test_differences_are_paired_by_seed_when_a_replicate_failed() -> None:
+    log = recorded([0.1, 0.2], [0.5, 0.7])
+    add(log, 9, Expand(stage="agenda", kind="replicate", parent="n0001", seed=3), None)
+    claims = claims_on_test(log.state)
+    assert [claim.n for claim in claims] == [2, 2]
+    assert len(replicates_of(log.state, "n0001")) == 3
+    assert differences(log.state, claims)[0].values == pytest.approx((-0.4, -0.5))
+
+
+def test_without_test_predictions_the_paper_has_validation_claims() -> None:
+    log = recorded([0.1, 0.2], [0.5, 0.7])
+    log.state.tests.clear()
+    assert {claim.split for claim in paper_claims(log.state)} == {"validation"}
+
+
+def claim(*values: float) -> Claim:
+    sd, low, high = interval(values)
+    return Claim(key="k", name="m", dataset="d", condition="c", split="test", values=values,
+                 seeds=tuple(range(len(values))), nodes=("n",) * len(values), grade="computed",
+                 mean=sum(values) / len(values), sd=sd, low=low, high=high)
+
+
+def test_numbers_print_with_digits_that_mean_something() -> None:
+    texts = printed([claim(0.12345, 0.12355)])
+    assert texts["k.mean"] == "0.123" and texts["k.n"] == "2" and texts["k.ci"].startswith("[0.1")
+    assert printed([claim(0.000123, 0.000125)])["k.mean"] == "0.000124"
+    assert printed([claim(-0.5, -0.6)])["k.mean"] == r"\ensuremath{-}0.550"
+    assert printed([claim(1234.56)])["k.pm"] == "1234.6" and printed([claim(1234.56)])["k.sd"] == "n/a"
+
+
+def test_setups_come_from_code_and_data() -> None:
+    log = recorded([0.1], [0.5])
+    log.state.nodes["n0001"] = log.state.nodes["n0001"].model_copy(update={"setups": {"EPOCHS": 40}})
+    found = setups(log.state)
+    assert found["code.EPOCHS"] == "40" and found["run.seeds"] == "1" and found["run.nodes"] == "1"

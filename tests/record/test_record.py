@@ -1,0 +1,187 @@
+"""The record: events in, state out; files whole or not at all; one writer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from record import control
+from record.events import EVENT, Commanded, Ended
+from record.folder import RunFolder, draft_of, read_source, seal, sha256, write_file, write_source
+from record.fold import fold
+from record.lock import RunLockedError, hold, holder
+from record.log import EventLog, RecordError, read_events, read_state
+from record.nouns import Idea, Measurement, arm_of, level_of
+from record.setups import constants_of
+from tests.search.worlds import World, new_log, search, settings
+
+
+def test_a_log_read_back_gives_the_state_that_the_writer_had(tmp_path: Path) -> None:
+    memory = new_log()
+    asyncio.run(search(memory, World(memory), settings()))
+    log = EventLog(tmp_path / "run.db", clock=lambda: 5.0)
+    for event in memory.events:
+        log.append(event)
+    writer = log.state
+    log.close()
+    assert read_state(tmp_path) == writer
+    with closing(EventLog(tmp_path / "run.db")) as again:
+        assert again.state == writer
+    assert [e for e, _ in read_events(tmp_path / "run.db")] == memory.events
+
+
+def test_every_prefix_folds(tmp_path: Path) -> None:
+    memory = new_log()
+    asyncio.run(search(memory, World(memory), settings()))
+    for cut in range(len(memory.events)):
+        state = fold((event, 0.0) for event in memory.events[:cut])
+        assert state.events == cut
+        assert state.phase in ("prepare", "preliminary", "tuning", "agenda", "ablation", "score")
+
+
+def test_events_survive_json_unchanged() -> None:
+    memory = new_log()
+    asyncio.run(search(memory, World(memory), settings()))
+    assert [EVENT.validate_json(event.model_dump_json()) for event in memory.events] == memory.events
+
+
+def test_a_killed_writer_loses_nothing_that_append_returned_for(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from record.log import EventLog; from record.events import Commanded\n"
+        "log = EventLog(Path(sys.argv[1]))\n"
+        "k = 0\n"
+        "while True:\n"
+        "    log.append(Commanded(verb='note', text=str(k))); print(k, flush=True); k += 1\n")
+    child = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "run.db")], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    for _ in range(20):
+        last = child.stdout.readline()
+    os.kill(child.pid, signal.SIGKILL)
+    rest = child.stdout.read().split("\n")
+    child.wait(10)
+    child.stdout.close()
+    said = int(next((line for line in reversed(rest) if line.strip().isdigit()), last))
+    notes = [text for _, text in read_state(tmp_path).notes]
+    assert notes[: said + 1] == [str(k) for k in range(said + 1)]
+    with closing(sqlite3.connect(tmp_path / "run.db")) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="holds no run"):
+        read_state(tmp_path)
+    (tmp_path / "run.db").write_bytes(b"not a database, by far not one" * 40)
+    with pytest.raises(RecordError, match="cannot read the record"):
+        read_state(tmp_path)
+
+
+def _hold(path: str, ready: str) -> None:
+    with hold(Path(path)):
+        Path(ready).touch()
+        time.sleep(30)
+
+
+def test_a_second_process_is_refused_and_a_killed_one_leaves_no_lock(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    child = multiprocessing.get_context("spawn").Process(target=_hold, args=(str(tmp_path), str(ready)))
+    child.start()
+    end = time.monotonic() + 20
+    while not ready.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    with pytest.raises(RunLockedError, match=f"process {child.pid}"), hold(tmp_path):
+        pass
+    assert holder(tmp_path) is not None
+    child.kill()
+    child.join(10)
+    child.close()
+    with hold(tmp_path):
+        pass
+    assert holder(tmp_path) is None
+
+
+def test_sealing_is_a_rename_and_leftovers_are_replaced(tmp_path: Path) -> None:
+    final = tmp_path / "nodes" / "n0001" / "attempt1"
+    draft = draft_of(final)
+    (draft / "a").write_text("half")
+    draft = draft_of(final)  # a killed process left the first
+    (draft / "b").write_text("whole")
+    seal(draft, final)
+    assert [path.name for path in final.iterdir()] == ["b"] and not draft.exists()
+    again = draft_of(final)
+    (again / "c").write_text("after a kill between sealing and recording")
+    seal(again, final)
+    assert [path.name for path in final.iterdir()] == ["c"]
+
+
+def test_a_source_keeps_its_hash(tmp_path: Path) -> None:
+    files = {"experiment.py": "x = 1\n", "plots.py": ""}
+    first = write_source(tmp_path / "source", files)
+    assert read_source(tmp_path / "source") == files
+    assert write_source(tmp_path / "other", files) == first
+    assert write_source(tmp_path / "third", files | {"plots.py": "y"}) != first
+
+
+def test_commands_arrive_in_order_and_rubbish_is_reported(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.create()
+    control.send(tmp_path, Commanded(verb="note", text="first"))
+    control.send(tmp_path, Commanded(verb="stop"))
+    write_file(folder.control / "99999999999999999999-x.json", json.dumps({"verb": "explode"}))
+    taken = [command for _, command in control.take(tmp_path)]
+    assert taken[:2] == [Commanded(verb="note", text="first"), Commanded(verb="stop")]
+    assert isinstance(taken[2], str) and "is no command" in taken[2]
+
+
+def test_write_file_replaces_whole(tmp_path: Path) -> None:
+    write_file(tmp_path / "f", "one")
+    before = sha256(tmp_path / "f")
+    write_file(tmp_path / "f", b"two")
+    assert (tmp_path / "f").read_text() == "two" and sha256(tmp_path / "f") != before
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_measurement_that_is_not_finite_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        Measurement(name="a", value=value, condition="c", dataset="d", split="validation", seed=0, grade="logged")
+
+
+def test_idea_fields_are_read_as_people_write_them() -> None:
+    idea = Idea.model_validate({
+        "Name": "n", "Title": "t", "Experiments": [{"A": "do a", "B": "do b"}, "do c"],
+        "Risk Factors and Limitations": "one risk", "Unknown": 3})
+    assert idea.experiments == ("A: do a; B: do b", "do c") and idea.risks == ("one risk",)
+    assert Idea.model_validate_json(idea.model_dump_json(by_alias=True)) == idea
+
+
+def test_conditions_name_arm_and_level() -> None:
+    assert (arm_of("method@noise20"), level_of("method@noise20"), level_of("method")) == ("method", "noise20", "")
+
+
+def test_constants_come_from_the_syntax_tree() -> None:
+    source = "A = 3\nRATES = (0.1, 0.2)\nB = A * 2\nlower = 1\nTWICE = 1\nTWICE = 2\nS = 'x'\ndef f():\n    C = 1\n"
+    assert constants_of(source) == {"A": 3, "RATES": "0.1, 0.2", "S": "x"}
+    assert constants_of("def broken(:") == {}
+
+
+def test_an_ended_run_is_taken_up_again() -> None:
+    log = new_log()
+    log.append(Commanded(verb="stop"))
+    log.append(Ended(exit_code=130, reason="stopped"))
+    assert log.state.stopping and log.state.ended is not None
+    from record.events import Resumed
+
+    log.append(Resumed())
+    assert not log.state.stopping and log.state.ended is None
