@@ -5,8 +5,7 @@ from __future__ import annotations
 import platform
 from importlib.metadata import PackageNotFoundError, distributions, version
 
-from agent.settings import Settings
-from sandbox.settings import SandboxSettings
+from record.fold import RunState
 
 SHOWN = ("torch", "numpy", "scipy", "scikit-learn", "transformers", "datasets", "pandas", "matplotlib", "pillow")
 """Packages that prompts name when they are installed."""
@@ -29,16 +28,15 @@ def environment_text() -> str:
     return "\n".join((f"python {platform.python_version()}", platform.platform(), *lines, ""))
 
 
-def device_of(settings: SandboxSettings) -> str:
-    """The device that experiments get, as prompts and `lab.device` name it."""
-    return settings.device
+ISOLATION = (
+    "Experiments ran as ordinary processes, without isolation: withheld labels were not handed to their code, but it "
+    "could have reached them, so values computed from its predictions are graded 'computed', not 'scored'.")
+"""What a reader must be told of how experiments ran. Isolation is a later step of the sandbox."""
 
 
-def describe(settings: Settings) -> tuple[str, ...]:
-    """What a reader of the paper must be told of how its numbers came about."""
-    return (
-        f"The research plan, code and text were written by the program scientist {version('scientist')} with the model "
-        f"{settings.models.name}; no person edited them.",
-        "Experiments ran without isolation: withheld labels were not handed to the code, but it could have reached "
-        "them; their grade is therefore 'computed', not 'scored'.",
-    )
+def notice(state: RunState) -> str:
+    """What the first page of a paper says of its origin."""
+    assert state.started is not None
+    return (f"This paper was written by a program, scientist {state.started.version}, with the model "
+            f"{' and '.join(state.models)}: plan, code, experiments, figures and text. No person checked or edited it. "
+            "Experiments ran without isolation. The appendix lists every experiment that was run.")

@@ -11,7 +11,7 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,10 +19,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from agent.environment import describe, device_of, environment_text, packages
+from agent.environment import ISOLATION, environment_text, notice, packages
 from agent.graph import Step, run_graph
 from agent.settings import Settings, override
-from agent.templates import templates_root
 from models.backend import open_backend
 from models.door import Models
 from models.errors import CatalogueError, ModelConfigError
@@ -58,13 +57,15 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
     open_backend(settings.models)  # refuses an impossible model before anything is created
     root = runs / (name or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{idea.name}")
     if root.exists():
-        raise RunExistsError(f"{root} exists already; choose another --name, or go on with it: scientist resume {root}")
+        raise RunExistsError(f"{root} exists; choose another --name, or go on with it: scientist resume {root}")
     folder = RunFolder(root)
     folder.create()
     try:
         write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
         write_file(root / "config.yaml", _yaml(settings))
         write_file(root / "environment.txt", environment_text())
+        if settings.paper.bib is not None:
+            write_file(folder.library, settings.paper.bib.read_bytes())
         started = Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
                           version=version("scientist"), model=settings.models.name)
         return _drive(folder, settings, listener, first=started)
@@ -79,8 +80,8 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     state = read_state(run)
     if state.started is None:
         raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")
-    settings = override(state.started.settings, overrides)
-    return _drive(RunFolder(run), settings, listener, first=Resumed(settings=overrides))
+    settings = override(state.started.settings, state.overrides | overrides)
+    return _drive(RunFolder(run), settings, listener, first=Resumed(settings=overrides, model=settings.models.name))
 
 
 def _drive(folder: RunFolder, settings: Settings, listener: Listener, *, first: Started | Resumed) -> int:
@@ -113,8 +114,8 @@ class _Process:
     async def run(self) -> int:
         self.signals = Signals()
         executor = LocalExecutor(
-            places=self.settings.search.num_workers, views=self.folder.views, labels=self.folder.labels,
-            cache=self.folder.cache, settings=self.settings.sandbox)
+            self.settings.search.num_workers, self.folder.views, labels=self.folder.labels,
+            settings=self.settings.sandbox, cache=self.folder.cache)
         bench = self._bench(executor)
         try:
             async with self._attended(asyncio.current_task()):
@@ -141,8 +142,8 @@ class _Process:
         return Bench(
             recorder=self.log, folder=self.folder, executor=executor, search=settings.search, paper=settings.paper,
             models=Models(open_backend(settings.models), self.log, settings.models, time.monotonic),
-            templates=templates_root(), node_seconds=settings.sandbox.timeout, device=device_of(settings.sandbox),
-            packages=packages(), disclosures=describe(settings), signals=self.signals)
+            node_seconds=settings.sandbox.timeout, device=settings.sandbox.device, packages=packages(),
+            notice=notice(self.log.state), isolation=ISOLATION, signals=self.signals)
 
     def _steps(self, bench: Bench) -> dict[str, Step]:
         async def whole(step: Callable[[Bench], Coroutine[Any, Any, None]]) -> bool:
@@ -162,8 +163,8 @@ class _Process:
     # --- attention to the outside -----------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _attended(self, main: asyncio.Task[Any] | None) -> AsyncIterator[None]:
-        """While inside: commands are taken, the clock is watched, the first signal stops gently and the second at once."""
+    async def _attended(self, main: asyncio.Task[Any] | None) -> AsyncGenerator[None]:
+        """While inside: commands are taken, the clock is watched, one signal stops gently and the second at once."""
         loop = asyncio.get_running_loop()
 
         def interrupted() -> None:
@@ -218,7 +219,8 @@ def _quiet() -> AbstractContextManager[None]:
     """Signal handlers can only be set in the main thread; elsewhere (tests) there are none."""
     import threading
 
-    return nullcontext() if threading.current_thread() is threading.main_thread() else suppress(RuntimeError, ValueError)
+    in_main = threading.current_thread() is threading.main_thread()
+    return nullcontext() if in_main else suppress(RuntimeError, ValueError)
 
 
 def _yaml(settings: Settings) -> str:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from record.nouns import (
     DataPlan, DatasetFacts, Draft, Failure, FigureFacts, FigureReview, Frozen, Idea, Measurement, NodeKind,
-    StageName, StageSummary, Verdict,
+    StageName, StageSummary,
 )
 
 Role = Literal["plan", "code", "plot", "vision", "feedback", "summary", "figures", "write", "reflect"]
@@ -38,7 +38,7 @@ class PlanInputs(Frozen):
     metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
     node_seconds: float = Field(description="wall-clock limit of one experiment")
     device: str = "cpu"
-    complaints: tuple[str, ...] = Field((), description="what was wrong with the plan handed in before")
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
 
 
 # --- code -----------------------------------------------------------------------------------------------------------
@@ -76,15 +76,15 @@ class CodeInputs(Frozen):
     stage: StageName
     kind: NodeKind
     goal: str
-    item: str = Field("", description="the agenda item or risk to take up, if any")
-    ordinal: int = Field(0, description="which proposal of this kind this is, from 0; be different from the others")
+    item: str = Field(default="", description="the agenda item or risk to take up, if any")
+    ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; be different from the others")
     parent: ParentBrief | None = None
     siblings: tuple[Sibling, ...] = ()
     earlier: tuple[StageSummary, ...] = ()
-    notes: tuple[str, ...] = Field((), description="notes of the person who runs us")
+    notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
     node_seconds: float
     lab_reference: str = Field(description="the documentation of `lab`, as text")
-    packages: tuple[str, ...] = Field((), description="importable packages with versions")
+    packages: tuple[str, ...] = Field(default=(), description="importable packages with versions")
 
 
 class Program(Frozen):
@@ -116,9 +116,9 @@ class PlotInputs(Frozen):
     purpose: Literal["replot", "aggregate"]
     arrays: tuple[ArrayBrief, ...]
     plan: str = ""
-    plots: str = Field("", description="the script that drew the refused figures; or, for an aggregate, the node's")
+    plots: str = Field(default="", description="the script that drew the refused figures; or, for an aggregate, the node's")
     complaints: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = Field((), description="for an aggregate: seed of each folder in inputs/, in order")
+    seeds: tuple[int, ...] = Field(default=(), description="for an aggregate: seed of each folder in inputs/, in order")
     lab_reference: str
 
 
@@ -210,7 +210,7 @@ class FiguresInputs(Frozen):
     arrays: tuple[ArrayBrief, ...]
     statistics: tuple[Statistic, ...] = Field(description="also in inputs/statistics.json, as a list of these objects")
     example_plots: str = Field(description="plots.py of the winning node, which shows what its arrays hold")
-    ablations: tuple[str, ...] = Field((), description="conditions that are ablations")
+    ablations: tuple[str, ...] = Field(default=(), description="conditions that are ablations")
     lab_reference: str
     complaints: tuple[str, ...] = ()
     previous: str = ""
@@ -271,7 +271,7 @@ class WriteInputs(Frozen):
     page_limit: int
     winner_plan: str = ""
     winner_source: str = ""
-    disclosures: tuple[str, ...] = Field((), description="what a reader must be told: failures, limits, grades")
+    disclosures: tuple[str, ...] = Field(default=(), description="what a reader must be told: failures, limits, grades")
 
 
 class ReflectInputs(Frozen):
@@ -279,8 +279,8 @@ class ReflectInputs(Frozen):
 
     inputs: WriteInputs
     draft: Draft
-    pages: int | None = Field(None, description="pages of main text; None where it did not compile")
-    violations: tuple[str, ...] = Field((), description="of the binder: untied numbers, keys, citations, figures")
+    pages: int | None = Field(default=None, description="pages of main text; None where it did not compile")
+    violations: tuple[str, ...] = Field(default=(), description="of the binder: untied numbers, keys, citations, figures")
     compile_findings: tuple[str, ...] = ()
     figure_reviews: tuple[FigureReview, ...] = ()
 

@@ -216,7 +216,7 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def setups(state: RunState) -> dict[str, str]:
-    """Numbers and names that a paper may print without a measurement: constants of the winner's code, data, settings."""
+    """Values that a paper may print without a measurement: constants of the winner's code, data, settings."""
     texts: dict[str, str] = {}
     best = winner(state)
     if best is not None:

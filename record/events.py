@@ -32,7 +32,8 @@ class Resumed(Frozen):
     """A process took the run up again; from here on earlier requests to stop no longer hold."""
 
     type: Literal["resumed"] = "resumed"
-    settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with resume")
+    settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with resume, by dotted key")
+    model: str = ""
 
 
 class Prepared(Frozen):
@@ -132,7 +133,7 @@ class Answered(Frozen):
     usage: Usage
     seconds: float
     retries: int = 0
-    asked: str = Field("", description="model and temperature as configured when asked; the hash covers them")
+    asked: str = Field(default="", description="model and temperature as configured when asked; the hash covers them")
 
 
 class Unsealed(Frozen):

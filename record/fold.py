@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from record import events as ev
 from record.nouns import (
@@ -61,6 +62,10 @@ class RunState:
     figures: ev.FiguresMade | None = None
     drafts: list[ev.Drafted] = field(default_factory=list[ev.Drafted])
     released: ev.Released | None = None
+    overrides: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Settings that were given when the run was taken up again, by dotted key; later ones win."""
+    models: tuple[str, ...] = ()
+    """The models that the run was started and taken up with."""
     notes: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     """Notes of the person who runs us, each with the last decision before it came."""
     stopping: bool = False
@@ -141,10 +146,12 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
     state.last_at = at
     match event:
         case ev.Started():
-            state.started, state.started_at = event, at
+            state.started, state.started_at, state.models = event, at, (event.model,)
         case ev.Resumed():
             state.stopping = state.paused = False
             state.limited = state.ended = None
+            state.overrides |= event.settings
+            state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
         case ev.Prepared():
             state.data_plan, state.datasets = event.data_plan, event.datasets
         case ev.Decided():

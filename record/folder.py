@@ -34,6 +34,11 @@ class RunFolder:
         return self.root / "data" / "labels"
 
     @property
+    def library(self) -> Path:
+        """The run's own copy of the .bib file that it was given."""
+        return self.root / "library.bib"
+
+    @property
     def cache(self) -> Path:
         return self.root / "cache"
 

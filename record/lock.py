@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,14 +20,15 @@ class RunLockedError(Exception):
 
 
 @contextmanager
-def hold(run: Path) -> Iterator[None]:
+def hold(run: Path) -> Generator[None]:
     """Hold the run's lock. Raises `RunLockedError` at once when another process has it."""
     path = run / "lock"
     with open(path, "a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RunLockedError(f"{run} is being worked on by {describe(path)}; stop it first: scientist stop {run}") from None
+            raise RunLockedError(
+                f"{run} is being worked on by {describe(path)}; stop it first: scientist stop {run}") from None
         file.truncate(0)
         file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
         file.flush()

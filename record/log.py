@@ -52,13 +52,14 @@ class EventLog:
         self.path = path
         self._clock = clock
         self._listener = listener
+        self._db = sqlite3.connect(path, isolation_level=None)
         try:
-            self._db = sqlite3.connect(path, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute(SCHEMA)
             self._state = fold(_rows(self._db))
         except sqlite3.Error as error:
+            self._db.close()
             raise RecordError(
                 f"cannot open the record {path}: {error}; is the disk full or the folder read-only?") from error
 

@@ -6,7 +6,7 @@ later event (`record.events`), and the state of a run is the fold of those (`rec
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
@@ -34,9 +34,10 @@ def _lines(value: Any) -> Any:
     if isinstance(value, str):
         return (value,) if value.strip() else ()
     if isinstance(value, dict):
-        return tuple(f"{key}: {text}" for key, text in value.items())  # pyright: ignore[reportUnknownVariableType]
+        return tuple(f"{key}: {text}" for key, text in cast("dict[Any, Any]", value).items())
     if isinstance(value, list):
-        return tuple(item if isinstance(item, str) else "; ".join(_lines(item)) for item in value)  # pyright: ignore[reportUnknownVariableType]
+        items = cast("list[Any]", value)
+        return tuple(item if isinstance(item, str) else "; ".join(_lines(item)) for item in items)
     return value
 
 
@@ -50,14 +51,14 @@ class Idea(BaseModel):
 
     name: str = Field(alias="Name", min_length=1)
     title: str = Field(alias="Title", min_length=1)
-    short_hypothesis: str = Field("", alias="Short Hypothesis")
-    related_work: str = Field("", alias="Related Work")
-    abstract: str = Field("", alias="Abstract")
+    short_hypothesis: str = Field(default="", alias="Short Hypothesis")
+    related_work: str = Field(default="", alias="Related Work")
+    abstract: str = Field(default="", alias="Abstract")
     experiments: Lines = Field(alias="Experiments", min_length=1)
-    risks: Lines = Field((), alias="Risk Factors and Limitations")
-    datasets: Lines = Field((), alias="Datasets")
-    metric: str | None = Field(None, alias="Metric")
-    code: str | None = Field(None, alias="Code")
+    risks: Lines = Field(default=(), alias="Risk Factors and Limitations")
+    datasets: Lines = Field(default=(), alias="Datasets")
+    metric: str | None = Field(default=None, alias="Metric")
+    code: str | None = Field(default=None, alias="Code")
 
 
 # --- the data plan --------------------------------------------------------------------------------------------------
@@ -67,8 +68,8 @@ class MetricSpec(Frozen):
     """A metric by name. The primary one is fixed in the data plan and never redefined."""
 
     name: str = Field(description="snake_case, one that the scorer knows where predictions are submitted")
-    title: str = Field("", description="how a table heads it, e.g. 'log loss'")
-    unit: str = Field("", description="empty for a pure number")
+    title: str = Field(default="", description="how a table heads it, e.g. 'log loss'")
+    unit: str = Field(default="", description="empty for a pure number")
     higher_is_better: bool = Field(description="direction of improvement")
 
 
@@ -76,7 +77,7 @@ class Arm(Frozen):
     """One compared arm. A measurement's condition is `arm`, or `arm@level` where the plan has levels."""
 
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="short identifier, used as the condition")
-    title: str = Field("", description="how a table names it")
+    title: str = Field(default="", description="how a table names it")
     role: Literal["baseline", "method", "ablation"]
     description: str = ""
 
@@ -86,7 +87,7 @@ class Level(Frozen):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     title: str = ""
-    value: float | None = Field(None, description="the level as a number, for an axis")
+    value: float | None = Field(default=None, description="the level as a number, for an axis")
 
 
 class DatasetUse(Frozen):
@@ -104,7 +105,7 @@ class DataPlan(Frozen):
     metrics: tuple[MetricSpec, ...] = Field(min_length=1, description="the first is primary: it selects")
     arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
     levels: tuple[Level, ...] = ()
-    factor: str = Field("", description="what the levels are levels of, e.g. 'label noise rate'")
+    factor: str = Field(default="", description="what the levels are levels of, e.g. 'label noise rate'")
     expected_seconds: float = Field(gt=0, description="expected length of one experiment")
     notes: str = ""
 
@@ -139,7 +140,7 @@ class DatasetFacts(Frozen):
     features: int
     classes: int
     sizes: dict[str, int] = Field(description="examples by split: train, dev, validation, test")
-    duplicates: int = Field(0, description="test and validation examples that also stand in train")
+    duplicates: int = Field(default=0, description="test and validation examples that also stand in train")
     fingerprint: str = Field(description="sha256 of all splits")
     seed: int
 
@@ -184,12 +185,12 @@ class Attempt(Frozen):
     number: int = Field(ge=1)
     seconds: float = Field(ge=0, description="wall clock, of the code alone")
     failure: Failure | None = None
-    measurements: tuple[Measurement, ...] = Field((), description="final values (no step), validation only")
+    measurements: tuple[Measurement, ...] = Field(default=(), description="final values (no step), validation only")
     arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
     sealed: dict[str, str] = Field(default_factory=dict, description="sealed test predictions: file -> sha256")
-    curves_sha256: str | None = Field(None, description="of measurements.jsonl, which holds every step")
+    curves_sha256: str | None = Field(default=None, description="of measurements.jsonl, which holds every step")
     stdout_tail: str = ""
-    converged: bool | None = Field(None, description="whether the logged training curves had levelled off; None: none")
+    converged: bool | None = Field(default=None, description="whether logged loss curves levelled off; None: no curve")
 
 
 class Figure(Frozen):
@@ -206,10 +207,10 @@ class AxesFacts(Frozen):
     title: str = ""
     xlabel: str = ""
     ylabel: str = ""
-    series: int = Field(0, description="lines, bar groups, scatters and images with data")
+    series: int = Field(default=0, description="lines, bar groups, scatters and images with data")
     labelled_series: int = 0
     legend: bool = False
-    empty: bool = Field(False, description="no artist holds a finite data point")
+    empty: bool = Field(default=False, description="no artist holds a finite data point")
     visible: bool = True
 
 
@@ -262,7 +263,7 @@ class Node(Frozen):
     seed: int
     title: str = ""
     plan: str = ""
-    varies: str = Field("", description="the hyperparameter set, agenda item or ablated part that this node tries")
+    varies: str = Field(default="", description="the hyperparameter, agenda item or ablated part that it tries")
     source_sha256: str = ""
     setups: dict[str, Scalar] = Field(default_factory=dict, description="upper-case constants of the source")
     attempts: tuple[Attempt, ...] = ()
@@ -308,8 +309,8 @@ class Expand(Frozen):
     stage: StageName
     kind: NodeKind
     parent: str | None = None
-    ordinal: int = Field(0, description="how many nodes of this kind the stage decided on before")
-    item: str = Field("", description="the agenda item or risk that this node takes up")
+    ordinal: int = Field(default=0, description="how many nodes of this kind the stage decided on before")
+    item: str = Field(default="", description="the agenda item or risk that this node takes up")
     seed: int = Field(description="the seed that its code runs with")
 
 
@@ -355,7 +356,7 @@ class StageSummary(Frozen):
     stage: StageName
     tried: str
     found: str
-    held: str = Field("", description="what the replicates support, and what they do not")
+    held: str = Field(default="", description="what the replicates support, and what they do not")
     next: str = ""
 
 

@@ -20,9 +20,15 @@ def cells(node: Node, plan: DataPlan) -> dict[Cell, float]:
 
 
 def coverage(node: Node, plan: DataPlan) -> int:
-    """How many of the plan's (dataset, condition) cells a node measured."""
-    asked = {(use.name, condition) for use in plan.datasets for condition in plan.conditions}
-    return len(asked & cells(node, plan).keys())
+    """How many of the plan's (dataset, condition) cells a node measured; those of ablations do not count."""
+    return len(asked(plan) & cells(node, plan).keys())
+
+
+def asked(plan: DataPlan) -> set[Cell]:
+    """The (dataset, condition) cells that the plan asks every experiment for."""
+    removed = {arm.name for arm in plan.arms if arm.role == "ablation"}
+    return {(use.name, condition) for use in plan.datasets for condition in plan.conditions
+            if arm_of(condition) not in removed}
 
 
 def gain(node: Node, reference: Node, plan: DataPlan) -> float:

@@ -12,25 +12,25 @@ from record.nouns import Frozen, StageName
 class StageLimits(Frozen):
     """Ceilings of one stage. Source of the defaults: AI-Scientist-v2, table 3."""
 
-    nodes: int = Field(12, ge=1, description="search nodes: drafts, debugs, improvements, tunings, ablations")
-    num_seeds: int | None = Field(None, ge=0, description="replicates a target; None: search.num_seeds")
+    nodes: int = Field(default=12, ge=1, description="search nodes: drafts, debugs, improvements, tunings, ablations")
+    num_seeds: int | None = Field(default=None, ge=0, description="replicates a target; None: search.num_seeds")
 
 
 class SearchSettings(Frozen):
     """How the tree is searched."""
 
-    num_workers: int = Field(2, ge=1, le=256, description="experiments that run at the same time")
-    lookahead: int = Field(2, ge=0, description="nodes whose code may be written while all workers are busy")
+    num_workers: int = Field(default=2, ge=1, le=256, description="experiments that run at the same time")
+    lookahead: int = Field(default=2, ge=0, description="nodes whose code may be written while all workers are busy")
     order: Literal["arrival", "ticket"] = Field(
-        "arrival", description="arrival: fastest; ticket: the same seed and window give the same tree")
+        default="arrival", description="arrival: fastest; ticket: the same seed and window give the same tree")
     window: int | None = Field(
-        None, ge=1, description="ticket only: decision k waits for results up to k - window; None: 3 x num_workers")
-    num_drafts: int = Field(3, ge=1, description="independent first drafts in the preliminary stage")
-    max_debug_depth: int = Field(3, ge=0, description="debug attempts in a row; AI-Scientist-v2, table 3")
-    debug_prob: float = Field(1.0, ge=0, le=1, description="share of picks in which a buggy leaf goes first; table 3")
-    num_seeds: int = Field(3, ge=0, description="replicates of a stage's best, each with another seed")
-    min_tuned: int = Field(3, ge=1, description="hyperparameter nodes that must have run before tuning may end early")
-    grace: float = Field(20.0, ge=0, description="seconds that running nodes get to finish after a request to stop")
+        default=None, ge=1, description="ticket: decision k waits for results up to k - window; None: 3 x num_workers")
+    num_drafts: int = Field(default=3, ge=1, description="independent first drafts in the preliminary stage")
+    max_debug_depth: int = Field(default=3, ge=0, description="debug attempts in a row; AI-Scientist-v2, table 3")
+    debug_prob: float = Field(default=1.0, ge=0, le=1, description="share of picks where a buggy leaf goes first; table 3")
+    num_seeds: int = Field(default=3, ge=0, description="replicates of a stage's best, each with another seed")
+    min_tuned: int = Field(default=3, ge=1, description="hyperparameter nodes that must run before tuning may end")
+    grace: float = Field(default=20.0, ge=0, description="seconds that running nodes get after a request to stop")
     preliminary: StageLimits = StageLimits(nodes=21)
     tuning: StageLimits = StageLimits()
     agenda: StageLimits = StageLimits()

@@ -115,13 +115,19 @@ class View:
         return (*best, *self.good) if self.stage == "ablation" else tuple(best)
 
 
-def view_of(state: RunState, stage: StageName, seen: Seen, *, by_cost: bool = False) -> View:
-    """The tree as a decision may see it. The state must hold a data plan and a start."""
+def view_of(
+    state: RunState, stage: StageName, seen: Seen, *, before: int | None = None, by_cost: bool = False
+) -> View:
+    """The tree as decision `before` may see it (None: the next one). The state must hold a data plan and a start.
+
+    Decisions made later are left out, so that a prompt rendered again shows what it showed the first time.
+    """
     assert state.data_plan is not None and state.started is not None
-    before = STAGES[: STAGES.index(stage)]
-    best = next((b for name in reversed(before) if (b := state.stages[name].best) is not None), None)
+    earlier = STAGES[: STAGES.index(stage)]
+    best = next((b for name in reversed(earlier) if (b := state.stages[name].best) is not None), None)
     idea = state.started.idea
-    nodes = {node.id: node if node.decision in seen else _unseen(node) for node in state.nodes.values()}
+    nodes = {node.id: node if node.decision in seen else _unseen(node) for node in state.nodes.values()
+             if before is None or node.decision < before}
     return View(
         stage=stage, plan=state.data_plan, nodes=nodes, root=nodes.get(best or ""),
         items=idea.risks if stage == "ablation" else idea.experiments, seed=state.started.seed,

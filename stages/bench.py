@@ -32,13 +32,14 @@ class Bench:
     executor: Executor
     search: SearchSettings
     paper: PaperSettings
-    templates: Path
     node_seconds: float
     device: str = "cpu"
     packages: tuple[str, ...] = ()
     """Importable packages with versions, as prompts name them."""
-    disclosures: tuple[str, ...] = ()
-    """What the paper must tell of how it was made (isolation, the model)."""
+    notice: str = ""
+    """What the first page says of how the paper was made."""
+    isolation: str = ""
+    """What kept experiments from withheld labels, and what did not, in plain words."""
     signals: Signals = field(default_factory=Signals)
 
     @property
@@ -58,9 +59,9 @@ class Bench:
     @property
     def lab_reference(self) -> str:
         """The documentation of `lab`, as prompts show it."""
-        from sandbox import kernel_side
+        import sandbox
 
-        return (Path(kernel_side.__path__[0]) / "lab" / "REFERENCE.md").read_text()
+        return (Path(sandbox.__path__[0]) / "kernel_side" / "lab" / "REFERENCE.md").read_text()
 
 
 async def do_work(bench: Bench, task: str, work: Callable[[Desk], Awaitable[None]]) -> None:

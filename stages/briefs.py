@@ -32,7 +32,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
     """What role `code` gets for an expansion."""
     action = decided.action
     assert isinstance(action, Expand)
-    view = view_of(bench.state, action.stage, decided.seen)
+    view = seen_by(bench, decided)
     before = STAGES[: STAGES.index(action.stage)]
     return CodeInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.state.datasets, stage=action.stage, kind=action.kind,
@@ -41,6 +41,12 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
         siblings=siblings(view, action), notes=bench.state.notes_for(decided.k), node_seconds=bench.node_seconds,
         earlier=tuple(s for name in before if (s := bench.state.stages[name].summary) is not None),
         lab_reference=bench.lab_reference, packages=bench.packages)
+
+
+def seen_by(bench: Bench, decided: Decided) -> View:
+    """The tree as a decision may see it, now as on any later day."""
+    assert isinstance(decided.action, Expand)
+    return view_of(bench.state, decided.action.stage, decided.seen, before=decided.k)
 
 
 def parent_brief(folder: RunFolder, node: Node) -> ParentBrief:

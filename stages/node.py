@@ -20,9 +20,9 @@ from record.fold import node_id
 from record.nouns import Attempt, Expand, Failure, Node, NodeStatus, Verdict
 from record.setups import constants_of
 from sandbox.job import Job
-from search.tree import view_of
+from search.tree import View
 from stages.bench import Bench, in_thread
-from stages.briefs import code_inputs
+from stages.briefs import code_inputs, seen_by
 from stages.curves import converged
 from stages.plotting import Canvas, draw
 
@@ -71,7 +71,11 @@ class _NodeWork:
     @property
     def parent(self) -> Node:
         """The parent, as the decision may see it."""
-        return view_of(self.bench.state, self.action.stage, self.decided.seen).nodes[self.action.parent or ""]
+        return self.view.nodes[self.action.parent or ""]
+
+    @property
+    def view(self) -> View:
+        return seen_by(self.bench, self.decided)
 
     # --- propose ----------------------------------------------------------------------------------------------------
 
@@ -124,8 +128,7 @@ class _NodeWork:
         Source: AI-Scientist-v2, section 3.2.2, aggregation nodes.
         """
         bench = self.bench
-        view = view_of(bench.state, self.action.stage, self.decided.seen)
-        replicates = [one for one in view.replicates(self.parent.id) if one.status == "good"]
+        replicates = [one for one in self.view.replicates(self.parent.id) if one.status == "good"]
         canvas = Canvas(self.node.id, inputs={
             one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays" for one in replicates})
         parent_source = read_source(bench.folder.source(self.parent.id))
@@ -145,8 +148,7 @@ class _NodeWork:
 
     async def feedback(self) -> Verdict:
         bench, node = self.bench, self.node
-        view = view_of(bench.state, self.action.stage, self.decided.seen)
-        parent = view.nodes[self.action.parent] if self.action.parent else None
+        parent = self.parent if self.action.parent else None
         return await self.desk.ask("feedback", FeedbackInputs(
             data_plan=bench.plan, stage=node.stage, kind=node.kind, plan=node.plan, varies=node.varies,
             experiment=read_source(bench.folder.source(node.id))["experiment.py"], measurements=node.measurements,

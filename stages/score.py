@@ -9,7 +9,7 @@ from models.door import Desk
 from record.claims import ablations, replicates_of, winner
 from record.events import Unsealed
 from record.nouns import Node
-from sandbox.executor import score_sealed
+from sandbox.scoring import score_sealed
 from stages.bench import Bench, do_work, in_thread
 
 
@@ -22,7 +22,7 @@ async def score_tests(bench: Bench) -> None:
                 last = node.attempts[-1]
                 folder = bench.folder.attempt(node.id, last.number)
                 found = await in_thread(lambda folder=folder, node=node, sealed=last.sealed: score_sealed(
-                    folder, labels=bench.folder.labels, seed=node.seed, sealed=sealed))
+                    folder, bench.folder.labels, seed=node.seed, expected=sealed))
                 bench.recorder.append(Unsealed(node=node.id, measurements=found))
 
     await do_work(bench, "score tests", work)

@@ -12,8 +12,8 @@ from record.nouns import Frozen
 class PaperSettings(Frozen):
     """How the paper is made."""
 
-    template: str = Field("workshop", description="a folder in templates_latex/, or the path of your own")
-    bib: Path | None = Field(None, description="a .bib file with verified entries that may be cited")
-    reflections: int = Field(3, ge=0, le=10, description="rounds in which the reflector may edit")
-    replots: int = Field(2, ge=0, le=5, description="further tries at figures that were refused")
-    timeout: float = Field(120.0, gt=0, description="seconds for one compilation")
+    template: str = Field(default="workshop", description="a folder in templates_latex/")
+    bib: Path | None = Field(default=None, description="a .bib file with verified entries that may be cited")
+    reflections: int = Field(default=3, ge=0, le=10, description="rounds in which the reflector may edit")
+    replots: int = Field(default=2, ge=0, le=5, description="further tries at figures that were refused")
+    timeout: float = Field(default=120.0, gt=0, description="seconds for one compilation")

@@ -9,7 +9,7 @@ from record.events import Settled, Summarised
 from record.nouns import Seen, StageName, StageSummary
 from search.policy import BestFirst
 from search.scheduler import Scheduler
-from search.score import coverage, gain
+from search.score import asked, coverage, gain
 from search.tree import SEARCH_KINDS, View, view_of
 from stages.bench import Bench, do_work
 from stages.briefs import node_line, statistic
@@ -49,8 +49,8 @@ def reasons_for(view: View) -> tuple[str, ...]:
     best = view.best
     if best is None:
         return ("no node of this stage works",)
-    asked = len(view.plan.datasets) * len(view.plan.conditions)
-    reasons = [f"it measured {coverage(best, view.plan)} of the {asked} (dataset, condition) cells of the plan"]
+    reasons = [f"it measured {coverage(best, view.plan)} of the {len(asked(view.plan))} (dataset, condition) cells "
+               "of the plan"]
     if view.stage == "ablation":
         return ("ablations are measured against the node that the agenda settled on",)
     if view.root is not None and best.id != view.root.id:

@@ -1,0 +1,45 @@
+# What a person, a hook and CI run are the same commands.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# A new dependency or version changes the name of the stamp, and so sets up again; otherwise setup is a no-op.
+STAMP := $(VENV)/installed-$(shell cat pyproject.toml constraints.txt | cksum | tr ' ' '-')
+TORCH := $(shell grep '^torch==' constraints.txt)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast check bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP)  ## .venv with everything, and missing Debian packages where that is allowed
+
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "scientist needs Python 3.11 or newer, $(PYTHON) is older: make setup PYTHON=python3.12"; exit 1; }
+	@PYTHON=$(PYTHON) bash .ci/system-packages
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@rm -f $(VENV)/installed-*
+	@touch $@
+
+demo: setup  ## a whole run without key or network: experiments, tree, paper (some minutes)
+	$(BIN)/scientist run --idea examples/ideas/label_noise_calibration.json --config examples/demo.yaml
+
+test: setup  ## every test
+	$(BIN)/python -m pytest
+
+test-fast: setup  ## the tests that take less than two seconds each
+	$(BIN)/python -m pytest -m "not slow"
+
+check: setup  ## lint, types, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports --no-logo
+
+bench: setup  ## what is too slow for the tests
+	$(BIN)/python -m pytest benchmarks
+
+clean:  ## remove what setup and the tools made (runs/ stays)
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,172 @@
+"""Checks a finished run against its own record: nothing in the paper that is not tied, no file that was changed since.
+
+Read-only. What it does not find: a wrong value that the experiment's own code reported (grade `logged`), and a record
+that was rewritten as a whole together with its files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from agent.environment import ISOLATION, notice
+from agent.settings import override
+from record.folder import RunFolder, read_source, sha256, sha256_of_files
+from record.fold import RunState
+from record.log import RecordError, read_state
+from record.nouns import Draft, Measurement
+from review.evidence import check_draft, check_pdf, tex
+from review.evidence.binder import used_keys
+from sandbox.errors import SandboxError
+from sandbox.scoring import score_sealed, score_submissions
+from stages.manuscript import Material, parts_for
+from stages.paper.sources import sources
+from stages.writing import best_of
+
+Kind = Literal["unbound", "changed", "missing", "score", "not checked"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that does not agree with the record."""
+
+    kind: Kind
+    where: str
+    what: str
+
+
+@dataclass
+class AuditReport:
+    """What was checked, and what was found. `counts` says how many of each were looked at."""
+
+    findings: list[Finding] = field(default_factory=list[Finding])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    released: bool = False
+
+    @property
+    def unbound(self) -> int:
+        """Numbers, figures and citations of the paper that nothing in the record stands behind."""
+        return sum(finding.kind == "unbound" for finding in self.findings)
+
+    def add(self, kind: Kind, where: str, what: str) -> None:
+        self.findings.append(Finding(kind, where, what))
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + number
+
+
+def audit(run: Path) -> AuditReport:
+    """Audit a run. Raises `RecordError` when the folder holds none."""
+    state = read_state(run)
+    if state.started is None:
+        raise RecordError(f"{run} was cut off before it began; there is nothing to audit")
+    report = AuditReport(released=bool(state.released and state.released.released))
+    folder = RunFolder(run)
+    _files(report, folder, state)
+    _scores(report, folder, state)
+    if state.released is None:
+        report.add("not checked", "paper", "this run has no paper yet")
+    else:
+        asyncio.run(_paper(report, folder, state))
+    return report
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def _files(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+    """Every file whose hash the record holds is there, and is what it was."""
+    for path, expected in _hashed(folder, state):
+        report.count("files")
+        if not path.is_file():
+            report.add("missing", str(path.relative_to(folder.root)), "the record names it, and it is not there")
+        elif sha256(path) != expected:
+            report.add("changed", str(path.relative_to(folder.root)), f"its sha256 is no longer {expected[:12]}...")
+    for node in state.nodes.values():
+        source = folder.source(node.id)
+        if node.source_sha256:
+            report.count("sources")
+            if not source.is_dir() or sha256_of_files(read_source(source)) != node.source_sha256:
+                report.add("changed", f"nodes/{node.id}/source", "the code is not what the record says was run")
+
+
+def _hashed(folder: RunFolder, state: RunState) -> Iterator[tuple[Path, str]]:
+    for node in state.nodes.values():
+        for attempt in node.attempts:
+            sealed = folder.attempt(node.id, attempt.number)
+            yield from ((sealed / "arrays" / name, digest) for name, digest in attempt.arrays.items())
+            yield from ((sealed / "sealed" / name, digest) for name, digest in attempt.sealed.items())
+            if attempt.curves_sha256:
+                yield sealed / "measurements.jsonl", attempt.curves_sha256
+        for plotting in node.plottings:
+            shown = folder.plots(node.id, plotting.n) / "figures"
+            yield from ((shown / figure.name, figure.sha256) for figure in plotting.figures)
+    if state.figures is not None:
+        yield from ((folder.paper / "figures" / name, digest) for name, digest in state.figures.figures.items())
+    if state.released is not None:
+        yield from ((folder.paper / name, digest) for name, digest in state.released.files.items()
+                    if not (state.figures and Path(name).name in state.figures.figures))
+
+
+# --- scores ---------------------------------------------------------------------------------------------------------
+
+
+def _scores(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+    """Values that we computed from predictions are computed again from the predictions that lie there."""
+    for node in state.nodes.values():
+        for attempt in node.attempts:
+            recorded = [one for one in attempt.measurements if one.grade != "logged"]
+            place = folder.attempt(node.id, attempt.number)
+            again: list[Measurement] = []
+            try:
+                if recorded:
+                    again += score_submissions(place, folder.labels, split="validation", seed=node.seed)
+                if node.id in state.tests:
+                    recorded += state.tests[node.id]
+                    again += score_sealed(place, folder.labels, seed=node.seed, expected=attempt.sealed)
+            except (SandboxError, OSError) as error:
+                report.add("score", f"node {node.id}", f"its predictions cannot be scored again: {error}")
+                continue
+            report.count("scores", len(recorded))
+            found = {str(one) for one in again}
+            for one in recorded:
+                if str(one) not in found:
+                    report.add("score", f"node {node.id}", f"{one.name} of {one.condition} on {one.dataset} "
+                               f"({one.split}) is recorded as {one.value:.6g}; its predictions do not give that")
+
+
+# --- paper ----------------------------------------------------------------------------------------------------------
+
+
+async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+    """The paper as it lies there is the one that the record makes, and everything in it is tied."""
+    assert state.started is not None
+    settings = override(state.started.settings, state.overrides)
+    material = Material(state, folder, settings.paper, notice(state), ISOLATION)
+    draft = best_of(state.drafts).draft
+    evidence = material.evidence
+    _count_uses(report, draft)
+    for violation in check_draft(draft, evidence):
+        report.add("unbound", violation.where, f"{violation.excerpt}: {violation.mend}")
+    refused = not report.released and (folder.paper / "paper.pdf").exists()
+    for name, text in sources(parts_for(material, draft, refused=refused), material.template).files.items():
+        report.count("paper sources")
+        path = folder.paper / name
+        if not path.is_file() or path.read_text() != text:
+            report.add("changed", f"paper/{name}", "it is not what the record makes")
+    try:
+        for violation in await check_pdf(folder.paper, evidence):
+            report.add("unbound", violation.where, f"{violation.excerpt}: {violation.mend}")
+    except (tex.TexError, OSError) as error:
+        report.add("not checked", "paper/paper.pdf", str(error))
+
+
+def _count_uses(report: AuditReport, draft: Draft) -> None:
+    texts = [draft.title, draft.abstract, *draft.captions.values(),
+             *(text for section in draft.sections for text in (section.title, section.body))]
+    report.count("bound values", len(used_keys(texts)))
+    report.count("citations", len(used_keys(texts, frozenset({"cite", "citep", "citet"}))))
+    report.count("figures", len(used_keys(texts, frozenset({"paperfigure"}))))

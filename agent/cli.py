@@ -1,0 +1,159 @@
+"""`scientist`: from a research idea to a paper whose every number was measured.
+
+What a command needs is imported when it runs: `scientist --help` loads neither torch nor a model library.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXIT_CODES = """
+Exit codes: 0 done and released; 1 unexpected failure; 2 wrong use or configuration; 3 stopped by budget or time with a
+partial report; 4 paper not released; 5 findings (audit); 130 interrupted, take it up again with resume.
+"""
+
+app = typer.Typer(
+    name="scientist", add_completion=False, pretty_exceptions_enable=False,
+    rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
+    help="From a research idea to a paper whose every number was measured.", epilog=EXIT_CODES)
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, as runs/NAME.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON (described in docs/command-line.md).")]
+Model = Annotated[str | None, typer.Option(
+    help="'offline', or a pydantic-ai model string such as anthropic:NAME or openai-chat:NAME.")]
+BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server, as a rule ending in /v1.")]
+Assignments = Annotated[list[str] | None, typer.Option(
+    "--set", metavar="KEY=VALUE", help="One setting, as search.num_seeds=5; may be repeated.")]
+Workers = Annotated[int | None, typer.Option(help="Experiments that run at the same time.")]
+TimeLimit = Annotated[str | None, typer.Option(help="Of the whole run: 12h, 90m or 45s.")]
+Bib = Annotated[Path | None, typer.Option(help="A .bib file with verified entries that the paper may cite.")]
+
+
+@app.callback(invoke_without_command=True)
+def scientist(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        print(f"scientist {version_of('scientist')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)
+
+
+@app.command()
+def run(
+    idea: Annotated[Path, typer.Option(help="JSON as AI-Scientist-v2 writes it: one idea or a list.")],
+    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    config: Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NAME} is filled in.")] = None,
+    assignments: Assignments = None,
+    runs: Annotated[Path, typer.Option(help="Where the run's folder is made.")] = Path("runs"),
+    name: Annotated[str | None, typer.Option(help="Name of the run's folder; by default time and idea.")] = None,
+    workers: Workers = None,
+    time_limit: TimeLimit = None,
+    seed: Annotated[int | None, typer.Option(help="Of the run.")] = None,
+    bib: Bib = None,
+) -> int:
+    """Run an idea: experiments in four stages, then figures and a paper."""
+    from agent.commands.run import Request
+    from agent.commands.run import run as work
+
+    flags = _given({
+        "models.name": model, "models.base_url": base_url, "search.num_workers": workers, "time_limit": time_limit,
+        "seed": seed, "paper.bib": bib})
+    return work(Request(
+        idea=idea, index=idea_idx, config=config, assignments=tuple(assignments or ()), runs=runs, name=name,
+        flags=flags))
+
+
+@app.command()
+def resume(
+    run: Run,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    assignments: Assignments = None,
+    workers: Workers = None,
+    time_limit: TimeLimit = None,
+) -> int:
+    """Take a run up where it was left; overrides are recorded. Nothing finished is done again."""
+    from agent.commands.run import resume as work
+
+    flags = _given({
+        "models.name": model, "models.base_url": base_url, "search.num_workers": workers, "time_limit": time_limit})
+    return work(run, tuple(assignments or ()), flags)
+
+
+@app.command()
+def stop(run: Run) -> int:
+    """Ask a run to stop; it can be resumed."""
+    from agent.commands.control import stop as work
+
+    return work(run)
+
+
+@app.command()
+def status(run: Run, json: AsJson = False) -> int:
+    """Show where a run stands. Phase, nodes, cost, time, last events, what is next."""
+    from agent.commands.look import status as work
+
+    return work(run, as_json=json)
+
+
+@app.command()
+def tree(run: Run, json: AsJson = False) -> int:
+    """Show the nodes of a run by stage. With state, metric and the path to the best."""
+    from agent.commands.look import tree as work
+
+    return work(run, as_json=json)
+
+
+@app.command("exec")
+def execute(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file, as an experiment.py of a node.")],
+    timeout: Annotated[str | None, typer.Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Run a file exactly as a node would. Shows what it printed and measured; exit 1 when it failed."""
+    from agent.commands.execute import execute as work
+
+    return work(file, timeout=timeout, as_json=json)
+
+
+@app.command()
+def audit(run: Run, json: AsJson = False) -> int:
+    """Check a paper against its record. Every number, figure and citation must be tied to it, or it exits 5."""
+    from agent.commands.audit import audit as work
+
+    return work(run, as_json=json)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit code of a command line; every error is one line on stderr."""
+    from agent.commands.edge import exit_code_of, traceback_saved
+
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # pyright: ignore  a terminal without Unicode gets '?', not an error
+    try:
+        with traceback_saved():
+            code: Any = app(arguments, prog_name="scientist", standalone_mode=False)
+    except Exception as error:  # noqa: BLE001  the outer edge of the program
+        return exit_code_of(error)
+    return code if isinstance(code, int) else 0
+
+
+def _given(flags: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in flags.items() if value is not None}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

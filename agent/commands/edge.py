@@ -1,0 +1,98 @@
+"""The edge of the command line: exit codes, and every error as one line.
+
+    WrongUse    you: an argument or a folder is not what the command needs; nothing was created (exit 2)
+    Crashed     us: something unexpected; the traceback was saved where the line says (exit 1)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from inspector.text import plain
+
+DONE, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+
+class WrongUse(Exception):
+    """A command was asked for something that it cannot do. The message says what and how to mend it."""
+
+
+class Crashed(Exception):
+    """Something unexpected happened. The message says what, and where the traceback lies."""
+
+
+def wrong_use() -> tuple[type[Exception], ...]:
+    """The errors of all folders that the person at the keyboard can mend by asking otherwise: exit 2."""
+    from typer.exceptions import TyperException
+
+    from agent.settings import SettingsError
+    from models.errors import CatalogueError, ModelConfigError
+    from record.idea_file import IdeaError
+    from record.lock import RunLockedError
+
+    return WrongUse, TyperException, IdeaError, SettingsError, RunLockedError, ModelConfigError, CatalogueError
+
+
+def told_failures() -> tuple[type[Exception], ...]:
+    """The errors whose message says all that is needed to go on: exit 1, no traceback."""
+    from models.errors import ModelError
+    from record.log import RecordError
+    from sandbox.errors import SandboxError
+
+    return Crashed, RecordError, SandboxError, ModelError
+
+
+@contextmanager
+def traceback_saved(folder: Path | None = None) -> Generator[None]:
+    """Turn what nobody expected into `Crashed`, its traceback saved in a run folder, or else a temporary file."""
+    try:
+        yield
+    except (*wrong_use(), *told_failures()):
+        raise
+    except Exception as error:
+        said = plain(f"{type(error).__name__}: {error}")[:300]
+        raise Crashed(f"unexpected failure: {said}; the traceback is in {_save(error, folder)}") from error
+
+
+def exit_code_of(error: BaseException) -> int:
+    """Say an error in one line on stderr, and return the exit code that belongs to it."""
+    if os.environ.get("SCIENTIST_DEBUG") == "1":
+        traceback.print_exception(error)
+    say(message_of(error))
+    return WRONG_USE if isinstance(error, wrong_use()) else FAILED
+
+
+def message_of(error: BaseException) -> str:
+    """An error in words; of a wrong command line also where its help is."""
+    if not hasattr(error, "format_message"):
+        return str(error)
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "scientist"
+    return f"{error.format_message().rstrip('.')} (see: {command} --help)"  # pyright: ignore
+
+
+def say(message: str) -> None:
+    """One line on stderr."""
+    print(f"scientist: {plain(message)}", file=sys.stderr)
+
+
+def _save(error: Exception, folder: Path | None) -> Path:
+    text = "".join(traceback.format_exception(error))
+    if folder is not None and folder.is_dir():
+        path = folder / f"crash-{datetime.now():%Y-%m-%d_%H-%M-%S}.txt"
+        try:
+            path.write_text(text)
+            return path
+        except OSError:
+            pass  # a full or read-only disk may be the very cause; the temporary folder often still works
+    handle, name = tempfile.mkstemp(prefix="scientist-crash-", suffix=".txt")
+    with open(handle, "w") as file:
+        file.write(text)
+    return Path(name)

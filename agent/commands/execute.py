@@ -1,0 +1,91 @@
+"""`scientist exec`: a file in a kernel, exactly as a node's code runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agent.commands.edge import DONE, FAILED, WrongUse
+from agent.settings import compose
+from agent.settings import seconds as seconds_of
+from inspector.text import duration, plain
+from sandbox.job import Outcome
+
+
+def execute(file: Path, *, timeout: str | None, as_json: bool) -> int:
+    """Run a file; returns 0 when it ended without an error, else 1."""
+    if not file.is_file():
+        raise WrongUse(f"there is no file {file}: give the path of a Python file")
+    settings = compose().sandbox
+    limit = _limit(timeout)
+    from sandbox.one_file import run_file
+
+    outcome = asyncio.run(run_file(file, timeout=limit, settings=settings))
+    if as_json:
+        print(json.dumps(as_plain(outcome), indent=1))
+    else:
+        show(outcome, Console())
+    return DONE if outcome.failure is None else FAILED
+
+
+def as_plain(outcome: Outcome) -> dict[str, object]:
+    """An outcome as plain values for JSON (see docs/command-line.md)."""
+    return {
+        "seconds": round(outcome.seconds, 3),
+        "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
+        "measurements": [one.model_dump(mode="json") for one in outcome.measurements],
+        "arrays": outcome.arrays,
+        "sealed": outcome.sealed,
+        "figures": [figure.name for figure in outcome.figures],
+        "stdout_tail": outcome.stdout_tail,
+    }
+
+
+def show(outcome: Outcome, console: Console) -> None:
+    """What was printed, what was measured, and how it ended."""
+    for line in outcome.stdout_tail.splitlines():
+        console.print(Text(_line(line)), soft_wrap=True)
+    if outcome.measurements:
+        console.print(_table(outcome))
+    left = [f"{len(names)} {what}" for what, names in (
+        ("arrays", outcome.arrays), ("sealed predictions", outcome.sealed), ("figures", outcome.figures)) if names]
+    ended = f"ran {duration(outcome.seconds)}" + (f", left {', '.join(left)}" if left else "")
+    failure = outcome.failure
+    if failure is None:
+        console.print(Text(ended, style="green"))
+        return
+    for line in failure.traceback.splitlines():
+        console.print(Text(_line(line), style="dim"), soft_wrap=True)
+    console.print(Text(f"{ended}; failed ({failure.kind}): {plain(failure.message)}", style="red"), soft_wrap=True)
+
+
+def _table(outcome: Outcome) -> Table:
+    table = Table("metric", "dataset", "split", "condition", "seed", "grade", "value", box=None, pad_edge=False)
+    for one in outcome.measurements:
+        cells = (one.name, one.dataset, one.split, one.condition, str(one.seed), one.grade, f"{one.value:.6g}")
+        table.add_row(*(Text(plain(cell)) for cell in cells))
+    return table
+
+
+def _line(text: str) -> str:
+    """A printed line with its indentation, safe for a terminal."""
+    indent = len(text) - len(text.lstrip(" "))
+    return " " * indent + plain(text)
+
+
+def _limit(text: str | None) -> float | None:
+    """Seconds of --timeout. Raises `WrongUse`."""
+    if text is None:
+        return None
+    try:
+        limit = float(seconds_of(text))
+    except ValueError:
+        limit = -1.0
+    if not 0 < limit < float("inf"):
+        raise WrongUse(f"--timeout {text!r} is no duration: write 90s, 5m or a number of seconds")
+    return limit

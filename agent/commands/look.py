@@ -1,0 +1,66 @@
+"""`scientist status` and `scientist tree`: they read a record and change nothing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from pydantic import BaseModel
+from rich.console import Console
+
+from agent.commands.edge import DONE, WrongUse
+from inspector.render import print_lines, status_lines, tree_lines
+from inspector.status import status_of
+from inspector.tree import tree_of
+from record.folder import RunFolder
+from record.lock import holder
+from record.log import RecordError, read_events, read_state
+
+
+def run_folder(path: Path) -> Path:
+    """The path, when it is a run's folder. Raises `WrongUse`."""
+    if not path.exists():
+        raise WrongUse(f"there is no folder {path}: give the folder of a run, as runs/NAME")
+    if not path.is_dir():
+        raise WrongUse(f"{path} is a file: give the folder of a run, as runs/NAME")
+    if not RunFolder(path).db.is_file():
+        raise WrongUse(f"{path} is no run (it holds no run.db): give the folder of a run, as runs/NAME")
+    try:
+        read_events(RunFolder(path).db)
+    except RecordError as error:
+        raise WrongUse(str(error)) from None
+    return path
+
+
+def status(path: Path, *, as_json: bool) -> int:
+    """Show where a run stands."""
+    folder = run_folder(path)
+    found = status_of(
+        str(path), read_events(RunFolder(folder).db), process_on(folder), now=time.time(), last=8)
+    if as_json:
+        return _json(found)
+    print_lines(Console(), status_lines(found))
+    return DONE
+
+
+def tree(path: Path, *, as_json: bool) -> int:
+    """Show the nodes of a run by stage."""
+    found = tree_of(read_state(run_folder(path)))
+    if as_json:
+        return _json(found)
+    console = Console()
+    print_lines(console, tree_lines(found, ascii=not console.encoding.lower().startswith("utf")))
+    return DONE
+
+
+def process_on(folder: Path) -> str | None:
+    """Who works on a run now; None also where the lock may not be read."""
+    try:
+        return holder(folder)
+    except PermissionError:
+        return None
+
+
+def _json(value: BaseModel) -> int:
+    print(value.model_dump_json(indent=1))
+    return DONE

@@ -1,0 +1,200 @@
+"""`scientist run` and `scientist resume`: everything that can be refused is refused before anything is created."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from agent.commands.edge import INTERRUPTED, WrongUse, say, traceback_saved, wrong_use
+from agent.commands.look import run_folder
+from agent.settings import Settings, compose, from_assignments, override
+from inspector.live import view_for
+from inspector.render import print_lines, tree_lines
+from inspector.status import condition_of
+from inspector.text import dollars, duration
+from inspector.tree import SEARCH_KINDS, tree_of
+from record.fold import RunState
+from record.idea_file import read_idea
+from record.log import Listener, read_state
+from record.nouns import Idea
+
+LONGEST_NAME = 80
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for on the command line. `flags` are settings by dotted key."""
+
+    idea: Path
+    index: int | None
+    config: Path | None
+    assignments: tuple[str, ...]
+    runs: Path
+    name: str | None
+    flags: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def run(request: Request) -> int:
+    """Run an idea to its end; returns the exit code."""
+    idea = read_idea(request.idea, request.index)
+    settings = compose(config=request.config, flags=from_assignments(request.assignments) | request.flags)
+    folder = request.runs / (default_name(idea) if request.name is None else named(request.name))
+    check(settings, folder)
+
+    def work(listener: Listener) -> int:
+        from agent.run import RunExistsError, start
+
+        try:
+            return start(idea, settings, runs=folder.parent, name=folder.name, listener=listener)
+        except RunExistsError as error:
+            raise WrongUse(str(error)) from None
+
+    with nothing_left_of_refusal(folder.parent):
+        return watched(folder, work)
+
+
+def resume(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> int:
+    """Take a run up again; returns the exit code."""
+    folder = run_folder(path)
+    state = read_state(folder)
+    overrides = from_assignments(assignments) | flags
+    if state.started is None:
+        raise WrongUse(f"{path} was cut off before it began: start it again with 'scientist run'")
+    check_space(override(state.started.settings, overrides), folder)
+
+    def work(listener: Listener) -> int:
+        from agent.run import resume as take_up
+
+        return take_up(folder, overrides, listener=listener)
+
+    return watched(folder, work)
+
+
+@contextmanager
+def nothing_left_of_refusal(runs: Path) -> Generator[None]:
+    """Remove the runs folder again when it was made for a run that was refused (an idea outside the catalogue)."""
+    made = not runs.exists()
+    try:
+        yield
+    except wrong_use():
+        if made and runs.is_dir() and not any(runs.iterdir()):
+            runs.rmdir()
+        raise
+
+
+def watched(folder: Path, work: Callable[[Listener], int]) -> int:
+    """Do the work of a run while showing it, then say what came of it."""
+    console = Console()
+    console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
+    try:
+        with traceback_saved(folder), view_for(console) as view:
+            code = work(view)
+    except KeyboardInterrupt:  # before or after the loop that handles signals itself
+        say(f"interrupted; go on with: scientist resume {folder}")
+        return INTERRUPTED
+    tell_end(console, folder, code)
+    return code
+
+
+def tell_end(console: Console, folder: Path, code: int) -> None:
+    """The tree, what it took, and where the paper is."""
+    state = read_state(folder)
+    print_lines(console, tree_lines(tree_of(state), ascii=not console.encoding.lower().startswith("utf")))
+    for line in summary(state, folder, code):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def summary(state: RunState, folder: Path, code: int) -> list[str]:
+    """How a run ended, in a few lines."""
+    total, nodes = state.total, list(state.nodes.values())
+    searched = sum(node.kind in SEARCH_KINDS for node in nodes)
+    lines = [
+        f"{condition_of(state, None)} (exit code {code}): {searched} nodes and {len(nodes) - searched} replicates and "
+        f"aggregates, {duration(state.active_seconds)}, {total.calls} model calls, "
+        f"{dollars(total.usd, total.unpriced)}"]
+    if state.released is not None and state.released.pdf is not None:
+        lines.append(f"paper: {folder / 'paper' / Path(state.released.pdf).name}")
+    elif state.released is not None:
+        lines.append(f"paper sources (no PDF was made): {folder / 'paper'}")
+    if state.ended is not None and state.ended.reason:
+        lines.append(f"because: {state.ended.reason}")
+    if condition_of(state, None) == "interrupted":
+        lines.append(f"go on with: scientist resume {folder}")
+    return lines
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+def check(settings: Settings, folder: Path) -> None:
+    """Refuse what cannot work. Raises `WrongUse`, `ModelConfigError`."""
+    if folder.exists():
+        raise WrongUse(f"{folder} exists already: choose another --name, or go on with it: scientist resume {folder}")
+    check_writable(folder.parent)
+    check_space(settings, folder)
+    if settings.paper.bib is not None and not settings.paper.bib.is_file():
+        raise WrongUse(f"there is no bibliography {settings.paper.bib}: give --bib the path of a .bib file")
+    check_parts(settings)
+
+
+def check_parts(settings: Settings) -> None:
+    """Refuse a model, template or library that cannot be opened, in the words of the room that opens it."""
+    from models.backend import open_backend
+    from stages.paper import references, template
+
+    try:
+        template.load(settings.paper.template)
+        if settings.paper.bib is not None:
+            references.read(settings.paper.bib)
+    except (template.TemplateError, references.LibraryError) as error:
+        raise WrongUse(str(error)) from None
+    open_backend(settings.models)
+
+
+def check_writable(runs: Path) -> None:
+    """Refuse a runs folder that nothing can be written to; it is probed with a file that vanishes at once."""
+    place = existing(runs)
+    if not place.is_dir():
+        raise WrongUse(f"--runs {runs}: {place} is a file, not a folder; choose another --runs")
+    try:
+        tempfile.TemporaryFile(dir=place).close()
+    except OSError as error:
+        raise WrongUse(f"--runs {runs} cannot be written to ({error.strerror}): choose another --runs") from None
+
+
+def check_space(settings: Settings, folder: Path) -> None:
+    """Refuse a disk without the room that `min_free_gb` asks for."""
+    place = existing(folder)
+    free = shutil.disk_usage(place).free / 1e9
+    if free < settings.min_free_gb:
+        raise WrongUse(f"only {free:.2f} GB are free at {place}, {settings.min_free_gb:g} are wanted: free some, "
+                       "choose another --runs, or lower min_free_gb")
+
+
+def existing(path: Path) -> Path:
+    """The path itself, or its nearest ancestor that exists."""
+    path = path.absolute()
+    return next(one for one in (path, *path.parents) if one.exists())
+
+
+def named(name: str) -> str:
+    """A name that is fit for a folder. Raises `WrongUse`."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or len(name) > LONGEST_NAME:
+        raise WrongUse(
+            f"--name {name!r} is not fit for a folder: use up to {LONGEST_NAME} letters, digits, '.', '_' and '-'")
+    return name
+
+
+def default_name(idea: Idea) -> str:
+    """Time and the idea's name, as a folder."""
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", idea.name).strip("-.")[:60]
+    return f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{slug or 'idea'}"

@@ -1,0 +1,267 @@
+"""The settings of a run: one `Settings` composed of each folder's own, and how it comes about.
+
+Defaults < configuration file (YAML, `${NAME}` from the environment) < `SCIENTIST_*` environment < flags. Every layer is
+flattened to dotted keys, so that one place checks names, resolves the familiar ones and tells where a value came from.
+The environment is read here and nowhere else in the program (a provider's key is read by its own library).
+
+    SettingsError   you: a key or value is wrong; the message names the key, the layer and the nearest known key
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from models.settings import ModelSettings
+from record.nouns import Frozen
+from sandbox.settings import SandboxSettings
+from search.settings import SearchSettings
+from stages.settings import PaperSettings
+
+PREFIX = "SCIENTIST_"
+NOT_SETTINGS = frozenset({"SCIENTIST_DEBUG"})
+"""Variables of the prefix that are read elsewhere on the command line."""
+
+FAMILIAR = {
+    "num_workers": "search.num_workers", "num_drafts": "search.num_drafts",
+    "max_debug_depth": "search.max_debug_depth", "debug_prob": "search.debug_prob", "num_seeds": "search.num_seeds",
+    "exec.timeout": "sandbox.timeout", "model": "models.name", "base_url": "models.base_url", "bib": "paper.bib",
+}
+"""Names that people know from AI-Scientist-v2 and AIDE, and the keys they stand for."""
+PATHS = ("paper.bib",)
+"""Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
+DURATIONS = ("timeout", "time_limit")
+"""Endings of keys that hold seconds and may be written as 12h, 90m or 45s."""
+
+
+class SettingsError(Exception):
+    """A setting cannot be used. The message is one line that says which, from where, and how to mend it."""
+
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)([dhms]))")
+
+
+def seconds(value: Any) -> Any:
+    """Seconds of a duration such as '12h', '1h30m' or '45s'; whatever else comes is left to the field to judge."""
+    text = value.strip().lower().replace(" ", "") if isinstance(value, str) else ""
+    if not text or _DURATION.sub("", text):
+        return value
+    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+
+
+class Settings(Frozen):
+    """Everything that can be set, with its default."""
+
+    seed: int = Field(default=0, ge=0, description="of the run: splits, picks and code; replicates take what follows")
+    time_limit: Annotated[float, BeforeValidator(seconds)] = Field(
+        default=15 * 3600.0, gt=0, allow_inf_nan=False, description="seconds of a whole run; then it reports")
+    min_free_gb: float = Field(
+        default=1.0, ge=0, allow_inf_nan=False, description="free disk space (10^9 bytes) that a run wants to begin")
+    search: SearchSettings = SearchSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    models: ModelSettings = ModelSettings()
+    paper: PaperSettings = PaperSettings()
+
+
+def compose(
+    *, config: Path | None = None, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings of a new run. `flags` are dotted keys; `environment` is the process's own when left out.
+
+    Raises: `SettingsError`.
+    """
+    environment = os.environ if environment is None else environment
+    layers = [_Layer("in the environment", from_environment(environment)),
+              _Layer("on the command line", dict(flags or {}))]
+    if config is not None:
+        layers.insert(0, _Layer(f"in {config}", read_config(config, environment), config.parent))
+    return _built({}, layers)
+
+
+def override(recorded: Mapping[str, Any], flags: Mapping[str, Any]) -> Settings:
+    """Recorded settings with some keys replaced, for a run that is resumed. Raises `SettingsError`."""
+    return _built(recorded, [_Layer("on the command line", flags)])
+
+
+def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The mapping of a YAML file, `${NAME}` and `${NAME:-default}` filled in. Raises `SettingsError`."""
+    import yaml
+
+    try:
+        found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"there is no configuration file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read the configuration file {path}: {error}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark is not None else ""
+        raise SettingsError(f"{path} is not YAML: {getattr(error, 'problem', None) or 'malformed'}{where}") from None
+    if not isinstance(found, dict | None):
+        raise SettingsError(f"{path} must hold `key: value` lines, not {type(found).__name__}")
+    return {str(key): _expanded(value, environment, path)
+            for key, value in cast("dict[Any, Any]", found or {}).items()}
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """`SCIENTIST_SEARCH__NUM_WORKERS=4` as `{"search.num_workers": 4}`; values are typed as in YAML."""
+    return {name.removeprefix(PREFIX).lower().replace("__", "."): typed(value, name)
+            for name, value in environment.items() if name.startswith(PREFIX) and name not in NOT_SETTINGS}
+
+
+def from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """`--set KEY=VALUE` as a mapping; values are typed as in YAML. Raises `SettingsError`."""
+    found: dict[str, Any] = {}
+    for text in assignments:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise SettingsError(f"--set {text!r} is not KEY=VALUE, as in --set search.num_workers=4")
+        found[key.strip()] = typed(value, f"--set {key.strip()}")
+    return found
+
+
+def typed(text: str, where: str) -> Any:
+    """A value as YAML reads it: 4 is a number, true a truth value, [a, b] a list, anything else text."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise SettingsError(f"{where}: {text!r} is no value that YAML can read; put it in quotes") from None
+
+
+def known_keys() -> list[str]:
+    """Every key in its dotted form, and the familiar names."""
+    return [*_flat(Settings().model_dump()), *FAMILIAR]
+
+
+# --- layers ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """Settings from one place. Relative paths in it are seen from `folder`."""
+
+    label: str
+    values: Mapping[str, Any]
+    folder: Path = Path()
+
+
+def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
+    values = _flat(Settings().model_dump()) | _flat(base)
+    known = [*values, *FAMILIAR]
+    origin: dict[str, str] = {}
+    for layer in layers:
+        for key, value in _flat(layer.values).items():
+            path = FAMILIAR.get(key, key)
+            _check_known(path, key, known, layer.label)
+            values[path] = _converted(path, value, layer.folder)
+            origin[path] = layer.label if path == key else f"{layer.label}, as {key}"
+    try:
+        return Settings.model_validate(_nested(values))
+    except ValidationError as error:
+        raise SettingsError(_said(error.errors()[0], origin)) from None
+
+
+def _converted(path: str, value: Any, folder: Path) -> Any:
+    """Durations as seconds, paths as absolute ones; a run may be resumed from another working directory."""
+    if path.endswith(DURATIONS):
+        return seconds(value)
+    if path in PATHS and isinstance(value, str | Path) and str(value):
+        return (folder / Path(value).expanduser()).resolve()
+    return value
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted key -> value, through every level of mappings."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            found |= _flat(cast("Mapping[str, Any]", value), f"{path}.")
+        elif not isinstance(value, Mapping):
+            found[path] = value
+    return found
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    root: dict[str, Any] = {}
+    for path, value in flat.items():
+        *parents, last = path.split(".")
+        place = root
+        for name in parents:
+            place = place.setdefault(name, {})
+        place[last] = value
+    return root
+
+
+def _check_known(path: str, key: str, known: Sequence[str], label: str) -> None:
+    if path in known or _is_mapping(path):
+        return
+    if any(one.startswith(f"{path}.") for one in known):
+        raise SettingsError(f"{key!r} ({label}) is a group of settings: set one of its keys, {_nearest(path, known)}")
+    raise SettingsError(f"unknown setting {key!r} ({label}); did you mean {_nearest(path, known)}?")
+
+
+def _is_mapping(path: str) -> bool:
+    """Whether a key goes into a field that is a free mapping, as `models.temperatures.code`."""
+    model: Any = Settings
+    for name in path.split("."):
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            return False
+        field = model.model_fields.get(name)
+        if field is None:
+            return False
+        model = field.annotation
+        if getattr(model, "__origin__", None) is dict:
+            return True
+    return False
+
+
+def _nearest(path: str, known: Sequence[str]) -> str:
+    """The known key that a person most likely meant: the same last word first, then the closest spelling."""
+    last = path.rsplit(".", 1)[-1]
+    same = [one for one in known if one.rsplit(".", 1)[-1] == last]
+    close = difflib.get_close_matches(path, known, n=1, cutoff=0.0)
+    words = difflib.get_close_matches(last, [one.rsplit(".", 1)[-1] for one in known], n=1, cutoff=0.75)
+    spelt = [one for one in known if words and one.rsplit(".", 1)[-1] == words[0]]
+    candidates = same or spelt or close
+    return repr(max(candidates, key=lambda one: difflib.SequenceMatcher(None, path, one).ratio()))
+
+
+def _said(error: ErrorDetails, origin: Mapping[str, str]) -> str:
+    path = ".".join(str(part) for part in error["loc"] if part != "[key]")
+    label = next((text for key, text in origin.items() if path == key or key.startswith(f"{path}.")), "in the settings")
+    if error["type"] == "extra_forbidden":
+        return f"unknown setting {path!r} ({label}); did you mean {_nearest(path, known_keys())}?"
+    if error["type"] == "value_error":
+        return f"setting {path!r} ({label}): {error['msg'].removeprefix('Value error, ')}"
+    return f"setting {path!r} ({label}) {error['msg'].removeprefix('Input ')}, not {error['input']!r}"
+
+
+def _expanded(value: Any, environment: Mapping[str, str], path: Path) -> Any:
+    """`${NAME}` in every text of a YAML value, from the environment."""
+    if isinstance(value, dict):
+        return {str(k): _expanded(v, environment, path) for k, v in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list):
+        return [_expanded(one, environment, path) for one in cast("list[Any]", value)]
+    if not isinstance(value, str):
+        return value
+
+    def fill(match: re.Match[str]) -> str:
+        name, default = match["name"], match["default"]
+        if name not in environment and default is None:
+            mend = f"export {name}, or write ${{{name}:-default}}"
+            raise SettingsError(f"{path} uses ${{{name}}}, which is not set: {mend}")
+        return environment.get(name, default or "")
+
+    return re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", fill, value)

@@ -1,0 +1,94 @@
+"""Events in words: one line each, for plain output, for `status`, and for logs."""
+
+from __future__ import annotations
+
+from inspector.text import duration, plain, short
+from inspector.tree import score_of
+from record import events as ev
+from record.fold import RunState, node_id
+from record.nouns import Expand
+
+
+def described(event: ev.Event, state: RunState) -> str | None:
+    """What happened, in one line safe for a terminal; None for steps too small to be told one by one."""
+    match event:
+        case ev.Started():
+            return f"started: {short(event.idea.title, 80)} (model {plain(event.model)}, seed {event.seed})"
+        case ev.Resumed():
+            return "resumed"
+        case ev.Prepared():
+            return f"prepared: {_plan(event)}"
+        case ev.Decided():
+            return _decided(event)
+        case ev.Executed():
+            return _executed(event)
+        case ev.Plotted():
+            return f"{event.node} drew nothing usable: {short(event.failure.message, 60)}" if event.failure else None
+        case ev.Reviewed():
+            refused = [one for one in event.reviews if not one.readable]
+            issues = "; ".join(issue for one in refused for issue in one.issues)
+            return f"{event.node} figures refused: {short(issues, 80)}" if refused else None
+        case ev.Judged():
+            return _judged(event, state)
+        case ev.Settled():
+            return f"{event.stage} settled on {event.best or 'nothing'}: {short(event.ended, 80)}"
+        case ev.Summarised():
+            return f"{event.summary.stage} is over: {short(event.summary.found, 100)}"
+        case ev.Unsealed():
+            return f"{event.node} test predictions scored ({len(event.measurements)} values)"
+        case _:
+            return _late(event)
+
+
+def _late(event: ev.Event) -> str | None:
+    """The events of the paper and of the end."""
+    match event:
+        case ev.FiguresMade():
+            return f"figures refused: {short(event.failure.message, 80)}" if event.failure else (
+                f"{len(event.descriptions)} final figures drawn")
+        case ev.Drafted():
+            pages = f", {event.pages} pages" if event.pages is not None else ""
+            return f"paper text, round {event.round}: {len(event.violations)} violations{pages}"
+        case ev.Released():
+            what = "paper released" if event.released else f"paper NOT released: {short('; '.join(event.reasons), 80)}"
+            return what + (f" ({plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
+        case ev.Commanded():
+            return f"asked to {event.verb} {short(f'{event.target} {event.text}', 60)}".rstrip()
+        case ev.Limited():
+            return f"limit reached: {short(event.reason, 80)}"
+        case ev.Ended():
+            return f"ended with exit code {event.exit_code}: {short(event.reason, 100)}"
+        case _:
+            return None
+
+
+def _plan(event: ev.Prepared) -> str:
+    plan = event.data_plan
+    names = ", ".join(plain(one.name) for one in plan.datasets)
+    return f"{short(plan.task, 60)} on {names}; {len(plan.conditions)} conditions; {plain(plan.primary.name)} selects"
+
+
+def _decided(event: ev.Decided) -> str | None:
+    action = event.action
+    if not isinstance(action, Expand):
+        return None
+    origin = f" of {action.parent}" if action.parent else ""
+    return f"{node_id(event.k)} {action.kind}{origin} in {action.stage}"
+
+
+def _executed(event: ev.Executed) -> str:
+    attempt = event.attempt
+    took = f"{event.node} ran {duration(attempt.seconds)}"
+    if attempt.failure is None:
+        return f"{took}: {len(attempt.measurements)} measurements"
+    return f"{took}: {attempt.failure.kind}: {short(attempt.failure.message, 80)}"
+
+
+def _judged(event: ev.Judged, state: RunState) -> str:
+    node = state.nodes.get(event.node)
+    score = score_of(node, state.data_plan) if node is not None else None
+    plan = state.data_plan
+    value = f", {plain(plan.primary.name)} {score:.4g}" if plan is not None and score is not None else ""
+    kind = f" {node.kind}" if node is not None else ""
+    why = f": {short(event.failure.message, 80)}" if event.failure else ""
+    return f"{event.node}{kind} {event.status}{value}{why}"

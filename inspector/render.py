@@ -1,0 +1,145 @@
+"""Trees and statuses as lines of coloured text: symbol and word for each state, so that colour is never needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+from inspector.status import Status
+from inspector.text import count, dollars, duration, plain, short
+from inspector.tree import Row, ShownMetric, StageRows, Tree
+from record.nouns import NodeKind, NodeStatus
+
+DEEPEST = 8
+"""Levels of indentation that are shown; a chain of improvements may be deeper."""
+
+
+class Mark(NamedTuple):
+    """A symbol, what stands for it where the terminal has no Unicode, and a colour."""
+
+    symbol: str
+    ascii: str
+    colour: str
+
+
+STATUS: dict[NodeStatus, Mark] = {
+    "proposed": Mark("·", ".", "dim"), "running": Mark("▸", ">", "cyan"), "good": Mark("✓", "+", "green"),
+    "buggy": Mark("✗", "x", "red"), "pruned": Mark("−", "-", "magenta"), "cancelled": Mark("○", "o", "dim"),
+}
+KIND: dict[NodeKind, str] = {
+    "draft": "blue", "debug": "red", "improve": "green", "tune": "yellow", "ablate": "magenta", "replicate": "dim",
+    "aggregate": "cyan",
+}
+BEST, PATH = Mark("★", "*", "bold yellow"), Mark("•", "'", "yellow")
+
+
+def print_lines(console: Console, lines: list[Text]) -> None:
+    """Print each line on one line of a terminal; nothing is cut where output is no terminal."""
+    for line in lines:
+        cut = console.is_terminal
+        console.print(line, no_wrap=True, overflow="ellipsis" if cut else "ignore", crop=cut, highlight=False)
+
+
+def tree_lines(tree: Tree, *, ascii: bool = False) -> list[Text]:
+    """The whole tree by stage, stages without nodes left out."""
+    lines = [Text(metric_words(tree.metric), style="dim")] if tree.metric else []
+    for stage in tree.stages:
+        if stage.nodes:
+            lines.append(stage_line(stage))
+            lines += [row_line(row, tree.metric, ascii=ascii) for row in stage.nodes]
+    if not any(stage.nodes for stage in tree.stages):
+        lines.append(Text("no nodes yet", style="dim"))
+    return lines
+
+
+def metric_words(metric: ShownMetric) -> str:
+    """What the numbers in the tree are."""
+    unit = f" in {plain(metric.unit)}" if metric.unit else ""
+    better = "higher" if metric.higher_is_better else "lower"
+    return (f"{plain(metric.title)}{unit} on {plain(metric.dataset)}, validation, mean over the method's conditions "
+            f"({better} is better)")
+
+
+def stage_line(stage: StageRows) -> Text:
+    """A stage in one line: name, progress, what the nodes came to, its best, why it ended."""
+    line = Text(stage.stage, style="bold")
+    line.append(f"  {stage.searched}/{stage.ceiling or '?'} nodes", style="not bold")
+    extra = Counter(row.kind for row in stage.nodes if row.kind in ("replicate", "aggregate"))
+    for kind, number in sorted(extra.items(), reverse=True):
+        line.append(f" + {number} {kind}{'s' if number > 1 else ''}", style="not bold")
+    for status, number in Counter[NodeStatus](row.status for row in stage.nodes).items():
+        line.append(f"  {number} {status}", style=f"not bold {STATUS[status].colour}")
+    if stage.best:
+        line.append(f"  best {stage.best}", style="not bold yellow")
+    if stage.ended:
+        line.append(f"  ({short(stage.ended, 60)})", style="not bold dim")
+    return line
+
+
+def row_line(row: Row, metric: ShownMetric | None, *, ascii: bool = False) -> Text:
+    """A node in one line: place in the tree, state, id, kind, metric, what it varies."""
+    which = 1 if ascii else 0
+    mark = BEST if row.best else PATH if row.on_best_path else None
+    status = STATUS[row.status]
+    line = Text(f"{mark[which]} " if mark else "  ", style=mark.colour if mark else "")
+    branch = ("` " if ascii else "└ ") if row.depth else ""
+    line.append("  " * min(row.depth, DEEPEST) + branch, style="dim")
+    line.append(f"{status[which]} {row.id} ", style=status.colour)
+    line.append(row.kind, style=KIND[row.kind])
+    if row.metric is not None and metric is not None:
+        line.append(f"  {row.metric:.4g}", style="bold" if row.on_best_path or row.best else "")
+    elif row.status not in ("good", "buggy"):
+        line.append(f"  {row.status}", style=status.colour)
+    if row.status == "buggy":
+        line.append(f"  {row.failure or 'figures refused'}", style="red")
+    _details(line, row)
+    return line
+
+
+def _details(line: Text, row: Row) -> None:
+    told = f"seed {row.seed}" if row.kind == "replicate" else short(row.varies or row.title, 70)
+    if told:
+        line.append(f"  {told}")
+    if row.plots > 1:
+        line.append(f"  replotted {row.plots - 1}x", style="yellow")
+    if row.attempts > 1:
+        line.append(f"  {row.attempts} attempts", style="yellow")
+    if row.seconds:
+        line.append(f"  {duration(row.seconds)}", style="dim")
+    if row.suspect:
+        line.append(f"  suspect: {short('; '.join(row.suspect), 50)}", style="magenta")
+
+
+def status_lines(status: Status) -> list[Text]:
+    """A status as a short page."""
+    lines = [Text(f"{plain(status.run)}: ", style="bold") + Text(short(status.title, 80), style="not bold")]
+    lines.append(_pair("state", _condition(status)))
+    lines.append(_pair("phase", status.phase))
+    lines.append(_pair("next", status.next))
+    for stage in status.stages:
+        counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
+        best = f", best {stage.best}" if stage.best else ""
+        lines.append(_pair(stage.stage, f"{stage.searched}/{stage.ceiling or '?'} nodes ({counts or 'none'}){best}"))
+    cost = status.cost
+    lines.append(_pair("calls", f"{cost.calls} to {status.model}, {count(cost.input_tokens)} tokens in, "
+                                f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}"))
+    lines.append(_pair("time", f"{duration(status.elapsed)} worked, {duration(cost.code_seconds)} of code, "
+                               f"{duration(cost.model_seconds)} of model"))
+    if status.paper:
+        lines.append(_pair("paper", plain(status.paper)))
+    return lines + [Text(f"  {one.at[11:19]}  {one.text}", style="dim") for one in status.last_events]
+
+
+def _condition(status: Status) -> str:
+    if status.process:
+        return f"running ({plain(status.process)})"
+    said = f": {status.reason}" if status.reason else ""
+    code = f" (exit code {status.exit_code})" if status.exit_code is not None else ", no process works on it"
+    return f"{status.condition}{code}{said}"
+
+
+def _pair(name: str, value: str) -> Text:
+    return Text(f"{name:<12}", style="cyan") + Text(value)

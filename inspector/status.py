@@ -1,0 +1,150 @@
+"""Where a run stands, in one value: what `scientist status` prints and `--json` writes (see docs/command-line.md)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from inspector.lines import described
+from inspector.text import plain
+from inspector.tree import SEARCH_KINDS, ceiling_of
+from record.events import Event
+from record.fold import RunState, apply
+from record.nouns import STAGES, Frozen, StageName
+
+RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
+
+PHASES = {
+    "prepare": "make the data plan and fetch its datasets",
+    "score": "score the sealed test predictions",
+    "figures": "draw the final figures from the record",
+    "write": "write the paper",
+    "reflect": "mend what the binder and LaTeX found in the paper",
+    "release": "build and release the paper",
+    "done": "nothing: the run is over",
+}
+
+
+class StageCounts(Frozen):
+    """One stage in numbers. `searched` of `ceiling` are finished nodes of the search; `nodes` counts all by status."""
+
+    stage: StageName
+    searched: int
+    ceiling: int | None
+    nodes: dict[str, int]
+    replicates: int
+    best: str | None
+    ended: str | None
+
+
+class Cost(Frozen):
+    """What the model calls and the experiments took. `usd` leaves out `unpriced` calls, whose price is unknown."""
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float
+    unpriced: int
+    model_seconds: float
+    code_seconds: float
+
+
+class Happened(Frozen):
+    """An event in words, and when."""
+
+    at: str
+    text: str
+
+
+class Status(Frozen):
+    """Where a run stands. Times are ISO 8601 in UTC; `elapsed` is seconds worked on it, without the gaps between."""
+
+    run: str
+    title: str
+    model: str
+    seed: int | None
+    condition: RunCondition
+    process: str | None
+    phase: str
+    next: str
+    exit_code: int | None
+    reason: str
+    started: str | None
+    last_event: str | None
+    elapsed: float
+    stages: tuple[StageCounts, ...]
+    cost: Cost
+    paper: str | None
+    last_events: tuple[Happened, ...]
+
+
+def status_of(
+    run: str, events: Sequence[tuple[Event, float]], process: str | None, *, now: float, last: int = 8,
+) -> Status:
+    """The status of a run from its events. `process` names who works on it now; `now` is seconds since the epoch."""
+    state, told = _told(events)
+    started, ended = state.started, state.ended
+    condition = condition_of(state, process)
+    open_end = max(0.0, now - state.last_at) if condition == "running" else 0.0
+    return Status(
+        run=run, title=plain(started.idea.title) if started else "", model=plain(started.model) if started else "",
+        seed=started.seed if started else None, condition=condition, process=process, phase=state.phase,
+        next=_next(state, run, condition), exit_code=ended.exit_code if ended else None,
+        reason=plain(ended.reason) if ended else "", started=_iso(state.started_at) if started else None,
+        last_event=_iso(state.last_at) if events else None,
+        elapsed=round(state.active_seconds + open_end, 3),
+        stages=tuple(_counts(state, name) for name in STAGES), cost=_cost(state),
+        paper=state.released.pdf if state.released else None, last_events=tuple(told[-last:]))
+
+
+def condition_of(state: RunState, process: str | None) -> RunCondition:
+    """Whether a run is worked on, over, or waits to be resumed."""
+    if process is not None:
+        return "running"
+    if state.ended is None:
+        return "interrupted"
+    conditions: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "draft only", 130: "interrupted"}
+    return conditions.get(state.ended.exit_code, "failed")
+
+
+def _told(events: Sequence[tuple[Event, float]]) -> tuple[RunState, list[Happened]]:
+    """The folded state, and each event worth telling in the words it had when it happened."""
+    state, told = RunState(), list[Happened]()
+    for event, at in events:
+        apply(state, event, at)
+        text = described(event, state)
+        if text is not None:
+            told.append(Happened(at=_iso(at), text=text))
+    return state, told
+
+
+def _next(state: RunState, run: str, condition: RunCondition) -> str:
+    step = PHASES.get(state.phase) or f"search the {state.phase} stage"
+    if condition in ("running", "done", "draft only"):
+        return step if condition == "running" else PHASES["done"]
+    if state.phase == "done":
+        return PHASES["done"]
+    return f"{step}; take it up again with: scientist resume {run}"
+
+
+def _counts(state: RunState, stage: StageName) -> StageCounts:
+    nodes = state.stage_nodes(stage)
+    return StageCounts(
+        stage=stage, searched=sum(node.kind in SEARCH_KINDS and node.finished for node in nodes),
+        ceiling=ceiling_of(state, stage), nodes=dict(Counter(node.status for node in nodes)),
+        replicates=sum(node.kind == "replicate" and node.finished for node in nodes),
+        best=state.stages[stage].best, ended=state.stages[stage].ended)
+
+
+def _cost(state: RunState) -> Cost:
+    total = state.total
+    return Cost(
+        calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
+        usd=round(total.usd, 6), unpriced=total.unpriced, model_seconds=round(total.seconds, 3),
+        code_seconds=round(state.seconds_of_code, 3))
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,48 @@
+"""Text of others made safe for a terminal: model words, idea titles and code output go through here before a screen.
+
+Rich markup is not parsed because every view builds `rich.text.Text`; what is left to neutralise are control characters
+(ANSI escapes above all) and characters that turn the writing direction.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)")
+_SPACE = re.compile(r"\s+")
+
+
+def plain(text: str) -> str:
+    """One line of printable characters; escape sequences are dropped whole, other control characters become spaces."""
+    text = _ESCAPES.sub("", text)
+    shown = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") else c for c in text)
+    return _SPACE.sub(" ", shown).strip()
+
+
+def short(text: str, width: int) -> str:
+    """`plain` text cut to a width in characters."""
+    line = plain(text)
+    return line if len(line) <= width else line[: max(0, width - 3)].rstrip() + "..."
+
+
+def duration(seconds: float) -> str:
+    """Seconds as 4.2s, 3m12s or 2h05m."""
+    if seconds < 59.95:
+        return f"{max(0.0, seconds):.1f}s" if seconds < 9.95 else f"{seconds:.0f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
+
+
+def count(number: int) -> str:
+    """A number of tokens as 950, 12.3k or 4.5M."""
+    if number < 1000:
+        return str(number)
+    return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1e6:.1f}M"
+
+
+def dollars(usd: float, unpriced: int) -> str:
+    """Cost in USD; says so where the price of some calls is unknown."""
+    known = f"${usd:.2f}" if usd < 100 else f"${usd:.0f}"
+    return f"{known} + {unpriced} unpriced" if unpriced else known

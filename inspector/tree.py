@@ -1,0 +1,161 @@
+"""The tree of a run as rows: a pure function of the state, which terminal, JSON and later the web page show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import fmean
+from typing import Any, cast
+
+from record.claims import winner
+from record.fold import RunState
+from record.nouns import (
+    STAGES,
+    DataPlan,
+    Frozen,
+    MetricSpec,
+    Node,
+    NodeKind,
+    NodeStatus,
+    StageName,
+    arm_of,
+)
+
+SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
+"""The kinds that count against a stage's ceiling; replicates and aggregates come on top."""
+
+
+class Row(Frozen):
+    """One node. `depth` counts from the stage's root; `metric` is explained by `Tree.metric`."""
+
+    id: str
+    parent: str | None
+    depth: int
+    stage: StageName
+    kind: NodeKind
+    status: NodeStatus
+    decision: int
+    seed: int
+    title: str
+    varies: str
+    metric: float | None
+    attempts: int
+    plots: int
+    seconds: float
+    failure: str | None
+    best: bool
+    on_best_path: bool
+    suspect: tuple[str, ...]
+
+
+class StageRows(Frozen):
+    """One stage with its nodes in the order of the tree."""
+
+    stage: StageName
+    ceiling: int | None
+    best: str | None
+    ended: str | None
+    nodes: tuple[Row, ...]
+
+    @property
+    def searched(self) -> int:
+        """Finished nodes that count against the ceiling."""
+        return sum(row.kind in SEARCH_KINDS and row.status not in ("proposed", "running") for row in self.nodes)
+
+
+class ShownMetric(Frozen):
+    """What the column `metric` is: the primary metric on one dataset's validation split, mean over the method's
+    conditions."""
+
+    name: str
+    title: str
+    unit: str
+    higher_is_better: bool
+    dataset: str
+
+
+class Tree(Frozen):
+    """The whole tree. `winner` is the node that the paper reports, once there is one."""
+
+    metric: ShownMetric | None
+    winner: str | None
+    stages: tuple[StageRows, ...]
+
+    def stage(self, name: StageName) -> StageRows:
+        return next(stage for stage in self.stages if stage.stage == name)
+
+
+def tree_of(state: RunState) -> Tree:
+    """The tree of a run, stages without nodes included."""
+    path = _path(state, winner(state))
+    return Tree(
+        metric=_metric(state.data_plan), winner=winner(state),
+        stages=tuple(_stage_rows(state, name, path) for name in STAGES))
+
+
+def ceiling_of(state: RunState, stage: StageName) -> int | None:
+    """The ceiling of a stage's search nodes as it was set for this run."""
+    found: Any = state.started.settings if state.started else {}
+    for key in ("search", stage, "nodes"):
+        found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, int) else None
+
+
+def score_of(node: Node, plan: DataPlan | None) -> float | None:
+    """The primary metric on the main dataset (validation), mean over the method's conditions, or else over all."""
+    if plan is None:
+        return None
+    primary: MetricSpec = plan.primary
+    cells = {one.condition: one.value for one in node.measurements
+             if (one.name, one.dataset, one.split) == (primary.name, plan.datasets[0].name, "validation")}
+    methods = {arm.name for arm in plan.arms if arm.role == "method"}
+    values = [value for condition, value in cells.items() if arm_of(condition) in methods] or list(cells.values())
+    return fmean(values) if values else None
+
+
+def _metric(plan: DataPlan | None) -> ShownMetric | None:
+    if plan is None:
+        return None
+    one = plan.primary
+    return ShownMetric(name=one.name, title=one.title or one.name, unit=one.unit,
+                       higher_is_better=one.higher_is_better, dataset=plan.datasets[0].name)
+
+
+def _path(state: RunState, node: str | None) -> set[str]:
+    """A node and its ancestors."""
+    found: set[str] = set()
+    while node is not None and node in state.nodes and node not in found:
+        found.add(node)
+        node = state.nodes[node].parent
+    return found
+
+
+def _stage_rows(state: RunState, stage: StageName, path: set[str]) -> StageRows:
+    best = state.stages[stage].best
+    rows = tuple(_row(state, node, depth, node.id == best, node.id in path) for node, depth in _walk(state, stage))
+    return StageRows(
+        stage=stage, ceiling=ceiling_of(state, stage), best=best, ended=state.stages[stage].ended, nodes=rows)
+
+
+def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
+    """The nodes of a stage, children after their parent, in the order of decisions."""
+    nodes = {node.id: node for node in state.stage_nodes(stage)}
+    children: dict[str | None, list[Node]] = {}
+    for node in nodes.values():
+        parent = nodes.get(node.parent or "")
+        key = parent.id if parent is not None and parent.decision < node.decision else None
+        children.setdefault(key, []).append(node)
+    waiting = [(node, 0) for node in reversed(children.get(None, []))]
+    while waiting:
+        node, depth = waiting.pop()
+        yield node, depth
+        waiting += [(child, depth + 1) for child in reversed(children.get(node.id, []))]
+
+
+def _row(state: RunState, node: Node, depth: int, best: bool, on_path: bool) -> Row:
+    failure = node.failure or (node.attempts[-1].failure if node.attempts else None)
+    return Row(
+        id=node.id, parent=node.parent, depth=depth, stage=node.stage, kind=node.kind, status=node.status,
+        decision=node.decision, seed=node.seed, title=node.title, varies=node.varies,
+        metric=score_of(node, state.data_plan), attempts=len(node.attempts), plots=node.plots,
+        seconds=sum(attempt.seconds for attempt in node.attempts), failure=failure.kind if failure else None,
+        best=best, on_best_path=on_path, suspect=node.suspect)

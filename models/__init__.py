@@ -1,0 +1,1 @@
+"""Language models behind one door: `models.door.Models`. Importing this loads no provider."""

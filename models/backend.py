@@ -1,0 +1,86 @@
+"""What answers a request: a provider's model, the offline researcher or a script.
+
+A backend is asked once a request and has its own bounded retries. It knows nothing of keys, ledgers or runs; that is
+the door's part (`models.door`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pydantic import BaseModel
+
+from models.roles import Role
+from record.nouns import Usage
+
+if TYPE_CHECKING:
+    from models.settings import ModelSettings
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A rendered prompt. `system` is constant over a run, so that a provider can cache it."""
+
+    system: str
+    user: str
+
+
+@dataclass(frozen=True)
+class Image:
+    """A picture shown to a model."""
+
+    data: bytes
+    media_type: str = "image/png"
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question: the typed inputs, and the same as a rendered prompt. A backend may answer from either."""
+
+    role: Role
+    inputs: BaseModel
+    prompt: Prompt
+    output_type: type[BaseModel]
+    images: tuple[Image, ...] = ()
+    temperature: float = 1.0
+    max_tokens: int = 8192
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A validated answer and what it took. `retries` counts transport and validation retries together."""
+
+    output: BaseModel
+    usage: Usage
+    model: str
+    retries: int = 0
+
+
+class Backend(Protocol):
+    """Answers requests."""
+
+    @property
+    def name(self) -> str:
+        """The model as it was configured; part of a request's hash."""
+        ...
+
+    async def answer(self, request: Request) -> Reply:
+        """The answer, an instance of `request.output_type`. Raises `ModelError`."""
+        ...
+
+
+def open_backend(settings: ModelSettings) -> Backend:
+    """The backend that `settings.name` names; asks nothing yet. Raises `ModelConfigError`."""
+    if settings.name == "offline":
+        from models.offline.researcher import OfflineResearcher
+
+        return OfflineResearcher()
+    from models.providers import open_provider
+
+    return open_provider(settings)

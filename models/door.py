@@ -1,0 +1,183 @@
+"""The one door to language models: render, look up, ask, commit.
+
+A call is identified by (decision, attempt, role, ordinal). If the ledger holds an answer under that key, the answer is
+given out again and nothing is asked; the hash of the request only verifies that it is the same question. A new answer
+is committed before anybody sees it, so that what depends on it can be repeated from the ledger alone.
+
+Not guaranteed: a kill between a provider's answer and its commitment loses that answer, and the call is made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from models.backend import Backend, Image, Reply, Request
+from models.errors import ModelUnavailable, StaleAnswer
+from models.ledger import Ledger
+from models.render import render
+from models.roles import Role
+from models.settings import ModelSettings
+from record.events import Answered
+from record.nouns import CallKey
+
+Output = TypeVar("Output", bound=BaseModel)
+
+
+class Models:
+    """Answers typed questions, each at most once a run."""
+
+    def __init__(
+        self, backend: Backend, ledger: Ledger, settings: ModelSettings, clock: Callable[[], float]
+    ) -> None:
+        """`clock` gives seconds that never go back, e.g. `time.monotonic`."""
+        self._backend = backend
+        self._ledger = ledger
+        self._settings = settings
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        """The model as it was configured."""
+        return self._backend.name
+
+    def at(self, decision: int, attempt: int) -> Desk:
+        """A caller for one attempt at one decision. Make it once an attempt: it counts from zero."""
+        return Desk(self, decision, attempt)
+
+    async def answer(
+        self,
+        key: CallKey,
+        role: Role,
+        inputs: BaseModel,
+        *,
+        output_type: type[Output],
+        images: Sequence[Image] = (),
+    ) -> Output:
+        """The answer under `key`, from the ledger or from the model. Use `at(...).ask(...)`, which makes the key.
+
+        Raises: `StaleAnswer`, and the other `ModelError` of `models.errors`.
+        """
+        request = self._request(role, inputs, output_type, images)
+        stored = self._ledger.answered(key)
+        if stored is None:
+            stored = await self._ask(key, request)
+        else:
+            verify(stored, request, self._asked(request))
+        return _read(stored, output_type)
+
+    def _request(
+        self, role: Role, inputs: BaseModel, output_type: type[BaseModel], images: Sequence[Image]
+    ) -> Request:
+        shown = () if self._settings.vision is False else tuple(images)
+        return Request(
+            role=role,
+            inputs=inputs,
+            prompt=render(role, inputs, images=len(shown)),
+            output_type=output_type,
+            images=shown,
+            temperature=self._settings.temperature(role),
+            max_tokens=self._settings.tokens(role),
+        )
+
+    def _asked(self, request: Request) -> str:
+        return f"{self._backend.name} at temperature {request.temperature:g}"
+
+    async def _ask(self, key: CallKey, request: Request) -> Answered:
+        began = self._clock()
+        reply = await self._reply(key, request)
+        asked = self._asked(request)
+        event = Answered(
+            key=key,
+            request_sha256=request_sha256(request, asked),
+            model=reply.model,
+            answer=reply.output.model_dump(mode="json", by_alias=True),
+            usage=reply.usage,
+            seconds=max(0.0, self._clock() - began),
+            retries=reply.retries,
+            asked=asked,
+        )
+        self._ledger.append(event)
+        return event
+
+    async def _reply(self, key: CallKey, request: Request) -> Reply:
+        limit = self._settings.answer_limit
+        try:
+            async with asyncio.timeout(limit):
+                return await self._backend.answer(request)
+        except TimeoutError:
+            raise ModelUnavailable(
+                f"{self._backend.name} gave no answer for {key} within {limit:g} s, retries included; "
+                "raise models.timeout or choose a faster model"
+            ) from None
+
+
+class Desk:
+    """Asks for one attempt at one decision, and counts its calls by role.
+
+    Calls of the same role get their ordinals in the order in which `ask` is called: call them in an order that a
+    resumed run repeats.
+    """
+
+    def __init__(self, models: Models, decision: int, attempt: int) -> None:
+        self._models = models
+        self._decision = decision
+        self._attempt = attempt
+        self._asked: Counter[str] = Counter()
+
+    async def ask(
+        self, role: Role, inputs: BaseModel, output_type: type[Output], images: Sequence[Image] = ()
+    ) -> Output:
+        """A validated answer of `output_type`. Raises `ModelError`."""
+        key = CallKey(decision=self._decision, attempt=self._attempt, role=role, ordinal=self._asked[role])
+        self._asked[role] += 1
+        return await self._models.answer(key, role, inputs, output_type=output_type, images=images)
+
+
+def request_sha256(request: Request, asked: str) -> str:
+    """The hash of what a model is shown and asked for; `asked` names model and temperature.
+
+    Bounds (time, tokens, retries) and addresses are not part of it: they may change when a run is resumed.
+    """
+    content = {
+        "asked": asked,
+        "role": request.role,
+        "system": request.prompt.system,
+        "user": request.prompt.user,
+        "images": [image.sha256 for image in request.images],
+        "schema": request.output_type.model_json_schema(),
+    }
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def verify(stored: Answered, request: Request, asked_now: str) -> None:
+    """Check that a committed answer belongs to this request.
+
+    Another model or temperature is no contradiction: a run may be resumed with one, and what was paid for is kept.
+    Raises: `StaleAnswer`.
+    """
+    now = request_sha256(request, stored.asked or asked_now)
+    if now != stored.request_sha256:
+        raise StaleAnswer(
+            f"the answer recorded under {stored.key} belongs to another request: "
+            f"recorded {stored.request_sha256[:16]}, now asked {now[:16]}; "
+            "resume with the program version and settings that the run was recorded with, "
+            "or start a new run from what it found"
+        )
+
+
+def _read(stored: Answered, output_type: type[Output]) -> Output:
+    try:
+        return output_type.model_validate(stored.answer)
+    except ValidationError as error:
+        raise StaleAnswer(
+            f"the answer recorded under {stored.key} is no {output_type.__name__} of this program version "
+            f"({error.error_count()} mismatches); resume with the version that the run was recorded with"
+        ) from None

@@ -1,0 +1,182 @@
+"""Role `code`: drafts, and changes of a parent's source. A change edits the parent's text, so that it is cumulative.
+
+Some programs carry a real mistake, by their ordinal and their study's table of faults; whoever mends them is told
+only what failed (`models.offline.mending`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+
+from models.errors import CatalogueError
+from models.offline.mending import mend
+from models.offline.scripts import (
+    WIDTH,
+    Scripts,
+    applicable,
+    constant,
+    edited,
+    render,
+    scaled,
+    with_block,
+    with_constant,
+    with_docstring,
+)
+from models.offline.study import AblationSpec, Addition, Study, study_of_idea
+from models.roles import CodeInputs, ParentBrief, Program
+
+Parts = tuple[AblationSpec, ...]
+
+
+def code(inputs: CodeInputs) -> Program:
+    """The program that a decision asks for. Raises `CatalogueError` for an idea or a kind that is not known."""
+    study = study_of_idea(inputs.idea)
+    if inputs.kind == "draft":
+        return draft(study, inputs)
+    if inputs.parent is None:
+        raise CatalogueError(f"the offline model cannot {inputs.kind} without a parent; only a draft has none")
+    if inputs.kind == "debug":
+        return mend(study, inputs.parent, sound_draft(study, inputs))
+    if inputs.kind == "ablate" or inputs.stage == "ablation":
+        return ablate(study, inputs, inputs.parent)
+    if inputs.stage == "agenda":
+        return extend(study, inputs, inputs.parent)
+    return tune(study, inputs, inputs.parent)
+
+
+# --- stage 1 --------------------------------------------------------------------------------------------------------
+
+
+def draft(study: Study, inputs: CodeInputs) -> Program:
+    """The ordinal-th way to begin, with the faults that its entry lists."""
+    spec = study.drafts[inputs.ordinal % len(study.drafts)]
+    sound = sound_draft(study, inputs)
+    faulty = edited(Scripts(sound.experiment, sound.plots), (study.fault(name) for name in spec.faults))
+    return sound.model_copy(update={"experiment": faulty.experiment, "plots": faulty.plots})
+
+
+def sound_draft(study: Study, inputs: CodeInputs) -> Program:
+    """The ordinal-th way to begin, without mistakes; each later round of the drafts doubles the width."""
+    turn, index = divmod(inputs.ordinal, len(study.drafts))
+    spec = study.drafts[index]
+    values = study.draft_defaults | spec.model_dump(include={"epochs", "hidden", "learning_rate"}, exclude_none=True)
+    values["hidden"] = int(values["hidden"]) * 2**turn
+    experiment = render(
+        study.folder, "experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH),
+        network=spec.network, **values,
+    )
+    experiment = with_constant(experiment, "DATASETS", _datasets(inputs, 1))
+    varies = spec.network + (f", HIDDEN={values['hidden']}" if turn else "")
+    plots = render(study.folder, "plots.py.jinja")
+    return Program(title=spec.title, plan=spec.plan, varies=varies, experiment=experiment, plots=plots)
+
+
+def _datasets(inputs: CodeInputs, at_most: int) -> list[str]:
+    return [use.name for use in inputs.data_plan.datasets[:at_most]]
+
+
+# --- stage 2 --------------------------------------------------------------------------------------------------------
+
+
+def tune(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Program:
+    """The parent with one constant changed, for both arms alike; in stage 2 also with a second dataset."""
+    varies, name, value = _untried(study, inputs, parent)
+    experiment = with_constant(parent.experiment, name, value)
+    plan = f"One hyperparameter is changed for both arms, {varies}; the architecture and all else stay as they were."
+    if inputs.stage == "tuning":
+        experiment = with_constant(experiment, "DATASETS", _datasets(inputs, 2))
+        if len(inputs.data_plan.datasets) > 1:
+            plan += " A second dataset is added, so that the choice does not hang on one."
+    title = f"{name.replace('_', ' ').capitalize()} {value:g}"
+    return Program(title=title, plan=plan, varies=varies, experiment=with_docstring(experiment, title, plan),
+                   plots=parent.plots)
+
+
+def _untried(study: Study, inputs: CodeInputs, parent: ParentBrief) -> tuple[str, str, float]:
+    """A setting that neither the parent nor a sibling has: `NAME=value`, the name and the value."""
+    tried = {sibling.varies for sibling in inputs.siblings}
+    found: list[tuple[str, str, float]] = []
+    for column in range(max(len(axis.values) for axis in study.grid)):
+        for axis in study.grid:
+            for value in axis.values[column : column + 1]:
+                number = int(value) if value == int(value) and value >= 1 else value
+                found.append((f"{axis.name}={number:g}", axis.name, number))
+    new = [setting for setting in found
+           if setting[0] not in tried and constant(parent.experiment, setting[1]) != setting[2]]
+    if new:
+        # Siblings that still run may not be known yet: the ordinal keeps proposals of one round apart.
+        return new[0] if found[inputs.ordinal % len(found)] not in new else found[inputs.ordinal % len(found)]
+    name = study.grid[0].name
+    value = float(f"{float(str(constant(parent.experiment, name))) * 0.7 ** (1 + inputs.ordinal % 7):.3g}")
+    return f"{name}={value:g}", name, value
+
+
+# --- stage 3 --------------------------------------------------------------------------------------------------------
+
+
+def extend(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Program:
+    """The parent with an agenda item taken up, on all datasets of the plan."""
+    scripts = Scripts(parent.experiment, parent.plots)
+    addition = _addition(study, inputs, scripts)
+    scripts = edited(scripts, addition.edits)
+    experiment = with_constant(scaled(scripts.experiment, addition.scale), "DATASETS", _datasets(inputs, 99))
+    scripts = Scripts(with_docstring(experiment, addition.title, addition.plan), scripts.plots)
+    slip = study.agenda_faults.get(inputs.ordinal % 4)
+    if slip:
+        scripts = edited(scripts, (study.fault(slip),))
+    return Program(title=addition.title, plan=addition.plan, varies=inputs.item or addition.name,
+                   experiment=scripts.experiment, plots=scripts.plots)
+
+
+def _addition(study: Study, inputs: CodeInputs, scripts: Scripts) -> Addition:
+    """The addition that an item asks for; if the parent has it already, the next one that it lacks."""
+    item = inputs.item.lower()
+    hits = [sum(word in item for word in addition.keywords) for addition in study.agenda]
+    start = hits.index(max(hits)) if any(hits) else inputs.ordinal % len(study.agenda)
+    turned = (*study.agenda[start:], *study.agenda[:start])
+    if not turned[0].edits or applicable(scripts, turned[0].edits):
+        return turned[0]
+    lacking = [addition for addition in turned if addition.edits and applicable(scripts, addition.edits)]
+    return lacking[0] if lacking else next(addition for addition in turned if addition.scale or not addition.edits)
+
+
+# --- stage 4 --------------------------------------------------------------------------------------------------------
+
+
+def ablate(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Program:
+    """The parent with one part removed. Only the ablated arm is trained: under an equal seed it sees the labels, the
+    weights and the batches that the whole method saw, so that the two pair."""
+    parts = _parts(study, inputs)
+    experiment = parent.experiment
+    for part in parts:
+        experiment = scaled(experiment, part.scale)
+        for name, value in part.set.items():
+            experiment = with_constant(experiment, name, value)
+    arm = next((part.arm for part in parts if not (part.scale or part.set)), parts[0].arm)
+    experiment = with_block(experiment, "ARMS = {", f'    "{_condition(parts)}": {arm},')
+    plan = " ".join(part.plan for part in parts)
+    title = ", and ".join(part.title for part in parts)
+    return Program(title=title, plan=plan, varies=_condition(parts), plots=parent.plots,
+                   experiment=with_docstring(experiment, title, plan))
+
+
+def _condition(parts: Parts) -> str:
+    """The name of the ablated arm: `without-smoothing`, `without-smoothing-and-weight-decay`."""
+    return "without-" + "-and-".join(part.condition.removeprefix("without-") for part in parts)
+
+
+def _parts(study: Study, inputs: CodeInputs) -> Parts:
+    """The part or the pair of parts to remove: what the item names if it is new, else the next that is."""
+    tried = {sibling.varies for sibling in inputs.siblings}
+    pairs = (pair for pair in itertools.combinations(study.ablations, 2) if _compatible(pair))
+    choices: list[Parts] = [*((part,) for part in study.ablations), *pairs]
+    own = choices[inputs.ordinal % len(choices)]
+    item = inputs.item.lower()
+    named: list[Parts] = [(part,) for part in study.ablations if item and any(word in item for word in part.keywords)]
+    return next((parts for parts in (*named, own, *choices) if _condition(parts) not in tried), own)
+
+
+def _compatible(pair: tuple[AblationSpec, AblationSpec]) -> bool:
+    """Whether two removals can be made at once: one changes the arm, the other a constant, or both a constant."""
+    return any(part.scale or part.set for part in pair)

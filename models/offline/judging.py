@@ -1,0 +1,160 @@
+"""Roles `vision`, `feedback` and `summary`: judgements that follow from findings, measurements and statistics alone."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from models.roles import FeedbackInputs, FigureReviews, Statistic, SummaryInputs, VisionInputs
+from record.nouns import DataPlan, FigureReview, Measurement, StageSummary, Verdict, arm_of, level_of
+
+
+def vision(inputs: VisionInputs) -> FigureReviews:
+    """A figure is readable if the lint found nothing on it; this model sees no images."""
+    reviews: list[FigureReview] = []
+    for name, facts, findings in zip(inputs.names, inputs.facts, inputs.lint, strict=True):
+        seen = [axes for axes in facts.axes if axes.visible]
+        pairs = dict.fromkeys(f"{axes.ylabel or 'an unnamed axis'} against {axes.xlabel or 'an unnamed axis'}"
+                              for axes in seen)
+        shown = f"{len(seen)} panel{'s' * (len(seen) != 1)}: {', '.join(pairs) or 'nothing'}."
+        reviews.append(FigureReview(name=name, readable=not findings, issues=findings, description=shown))
+    return FigureReviews(reviews=tuple(reviews))
+
+
+# --- feedback -------------------------------------------------------------------------------------------------------
+
+
+def feedback(inputs: FeedbackInputs) -> Verdict:
+    """Whether the measurements cover what the plan compares, and how they stand to the parent's."""
+    missing = _missing(inputs)
+    if missing:
+        analysis = f"Not every condition of the plan was measured: {', '.join(missing)} {_is(missing)} missing."
+        return Verdict(sound=False, analysis=analysis, next_step="Measure every condition on every dataset used.")
+    return Verdict(sound=True, analysis=f"{_arms_compared(inputs)} {_against_parent(inputs)}".strip(),
+                   next_step=_next_step(inputs))
+
+
+def _missing(inputs: FeedbackInputs) -> list[str]:
+    """Conditions of the plan without the primary metric, as `dataset condition`; an ablation needs its own alone."""
+    primary = inputs.data_plan.primary.name
+    have = {(m.dataset, m.condition) for m in inputs.measurements if m.name == primary}
+    datasets = [use.name for use in inputs.data_plan.datasets if any(d == use.name for d, _ in have)]
+    ablating = inputs.stage == "ablation" or inputs.kind == "ablate"
+    wanted = _ablated_conditions(inputs.data_plan, have) if ablating else inputs.data_plan.conditions
+    if not datasets or not wanted:
+        return [primary]
+    return [f"{dataset} {condition}" for dataset in datasets for condition in wanted
+            if (dataset, condition) not in have]
+
+
+def _ablated_conditions(plan: DataPlan, have: set[tuple[str, str]]) -> tuple[str, ...]:
+    """The conditions that the arms outside of the plan would have at every level."""
+    arms = sorted({arm_of(condition) for _, condition in have} - {arm.name for arm in plan.arms})
+    return tuple(f"{arm}@{level.name}" for arm in arms for level in plan.levels) if plan.levels else tuple(arms)
+
+
+def _is(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _values(measurements: tuple[Measurement, ...], metric: str) -> dict[tuple[str, str], float]:
+    return {(m.dataset, m.condition): m.value for m in measurements if m.name == metric}
+
+
+def _arms_compared(inputs: FeedbackInputs) -> str:
+    """Baseline and method in one sentence, dataset by dataset."""
+    plan = inputs.data_plan
+    values = _values(inputs.measurements, plan.primary.name)
+    arms = {role: [arm.name for arm in plan.arms if arm.role == role][:1] for role in ("baseline", "method")}
+    if not arms["baseline"] or not arms["method"]:
+        return ""
+    base, method = arms["baseline"][0], arms["method"][0]
+    pairs = [((d, level_of(c)), (value, values[d, c.replace(method, base, 1)])) for (d, c), value in values.items()
+             if arm_of(c) == method and (d, c.replace(method, base, 1)) in values]
+    if not pairs:
+        return "The ablated arm was measured under every condition."
+    better = [f"{d} {level}".strip() for (d, level), (ours, theirs) in pairs if _is_better(plan, ours, theirs)]
+    title = plan.primary.title or plan.primary.name
+    if len(better) == len(pairs):
+        return f"With this one seed, {method} has the better validation {title} than {base} in every comparison."
+    if not better:
+        return f"With this one seed, {method} has the better validation {title} than {base} in no comparison."
+    return f"With this one seed, {method} has the better validation {title} than {base} on {', '.join(better)} only."
+
+
+def _is_better(plan: DataPlan, ours: float, theirs: float) -> bool:
+    return ours > theirs if plan.primary.higher_is_better else ours < theirs
+
+
+def _against_parent(inputs: FeedbackInputs) -> str:
+    """The mean over the conditions that both nodes measured, against the parent's."""
+    primary = inputs.data_plan.primary
+    own, parent = (_values(m, primary.name) for m in (inputs.measurements, inputs.parent_measurements))
+    shared = sorted(own.keys() & parent.keys())
+    if not shared:
+        return "There is no shared condition to hold against the parent."
+    ours, theirs = fmean(own[key] for key in shared), fmean(parent[key] for key in shared)
+    better = _is_better(inputs.data_plan, ours, theirs)
+    word = "better than" if better else "equal to" if ours == theirs else "worse than"
+    return (f"Over the {len(shared)} conditions that both measured, the mean {primary.title or primary.name} of "
+            f"{ours:.3f} is {word} the parent's {theirs:.3f}; one seed cannot tell this from chance.")
+
+
+def _next_step(inputs: FeedbackInputs) -> str:
+    steps = {
+        "preliminary": "Tune the learning rate and the length of training for both arms.",
+        "tuning": "Settle the hyperparameters and take up the agenda.",
+        "agenda": "Replicate with further seeds before anything is claimed.",
+        "ablation": "Remove the next part that carries the claim.",
+    }
+    return steps[inputs.stage]
+
+
+# --- summary --------------------------------------------------------------------------------------------------------
+
+
+def summary(inputs: SummaryInputs) -> StageSummary:
+    """The stage in words, from its nodes and the replicates of its best."""
+    count = len(inputs.nodes)
+    buggy = sum(line.status == "buggy" for line in inputs.nodes)
+    kinds = ", ".join(f"{sum(line.kind == kind for line in inputs.nodes)} {kind}"
+                      for kind in dict.fromkeys(line.kind for line in inputs.nodes))
+    tried = f"{count} nodes ({kinds or 'none'}), {buggy} of them buggy. The stage ended because {inputs.ended}."
+    if inputs.best is None:
+        return StageSummary(stage=inputs.stage, tried=tried, found="No node of this stage can be carried forward.",
+                            held="Nothing was replicated.", next="Look at the failures before going on.")
+    best = next((line for line in inputs.nodes if line.id == inputs.best), None)
+    reasons = f" Chosen because {'; '.join(inputs.reasons)}." if inputs.reasons else ""
+    outcome = f" ({best.varies}; {best.outcome})" if best else ""
+    return StageSummary(stage=inputs.stage, tried=tried, found=f"Best node: {inputs.best}{outcome}.{reasons}",
+                        held=_held(inputs), next=_next(inputs))
+
+
+def _held(inputs: SummaryInputs) -> str:
+    """What the replicates support: baseline against method by condition, with overlapping intervals said as such."""
+    primary = inputs.data_plan.primary
+    statistics = {(s.dataset, s.condition): s for s in inputs.statistics if s.name == primary.name}
+    lines = [_one_held(inputs.data_plan, s, statistics) for s in statistics.values()]
+    failed = f" {inputs.replicates_failed} replicates failed." if inputs.replicates_failed else ""
+    return (" ".join(line for line in lines if line) or "No comparison of arms was replicated in this stage.") + failed
+
+
+def _one_held(plan: DataPlan, ours: Statistic, all_of: dict[tuple[str, str], Statistic]) -> str:
+    bases = [arm.name for arm in plan.arms if arm.role == "baseline"]
+    methods = [arm.name for arm in plan.arms if arm.role == "method"]
+    if not bases or arm_of(ours.condition) not in methods:
+        return ""
+    theirs = all_of.get((ours.dataset, ours.condition.replace(arm_of(ours.condition), bases[0], 1)))
+    if theirs is None:
+        return ""
+    where = f"{ours.dataset} {level_of(ours.condition)}".strip()
+    means = f"{ours.mean:.3f} against {theirs.mean:.3f} over {ours.n} seeds"
+    if ours.low is None or ours.high is None or theirs.low is None or theirs.high is None:
+        return f"{where}: {means}, too few seeds for an interval."
+    apart = ours.high < theirs.low or theirs.high < ours.low
+    return f"{where}: {means}, {'intervals apart' if apart else 'intervals overlap'}."
+
+
+def _next(inputs: SummaryInputs) -> str:
+    steps = {"preliminary": "Tune the best node.", "tuning": "Take up the idea's experiments.",
+             "agenda": "Remove the parts that carry the claim, one at a time.", "ablation": "Write the paper."}
+    return steps[inputs.stage]

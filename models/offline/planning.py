@@ -1,0 +1,26 @@
+"""Role `plan`: an idea becomes the data plan of its study."""
+
+from __future__ import annotations
+
+from models.errors import CatalogueError
+from models.offline.study import study_of_idea
+from models.roles import PlanInputs
+from record.nouns import DataPlan
+
+
+def plan(inputs: PlanInputs) -> DataPlan:
+    """The study's data plan, narrowed to the datasets and metrics that can be had and that the idea names.
+
+    Raises:
+        CatalogueError: the idea is no study of the catalogue, or none of its datasets can be had.
+    """
+    study = study_of_idea(inputs.idea)
+    have = {entry.name for entry in inputs.catalogue}
+    datasets = tuple(use for use in study.plan.datasets if use.name in have)
+    if not datasets:
+        wanted = ", ".join(use.name for use in study.plan.datasets)
+        raise CatalogueError(f"the study {study.name} needs one of the datasets {wanted}; have {sorted(have)!r}")
+    named = " ".join(inputs.idea.datasets).lower().replace(" ", "_")
+    asked = tuple(use for use in datasets if use.name in named)
+    metrics = tuple(metric for metric in study.plan.metrics if metric.name in inputs.metrics)
+    return study.plan.model_copy(update={"datasets": asked or datasets, "metrics": metrics or study.plan.metrics[:1]})

@@ -1,0 +1,101 @@
+"""Role `reflect`: targeted edits for what is reported of a draft.
+
+A sentence that the binder refuses is taken out, a figure without a place is placed, and a paper that is too long loses
+the paragraphs that are spared most easily. What it does not do: write new claims.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from models.offline.claims import Outline
+from models.offline.writing import outline
+from models.roles import ReflectInputs, Reflection, SectionEdit
+from record.nouns import Draft
+
+_QUOTED = re.compile(
+    r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
+
+
+def reflect(inputs: ReflectInputs) -> Reflection:
+    """Edits for violations first, then for length; done when neither calls for any."""
+    draft = inputs.draft
+    bodies = {"title": draft.title, "abstract": draft.abstract} | {s.title: s.body for s in draft.sections}
+    before = dict(bodies)
+    captions: dict[str, str] = {}
+    for violation in inputs.violations:
+        _mend(inputs, violation, bodies, captions)
+    if not inputs.violations and inputs.pages is not None and inputs.pages > inputs.inputs.page_limit:
+        _shorten(outline(inputs.inputs), bodies, ranks=inputs.pages - inputs.inputs.page_limit)
+    edits = tuple(SectionEdit(title=title, body=body) for title, body in bodies.items() if body != before[title])
+    return Reflection(done=not edits and not captions, edits=edits, captions=captions)
+
+
+# --- violations -----------------------------------------------------------------------------------------------------
+
+
+def _mend(inputs: ReflectInputs, violation: str, bodies: dict[str, str], captions: dict[str, str]) -> None:
+    """Change the bodies or captions for one violation; leave them if the violation names no text of theirs."""
+    found = _QUOTED.match(violation)
+    excerpt = ast.literal_eval(found["excerpt"]) if found else ""
+    known = {figure.name: figure.description for figure in inputs.inputs.figures}
+    name = next((name for name in known if name == excerpt or f"{{{name}}}" in violation), "")
+    if name and "caption" in violation:
+        captions[name] = known[name]
+    elif name and "never placed" in violation:
+        _place(inputs.draft, bodies, name)
+    elif found and excerpt:
+        _take_out(bodies, found["where"], excerpt)
+
+
+def _place(draft: Draft, bodies: dict[str, str], name: str) -> None:
+    """Place a figure at the end of the section that refers to it, else of the last but one."""
+    call = f"\\paperfigure{{{name}}}"
+    titles = [section.title for section in draft.sections]
+    reference = f"\\ref{{fig:{name}}}"
+    host = next((title for title in titles if reference in bodies[title]), titles[max(0, len(titles) - 2)])
+    sentence = "" if reference in bodies[host] else f"Figure~{reference} completes the picture.\n\n"
+    bodies[host] = f"{bodies[host]}\n\n{sentence}{call}"
+
+
+def _take_out(bodies: dict[str, str], where: str, excerpt: str) -> None:
+    """Remove the sentence that holds the excerpt from the part that the violation names, or from wherever it is."""
+    core = " ".join(re.sub(r"^line \d+: ", "", excerpt).strip().removeprefix("...").removesuffix("...").split())
+    named = [title for title in bodies if f"'{title}'" in where or title == where]
+    for title in named or list(bodies):
+        paragraphs = bodies[title].split("\n\n")
+        kept = [_without(paragraph, core) for paragraph in paragraphs]
+        if title != "title" and kept != paragraphs:
+            bodies[title] = "\n\n".join(paragraph for paragraph in kept if paragraph)
+
+
+def _without(paragraph: str, core: str) -> str:
+    """The paragraph without the sentence in whose midst the excerpt lies."""
+    text = " ".join(paragraph.split())
+    # An excerpt shows some thirty characters before what is wrong, and may begin in the paragraph before.
+    at = text.find(core) + min(30, len(core) // 2) if core in text else text.find(core[24:44]) + min(6, len(core) // 2)
+    if not core or (core not in text and (len(core) < 44 or core[24:44] not in text)):
+        return paragraph
+    kept: list[str] = []
+    end = 0
+    for sentence in _SENTENCE.split(text):
+        start, end = end, end + len(sentence) + 1
+        if not start <= at < end:
+            kept.append(sentence)
+    return " ".join(kept)
+
+
+# --- length ---------------------------------------------------------------------------------------------------------
+
+
+def _shorten(paper: Outline, bodies: dict[str, str], *, ranks: int) -> None:
+    """Drop the paragraphs of the highest ranks that are still there, one rank a page too many."""
+    optional = [(part.title, one) for part in paper.parts for one in part.paragraphs if one.rank]
+    present = {one.rank for title, one in optional if one.text in bodies.get(title, "")}
+    dropped = sorted(present, reverse=True)[:ranks]
+    for title, one in optional:
+        if one.rank in dropped and title in bodies:
+            rest = bodies[title].replace(one.text, "").split("\n\n")
+            bodies[title] = "\n\n".join(text.strip() for text in rest if text.strip())

@@ -1,0 +1,46 @@
+"""The offline model: answers every role from the typed inputs alone, for the studies of its catalogue.
+
+It never looks at a prompt, keeps no state between answers and draws nothing at random: the same inputs give the same
+answer. What it does not know is which of its programs carry a mistake; it reads failures and findings as any model
+must. An idea outside the catalogue is refused with `CatalogueError`, in one line that says how to configure a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from models.backend import Reply, Request
+from models.errors import CatalogueError
+from models.offline.coding import code
+from models.offline.judging import feedback, summary, vision
+from models.offline.planning import plan
+from models.offline.plotting import figures, plot
+from models.offline.reflecting import reflect
+from models.offline.writing import write
+from models.roles import Role
+from record.nouns import Usage
+
+NAME = "offline"
+
+ANSWERS: dict[Role, Callable[[Any], BaseModel]] = {
+    "plan": plan, "code": code, "plot": plot, "vision": vision, "feedback": feedback, "summary": summary,
+    "figures": figures, "write": write, "reflect": reflect,
+}
+
+
+class OfflineResearcher:
+    """A `Backend` that costs nothing and needs no network."""
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    async def answer(self, request: Request) -> Reply:
+        """The answer of the role's function. Raises `CatalogueError` for what no study covers."""
+        act = ANSWERS.get(request.role)
+        if act is None:
+            raise CatalogueError(f"the offline model plays no role {request.role!r}; it plays {', '.join(ANSWERS)}")
+        return Reply(output=act(request.inputs), usage=Usage(usd=0.0), model=NAME)

@@ -1,0 +1,93 @@
+"""Changes of a script's text: constants, blocks, anchored edits. Whatever else stands in the text stays as it was."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import jinja2
+
+from models.offline.study import STUDIES, Edit, Scalar
+
+WIDTH = 118
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """The two files of a program."""
+
+    experiment: str
+    plots: str
+
+
+@cache
+def _environment(folder: str) -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(STUDIES / folder), undefined=jinja2.StrictUndefined, keep_trailing_newline=False,
+        trim_blocks=True, lstrip_blocks=True, autoescape=False,
+    )
+
+
+def render(folder: str, template: str, **values: object) -> str:
+    """A study's template, filled in; ends with one newline."""
+    return _environment(folder).get_template(template).render(**values).rstrip() + "\n"
+
+
+def constant(source: str, name: str) -> Scalar | list[str]:
+    """The value of an upper-case constant of a source. Raises `KeyError` if it has none of that name."""
+    match = re.search(rf"(?m)^{name} = (.+)$", source)
+    if match is None:
+        raise KeyError(name)
+    return ast.literal_eval(match[1])
+
+
+def with_constant(source: str, name: str, value: Scalar | Iterable[str]) -> str:
+    """The source with a constant set; unchanged if it has none of that name."""
+    text = json.dumps(list(value)) if not isinstance(value, str | int | float | bool) else repr(value)
+    return re.sub(rf"(?m)^{name} = .+$", lambda _: f"{name} = {text}", source, count=1)
+
+
+def scaled(source: str, factors: Mapping[str, float]) -> str:
+    """The source with constants multiplied; whole numbers stay whole, and at least one."""
+    for name, factor in factors.items():
+        value = constant(source, name)
+        if isinstance(value, int | float):
+            scaled_value = max(1, round(value * factor)) if isinstance(value, int) else value * factor
+            source = with_constant(source, name, scaled_value)
+    return source
+
+
+def with_docstring(source: str, title: str, plan: str) -> str:
+    """The source with the title and the plan at its head exchanged; what the docstring says further stays."""
+    paragraphs = (ast.get_docstring(ast.parse(source), clean=False) or "").split("\n\n")
+    head = f"{title}.\n\n{textwrap.fill(plan, WIDTH)}"
+    text = "\n\n".join([head, *paragraphs[2:]]).rstrip() + "\n"
+    return re.sub(r'\A""".*?"""', lambda _: f'"""{text}"""', source, count=1, flags=re.DOTALL)
+
+
+def with_block(source: str, opening: str, body: str) -> str:
+    """The source with the lines between `opening` and the next line that is a closing bracket exchanged."""
+    pattern = rf"(?ms)^({re.escape(opening)}\n).*?^([}}\])])"
+    return re.sub(pattern, lambda match: f"{match[1]}{body}\n{match[2]}", source, count=1)
+
+
+def applicable(scripts: Scripts, edits: Iterable[Edit]) -> bool:
+    """Whether every edit finds its place, and none was made before."""
+    for edit in edits:
+        text = getattr(scripts, edit.file)
+        if edit.find not in text or edit.replace in text:
+            return False
+    return True
+
+
+def edited(scripts: Scripts, edits: Iterable[Edit]) -> Scripts:
+    """The scripts with every edit made whose place is found."""
+    for edit in edits:
+        text: str = getattr(scripts, edit.file)
+        scripts = replace(scripts, **{edit.file: text.replace(edit.find, edit.replace, 1)})
+    return scripts

@@ -1,0 +1,150 @@
+"""A study of the catalogue as data, and how it is recognised. One folder under `studies/` is one study.
+
+The folder holds `study.toml` (read here), the templates of its scripts (`experiment.py.jinja`, `plots.py.jinja`,
+`aggregate.py.jinja`, `figures.py.jinja`) and `paper.py`, the words of its paper.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from models.errors import CatalogueError
+from record.nouns import DataPlan, ErrorClass, Frozen, Idea, Scalar
+
+STUDIES = Path(__file__).parent / "studies"
+FileName = Literal["experiment", "plots"]
+
+
+class Edit(Frozen):
+    """A change of a program's text: `find` becomes `replace`."""
+
+    file: FileName
+    find: str
+    replace: str
+
+
+class DraftSpec(Frozen):
+    """One way to begin."""
+
+    title: str
+    network: str
+    plan: str
+    faults: tuple[str, ...] = ()
+    epochs: int | None = None
+    hidden: int | None = None
+    learning_rate: float | None = None
+
+
+class Fault(Edit):
+    """A real mistake, planted as an edit; `fails_as` is for the documentation and the tests alone."""
+
+    name: str
+    fails_as: ErrorClass
+
+
+class Repair(Frozen):
+    """What to do about a failure: where `pattern` is found in the source it becomes `replacement`."""
+
+    failure: ErrorClass
+    pattern: str
+    replacement: str
+    says: str
+
+
+class Axis(Frozen):
+    """A tuned constant and the values it may take."""
+
+    name: str
+    values: tuple[float, ...]
+
+
+class Addition(Frozen):
+    """What a program of stage 3 adds to its parent."""
+
+    name: str
+    keywords: tuple[str, ...]
+    title: str
+    plan: str
+    edits: tuple[Edit, ...] = ()
+    scale: dict[str, float] = Field(default_factory=dict)
+
+
+class AblationSpec(Frozen):
+    """One part less: the arm that takes the place of all others, as the text of a Python dictionary."""
+
+    condition: str
+    keywords: tuple[str, ...]
+    title: str
+    plan: str
+    arm: str
+    scale: dict[str, float] = Field(default_factory=dict)
+    set: dict[str, Scalar] = Field(default_factory=dict)
+
+
+class Study(Frozen):
+    """A study of the catalogue."""
+
+    folder: str
+    name: str
+    title: str
+    keywords: tuple[tuple[str, ...], ...]
+    plan: DataPlan
+    drafts: tuple[DraftSpec, ...] = Field(min_length=1)
+    draft_defaults: dict[str, Scalar]
+    faults: tuple[Fault, ...] = ()
+    repairs: tuple[Repair, ...] = ()
+    grid: tuple[Axis, ...] = Field(min_length=1)
+    agenda: tuple[Addition, ...] = Field(min_length=1)
+    agenda_faults: dict[int, str] = Field(default_factory=dict[int, str])
+    ablations: tuple[AblationSpec, ...] = Field(min_length=1)
+    labels: dict[str, tuple[str, str]] = Field(default_factory=dict)
+
+    def fault(self, name: str) -> Fault:
+        return next(fault for fault in self.faults if fault.name == name)
+
+
+@cache
+def catalogue() -> tuple[Study, ...]:
+    """Every study, in the order of their folders' names."""
+    return tuple(_load(path.parent) for path in sorted(STUDIES.glob("*/study.toml")))
+
+
+def _load(folder: Path) -> Study:
+    data: dict[str, Any] = tomllib.loads((folder / "study.toml").read_text(encoding="utf-8"))
+    return Study.model_validate({"folder": folder.name} | data)
+
+
+def study_of_idea(idea: Idea) -> Study:
+    """The study that an idea asks for, by its name or by the words of its title and hypothesis.
+
+    Raises:
+        CatalogueError: none does.
+    """
+    named = [study for study in catalogue() if study.name == idea.name]
+    text = " ".join((idea.name.replace("_", " "), idea.title, idea.short_hypothesis, idea.abstract)).lower()
+    return _only([*named, *(study for study in catalogue() if _met(study, text))], f"the idea {idea.name!r}")
+
+
+def study_of_plan(plan: DataPlan) -> Study:
+    """The study that a data plan belongs to. Raises `CatalogueError` if there is none."""
+    text = f"{plan.task} {plan.factor} {plan.notes}".lower()
+    return _only([study for study in catalogue() if _met(study, text)], f"the data plan for {plan.task[:60]!r}")
+
+
+def _met(study: Study, text: str) -> bool:
+    return all(any(phrase in text for phrase in line) for line in study.keywords)
+
+
+def _only(found: list[Study], what: str) -> Study:
+    if found:
+        return found[0]
+    known = ", ".join(f"{study.name} ({study.title})" for study in catalogue())
+    raise CatalogueError(
+        f"the offline model has no study for {what}; it knows only: {known}. Configure a model for any other idea, "
+        "e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
+    )

@@ -1,0 +1,59 @@
+"""A model whose answers are a function: for the tests of other rooms, and for tools.
+
+    backend = ScriptedModel(lambda request: Program(...))
+    backend = ScriptedModel.by_role(code=lambda inputs: Program(...), vision=lambda inputs: FigureReviews(...))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from models.backend import Reply, Request
+from models.errors import ModelConfigError, ModelOutputInvalid
+from record.nouns import Usage
+
+Script = Callable[[Request], BaseModel | Reply]
+
+
+class ScriptedModel:
+    """Answers by calling a function. What the function raises is raised; `requests` keeps what was asked, in order."""
+
+    def __init__(self, script: Script, name: str = "scripted") -> None:
+        self._script = script
+        self._name = name
+        self.requests: list[Request] = []
+
+    @classmethod
+    def by_role(cls, **answers: Callable[[Any], BaseModel]) -> ScriptedModel:
+        """A model that answers each role by a function of its typed inputs."""
+
+        def script(request: Request) -> BaseModel:
+            if request.role not in answers:
+                raise ModelConfigError(f"this script has no answer for role {request.role!r}, only {sorted(answers)}")
+            return answers[request.role](request.inputs)
+
+        return cls(script)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def answer(self, request: Request) -> Reply:
+        """The script's answer, counted at four characters a token and no price."""
+        self.requests.append(request)
+        answer = self._script(request)
+        reply = answer if isinstance(answer, Reply) else self._reply(request, answer)
+        if not isinstance(reply.output, request.output_type):
+            raise ModelOutputInvalid(
+                f"the script answered role {request.role!r} with {type(reply.output).__name__}, "
+                f"not {request.output_type.__name__}"
+            )
+        return reply
+
+    def _reply(self, request: Request, output: BaseModel) -> Reply:
+        asked = len(request.prompt.system) + len(request.prompt.user)
+        usage = Usage(input_tokens=asked // 4, output_tokens=len(output.model_dump_json()) // 4)
+        return Reply(output=output, usage=usage, model=self._name)

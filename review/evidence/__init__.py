@@ -1,0 +1,13 @@
+"""Bound: what a paper says is tied to the record, or refused.
+
+`check_draft` reads the LaTeX that a writer handed in, `check_pdf` the text of the compiled paper. docs/evidence.md
+says what they promise and what not.
+"""
+
+from __future__ import annotations
+
+from review.evidence.binder import check_draft, used_keys
+from review.evidence.pdf import check_pdf
+from review.evidence.violations import LITERALS, Evidence, Kind, Violation
+
+__all__ = ["LITERALS", "Evidence", "Kind", "Violation", "check_draft", "check_pdf", "used_keys"]

@@ -1,0 +1,159 @@
+"""The binder over a draft's source: every number, figure and citation is tied to evidence, or it is a violation.
+
+What it does not guarantee: that the right key stands in a sentence, or that a sentence says what its value shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from record.nouns import Draft
+from review.evidence import allowed, numbers, words
+from review.evidence.scan import BLANK, CITE, KEY, Scanned, scan
+from review.evidence.violations import Evidence, Kind, Violation
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a draft with the name by which a writer knows it."""
+
+    where: str
+    scanned: Scanned
+
+    def violation(self, kind: Kind, at: int, mend: str, *, excerpt: str | None = None) -> Violation:
+        return Violation(kind=kind, where=self.where, mend=mend, excerpt=excerpt or self._around(at))
+
+    def _around(self, at: int) -> str:
+        line = self.scanned.source.count("\n", 0, at) + 1
+        text = " ".join(self.scanned.source[max(0, at - 30):at + 40].split())
+        return f"line {line}: ...{text}..." if "\n" in self.scanned.source else f"...{text}..."
+
+
+def check_draft(draft: Draft, evidence: Evidence) -> tuple[Violation, ...]:
+    """Everything in a draft that is not tied to the evidence, in reading order; empty for a draft that may ship."""
+    parts = list(parts_of(draft))
+    found = [one for part in parts for one in _check(part, evidence)]
+    return (*found, *_floats(draft, parts, evidence))
+
+
+def parts_of(draft: Draft) -> Iterator[Part]:
+    """The scanned pieces of a draft: title, abstract, section titles and bodies, captions."""
+    yield Part("title", scan(draft.title, inline=True))
+    yield Part("abstract", scan(draft.abstract, inline=True))
+    for section in draft.sections:
+        yield Part(f"title of section {section.title!r}", scan(section.title, inline=True))
+        yield Part(f"section {section.title!r}", scan(section.body))
+    for name, caption in sorted(draft.captions.items()):
+        yield Part(f"caption of {name}", scan(caption, inline=True))
+
+
+def used_keys(texts: Iterable[str], commands: frozenset[str] = allowed.VALUES) -> dict[str, None]:
+    """The keys that texts give to commands, in order of appearance."""
+    pattern = re.compile(r"\\(?:" + "|".join(sorted(commands)) + r")\s*(?:\[[^\[\]]*\]\s*)*\{([^{}]*)\}")
+    return dict.fromkeys(
+        key.strip() for text in texts for match in pattern.finditer(text)
+        for key in (match[1].split(",") if commands & allowed.CITES else [match[1]]))
+
+
+# --- one part -------------------------------------------------------------------------------------------------------
+
+
+def _check(part: Part, evidence: Evidence) -> Iterator[Violation]:
+    for problem in part.scanned.problems:
+        yield part.violation(problem.kind, problem.at, problem.mend)
+    yield from _keys(part, evidence)
+    yield from _typed(part, evidence)
+    yield from _worded(part, evidence)
+
+
+def _keys(part: Part, evidence: Evidence) -> Iterator[Violation]:
+    for use in part.scanned.uses:
+        known, kind = _known(use.command, evidence)
+        if use.command == "rec":
+            yield part.violation("command", use.at, r"\rec prints what the program generated: use \result or \setup")
+        elif use.key not in known:
+            yield part.violation(kind, use.at, _mend(use.command, use.key, known),
+                                 excerpt=f"\\{use.command}{{{use.key}}}")
+        if use.command in allowed.FLOATS and use.depth:
+            yield part.violation(kind, use.at, f"place \\{use.command} in a paragraph of its own, outside of groups")
+
+
+def _known(command: str, evidence: Evidence) -> tuple[frozenset[str], Kind]:
+    if command == "result":
+        return frozenset(evidence.results), "key"
+    if command == "setup":
+        return frozenset(evidence.setups), "key"
+    if command in allowed.CITES:
+        return evidence.cites, "citation"
+    if command == "paperfigure":
+        return evidence.figures, "figure"
+    if command == "papertable":
+        return evidence.tables, "table"
+    labels = {f"fig:{name}" for name in evidence.figures} | {f"tab:{name}" for name in evidence.tables}
+    return frozenset(labels), "reference"
+
+
+def _mend(command: str, key: str, known: frozenset[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+    hint = f"the nearest are {', '.join(near)}" if near else f"there are {len(known)}" if known else "there are none"
+    return f"no such key for \\{command}; {hint}"
+
+
+def _typed(part: Part, evidence: Evidence) -> Iterator[Violation]:
+    scanned = part.scanned
+    plain = numbers.mask(scanned.plain, numbers.phrases(evidence.literals, evidence.names))
+    lone = {one for one in evidence.literals if one.isdigit()}
+    if {"0", "1"} <= lone:
+        plain = numbers.UNIT_INTERVAL.sub(lambda found: found[0] if not any(scanned.math[found.start():found.end()])
+                                          else BLANK * len(found[0]), plain)
+    for at, text in numbers.digits(plain):
+        if text in lone and scanned.math[at] and _constant(scanned, plain, at):
+            continue
+        yield part.violation("number", at, rf"the number {text!r} is typed: print it with \result{{key}} or "
+                                           r"\setup{key}, or say it without a number")
+
+
+def _constant(scanned: Scanned, plain: str, at: int) -> bool:
+    if KEY in plain[max(0, at - 2):at + 3]:
+        return False
+    return numbers.constant_of_formula(plain, at, script=bool(scanned.script[at]))
+
+
+def _worded(part: Part, evidence: Evidence) -> Iterator[Violation]:
+    named = [numbers.phrase(name) for name in evidence.names if name.strip()]
+    plain = numbers.mask(part.scanned.plain, named)
+    plain = plain.replace(BLANK, " ").replace(KEY, " ")
+    for found in words.quantities(plain.replace(CITE, " ")):
+        yield part.violation("word", found.at, rf"{found.words!r} is a number in words: print it with \result{{key}} "
+                                               r"or \setup{key}, or leave it out")
+    if any(comparison.verdict == "improved" for comparison in evidence.comparisons):
+        return
+    for found in words.verdicts(plain, CITE):
+        yield part.violation("claim", found.at, f"{found.words!r}: no comparison has the verdict 'improved'; say what "
+                                                "was measured, or that no difference was measurable")
+
+
+# --- floats ---------------------------------------------------------------------------------------------------------
+
+
+def _floats(draft: Draft, parts: list[Part], evidence: Evidence) -> Iterator[Violation]:
+    placed = Counter((use.command, use.key) for part in parts for use in part.scanned.uses
+                     if use.command in allowed.FLOATS)
+    for (command, key), times in placed.items():
+        if times > 1:
+            yield Violation(kind="figure" if command == "paperfigure" else "table", where="sections",
+                            excerpt=f"\\{command}{{{key}}}", mend=f"placed {times} times: place it once")
+    for name in sorted(evidence.figures):
+        if ("paperfigure", name) not in placed:
+            yield Violation(kind="figure", where="sections", excerpt=name,
+                            mend=f"this figure is never placed: add \\paperfigure{{{name}}} to a section")
+        if not draft.captions.get(name, "").strip():
+            yield Violation(kind="figure", where=f"caption of {name}", excerpt=name,
+                            mend="this figure has no caption: add one")
+    for name in sorted(set(draft.captions) - evidence.figures):
+        yield Violation(kind="figure", where=f"caption of {name}", excerpt=name, mend="there is no such figure")

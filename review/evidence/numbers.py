@@ -1,0 +1,63 @@
+"""Numbers in a text, and those that may stand there: literals and names from the data plan."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
+_GAP = "[\\s~\x01]"
+_HYPHEN = r"[-\u2010-\u2015]{1,3}"
+UNIT_INTERVAL = re.compile("(?<=[\\[({])[\x01\\s]*[01][\x01\\s]*[,;][\x01\\s]*[01][\x01\\s]*(?=[\\])}])")
+"""The interval, pair or set `0, 1` of a formula."""
+
+
+def phrase(text: str) -> re.Pattern[str]:
+    """A pattern for a literal or a name as it may be typed in TeX, or come out of a PDF.
+
+    Spaces may be any run of spaces, ties and blanked commands, hyphens any dash, and a sign may be escaped. It never
+    matches within a longer word or number.
+    """
+    parts = [_part(char) for char in re.sub(r"\\([%&#_${}])", r"\1", " ".join(text.split()))]
+    return re.compile(rf"(?<![\w.]){''.join(parts)}(?!\w)(?!\.\d)", re.IGNORECASE)
+
+
+def _part(char: str) -> str:
+    if char == " ":
+        return rf"{_GAP}+"
+    if char == "-":
+        return _HYPHEN
+    return rf"{_GAP}*{re.escape(char)}" if char in "%&#_$" else re.escape(char)
+
+
+def phrases(literals: Iterable[str], names: Iterable[str]) -> list[re.Pattern[str]]:
+    """Patterns of everything with a digit that may be typed, the longest first. Lone digits are no phrases."""
+    typed = {one for one in (*literals, *names) if re.search(r"\d", one) and re.search(r"[A-Za-z]", one)}
+    return [phrase(one) for one in sorted(typed, key=lambda one: (-len(one), one))]
+
+
+def mask(text: str, patterns: Iterable[re.Pattern[str]], blank: str = "\x01") -> str:
+    """The text with every match blanked; the length is kept."""
+    for pattern in patterns:
+        text = pattern.sub(lambda match: blank * len(match[0]), text)
+    return text
+
+
+def digits(text: str) -> Iterator[tuple[int, str]]:
+    """Every number: runs of digits of any script, and characters that mean one (a half, a superscript two)."""
+    for match in NUMBER.finditer(text):
+        yield match.start(), match[0]
+    for at, char in enumerate(text):
+        if not char.isdecimal() and unicodedata.numeric(char, None) is not None:
+            yield at, char
+
+
+def constant_of_formula(plain: str, at: int, *, script: bool) -> bool:
+    """Whether the lone digit at a place of a formula is part of its notation, not a value that it states.
+
+    It is in an index, an exponent or a fraction, begins a list up to a letter (`1, \\dots, K`), or stands before a sign
+    and a letter (`1-p`, `1/K`) or after a letter and a sign (`K-1`).
+    """
+    before, after = (re.sub("[\x01\\s~]+", "", side) for side in (plain[max(0, at - 40):at], plain[at + 1:at + 40]))
+    return script or bool(re.match(r"[-+/][A-Za-z(\[]|,,[A-Za-z]", after) or re.search(r"[A-Za-z)\]}][-+/]$", before))

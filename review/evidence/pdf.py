@@ -1,0 +1,128 @@
+"""The binder over a compiled paper: what a reader sees, not what the source seems to say.
+
+A check copy is compiled from the same sources, in which every bound value prints a letter, figures are empty boxes,
+counters print letters, and there is no bibliography. Any digit that is then left in the PDF's text was typed by
+somebody, and is a violation unless it is a literal or stands in a name from the data plan. Of the real PDF it checks
+that the values of the record are what is printed.
+
+What it does not guarantee: anything about what is drawn inside a figure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from review.evidence import numbers, tex, values
+from review.evidence.violations import Evidence, Violation
+
+CHECK = r"""\AddToHook{begindocument/end}{%
+  \def\result#1{N}\def\setup#1{N}\def\rec#1{N}%
+  \renewcommand\includegraphics[2][]{\fbox{F}}%
+  \renewcommand\thepage{p}\renewcommand\thesection{S}\renewcommand\thesubsection{S}%
+  \renewcommand\thesubsubsection{S}\renewcommand\thefigure{F}\renewcommand\thetable{T}%
+  \renewcommand\theequation{E}\renewcommand\thefootnote{f}\renewcommand\thempfootnote{f}%
+  \renewcommand\theenumi{e}\renewcommand\theenumii{e}\renewcommand\theenumiii{e}\renewcommand\theenumiv{e}%
+}
+\input{paper.tex}
+"""
+"""A document that compiles paper.tex with nothing printed but what was typed. References stay unresolved on purpose:
+one pass, no bibliography."""
+
+_USED = re.compile(r"\\(result|setup)\{([^{}]*)\}")
+_SOURCES = ("paper.tex", "floats.tex", "appendix.tex")
+
+
+async def check_pdf(folder: Path, evidence: Evidence, *, timeout: float = 60.0) -> tuple[Violation, ...]:
+    """Everything in the paper of a folder that is not tied; the folder holds the sources and paper.pdf.
+
+    Raises `review.evidence.tex.TexMissing`.
+    """
+    typed, printed = await asyncio.gather(_check_copy(folder, timeout), pdf_text(folder / "paper.pdf", timeout))
+    if isinstance(typed, Violation):
+        return (typed, *_values(folder, evidence, printed))
+    return (*_typed(typed, evidence), *_values(folder, evidence, printed))
+
+
+async def pdf_text(pdf: Path, timeout: float = 60.0) -> str:
+    """The text of a PDF as pdftotext gives it, pages divided by form feeds. Raises `TexMissing`."""
+    ran = await tex.run(["pdftotext", "-enc", "UTF-8", pdf.name, "-"], pdf.parent, timeout=timeout)
+    return ran.output if ran.code == 0 else ""
+
+
+async def _check_copy(folder: Path, timeout: float) -> str | Violation:
+    """The text of the check copy, or why there is none."""
+    with tempfile.TemporaryDirectory(prefix="check-", ignore_cleanup_errors=True) as name:
+        copy = Path(name)
+        for source in folder.iterdir():
+            if source.suffix in (".tex", ".cls", ".sty"):
+                shutil.copyfile(source, copy / source.name)
+        (copy / "check.tex").write_text(CHECK)
+        ran = await tex.run(tex.latex("check"), copy, timeout=timeout)
+        if ran.code != 0 or not (copy / "check.pdf").exists():
+            how = f"was ended after {timeout:g} s" if ran.timed_out else tex_error(ran.output)
+            return Violation(kind="compile", where="check copy", excerpt=how,
+                             mend="the paper could not be checked: mend the source so that it compiles")
+        return await pdf_text(copy / "check.pdf", timeout)
+
+
+def tex_error(output: str) -> str:
+    """The first error that TeX printed, on one line."""
+    if "\\KeyIsNotInResultsTex" in output:
+        return _placed(output) + "a \\result or \\setup names a key that is not in the record"
+    if "\\FloatIsNotInFloatsTex" in output:
+        return _placed(output) + "a \\paperfigure or \\papertable names a float that there is not"
+    found = re.search(r"^(?:\./)?([\w.-]+:\d+: .*|! .*)$", output, re.MULTILINE)
+    return found[1] if found else "no error message"
+
+
+def _placed(output: str) -> str:
+    place = re.search(r"^(?:\./)?([\w.-]+:\d+: )", output, re.MULTILINE)
+    return place[1] if place else ""
+
+
+def _typed(text: str, evidence: Evidence) -> Iterator[Violation]:
+    patterns = numbers.phrases(evidence.literals, evidence.names)
+    lone = {one for one in evidence.literals if one.isdigit()}
+    for page, content in enumerate(text.split("\f"), 1):
+        plain = numbers.mask(_flowing(content), patterns)
+        for at, digits in numbers.digits(plain):
+            if digits in lone or ("," in digits and set(digits.split(",")) <= {"0", "1"}):
+                continue
+            yield Violation(kind="number", where=f"page {page} of the PDF", mend="typed, not tied: no macro printed it",
+                            excerpt=f"...{' '.join(plain[max(0, at - 40):at + 40].replace(chr(1), '').split())}...")
+
+
+def _flowing(text: str) -> str:
+    """Text with words that a line end divides joined again."""
+    return re.sub(r"(?<=\w)-\n(?=\w)", "-", text)
+
+
+def _values(folder: Path, evidence: Evidence, printed: str) -> Iterator[Violation]:
+    """Keys whose definition is not the record's, or whose value the real PDF does not show."""
+    defined = values.parse((folder / "results.tex").read_text()) if (folder / "results.tex").exists() else {}
+    squeezed = re.sub(r"\s+", "", printed).replace("\u2212", "-").replace("\u2013", "-")
+    for command, key in sorted(_used(folder)):
+        source = evidence.results if command == "result" else evidence.setups
+        macro = f"\\{command}{{{key}}}"
+        if key not in source:
+            yield Violation(kind="key", where="sources", excerpt=macro, mend="no such key in the record")
+        elif defined.get((command, key)) != values.printable(source[key]):
+            yield Violation(kind="value", where="results.tex", excerpt=macro, mend=(
+                f"defined as {defined.get((command, key))!r}, the record says {values.printable(source[key])!r}"))
+        elif missing := _missing(values.spoken(values.printable(source[key])), squeezed):
+            yield Violation(kind="value", where="PDF", excerpt=macro, mend=f"{missing!r} is not in the PDF's text")
+
+
+def _missing(spoken: str, squeezed: str) -> str | None:
+    """The first number of a value that the text does not hold. Numbers only: a page may end within a value."""
+    return next((one for _, one in numbers.digits(spoken) if one not in squeezed), None)
+
+
+def _used(folder: Path) -> set[tuple[str, str]]:
+    texts = [(folder / name).read_text() for name in _SOURCES if (folder / name).exists()]
+    return {(match[1], match[2]) for text in texts for match in _USED.finditer(text)}

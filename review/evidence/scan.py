@@ -1,0 +1,252 @@
+"""One pass over LaTeX that a model wrote: what it prints, what it refers to, and what it may not do.
+
+The scan is of TeX's tokens, not of a regular expression over the text: a number is seen wherever it would be printed,
+math included, and a command is refused unless `review.evidence.allowed` names it. It does not expand anything, which
+is why no command that could print something unseen is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+
+from review.evidence import allowed
+from review.evidence.violations import Kind
+
+BLANK, KEY, CITE = "\x01", "\x00", "\x02"
+"""What stands in `Scanned.plain` for a command, a bound value, a citation."""
+
+_KEYS = re.compile(r"[A-Za-z0-9_.@~/:+,*\s-]+")
+_FRACTIONS = frozenset({"frac", "dfrac", "tfrac", "binom"})
+_TEXT_IN_MATH = frozenset({"text", "mbox", "textbf", "textit", "textrm", "textsf", "texttt", "emph"})
+
+
+@dataclass(frozen=True)
+class Use:
+    """A command with a key: `\\result{k}`, `\\citep{a,b}` (one use a key), `\\paperfigure{f}`, `\\ref{fig:f}`."""
+
+    command: str
+    key: str
+    at: int
+    depth: int
+    """How many groups, formulas and environments it stands in."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that may not stand in a draft, whatever the evidence is."""
+
+    at: int
+    kind: Kind
+    mend: str
+
+
+@dataclass
+class Scanned:
+    """`plain` has the length of the source: printed characters as they are, commands and keys blanked."""
+
+    source: str
+    plain: str = ""
+    math: bytearray = field(default_factory=bytearray)
+    script: bytearray = field(default_factory=bytearray)
+    """Nonzero where a character stands in an index, an exponent or a fraction."""
+    uses: list[Use] = field(default_factory=list[Use])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+
+@dataclass
+class _Frame:
+    opener: str
+    at: int
+    math: bool
+    script: bool = False
+    after: list[str] = field(default_factory=list[str])
+    """What the command before this group still expects after it."""
+
+
+def scan(source: str, *, inline: bool = False) -> Scanned:
+    """What the text prints and refers to. `inline` refuses structure: a title or a caption."""
+    return _Scanner(source, inline).run()
+
+
+class _Scanner:
+    def __init__(self, source: str, inline: bool) -> None:
+        self.source, self.inline = source, inline
+        self.out = Scanned(source, math=bytearray(len(source)), script=bytearray(len(source)))
+        self.plain = list(source)
+        self.stack = [_Frame("", 0, False)]
+        self.pending: list[str] = []
+        self.i = 0
+
+    def run(self) -> Scanned:
+        while self.i < len(self.source):
+            self._step()
+        for frame in self.stack[1:]:
+            self._problem(frame.at, "syntax", f"{frame.opener!r} is never closed: close it or take it out")
+        self.out.plain = "".join(self.plain)
+        return self.out
+
+    # --- one token --------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        at, char, top = self.i, self.source[self.i], self.stack[-1]
+        if char == "\\":
+            return self._control()
+        self.i += 1
+        if char == "%":
+            return self._comment(at)
+        if char == "^" and self.source.startswith("^", at + 1):
+            self.i += 1
+            return self._problem(at, "command", "'^^' types a character by its code: take it out")
+        if char in "{}":
+            return self._open(at) if char == "{" else self._close("{", at)
+        if char == "$":
+            return self._dollar(at)
+        if char in "_^#&":
+            return self._special(char, at)
+        if not char.isspace():
+            self._mark(at, top, script=bool(self.pending) and self.pending.pop(0) == "script")
+        if unicodedata.category(char) == "Cc" and char not in "\n\t\r":
+            self._problem(at, "syntax", f"control character U+{ord(char):04X}: take it out")
+
+    def _mark(self, at: int, top: _Frame, *, script: bool) -> None:
+        self.out.math[at] = top.math
+        self.out.script[at] = top.script or script
+
+    def _comment(self, at: int) -> None:
+        end = self.source.find("\n", at)
+        self._blank(at, len(self.source) if end < 0 else end)
+        self.i = len(self.source) if end < 0 else end
+        self._problem(at, "syntax", r"'%' starts a comment, which hides the rest of the line: write \% for the sign")
+
+    def _special(self, char: str, at: int) -> None:
+        top = self.stack[-1]
+        if char == "#" or (char == "&" and not self._aligned()):
+            self._problem(at, "syntax", f"a bare {char!r} is an error in LaTeX: write \\{char}")
+        elif char in "_^":
+            if not top.math:
+                self._problem(at, "syntax", f"{char!r} outside a formula is an error: write \\_ or put it in $...$")
+            self.pending = ["script"]
+
+    def _aligned(self) -> bool:
+        return any(frame.opener in allowed.ALIGNED for frame in self.stack)
+
+    # --- groups and formulas ----------------------------------------------------------------------------------------
+
+    def _push(self, opener: str, at: int, *, math: bool, script: bool = False) -> None:
+        self.stack.append(_Frame(opener, at, math, script))
+
+    def _open(self, at: int) -> None:
+        top, how = self.stack[-1], self.pending.pop(0) if self.pending else ""
+        self._push("{", at, math=top.math and how != "text", script=top.script or how == "script")
+        self.stack[-1].after, self.pending = self.pending, []
+
+    def _close(self, opener: str, at: int) -> None:
+        if self.stack[-1].opener == opener:
+            self.pending = self.stack.pop().after
+            return
+        self._problem(at, "syntax", f"closes what {opener!r} would open, but {self.stack[-1].opener or 'nothing'!r} "
+                                    "is open here: balance braces, formulas and environments")
+
+    def _dollar(self, at: int) -> None:
+        opener = "$$" if self.source.startswith("$", at + 1) and self.stack[-1].opener != "$" else "$"
+        self.i = at + len(opener)
+        self._blank(at, self.i)
+        self.pending = []
+        if self.stack[-1].opener == opener:
+            self.stack.pop()
+        elif self.stack[-1].math:
+            self._close(opener, at)
+        else:
+            if opener == "$$":
+                self._block(at, "$$")
+            self._push(opener, at, math=True)
+
+    def _block(self, at: int, what: str) -> None:
+        if self.inline:
+            self._problem(at, "command", f"{what} may not stand in a title, abstract or caption: use running text")
+
+    # --- commands ---------------------------------------------------------------------------------------------------
+
+    def _control(self) -> None:
+        at = self.i
+        match = re.compile(r"\\([A-Za-z]+)(\*?)").match(self.source, at)
+        if match is None:
+            return self._symbol(at)
+        name, self.i = match[1], match.end()
+        letterlike = name in allowed.GREEK
+        self._blank(at, self.i, "a" if letterlike else BLANK)
+        if name in allowed.KEYED:
+            return self._keyed(name, at)
+        if name in allowed.BLOCK:
+            self._block(at, "\\" + name)
+        elif name in allowed.MATH and not self.stack[-1].math and name not in allowed.INLINE:
+            self._problem(at, "syntax", f"\\{name} belongs into a formula: put it in $...$")
+        elif name not in allowed.MATH and name not in allowed.INLINE:
+            self._problem(at, "command", f"\\{name} is not among the allowed commands: take it out")
+        self.pending = ["script"] * 2 if name in _FRACTIONS else ["text"] if name in _TEXT_IN_MATH else []
+
+    def _symbol(self, at: int) -> None:
+        char = self.source[at + 1:at + 2]
+        self.i = min(at + 2, len(self.source))
+        self.plain[at] = BLANK
+        self.pending = []
+        if char in ("(", "["):
+            self._blank(at, self.i)
+            if char == "[":
+                self._block(at, "a display")
+            self._push("\\" + char, at, math=True)
+        elif char in (")", "]"):
+            self._blank(at, self.i)
+            self._close("\\(" if char == ")" else "\\[", at)
+        elif char == "\\":
+            self._blank(at, self.i)
+            if not self._aligned():
+                self._problem(at, "command", r"'\\' breaks a line by hand: start a new paragraph instead")
+        elif not char.isspace() and char not in allowed.SYMBOLS:
+            self._problem(at, "command", f"\\{char} is not among the allowed commands: take it out")
+        elif char not in "%&#_${}":
+            self._blank(at, self.i)
+
+    def _keyed(self, name: str, at: int) -> None:
+        while name in allowed.CITES and (note := re.compile(r"\s*\[([^\[\]{}]*)\]").match(self.source, self.i)):
+            self._options(note.start(1), note.end(1))
+            self.i = note.end()
+        argument = re.compile(r"\s*\{([^{}]*)\}").match(self.source, self.i)
+        if argument is None or not _KEYS.fullmatch(argument[1]):
+            return self._problem(at, "key", f"\\{name} wants a plain key in braces, e.g. \\{name}{{...}}")
+        self.i = argument.end()
+        char = KEY if name in allowed.VALUES else CITE if name in allowed.CITES else BLANK
+        self._blank(argument.start(), self.i, char)
+        key = " ".join(argument[1].split())
+        if name in ("begin", "end"):
+            return self._environment(name, key, at)
+        if name in allowed.FLOATS:
+            self._block(at, "\\" + name)
+        if name not in allowed.CITES and key != argument[1]:
+            return self._problem(at, "key", f"write \\{name}{{{key}}}, without spaces around the key")
+        for one in key.split(",") if name in allowed.CITES else [key]:
+            self.out.uses.append(Use(name, one.strip(), at, len(self.stack) - 1))
+
+    def _options(self, start: int, end: int) -> None:
+        """Check the note of a citation as text of its own: it is printed."""
+        inner = scan(self.source[start:end], inline=True)
+        self.out.problems += [Problem(start + one.at, one.kind, one.mend) for one in inner.problems]
+
+    def _environment(self, verb: str, name: str, at: int) -> None:
+        self.pending = []
+        if name not in allowed.TEXT_ENVIRONMENTS | allowed.MATH_ENVIRONMENTS:
+            return self._problem(at, "command", f"environment {name!r} is not among the allowed ones: take it out")
+        self._block(at, f"environment {name!r}")
+        if verb == "end":
+            return self._close(name, at)
+        self._push(name, at, math=name in allowed.MATH_ENVIRONMENTS)
+
+    # --- notes ------------------------------------------------------------------------------------------------------
+
+    def _blank(self, start: int, end: int, char: str = BLANK) -> None:
+        self.plain[start:end] = [" " if self.source[k].isspace() else char for k in range(start, end)]
+
+    def _problem(self, at: int, kind: Kind, mend: str) -> None:
+        self.out.problems.append(Problem(at, kind, mend))

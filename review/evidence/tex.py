@@ -1,0 +1,109 @@
+"""Runs TeX and its companions on text that nobody trusts, within limits.
+
+Held: no shell escape, reading and writing only below the working folder (and TeX's own trees), an environment of six
+variables, a wall-clock limit after which the whole process group is killed, limits on processor time and file size.
+Not held: what a hole in TeX itself would allow; it runs as the same user, without a namespace of its own.
+
+    TexError
+      TexMissing     a program is not installed: the person who runs us installs it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex poppler-utils"
+EPOCH = "1577836800"
+"""SOURCE_DATE_EPOCH of every paper: the same input gives the same bytes."""
+
+_LIMITED = 'ulimit -f "$1" -t "$2" 2>/dev/null; shift 2; exec "$@"'
+_FILE_BLOCKS = str(128 * 2048)
+"""128 MiB in blocks of 512 bytes."""
+
+
+class TexError(Exception):
+    """TeX could not be run."""
+
+
+class TexMissing(TexError):
+    """A program is not on the PATH."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a program ended. `code` is None where it was killed at its limit of `seconds`."""
+
+    code: int | None
+    output: str
+    seconds: float
+
+    @property
+    def timed_out(self) -> bool:
+        return self.code is None
+
+
+def find(program: str) -> str:
+    """The path of a program. Raises `TexMissing` with the packages to install."""
+    path = shutil.which(program)
+    if path is None:
+        raise TexMissing(f"TeX is not installed: no {program!r} on the PATH; on Debian: apt-get install {PACKAGES}")
+    return path
+
+
+async def run(argv: Sequence[str], folder: Path, *, timeout: float) -> Ran:
+    """Run a program in a folder to its end, or to the limit. Raises `TexMissing`."""
+    program = find(argv[0])
+    started = asyncio.get_running_loop().time()
+    process = await asyncio.create_subprocess_exec(
+        "/bin/sh", "-c", _LIMITED, "sh", _FILE_BLOCKS, str(int(timeout) + 5), program, *argv[1:], cwd=folder,
+        env=_environment(program, folder), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT, start_new_session=True)
+    try:
+        output = await asyncio.wait_for(_drain(process), timeout)
+        code = process.returncode
+    except TimeoutError:
+        output, code = b"", None
+    finally:
+        await _end(process)
+    return Ran(code, output.decode("utf-8", "replace"), asyncio.get_running_loop().time() - started)
+
+
+def latex(name: str, *, draft: bool = False) -> list[str]:
+    """The command line of one pdflatex pass over `name`.tex."""
+    mode = ["-draftmode"] if draft else []
+    return ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "-file-line-error", *mode,
+            f"{name}.tex"]
+
+
+def _environment(program: str, folder: Path) -> dict[str, str]:
+    return {
+        "PATH": os.pathsep.join(dict.fromkeys((str(Path(program).parent), "/usr/bin", "/bin"))),
+        "HOME": str(folder), "TEXMFHOME": str(folder / ".none"), "LC_ALL": "C.UTF-8", "MKTEXPK": "0",
+        "openin_any": "p", "openout_any": "p", "shell_escape": "f", "max_print_line": "1000",
+        "SOURCE_DATE_EPOCH": EPOCH, "FORCE_SOURCE_DATE": "1",
+    }
+
+
+async def _drain(process: asyncio.subprocess.Process) -> bytes:
+    """What a process prints, the first two megabytes of it; a loop that prints for ever is read and dropped."""
+    assert process.stdout is not None
+    kept = bytearray()
+    while chunk := await process.stdout.read(65536):
+        if len(kept) < 2_000_000:
+            kept += chunk
+    await process.wait()
+    return bytes(kept)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill what is left of the process group, and reap."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

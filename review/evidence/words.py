@@ -1,0 +1,72 @@
+"""Numbers and verdicts in words: "twelve percent", "twice", "outperforms".
+
+It reads English by patterns. What it does not guarantee: that no result can be paraphrased around it ("most", "a
+small margin"); whether a sentence follows from its numbers is a later review's question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_ONE = r"(?:a|one|several|few)"
+_COUNT = (
+    r"(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|"
+    r"eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundreds?|thousands?|millions?|dozens?)"
+)
+_GAP = r"[\s~-]+"
+_PLURAL = rf"{_COUNT}(?:{_GAP}(?:and{_GAP})?{_COUNT})*"
+
+QUANTITY = re.compile(
+    rf"\b(?:(?:{_PLURAL}|{_ONE}|half)(?:{_GAP}a)?{_GAP}(?:per(?:{_GAP})?cent(?:age)?(?:{_GAP}points?)?|points?{_GAP}of|"
+    rf"orders?{_GAP}of{_GAP}magnitude)"
+    rf"|{_PLURAL}{_GAP}(?:of{_GAP})?(?:points?|times|fold|(?:random{_GAP}|different{_GAP})?seeds?|replicates?|epochs?|"
+    rf"runs?|examples?|repetitions?)"
+    r"|twice|thrice|(?:two|three|four|five|six|seven|eight|nine|ten|hundred|thousand|many)-?fold"
+    r"|doubl(?:es|ed|ing)|double(?!-|\s+(?:blind|descent|precision|check|counting))|tripl(?:e|es|ed|ing)"
+    r"|quadrupl(?:e|es|ed|ing)|halv(?:e|es|ed|ing)|half(?!-|\s+of\s+the\s+width)"
+    rf"|(?:a|one){_GAP}(?:third|quarter|fifth|tenth){_GAP}of|(?:two|three){_GAP}(?:thirds|quarters|fifths|tenths))\b",
+    re.IGNORECASE,
+)
+"""A count of something measured or set, or a ratio, in words."""
+
+VERDICT = re.compile(
+    r"\b(?:improv(?:es?|ed|ing|ements?)|outperform(?:s|ed|ing)?|superior(?:ity)?|significant(?:ly)?)\b",
+    re.IGNORECASE,
+)
+"""Words that claim a difference. Only a comparison whose verdict is 'improved' carries them."""
+
+_OPEN = re.compile(
+    r"\b(?:no|not|never|neither|nor|none|without|whether|if|cannot|could|would|may|might|should|fails?|failed|"
+    r"hypothes\w+|expect\w*|ask|asks|claims?|claimed|reported|unless)\b",
+    re.IGNORECASE,
+)
+"""Words before a verdict that leave it open, deny it or hand it to others."""
+
+_SENTENCE = re.compile(r"[^.!?;\n]+(?:\n(?!\n)[^.!?;\n]+)*")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A match: where, and the words."""
+
+    at: int
+    words: str
+
+
+def quantities(plain: str) -> Iterator[Found]:
+    """Numbers in words that say a result or a setting."""
+    for match in QUANTITY.finditer(plain):
+        yield Found(match.start(), match[0])
+
+
+def verdicts(plain: str, cite: str) -> Iterator[Found]:
+    """Verdict words that stand unhedged in a sentence without a citation."""
+    for sentence in _SENTENCE.finditer(plain):
+        if cite in sentence[0]:
+            continue
+        for match in VERDICT.finditer(sentence[0]):
+            before = " ".join(sentence[0][:match.start()].split()[-8:])
+            if not _OPEN.search(before):
+                yield Found(sentence.start() + match.start(), match[0])

@@ -1,0 +1,107 @@
+"""The failure that an exception or a death amounts to: an error class for the search, words for the debugger."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from record.nouns import ErrorClass, Failure
+
+_MESSAGE_CHARS = 2000
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+
+_BY_NAME: dict[str, ErrorClass] = {
+    "SyntaxError": "syntax", "IndentationError": "syntax", "TabError": "syntax",
+    "ImportError": "import", "ModuleNotFoundError": "import",
+    "MemoryError": "memory", "OutOfMemoryError": "memory", "_ArrayMemoryError": "memory",
+}
+_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|unable to allocate|"
+                     r"cannot allocate memory", re.IGNORECASE)
+_SHAPE = re.compile(
+    r"shapes? .*(cannot be multiplied|not aligned|mismatch)|mat1 and mat2|could not broadcast|"
+    r"operands could not be broadcast|size mismatch|shape mismatch|mismatch in its core dimension|"
+    r"must match the (existing )?size|expected .*batch_size .*to match|inconsistent numbers? of samples|"
+    r"cannot reshape array|shape '.*' is invalid for input of size|inhomogeneous shape|"
+    r"array dimensions? .* must match|all (the )?input array|expected (input|\d+d)\b.*(dimension|channels|got)|"
+    r"features?, but .* is expecting|boolean index did not match|same (first dimension|size)|"
+    r"sizes? of tensors? must match|batch_size|must have shape|dimension out of range", re.IGNORECASE | re.DOTALL)
+
+
+def classify(name: str, message: str) -> ErrorClass:
+    """The class of an exception, from its name and message."""
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if _MEMORY.search(message):
+        return "memory"
+    if name in ("ValueError", "RuntimeError", "IndexError", "AssertionError", "LabError", "TypeError") \
+            and _SHAPE.search(message):
+        return "shape"
+    return "other"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a failure comes from: the folder whose paths are shortened, and the length of tracebacks (characters)."""
+
+    folder: Path
+    traceback_chars: int
+
+    def trace(self, text: str) -> str:
+        return cut_middle(self.short(plain(text)), self.traceback_chars)
+
+    def short(self, text: str) -> str:
+        """The text with paths relative to the folder."""
+        for form in {str(self.folder), str(self.folder.resolve())}:
+            text = text.replace(f"{form}/", "")
+        return text
+
+
+def from_exception(name: str, message: str, *, traceback: Sequence[str], of: Origin) -> Failure:
+    """The failure for an exception that code raised."""
+    said = of.short(plain(message))
+    words = f"{name}: {said}" if said else name
+    return Failure(kind=classify(name, message), message=cut_middle(words, _MESSAGE_CHARS),
+                   traceback=of.trace("\n".join(traceback)))
+
+
+def from_death(exit_code: int, crash_log: str, *, of: Origin) -> Failure:
+    """The failure for a kernel that died under its code. A negative exit code is the signal that killed it."""
+    if exit_code >= 0:
+        words = f"the process ended with exit code {exit_code} before the script did"
+    else:
+        words = f"the process was killed by {_signal_name(-exit_code)}"
+        if exit_code == -signal.SIGKILL:
+            words += "; the system does this when memory runs out"
+    own, found, _ = crash_log.partition(" in <module>\n")  # below it stand only frames of the kernel itself
+    return Failure(kind="died", message=words, traceback=of.trace((own + found).strip()))
+
+
+def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], of: Origin) -> Failure:
+    """The failure for code that reached its wall-clock limit (seconds)."""
+    how = "it was interrupted" if stopped else "it did not stop when interrupted and was killed"
+    return Failure(kind="timeout", message=f"the wall-clock limit of {limit:g} s was reached; {how}. "
+                   "Do less work, or look at lab.seconds_left() and finish in time",
+                   traceback=of.trace("\n".join(traceback)))
+
+
+def plain(text: str) -> str:
+    """The text without terminal colours."""
+    return _ANSI.sub("", text)
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """The text, with its middle left out where it is longer than `limit` characters."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n... [{len(text) - 2 * half} characters left out] ...\n{text[-half:]}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

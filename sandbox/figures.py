@@ -1,0 +1,69 @@
+"""Figures that a plotting script drew, with the facts that its live figures gave. The files are untrusted."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from io import BufferedReader
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from record.nouns import Failure, Figure, FigureFacts
+from sandbox.untrusted import Unfit, names_in, open_regular
+
+_MAX_FIGURES = 50
+_FACTS_BYTES = 2**20
+
+
+def collect_figures(folder: Path, limit: int) -> tuple[tuple[Figure, ...], Failure | None]:
+    """The figures under figures/ (PNG and PDF, by name), and a failure where one is no image or none was drawn.
+
+    `limit` is in bytes of one file. A figure that matplotlib did not save has no facts.
+    """
+    figures: list[Figure] = []
+    try:
+        names = [*names_in(folder, "figures", ".png"), *names_in(folder, "figures", ".pdf")]
+        if len(names) > _MAX_FIGURES:
+            raise Unfit(f"figures/ holds {len(names)} figures, more than the limit of {_MAX_FIGURES}")
+        for name in sorted(names):
+            figures.append(_figure(folder, name, limit))
+    except Unfit as error:
+        return tuple(figures), Failure(kind="figure", message=str(error))
+    if not any(figure.name.endswith(".png") for figure in figures):
+        return tuple(figures), Failure(kind="figure", message="no figure was drawn: save PNG files into figures/")
+    return tuple(figures), None
+
+
+def _figure(folder: Path, name: str, limit: int) -> Figure:
+    with open_regular(folder, f"figures/{name}", limit) as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        (_check_png if name.endswith(".png") else _check_pdf)(file, name)
+    return Figure(name=name, sha256=digest, facts=_facts(folder, name))
+
+
+def _check_png(file: BufferedReader, name: str) -> None:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(file, formats=["PNG"]) as image:
+                image.verify()
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombWarning,
+            Image.DecompressionBombError) as error:
+        raise Unfit(f"figures/{name} is not a PNG image that can be read: {error}") from error
+
+
+def _check_pdf(file: BufferedReader, name: str) -> None:
+    if not file.read(1024).startswith(b"%PDF-"):
+        raise Unfit(f"figures/{name} is not a PDF file")
+
+
+def _facts(folder: Path, name: str) -> FigureFacts:
+    try:
+        with open_regular(folder, f"figures/{name}.facts.json", _FACTS_BYTES) as file:
+            return FigureFacts.model_validate_json(file.read())
+    except (Unfit, ValidationError):
+        return FigureFacts()

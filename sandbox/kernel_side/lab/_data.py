@@ -1,0 +1,91 @@
+"""Datasets as the experiment may see them: validation and test come without labels."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lab._job import LabError, experiment
+
+Array = NDArray[Any]
+
+# scikit-learn ships these with all their labels. Without isolation their files are within reach, so at least the
+# loaders are replaced: it stops mistakes, not intent.
+LOADERS = {"load_digits": "digits", "load_breast_cancer": "breast_cancer", "load_wine": "wine", "load_iris": "iris",
+           "load_diabetes": "diabetes"}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A split to learn from: x (examples, features) float32; y (examples,) int64, or float32 for regression."""
+
+    x: Array
+    y: Array
+
+
+@dataclass(frozen=True)
+class Unlabelled:
+    """A split to predict for: x (examples, features) float32."""
+
+    x: Array
+    name: str
+
+    @property
+    def y(self) -> NoReturn:
+        raise LabError(f"the labels of {self.name} are withheld: hand predictions in with lab.submit, "
+                       "and use the labelled `dev` split for early stopping and calibration")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One registered dataset. `classes` is 0 for regression."""
+
+    name: str
+    title: str
+    classes: int
+    train: Labelled
+    dev: Labelled
+    validation: Unlabelled
+    test: Unlabelled
+
+    def rows(self, split: str) -> int:
+        """How many predictions a submission for `split` holds. Raises `LabError` for another split."""
+        if split not in ("validation", "test"):
+            raise LabError(f"cannot submit for split {split!r}: give 'validation' or 'test'")
+        return len(self.validation.x if split == "validation" else self.test.x)
+
+
+@functools.cache
+def data(name: str) -> Dataset:
+    """The dataset of that name. Raises `LabError` when the data plan has none."""
+    views = experiment("data").datasets
+    if name not in views:
+        has = ", ".join(sorted(views)) or "none"
+        raise LabError(f"no dataset {name!r} in the data plan of this run; it has: {has}")
+    with np.load(views[name], allow_pickle=False) as view:
+        meta = json.loads(str(view["meta"]))
+        return Dataset(
+            name=name, title=meta["title"], classes=meta["classes"],
+            train=Labelled(view["train_x"], view["train_y"]), dev=Labelled(view["dev_x"], view["dev_y"]),
+            validation=Unlabelled(view["validation_x"], f"{name}/validation"),
+            test=Unlabelled(view["test_x"], f"{name}/test"),
+        )
+
+
+def replace_loaders(datasets: ModuleType) -> None:
+    """Replace the loaders of `sklearn.datasets` whose labels are withheld by one that says what to use."""
+    for loader, name in LOADERS.items():
+        setattr(datasets, loader, _refusal(loader, name))
+
+
+def _refusal(loader: str, name: str) -> Any:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise LabError(f"sklearn's {loader} returns labels that are withheld here: use lab.data({name!r})")
+
+    return refuse

@@ -1,0 +1,101 @@
+"""Numbers and arrays that the experiment leaves behind, in plain files that the host reads as untrusted."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, SupportsFloat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lab._job import LabError, experiment, job
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_SPLITS = ("train", "dev", "validation")
+
+
+def log(
+    name: str, value: SupportsFloat, step: int | None = None, *, condition: str = "", dataset: str = "",
+    split: str = "train",
+) -> None:
+    """Append one point of a curve. Raises `LabError` for a value that is not finite."""
+    experiment("log")
+    _measure("log", name, value, step=step, condition=condition, dataset=dataset, split=split)
+
+
+def result(name: str, value: SupportsFloat, *, condition: str, dataset: str, split: str = "validation") -> None:
+    """Append a final number that only the experiment can know; it is marked as said by the code."""
+    experiment("result")
+    if not condition or not dataset:
+        raise LabError(f"lab.result({name!r}) needs condition= and dataset=, not {condition!r} and {dataset!r}")
+    _measure("result", name, value, step=None, condition=condition, dataset=dataset, split=split)
+
+
+def save(name: str, array: object) -> None:
+    """Save an array as arrays/<name>.npy. Raises `LabError` for what cannot be read back without unpickling."""
+    folder = experiment("save").folder / "arrays"
+    stem = name.removesuffix(".npy")
+    if not _NAME.fullmatch(stem) or stem.startswith("."):
+        raise LabError(f"lab.save cannot use the name {name!r}: use letters, digits and _ . - only")
+    values = as_array(array, f"lab.save({name!r})")
+    if values.dtype.kind not in "biufU":
+        raise LabError(f"lab.save({name!r}) takes a numeric array, not dtype {values.dtype}: "
+                       "save each part under a name of its own")
+    folder.mkdir(exist_ok=True)
+    write_whole(folder / f"{stem}.npy", lambda path: _save(path, values))
+
+
+def as_array(values: object, where: str) -> NDArray[Any]:
+    """The values as a numpy array, also from a torch tensor that is on a device or has gradients."""
+    detach = getattr(values, "detach", None)
+    plain: Any = detach().cpu() if detach is not None else values
+    try:
+        return np.asarray(plain)
+    except (ValueError, TypeError) as error:
+        raise LabError(f"{where}: not a rectangular array ({error})") from error
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Write a file so that it is there whole or not at all, also when we are killed on the way."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    write(part)
+    os.replace(part, path)
+
+
+def append(file: str, line: dict[str, Any]) -> None:
+    """Append one JSON line to a file of the job's folder; nothing stays in a buffer."""
+    with open(job().folder / file, "a", encoding="utf-8") as lines:
+        lines.write(json.dumps(line, allow_nan=False) + "\n")
+
+
+def _save(path: Path, values: NDArray[Any]) -> None:
+    with open(path, "wb") as file:
+        np.save(file, values, allow_pickle=False)
+
+
+def _measure(function: str, name: str, value: object, *, step: int | None, **where: str) -> None:
+    for key, text in (("name", name), *where.items()):
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (callers are not type checked)
+            raise LabError(f"lab.{function}: {key} must be a string, not {text!r}")
+    if where["split"] not in _SPLITS:
+        hint = "; test predictions go in with lab.submit and are scored after the search" * (where["split"] == "test")
+        raise LabError(f"lab.{function}({name!r}): unknown split {where['split']!r}, give one of {_SPLITS}{hint}")
+    append("measurements.jsonl", {
+        "name": name, "value": _finite(function, name, value), "step": None if step is None else int(step), **where,
+    })
+
+
+def _finite(function: str, name: str, value: object) -> float:
+    array = as_array(value, f"lab.{function}({name!r})")
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        raise LabError(f"lab.{function}({name!r}) takes one number, not {type(value).__name__} "
+                       f"of shape {array.shape} and dtype {array.dtype}")
+    number = float(array.reshape(()))
+    if not math.isfinite(number):
+        raise LabError(f"lab.{function}: {name!r} is {number}, which is not finite: find out where it comes from")
+    return number

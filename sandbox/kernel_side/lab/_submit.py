@@ -1,0 +1,104 @@
+"""Handing predictions in. They are scored outside, on labels that this process was not given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lab._data import Dataset, data
+from lab._job import LabError, experiment
+from lab._record import append, as_array, write_whole
+
+Array = NDArray[Any]
+_submitted: set[tuple[str, str, str, int | None]] = set()
+
+
+def submit(
+    dataset: str, split: str, condition: str, *, predictions: object = None, probabilities: object = None,
+    logits: object = None, step: int | None = None,
+) -> None:
+    """Hand in one row an example, in the order of `.x`. Raises `LabError` where it could not be scored."""
+    folder = experiment("submit").folder
+    where = f"lab.submit({dataset!r}, {split!r}, {condition!r})"
+    given = {"predictions": predictions, "probabilities": probabilities, "logits": logits}
+    kind, values = _only_one(given, where)
+    rows = data(dataset).rows(split)
+    key = _unused(where, dataset, split, condition, step)
+    array = _checked(kind, as_array(values, where), data(dataset), rows=rows, where=where)
+    file = f"{len(_submitted)}.npz"
+    (folder / "submissions").mkdir(exist_ok=True)
+    write_whole(folder / "submissions" / file, lambda path: _save(path, kind, array))
+    append("submissions.jsonl", {"file": file, "dataset": dataset, "split": split, "condition": condition,
+                                 "step": step, "kind": kind})
+    _submitted.add(key)
+
+
+def forget() -> None:
+    """Start anew, as a fresh kernel does."""
+    _submitted.clear()
+
+
+def _save(path: Path, kind: str, array: Array) -> None:
+    with open(path, "wb") as file:
+        np.savez(file, allow_pickle=False, **{kind: array})
+
+
+def _only_one(given: dict[str, object], where: str) -> tuple[str, object]:
+    present = {kind: values for kind, values in given.items() if values is not None}
+    if len(present) != 1:
+        raise LabError(f"{where}: give exactly one of predictions=, probabilities=, logits=; got {sorted(present)}")
+    return next(iter(present.items()))
+
+
+def _unused(
+    where: str, dataset: str, split: str, condition: str, step: int | None,
+) -> tuple[str, str, str, int | None]:
+    if not isinstance(condition, str) or not condition:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LabError(f"{where}: condition must be the name of a compared arm, not {condition!r}")
+    if split == "test" and step is not None:
+        raise LabError(f"{where}: test predictions are handed in once, without step=")
+    key = (dataset, split, condition, None if step is None else int(step))
+    if key in _submitted:
+        again = "" if step is None else f" for step {step}"
+        raise LabError(f"{where} was called before{again}: a condition is submitted once per dataset and split")
+    return key
+
+
+def _checked(kind: str, array: Array, about: Dataset, *, rows: int, where: str) -> Array:
+    classes = about.classes
+    if kind != "predictions" and classes == 0:
+        raise LabError(f"{where}: {about.name} is a regression, give predictions= with one number a row")
+    expected = (rows,) if kind == "predictions" else (rows, classes)
+    if array.shape != expected:
+        raise LabError(f"{where}: shape mismatch: {kind} must have shape {expected}, got {array.shape}")
+    if array.dtype.kind not in "biuf":
+        raise LabError(f"{where}: {kind} must be numbers, not dtype {array.dtype}")
+    bad = int(np.count_nonzero(~np.isfinite(array)))
+    if bad:
+        raise LabError(f"{where}: {bad} of {array.size} {kind} are not finite")
+    if kind == "predictions":
+        return array.astype(np.float64) if classes == 0 else _classes(array, classes, where)
+    if kind == "probabilities":
+        _check_simplex(array, where)
+    return array.astype(np.float64 if array.dtype == np.float64 else np.float32)
+
+
+def _classes(array: Array, classes: int, where: str) -> Array:
+    whole = array.astype(np.int64)
+    if not np.array_equal(whole, array) or whole.min(initial=0) < 0 or whole.max(initial=0) >= classes:
+        raise LabError(f"{where}: predictions must be class numbers 0..{classes - 1}, "
+                       f"got values from {array.min()} to {array.max()}")
+    return whole
+
+
+def _check_simplex(array: Array, where: str) -> None:
+    sums = array.sum(axis=1, dtype=np.float64)
+    row = int(np.argmax(np.abs(sums - 1.0)))
+    if abs(sums[row] - 1.0) > 1e-3:
+        raise LabError(f"{where}: probabilities must sum to 1 in every row; row {row} sums to {sums[row]:.4g} "
+                       "(raw scores go in with logits=)")
+    if array.min() < -1e-6:
+        raise LabError(f"{where}: probabilities must not be negative, got {array.min():.4g}")

@@ -1,0 +1,100 @@
+"""What every Python process of a kernel does at its start, before any code of the experiment.
+
+Python imports a module of this name by itself, and PYTHONPATH of a kernel names this folder alone; so child processes
+that the experiment starts get the same treatment. It hides the packages of the harness, which an editable or regular
+installation would leave importable, and waits for three third-party modules that need a word when they arrive.
+
+It stops mistakes, not intent: code that wants to undo it can. Isolation is the business of the kernel's walls.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+_HERE = os.path.dirname(os.path.realpath(__file__))
+_ROOT = os.path.dirname(os.path.dirname(_HERE))
+_HIDDEN = {
+    **{name: os.path.join(_ROOT, name)
+       for name in ("agent", "stages", "review", "search", "models", "sandbox", "record", "inspector")},
+    "bootstrap": os.path.join(_HERE, "bootstrap.py"),
+}
+
+
+def _stands_in(spec: ModuleSpec, place: str) -> bool:
+    found = [spec.origin or "", *(spec.submodule_search_locations or ())]
+    return any(path == place or path.startswith(place + os.sep) for path in map(os.path.realpath, found) if path)
+
+
+def _specs(name: str, without: object) -> Iterator[ModuleSpec]:
+    """Every module of that name, entry by entry: a local folder must not be lost behind an installed package."""
+    for entry in sys.path:
+        spec = PathFinder.find_spec(name, [entry])
+        if spec is not None:
+            yield spec
+    for finder in sys.meta_path:
+        if finder is not without and finder is not PathFinder:
+            spec = finder.find_spec(name, None)
+            if spec is not None:
+                yield spec
+
+
+class _Hide:
+    """Refuses our own packages, and finds a module of the same name that the experiment brought along."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        if path is not None or name not in _HIDDEN:
+            return None
+        for spec in _specs(name, without=self):
+            if not _stands_in(spec, _HIDDEN[name]):
+                return spec
+        raise ModuleNotFoundError(f"No module named {name!r} (of the harness, only `lab` can be imported)", name=name)
+
+
+def _figures(module: ModuleType) -> None:
+    from lab import _figures
+
+    _figures.watch(module.Figure)
+
+
+def _torch(module: ModuleType) -> None:
+    from lab import _seeding
+
+    _seeding.torch_arrived(module)
+
+
+def _loaders(module: ModuleType) -> None:
+    from lab import _data
+
+    _data.replace_loaders(module)
+
+
+class _Arrivals:
+    """Calls back once a watched module has been executed, without importing it earlier than the code does."""
+
+    waiting: dict[str, Callable[[ModuleType], None]]
+
+    def __init__(self) -> None:
+        self.waiting = {"matplotlib.figure": _figures, "torch": _torch, "sklearn.datasets": _loaders}
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        if name not in self.waiting:
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec is None or spec.loader is None:
+            return None
+        arrived, execute = self.waiting[name], spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            arrived(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+if "LAB_JOB" in os.environ:
+    sys.meta_path[:0] = [_Hide(), _Arrivals()]

@@ -1,0 +1,120 @@
+"""What a finished experiment left in its folder, read as untrusted and graded by us."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from record.nouns import Failure, Measurement
+from sandbox.errors import SubmissionRefused
+from sandbox.scoring import score_submissions, seal
+from sandbox.untrusted import Unfit, names_in, open_regular, read_lines, write_whole
+
+MEASUREMENTS = "measurements.jsonl"
+_FIELDS = ("name", "value", "condition", "dataset", "split", "step")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Final validation values, sealed test predictions, and the sha256 of the file that holds every value."""
+
+    final: tuple[Measurement, ...]
+    sealed: dict[str, str]
+    curves_sha256: str | None
+
+
+def hash_arrays(folder: Path, limit: int) -> dict[str, str]:
+    """File name under arrays/ -> sha256. Raises `Unfit` for a file that is no array, or needs unpickling."""
+    return {name: _hash_array(folder, name, limit) for name in names_in(folder, "arrays", ".npy")}
+
+
+def measure(folder: Path, labels: Path, *, seed: int, limit: int) -> Measured:
+    """Score, seal, and write `measurements.jsonl` anew. Raises `Unfit`, `SubmissionRefused`.
+
+    Whatever grade the file claims, a value that the code wrote is `logged`; where we could score the same quantity,
+    ours is the final one.
+    """
+    scored = score_submissions(folder, labels, split="validation", seed=seed)
+    logged = _logged(folder, seed=seed, limit=limit)
+    sealed = seal(folder, labels)
+    every = [*scored, *logged]
+    curves = _write(folder, every) if every else None
+    return Measured(_final(scored, logged), sealed, curves)
+
+
+def lacking(measured: Measured) -> Failure | None:
+    """The failure of an experiment that ran but measured nothing that could select it."""
+    if measured.final:
+        return None
+    return Failure(kind="no measurement", message="the script ran to its end but measured nothing on validation: "
+                   "hand in predictions with lab.submit(dataset, 'validation', condition, ...)")
+
+
+def defect(error: Unfit | SubmissionRefused) -> Failure:
+    """The failure of an experiment that left something which cannot be read."""
+    return Failure(kind="other", message=str(error))
+
+
+def _final(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    """One value of each quantity on validation: ours where we scored it, else the last that the code gave."""
+    ours = {_quantity(one): one for one in scored if _is_final(one)}
+    said = {_quantity(one): one for one in logged if _is_final(one)}
+    return tuple((said | ours)[quantity] for quantity in [*ours, *(key for key in said if key not in ours)])
+
+
+def _is_final(one: Measurement) -> bool:
+    return one.step is None and one.split == "validation" and bool(one.condition and one.dataset)
+
+
+def _quantity(one: Measurement) -> tuple[str, str, str]:
+    return one.dataset, one.condition, one.name
+
+
+def _logged(folder: Path, *, seed: int, limit: int) -> list[Measurement]:
+    """What the code wrote. Lines about the test split are left out: the code cannot know them, selection must not."""
+    found: list[Measurement] = []
+    for number, line in enumerate(read_lines(folder, MEASUREMENTS, limit), start=1):
+        try:
+            fields: dict[str, Any] = json.loads(line)
+            chosen = {key: fields[key] for key in _FIELDS if key in fields}
+            one = Measurement(**chosen, seed=seed, grade="logged")
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise Unfit(f"{MEASUREMENTS} line {number} was not written by lab: {_first_line(error)}") from error
+        if one.split != "test":
+            found.append(one)
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _write(folder: Path, values: Iterable[Measurement]) -> str:
+    content = "".join(one.model_dump_json() + "\n" for one in values).encode()
+    write_whole(folder, MEASUREMENTS, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _hash_array(folder: Path, name: str, limit: int) -> str:
+    with open_regular(folder, f"arrays/{name}", limit) as file:
+        _check_header(file, name)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_header(file: BufferedReader, name: str) -> None:
+    import numpy as np
+
+    try:
+        version = np.lib.format.read_magic(file)
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+        _, _, dtype = read(file)
+    except (ValueError, KeyError, EOFError, SyntaxError, RecursionError) as error:
+        raise Unfit(f"arrays/{name} is not an array that numpy can read: save it with lab.save") from error
+    if dtype.hasobject:
+        raise Unfit(f"arrays/{name} holds Python objects: save numeric arrays with lab.save")

@@ -1,0 +1,135 @@
+"""The metrics that we compute from submitted predictions.
+
+For class probabilities (logits go through a softmax first): accuracy, macro F1, log loss, expected calibration error
+and Brier score; for predicted classes: accuracy and macro F1; for numbers: mean squared and absolute error and R².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from record.nouns import MetricSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+CLIP = 1e-7
+"""Probabilities are clipped to [CLIP, 1] before their logarithm is taken, so that one certain mistake costs 16.1."""
+ECE_BINS = 15
+
+METRICS: Mapping[str, MetricSpec] = {
+    spec.name: spec for spec in (
+        MetricSpec(name="accuracy", title="accuracy", unit="", higher_is_better=True),
+        MetricSpec(name="macro_f1", title="macro F1", unit="", higher_is_better=True),
+        MetricSpec(name="log_loss", title="log loss", unit="nats", higher_is_better=False),
+        MetricSpec(name="ece", title="expected calibration error", unit="", higher_is_better=False),
+        MetricSpec(name="brier", title="Brier score", unit="", higher_is_better=False),
+        MetricSpec(name="mse", title="mean squared error", unit="", higher_is_better=False),
+        MetricSpec(name="mae", title="mean absolute error", unit="", higher_is_better=False),
+        MetricSpec(name="r2", title="R squared", unit="", higher_is_better=True),
+    )
+}
+
+
+def score(kind: str, values: Array, truth: Array) -> dict[str, float]:
+    """Every metric that can be computed from predictions of this kind, by name.
+
+    `values` are (n,) for "predictions", else (n, classes); `truth` is (n,), whole numbers for classes.
+    """
+    if kind == "predictions" and truth.dtype.kind == "f":
+        return _all(_OF_NUMBERS, values, truth)
+    if kind == "predictions":
+        return _all(_OF_CLASSES, values, truth)
+    probabilities = softmax(values) if kind == "logits" else values.astype(float)
+    return _all(_OF_CLASSES, probabilities.argmax(axis=1), truth) | _all(_OF_PROBABILITIES, probabilities, truth)
+
+
+def softmax(logits: Array) -> Array:
+    """Rows of probabilities from rows of logits."""
+    import numpy as np
+
+    powers = np.exp(logits.astype(float) - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def accuracy(predicted: Array, truth: Array) -> float:
+    """Share of examples whose class was predicted."""
+    return float((predicted == truth).mean())
+
+
+def macro_f1(predicted: Array, truth: Array) -> float:
+    """Unweighted mean of F1 over the classes that stand in the truth or in the predictions."""
+    import numpy as np
+
+    scores = [
+        2.0 * ((predicted == c) & (truth == c)).sum() / ((predicted == c).sum() + (truth == c).sum())
+        for c in np.union1d(predicted, truth)
+    ]
+    return float(np.mean(scores))
+
+
+def log_loss(probabilities: Array, truth: Array) -> float:
+    """Mean negative log likelihood in nats, with probabilities clipped at `CLIP`."""
+    import numpy as np
+
+    return float(-np.log(np.clip(_of_truth(probabilities, truth), CLIP, 1.0)).mean())
+
+
+def ece(probabilities: Array, truth: Array) -> float:
+    """Expected calibration error of the top class over 15 equal-width bins, each open below and closed above.
+
+    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
+    """
+    import numpy as np
+
+    confidence = probabilities.max(axis=1)
+    correct = probabilities.argmax(axis=1) == truth
+    bins = np.clip(np.ceil(confidence * ECE_BINS).astype(int) - 1, 0, ECE_BINS - 1)
+    gaps = np.bincount(bins, weights=correct - confidence, minlength=ECE_BINS)
+    return float(np.abs(gaps).sum() / len(truth))
+
+
+def brier(probabilities: Array, truth: Array) -> float:
+    """Mean over examples of the squared distance to the one-hot truth, from 0 to 2.
+
+    Source: Brier 1950, "Verification of forecasts expressed in terms of probability", eq. 2.
+    """
+    import numpy as np
+
+    squares = np.square(probabilities).sum(axis=1) - 2.0 * _of_truth(probabilities, truth) + 1.0
+    return float(squares.mean())
+
+
+def mse(predicted: Array, truth: Array) -> float:
+    """Mean squared error."""
+    return float(((predicted - truth) ** 2).mean())
+
+
+def mae(predicted: Array, truth: Array) -> float:
+    """Mean absolute error."""
+    return float(abs(predicted - truth).mean())
+
+
+def r2(predicted: Array, truth: Array) -> float:
+    """Share of the variance explained; 0 for predicting the mean. A constant truth has none: then it is 0."""
+    spread = float(((truth - truth.mean()) ** 2).sum())
+    return 1.0 - float(((predicted - truth) ** 2).sum()) / spread if spread else 0.0
+
+
+def _of_truth(probabilities: Array, truth: Array) -> Array:
+    import numpy as np
+
+    return probabilities[np.arange(len(truth)), truth]
+
+
+Metric = Callable[["Array", "Array"], float]
+_OF_CLASSES: dict[str, Metric] = {"accuracy": accuracy, "macro_f1": macro_f1}
+_OF_PROBABILITIES: dict[str, Metric] = {"log_loss": log_loss, "ece": ece, "brier": brier}
+_OF_NUMBERS: dict[str, Metric] = {"mse": mse, "mae": mae, "r2": r2}
+
+
+def _all(metrics: dict[str, Metric], values: Array, truth: Array) -> dict[str, float]:
+    return {name: metric(values, truth) for name, metric in metrics.items()}

@@ -1,0 +1,34 @@
+"""What was run and what it printed, as a Jupyter notebook that anybody can open."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from record.nouns import Failure
+from sandbox.output import Transcript
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+
+
+def notebook(source: str, transcript: Transcript, failure: Failure | None) -> str:
+    """A valid notebook (nbformat 4) of one code cell with its text outputs, and the failure if there was one."""
+    import nbformat
+
+    library: Any = nbformat
+    make = library.v4
+    outputs = [make.new_output("stream", name=piece.stream, text=_clean(piece.text))
+               for piece in transcript.pieces()]
+    if failure is not None:
+        name, _, value = failure.message.partition(": ")
+        outputs.append(make.new_output("error", ename=_clean(name), evalue=_clean(value),
+                                       traceback=_clean(failure.traceback).splitlines()))
+    cell = make.new_code_cell(_clean(source), outputs=outputs, execution_count=1, id="script")
+    book = make.new_notebook(cells=[cell], metadata={
+        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}})
+    library.validate(book)
+    return str(library.writes(book, version=4))
+
+
+def _clean(text: str) -> str:
+    return _CONTROL.sub("?", text)

@@ -1,0 +1,77 @@
+"""Runs one file exactly as a node would be run: `scientist exec FILE`."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import tempfile
+from pathlib import Path
+
+from sandbox.datasets import materialise, registry
+from sandbox.executor import LocalExecutor
+from sandbox.job import ExecutorError, Job, Outcome
+from sandbox.settings import SandboxSettings
+
+
+async def run_file(
+    path: Path, *, timeout: float | None = None, seed: int = 0, folder: Path | None = None,
+    settings: SandboxSettings | None = None,
+) -> Outcome:
+    """What came of the file. Raises `ExecutorError`.
+
+    `timeout` is in seconds of wall clock. It runs in `folder`, which is kept, or in a temporary one. Modules that the
+    file imports and that lie beside it come along. Every registered dataset whose name stands in the source as a
+    string is there, cut with `seed`; others would only cost time.
+    """
+    chosen = settings or SandboxSettings()
+    try:
+        source = _with_neighbours(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ExecutorError(f"cannot read {path}: {error}") from error
+    around = Path(tempfile.mkdtemp(prefix="scientist-exec-"))
+    executor: LocalExecutor | None = None
+    try:
+        names = tuple(name for name in registry() if any(name in _strings(text) for text in source.values()))
+        for name in names:
+            materialise(name, views=around / "views", labels=around / "labels", seed=seed)
+        executor = LocalExecutor(1, around / "views", labels=around / "labels", settings=chosen,
+                                 cache=around / "cache")
+        return await executor.run(Job(
+            name=path.name, folder=folder or around / "job", source=source, entry=path.name, seed=seed,
+            timeout=timeout or chosen.timeout, datasets=names,
+        ))
+    finally:
+        if executor is not None:
+            await executor.close()
+        shutil.rmtree(around, ignore_errors=True)
+
+
+def _with_neighbours(path: Path) -> dict[str, str]:
+    """The file and, over and over, the modules beside it that it imports; name -> text."""
+    found: dict[str, str] = {}
+    waiting = [path]
+    while waiting:
+        one = waiting.pop()
+        found[one.name] = one.read_text(encoding="utf-8")
+        beside = (one.with_name(f"{name}.py") for name in _imports(found[one.name]))
+        waiting += [module for module in beside if module.is_file() and module.name not in found]
+    return found
+
+
+def _imports(text: str) -> set[str]:
+    nodes = list(_walk(text))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return {name.partition(".")[0] for name in plain | {node.module or "" for node in nodes
+                                                       if isinstance(node, ast.ImportFrom) and not node.level}}
+
+
+def _strings(text: str) -> set[str]:
+    return {node.value for node in _walk(text) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
+def _walk(text: str) -> list[ast.AST]:
+    """Every node of the syntax tree; none where it is no Python, which the kernel will say better."""
+    try:
+        return list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError):
+        return []

@@ -1,0 +1,66 @@
+"""What a script printed, held in bounded memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import groupby
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of text of one stream."""
+
+    stream: str
+    text: str
+
+
+@dataclass
+class Transcript:
+    """The first and the last `limit / 2` characters of all output; what lies between is only counted."""
+
+    limit: int
+    dropped: int = 0
+    """Characters left out."""
+    _head: list[Piece] = field(default_factory=list[Piece])
+    _tail: deque[Piece] = field(default_factory=deque[Piece])
+    _head_chars: int = 0
+    _tail_chars: int = 0
+
+    def add(self, stream: str, text: str) -> None:
+        """Take in some output."""
+        room = self.limit // 2 - self._head_chars
+        if room > 0:
+            self._head.append(Piece(stream, text[:room]))
+            self._head_chars += len(text[:room])
+            text = text[room:]
+        if text:
+            self._tail.append(Piece(stream, text))
+            self._tail_chars += len(text)
+            self._trim()
+
+    def _trim(self) -> None:
+        excess = self._tail_chars - self.limit // 2
+        while excess > 0:
+            first = self._tail.popleft()
+            gone = min(excess, len(first.text))
+            if gone < len(first.text):
+                self._tail.appendleft(Piece(first.stream, first.text[gone:]))
+            excess -= gone
+            self._tail_chars -= gone
+            self.dropped += gone
+
+    def pieces(self) -> list[Piece]:
+        """The kept output in order, neighbours of one stream joined, with a line for what was left out."""
+        gap = [Piece("stderr", f"\n... [{self.dropped} characters of output left out] ...\n")] if self.dropped else []
+        runs = groupby([*self._head, *gap, *self._tail], key=lambda piece: piece.stream)
+        return [Piece(stream, "".join(piece.text for piece in run)) for stream, run in runs]
+
+    def text(self) -> str:
+        """The kept output of both streams in order."""
+        return "".join(piece.text for piece in self.pieces())
+
+    def tail(self, chars: int) -> str:
+        """The last characters as a terminal would show them: of a progress bar, its last state."""
+        lines = (line.rstrip("\r").rpartition("\r")[2] for line in self.text().split("\n"))
+        return "\n".join(lines)[-chars:]

@@ -1,0 +1,93 @@
+"""Measurements from submitted predictions, computed on the host.
+
+The grade is `computed`, not `scored`: while kernels are not isolated, the labels are within the reach of the code
+(by path, if it looks for them), so nobody can promise that it did not see them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from record.nouns import Grade, Measurement, Split
+from sandbox.errors import SubmissionRefused
+from sandbox.metrics import METRICS, score
+from sandbox.submissions import MAX_BYTES, Submission, listed, truth_of, values_of
+from sandbox.untrusted import Unfit, open_regular, remove, write_whole
+
+__all__ = ["METRICS", "score_sealed", "score_submissions", "seal"]
+
+GRADE: Grade = "computed"
+_INDEX = "submissions.jsonl"
+_SEALED_INDEX = "sealed/index.jsonl"
+
+
+def score_submissions(folder: Path, labels: Path, *, split: Split, seed: int) -> tuple[Measurement, ...]:
+    """Every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`."""
+    chosen = [one for one in listed(folder, _INDEX) if one.split == split]
+    return _measurements(folder, "submissions", chosen, labels=labels, seed=seed)
+
+
+def seal(folder: Path, labels: Path) -> dict[str, str]:
+    """Put the test predictions into `folder/sealed/`, unscored; file name -> sha256. Raises `SubmissionRefused`.
+
+    They are checked against the labels' shape, so that a defect shows now and not after the search.
+    """
+    remove(folder, "sealed")
+    every = listed(folder, _INDEX)
+    tests = [one for one in every if one.split == "test"]
+    if not tests:
+        return {}
+    for one in tests:
+        values_of(folder, "submissions", one, truth_of(labels, one))
+    (folder / "sealed").mkdir()
+    for one in tests:
+        (folder / "submissions" / one.file).rename(folder / "sealed" / one.file)
+    write_whole(folder, _SEALED_INDEX, _lines(tests))
+    write_whole(folder, _INDEX, _lines([one for one in every if one.split != "test"]))
+    return {name: _sha256(folder, name) for name in [*(one.file for one in tests), "index.jsonl"]}
+
+
+def score_sealed(
+    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None,
+) -> tuple[Measurement, ...]:
+    """The sealed test predictions of an attempt, scored. Raises `SubmissionRefused`.
+
+    `folder` is the attempt's; `expected` are the recorded sha256 of its sealed files (`Attempt.sealed`).
+    """
+    sealed = listed(folder, _SEALED_INDEX)
+    for name, digest in (expected or {}).items():
+        if _sha256(folder, name) != digest:
+            raise SubmissionRefused(f"sealed/{name} is not what was sealed: its sha256 is not {digest[:12]}...")
+    if expected is not None and {one.file for one in sealed} | {"index.jsonl"} != set(expected) and sealed:
+        raise SubmissionRefused("sealed/index.jsonl lists other files than were sealed")
+    return _measurements(folder, "sealed", sealed, labels=labels, seed=seed)
+
+
+def _measurements(
+    folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int,
+) -> tuple[Measurement, ...]:
+    found: list[Measurement] = []
+    for one in submissions:
+        truth = truth_of(labels, one)
+        scores = score(one.kind, values_of(folder, place, one, truth), truth.y)
+        found += [
+            Measurement(name=name, value=value, condition=one.condition, dataset=one.dataset, split=one.split,
+                        seed=seed, step=one.step, grade=GRADE)
+            for name, value in scores.items()
+        ]
+    return tuple(found)
+
+
+def _lines(submissions: Sequence[Submission]) -> str:
+    return "".join(json.dumps(one.model_dump()) + "\n" for one in submissions)
+
+
+def _sha256(folder: Path, name: str) -> str:
+    try:
+        with open_regular(folder, f"sealed/{name}", MAX_BYTES) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except Unfit as error:
+        raise SubmissionRefused(str(error)) from error

@@ -1,0 +1,90 @@
+"""Reading and writing in a folder that untrusted code could write to.
+
+Kept: no read follows a symbolic link out of the folder, blocks on a pipe or takes in more than a limit; no write goes
+through a link that the code planted. Not kept: a process that outlived its kernel could still swap files under us.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from io import BufferedReader
+from pathlib import Path
+
+from sandbox.errors import SandboxError
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
+
+
+class Unfit(SandboxError):
+    """The code left something that we do not read. The executor turns it into the failure of the attempt."""
+
+
+def open_regular(folder: Path, relative: str, limit: int) -> BufferedReader:
+    """The open file. Raises `Unfit` where it is no plain file in the folder or holds more than `limit` bytes."""
+    path = _inside(folder, relative)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise Unfit(f"{relative} cannot be read: {error.strerror}") from error
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        raise Unfit(f"{relative} holds {status.st_size} bytes, more than the limit of {limit}")
+    raise Unfit(f"{relative} is not a plain file")
+
+
+def read_lines(folder: Path, relative: str, limit: int) -> list[bytes]:
+    """The lines of a file that is not empty, none where there is no file. Raises `Unfit`."""
+    if not os.path.lexists(folder / relative):
+        return []
+    with open_regular(folder, relative, limit) as file:
+        return [line for line in file.read().splitlines() if line.strip()]
+
+
+def names_in(folder: Path, relative: str, ending: str) -> list[str]:
+    """Sorted names of that ending in a sub-folder, none where there is no such folder. Raises `Unfit`."""
+    place = _inside(folder, f"{relative}/x").parent
+    if not place.is_dir():
+        return []
+    names = sorted(name for name in os.listdir(place) if name.endswith(ending) and not name.startswith("."))
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise Unfit(f"{relative}/ holds a file named {name!r}: use letters, digits and _ . - only")
+    return names
+
+
+def write_whole(folder: Path, relative: str, content: str | bytes) -> None:
+    """Write a file whole or not at all; replaces whatever stands in its place. Raises `Unfit`, `OSError`."""
+    path = _inside(folder, relative)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    remove(folder, str(part.relative_to(folder)))
+    part.write_bytes(content.encode("utf-8", errors="replace") if isinstance(content, str) else content)
+    os.replace(part, path)
+
+
+def remove(folder: Path, relative: str) -> None:
+    """Make sure that nothing stands there: a file, a folder or a link (not what it points to)."""
+    path = _inside(folder, relative)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _inside(folder: Path, relative: str) -> Path:
+    """The path below the folder. Raises `Unfit` where it leads out of it, by `..` or by a linked folder."""
+    parts = Path(relative).parts
+    if not parts or Path(relative).is_absolute() or ".." in parts:
+        raise Unfit(f"{relative!r} does not name a file in the folder")
+    for depth in range(1, len(parts)):
+        if folder.joinpath(*parts[:depth]).is_symlink():
+            raise Unfit(f"{'/'.join(parts[:depth])} is a symbolic link")
+    return folder.joinpath(*parts)

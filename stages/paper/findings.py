@@ -1,0 +1,78 @@
+"""What a compilation says of a paper, as short lines that a writer can act on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from stages.paper.template import Template
+
+OVERFULL = 10.0
+"""Points that a line may stick out before it is a finding."""
+
+CHKTEX = {"16": "a formula is still open at the end of the paragraph", "18": "typed quotes: write ``...''",
+          "26": "a space stands before a punctuation mark"}
+"""The warnings of chktex that mean something in a body of model text; the others are matters of taste."""
+
+
+@dataclass(frozen=True)
+class Length:
+    """Where the main text ends. `fill` is the used part of its last page, 0 to 1."""
+
+    pages: int
+    fill: float
+
+
+def of_log(log: str) -> tuple[str, ...]:
+    """Findings in a LaTeX log: references, citations, overfull boxes, missing characters."""
+    found: list[str] = []
+    for kind, name in re.findall(r"(Reference|Citation) `([^']*)' on page \S+ undefined", log):
+        found.append(f"{kind.lower()} {name!r} is undefined and prints ??")
+    for match in re.finditer(r"Overfull \\hbox \(([\d.]+)pt too wide\)([^\n]*)", log):
+        if float(match[1]) > OVERFULL:
+            found.append(f"a line sticks out by {float(match[1]):.0f} pt{match[2].replace(' in paragraph', ',')}: "
+                         "reword it")
+    for match in re.finditer(r"Overfull \\vbox \(([\d.]+)pt too high\)", log):
+        if float(match[1]) > OVERFULL:
+            found.append(f"a page is too full by {float(match[1]):.0f} pt: shorten a float")
+    found += [f"missing character: {line}" for line in re.findall(r"Missing character: (.*)", log)]
+    found += [f"the label {name!r} stands twice" for name in re.findall(r"Label `([^']*)' multiply defined", log)]
+    return tuple(dict.fromkeys(found))
+
+
+def length(folder: Path, floats: tuple[str, ...]) -> Length | None:
+    """Pages of main text: up to its end or its last float, from the .aux; references and appendix do not count."""
+    aux, log = ((folder / f"paper.{suffix}").read_text(errors="replace") for suffix in ("aux", "log"))
+    pages = {name: int(page) for name, page in re.findall(
+        r"\\newlabel\{([^{}]*)\}\{\{(?:[^{}]|\{[^{}]*\})*\}\{(\d+)\}", aux)}
+    if "paper:main-end" not in pages:
+        return None
+    total = re.search(r"paper: main text ends at ([\d.]+)pt of ([\d.]+)pt", log)
+    fill = float(total[1]) / float(total[2]) if total else 1.0
+    last = max([pages["paper:main-end"], *(pages[name] for name in floats if name in pages)])
+    return Length(last, fill if last == pages["paper:main-end"] else 1.0)
+
+
+def of_length(found: Length | None, template: Template) -> tuple[str, ...]:
+    """A finding where the main text is longer than the template allows."""
+    if found is None or found.pages <= template.page_limit:
+        return ()
+    over = found.pages - template.page_limit - 1 + found.fill
+    return (f"the main text takes {found.pages} pages, the limit is {template.page_limit}: shorten it by about "
+            f"{max(over, 0.05):.1f} pages",)
+
+
+def of_chktex(output: str) -> tuple[str, ...]:
+    """Findings in chktex's lines `number:line`."""
+    lines = re.findall(r"^(\d+):(\d+)$", output, re.MULTILINE)
+    return tuple(dict.fromkeys(
+        f"paper.tex line {line}: {CHKTEX[number]}" for number, line in lines if number in CHKTEX))
+
+
+def of_fonts(output: str) -> tuple[str, ...]:
+    """A finding where pdffonts lists Type 3 fonts, which print and search badly."""
+    bad = [line.split()[0] for line in output.splitlines() if " Type 3 " in line]
+    if not bad:
+        return ()
+    return (f"Type 3 fonts in the PDF ({', '.join(bad[:3])}): save figures with pdf.fonttype 42 or as PNG",)

@@ -1,0 +1,44 @@
+"""One round over a draft: bind the source, build, bind the PDF."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from review.evidence import Violation, check_draft, check_pdf, tex
+from stages.paper.build import Built, build
+from stages.paper.parts import PaperParts
+from stages.paper.template import Template
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What a round found. A paper may be released when `clean`: nothing untied, and nothing left to mend."""
+
+    violations: tuple[Violation, ...]
+    findings: tuple[str, ...]
+    pages: int | None
+    pdf: Path | None
+
+    @property
+    def clean(self) -> bool:
+        return not self.violations and not self.findings and self.pdf is not None
+
+
+async def assess(parts: PaperParts, template: Template, folder: Path, *, timeout: float = 120.0) -> Assessment:
+    """Check a draft, build it into `folder` and check the PDF. `timeout` is seconds of TeX for each of the two.
+
+    A piece of the draft that holds forbidden commands is printed as plain text: it never reaches TeX.
+    """
+    violations = check_draft(parts.draft, parts.evidence)
+    built: Built = await build(parts, template, folder, timeout=timeout)
+    if built.pdf is not None and not parts.refused:
+        violations += await _checked(folder, parts, timeout)
+    return Assessment(violations, built.findings, built.pages, built.pdf)
+
+
+async def _checked(folder: Path, parts: PaperParts, timeout: float) -> tuple[Violation, ...]:
+    try:
+        return await check_pdf(folder, parts.evidence, timeout=timeout)
+    except tex.TexMissing as missing:
+        return (Violation(kind="compile", where="PDF", excerpt="paper.pdf", mend=f"could not be checked: {missing}"),)

@@ -1,0 +1,180 @@
+"""The LaTeX sources of a paper from its parts: pure, so that the same parts give the same files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from record.nouns import Draft, Section
+from review.evidence import allowed, used_keys, values
+from review.evidence.scan import scan
+from stages.paper import references
+from stages.paper.characters import Characters, escape, of_class, recorded
+from stages.paper.parts import FigureFile, PaperParts, Sources, Table
+from stages.paper.template import Template
+
+_VALUE = re.compile(r"\\(result|setup)\{([^{}]*)\}")
+
+
+def sources(parts: PaperParts, template: Template) -> Sources:
+    """Every file of the paper but its figures, which are named with where they come from."""
+    page = _Page(of_class(template.folder / template.class_file))
+    figures, missing = _pictures(parts)
+    captions = _harmless(parts.draft).captions
+    floats = page.fit("\n".join(
+        [_figure(one, figures[one.name], captions.get(one.name, "")) for one in parts.figures if one.name in figures]
+        + [_missing("figure", name) for name in missing] + [_table(one) for one in parts.tables]
+        + (_unplaceable(parts) if parts.refused else [])))
+    body = page.fit(_skeleton(parts, template))
+    appendix = page.fit(parts.appendix)
+    cited = tuple(key for key in used_keys([body, floats], allowed.CITES) if key in parts.evidence.cites)
+    used = [(match[1], match[2]) for text in (body, floats, appendix) for match in _VALUE.finditer(text)]
+    values_file = values.render(parts.evidence.results, parts.evidence.setups, used)
+    files = {
+        "paper.tex": body, "floats.tex": floats + "\n",
+        "results.tex": page.fit(values_file + (_unknown(parts, used) if parts.refused else "")),
+        template.class_file: (template.folder / template.class_file).read_text(encoding="utf-8"),
+    }
+    if appendix:
+        files["appendix.tex"] = appendix
+    if cited:
+        files["references.bib"] = references.write(parts.library, cited)
+    lost = tuple(f"the figure {name!r} has no file: draw it again" for name in missing)
+    pictures = {f"{name}{path.suffix}": path for name, path in figures.items()}
+    return Sources(files, pictures, (*lost, *page.replaced), cited)
+
+
+class _Page:
+    """Fits text to the template's characters, and remembers what had to be replaced."""
+
+    def __init__(self, characters: Characters) -> None:
+        self._characters = characters
+        self.replaced: tuple[str, ...] = ()
+
+    def fit(self, text: str) -> str:
+        fitted, replaced = self._characters.fit(text)
+        self.replaced = tuple(dict.fromkeys((*self.replaced, *replaced)))
+        return fitted
+
+
+def _skeleton(parts: PaperParts, template: Template) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(template.folder), undefined=StrictUndefined, autoescape=False, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True, variable_start_string="<<", variable_end_string=">>",
+        block_start_string="<%", block_end_string="%>", comment_start_string="<#", comment_end_string="#>")
+    draft = _harmless(parts.draft)
+    return environment.get_template(template.skeleton).render(
+        title=draft.title, abstract=draft.abstract.strip(), authors=recorded(parts.authors), draft=parts.refused,
+        notice=_notice(parts), running=_running(parts), appendix=bool(parts.appendix),
+        bibliography=bool(used_keys([draft.abstract, *(one.body for one in draft.sections), *draft.captions.values()],
+                                    allowed.CITES)),
+        sections=[{"title": one.title, "body": one.body.strip()} for one in draft.sections])
+
+
+def _running(parts: PaperParts) -> str:
+    """The head of every page after the first; a reader who gets a page alone learns that it was refused."""
+    written = f"Written by {recorded(parts.authors)}"
+    return rf"\textbf{{DRAFT, not released}} \quad {written}" if parts.refused else written
+
+
+def _notice(parts: PaperParts) -> str:
+    paragraphs = [recorded(one) for one in parts.notice.split("\n\n") if one.strip()]
+    if parts.refused:
+        paragraphs.insert(0, r"\textbf{DRAFT, not released.} The check of evidence refused this paper: something in it "
+                             "is not tied to the record.")
+    return "\\par\n".join(paragraphs)
+
+
+# --- what TeX may not see, or would stop at ---------------------------------------------------------------------------
+
+
+def _harmless(draft: Draft) -> Draft:
+    """The draft with every piece that may not be compiled as plain text: forbidden commands never reach TeX."""
+    return Draft(
+        title=_piece(draft.title, inline=True), abstract=_piece(draft.abstract, inline=True),
+        sections=tuple(Section(title=_piece(one.title, inline=True), body=_piece(one.body)) for one in draft.sections),
+        captions={name: _piece(text, inline=True) for name, text in draft.captions.items()})
+
+
+def _piece(text: str, *, inline: bool = False) -> str:
+    if not any(problem.kind in ("command", "syntax") for problem in scan(text, inline=inline).problems):
+        return text
+    return "\n\n".join(escape(paragraph) for paragraph in re.split(r"\n\s*\n", text))
+
+
+def _unknown(parts: PaperParts, used: list[tuple[str, str]]) -> str:
+    """Definitions for keys that are not in the record: a refused paper is still to be read."""
+    known = {"result": parts.evidence.results, "setup": parts.evidence.setups}
+    return "".join(f"\\{command}value{{{key}}}{{\\textbf{{[untied]}}}}\n" for command, key in dict.fromkeys(used)
+                   if key not in known[command])
+
+
+def _unplaceable(parts: PaperParts) -> list[str]:
+    have = {"paperfigure": {one.name for one in parts.figures}, "papertable": {one.name for one in parts.tables}}
+    bodies = [one.body for one in parts.draft.sections]
+    return [_missing(command.removeprefix("paper"), name) for command, names in have.items()
+            for name in used_keys(bodies, frozenset({command})) if name not in names]
+
+
+# --- floats ---------------------------------------------------------------------------------------------------------
+
+
+def _pictures(parts: PaperParts) -> tuple[dict[str, Path], list[str]]:
+    """The file that each figure is taken from, and the names of figures without one."""
+    found: dict[str, Path] = {}
+    missing: list[str] = []
+    for figure in parts.figures:
+        twins = [figure.path.with_suffix(suffix) for suffix in (".pdf", ".png")]
+        usable = [one for one in twins if one.is_file() and not _bitmap_fonts(one)]
+        picture = next(iter(usable), next((one for one in twins if one.is_file()), None))
+        if picture is None:
+            missing.append(figure.name)
+        else:
+            found[figure.name] = picture
+    return found, missing
+
+
+def _bitmap_fonts(path: Path) -> bool:
+    """Whether a PDF holds Type 3 fonts, matplotlib's default, which print and search badly."""
+    return path.suffix == ".pdf" and b"/Type3" in path.read_bytes()
+
+
+def _figure(figure: FigureFile, picture: Path, caption: str) -> str:
+    width = _width(figure.panels or _panels(picture))
+    return (f"\\definefloat{{figure:{figure.name}}}{{%\n\\begin{{figure}}[tbp]\n  \\centering\n"
+            f"  \\includegraphics[width={width}\\linewidth,height=0.34\\textheight,keepaspectratio]"
+            f"{{{figure.name}{picture.suffix}}}\n"
+            f"  \\caption{{{caption.strip()}}}\\label{{fig:{figure.name}}}\n\\end{{figure}}}}")
+
+
+def _missing(what: str, name: str) -> str:
+    return f"\\definefloat{{{what}:{name}}}{{\\begin{{center}}\\fbox{{missing {what}: {escape(name)}}}\\end{{center}}}}"
+
+
+def _width(panels: int) -> str:
+    return {1: "0.62", 2: "0.94"}.get(panels, "1")
+
+
+def _panels(picture: Path) -> int:
+    """About how many panels a picture holds side by side, from its shape."""
+    width, height = _shape(picture)
+    return 1 if width < 1.75 * height else 2 if width < 2.6 * height else 3
+
+
+def _shape(picture: Path) -> tuple[float, float]:
+    """Width and height in the file's own units; (1, 1) where it does not say."""
+    head = picture.read_bytes()
+    if head.startswith(b"\x89PNG"):
+        return float(int.from_bytes(head[16:20], "big")), float(int.from_bytes(head[20:24], "big")) or 1.0
+    box = re.search(rb"/MediaBox\s*\[\s*([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)", head)
+    if box is None:
+        return 1.0, 1.0
+    left, bottom, right, top = (float(one) for one in box.groups())
+    return right - left, (top - bottom) or 1.0
+
+
+def _table(table: Table) -> str:
+    return (f"\\definefloat{{table:{table.name}}}{{%\n\\begin{{table}}[tbp]\n  \\centering\\small\n"
+            f"  \\caption{{{table.caption}}}\\label{{tab:{table.name}}}\n{table.tabular}\n\\end{{table}}}}")

@@ -1,0 +1,203 @@
+"""Tables of a paper: rows of `\\result` macros, so that the binder holds for them as it does for the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from record.claims import Claim
+from record.nouns import DataPlan, DatasetFacts, MetricSpec, arm_of, level_of
+from stages.paper.characters import recorded
+from stages.paper.parts import Table
+
+_NONE = "--"
+
+
+def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts] = (),
+           ablated: Sequence[str] = ()) -> tuple[Table, ...]:
+    """The tables that a paper may place, of claims of one split (test, or validation where there is no other).
+
+    `main` has the primary metric with intervals, `metrics` the others, `ablation` the conditions in `ablated`; the
+    last two only where there is something to show.
+    """
+    titles = _Titles(plan, facts)
+    compared = [one for one in claims if titles.role(one.condition) in ("baseline", "method")]
+    found = [_main(compared, plan, titles) if compared else None, _others(compared, plan, titles),
+             _ablation(claims, ablated, plan, titles)]
+    return tuple(table for table in found if table is not None)
+
+
+def _main(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table:
+    chosen = [one for one in claims if one.name == plan.primary.name]
+    return Table("main", _wide(chosen, titles), (
+        f"{titles.metric(plan.primary)} on {_split(claims)} data ({_direction(plan.primary)}): mean $\\pm$ standard "
+        f"deviation over $n$ replicates with different seeds, and in brackets the {recorded('95%')} Student $t$ "
+        "interval of the mean."))
+
+
+def _others(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table | None:
+    metrics = [metric for metric in plan.metrics[1:] if any(claim.name == metric.name for claim in claims)]
+    if not metrics:
+        return None
+    directed = ", ".join(f"{titles.metric(one).lower()}: {_direction(one)}" for one in metrics)
+    return Table("metrics", _many(claims, metrics, titles), (
+        f"Secondary metrics on {_split(claims)} data ({directed}): mean $\\pm$ standard deviation over the same "
+        "replicates. The appendix has their intervals."))
+
+
+def _ablation(claims: Sequence[Claim], conditions: Sequence[str], plan: DataPlan, titles: _Titles) -> Table | None:
+    chosen = [claim for claim in claims if claim.name == plan.primary.name]
+    removed = [claim for claim in chosen if claim.condition in set(conditions)]
+    if not removed:
+        return None
+    places = {(claim.dataset, level_of(claim.condition)) for claim in removed}
+    method = [claim for claim in chosen if titles.role(claim.condition) == "method"
+              and (claim.dataset, level_of(claim.condition)) in places]
+    shown = [*method, *removed]
+    groups = [_group(dataset, titles, 4) + _ablated([one for one in shown if one.dataset == dataset], titles)
+              for dataset in dict.fromkeys(claim.dataset for claim in removed)]
+    head = f"Variant & {titles.factor} & Mean $\\pm$ sd [interval] & $n$ \\\\"
+    return Table("ablation", _tabular("llcr", head, groups), (
+        f"Ablations, {titles.metric(plan.primary).lower()} on {_split(claims)} data ({_direction(plan.primary)}): the "
+        f"method beside itself without one part, with the {recorded('95%')} Student $t$ interval."))
+
+
+# --- layouts --------------------------------------------------------------------------------------------------------
+
+
+def _wide(chosen: Sequence[Claim], titles: _Titles) -> str:
+    """Arms side by side where two fit, else one row an arm; a group of rows a dataset."""
+    arms = [arm for arm in titles.arms if any(arm_of(one.condition) == arm for one in chosen)]
+    datasets = list(dict.fromkeys(one.dataset for one in chosen))
+    if len(arms) <= 2:
+        head = f"{titles.factor} & " + " & ".join(titles.arm(arm) for arm in arms) + " & $n$ \\\\"
+        rows = [_group(dataset, titles, len(arms) + 2) + _beside(chosen, dataset, arms, titles) for dataset in datasets]
+        return _tabular("l" + "c" * len(arms) + "r", head, rows)
+    head = f"{titles.factor} & Arm & Mean $\\pm$ sd [interval] & $n$ \\\\"
+    rows = [_group(dataset, titles, 4) + _stacked(chosen, dataset, titles) for dataset in datasets]
+    return _tabular("llcr", head, rows)
+
+
+def _beside(claims: Sequence[Claim], dataset: str, arms: Sequence[str], titles: _Titles) -> list[str]:
+    rows: list[str] = []
+    for level in titles.levels(one.condition for one in claims if one.dataset == dataset):
+        cells = [_find(claims, dataset, arm, level) for arm in arms]
+        rows.append(" & ".join([titles.level(level), *(_value(one) for one in cells), _counts(cells)]) + r" \\")
+    return rows
+
+
+def _stacked(claims: Sequence[Claim], dataset: str, titles: _Titles) -> list[str]:
+    rows: list[str] = []
+    for level in titles.levels(one.condition for one in claims if one.dataset == dataset):
+        found = [one for arm in titles.arms if (one := _find(claims, dataset, arm, level))]
+        rows += [" & ".join([titles.level(level) if k == 0 else "", titles.arm(arm_of(one.condition)), _value(one),
+                             _counts([one])]) + r" \\" for k, one in enumerate(found)]
+    return rows
+
+
+def _ablated(claims: Sequence[Claim], titles: _Titles) -> list[str]:
+    rows: list[str] = []
+    for arm in dict.fromkeys(arm_of(one.condition) for one in claims):
+        found = [one for one in claims if arm_of(one.condition) == arm]
+        found.sort(key=lambda one: titles.rank(level_of(one.condition)))
+        rows += [" & ".join([titles.arm(arm) if k == 0 else "", titles.level(level_of(one.condition)), _value(one),
+                             _counts([one])]) + r" \\" for k, one in enumerate(found)]
+    return rows
+
+
+def _many(claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _Titles) -> str:
+    """One row a dataset, level and arm; one column a metric, without intervals."""
+    head = f"{titles.factor} & Arm & " + " & ".join(titles.metric(one) for one in metrics) + r" \\"
+    rows: list[list[str]] = []
+    for dataset in dict.fromkeys(one.dataset for one in claims):
+        lines = _group(dataset, titles, len(metrics) + 2)
+        for level in titles.levels(one.condition for one in claims if one.dataset == dataset):
+            for k, arm in enumerate(titles.compared):
+                cells = [_find([one for one in claims if one.name == metric.name], dataset, arm, level)
+                         for metric in metrics]
+                if any(cells):
+                    lines.append(" & ".join([titles.level(level) if k == 0 else "", titles.arm(arm),
+                                             *(_value(one, interval=False) for one in cells)]) + r" \\")
+        rows.append(lines)
+    return _tabular("ll" + "c" * len(metrics), head, rows)
+
+
+# --- cells ----------------------------------------------------------------------------------------------------------
+
+
+def _find(claims: Iterable[Claim], dataset: str, arm: str, level: str) -> Claim | None:
+    condition = f"{arm}@{level}" if level else arm
+    return next((one for one in claims if one.dataset == dataset and one.condition == condition), None)
+
+
+def _value(claim: Claim | None, *, interval: bool = True) -> str:
+    if claim is None:
+        return _NONE
+    text = rf"\result{{{claim.key}.pm}}"
+    return rf"{text} {{\footnotesize \result{{{claim.key}.ci}}}}" if interval and claim.low is not None else text
+
+
+def _counts(claims: Sequence[Claim | None]) -> str:
+    """One count where all agree, else one each."""
+    found = [one for one in claims if one is not None]
+    distinct = found[:1] if len({one.n for one in found}) == 1 else found
+    return "/".join(rf"\result{{{one.key}.n}}" for one in distinct) or _NONE
+
+
+def _group(dataset: str, titles: _Titles, columns: int) -> list[str]:
+    return [rf"\multicolumn{{{columns}}}{{@{{}}l}}{{\textit{{{titles.dataset(dataset)}}}}} \\"]
+
+
+def _tabular(columns: str, head: str, groups: Sequence[Sequence[str]]) -> str:
+    body = "\n\\addlinespace[3pt]\n".join("\n".join(group) for group in groups)
+    return (f"\\setlength\\tabcolsep{{5pt}}\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{head}\n\\midrule\n"
+            f"{body}\n\\bottomrule\n\\end{{tabular}}")
+
+
+def _split(claims: Sequence[Claim]) -> str:
+    return claims[0].split if claims else "test"
+
+
+def _direction(metric: MetricSpec) -> str:
+    return "higher is better" if metric.higher_is_better else "lower is better"
+
+
+class _Titles:
+    """How a table names the plan's things."""
+
+    def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts]) -> None:
+        self._plan = plan
+        self._datasets = {one.name: one.title or one.name for one in facts}
+        self._levels = [one.name for one in plan.levels]
+        self.arms = [one.name for one in plan.arms]
+        self.compared = [one.name for one in plan.arms if one.role != "ablation"]
+        self.factor = recorded(_capital(plan.factor)) if plan.factor else "Level" if plan.levels else ""
+
+    def metric(self, metric: MetricSpec) -> str:
+        unit = f" ({metric.unit})" if metric.unit else ""
+        return recorded(_capital(metric.title or metric.name.replace("_", " ")) + unit)
+
+    def dataset(self, name: str) -> str:
+        return recorded(self._datasets.get(name, name))
+
+    def arm(self, name: str) -> str:
+        arm = next((one for one in self._plan.arms if one.name == name), None)
+        return recorded(_capital(arm.title if arm and arm.title else name.replace("_", " ").replace("-", " ")))
+
+    def level(self, name: str) -> str:
+        level = next((one for one in self._plan.levels if one.name == name), None)
+        return recorded(level.title or name) if level else recorded(name)
+
+    def role(self, condition: str) -> str:
+        arm = next((one for one in self._plan.arms if one.name == arm_of(condition)), None)
+        return arm.role if arm else "ablation"
+
+    def rank(self, level: str) -> int:
+        return self._levels.index(level) if level in self._levels else len(self._levels)
+
+    def levels(self, conditions: Iterable[str]) -> list[str]:
+        """The levels that stand in conditions, in the plan's order."""
+        return sorted({level_of(one): None for one in conditions}, key=lambda one: (self.rank(one), one))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,291 @@
+"""The command line: what it loads, what it says, and what it does with the unexpected."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from agent.cli import main
+from record.folder import RunFolder
+from record.lock import hold
+from record.log import EventLog, read_state
+from record.nouns import Idea
+from tests.inspector.story import Story, ended, told
+
+HEAVY = ("torch", "pydantic_ai", "langgraph", "sklearn", "matplotlib", "numpy", "jupyter_client", "transformers")
+COMMANDS = ("run", "resume", "stop", "status", "tree", "exec", "audit")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    idea = {"Name": "calm", "Title": "Calm networks", "Experiments": ["one"]}
+    (tmp_path / "idea.json").write_text(json.dumps(idea))
+    return tmp_path
+
+
+def written(folder: Path, story: Story) -> Path:
+    """A run folder that holds the story's events."""
+    RunFolder(folder).create()
+    times = iter(at for _, at in story.events)
+    log = EventLog(RunFolder(folder).db, clock=lambda: next(times))
+    for event, _ in story.events:
+        log.append(event)
+    log.close()
+    return folder
+
+
+def loaded(arguments: list[str]) -> tuple[int, list[str]]:
+    """Exit code and heavy modules of a command line in a process of its own."""
+    code = (f"import sys; from agent.cli import main; code = main({arguments!r}); "
+            f"print('\\n' + repr((code, [name for name in {HEAVY!r} if name in sys.modules])))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    found: tuple[int, list[str]] = eval(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_help_loads_nothing_heavy() -> None:
+    assert loaded(["--help"]) == (0, [])
+    assert loaded(["run", "--help"]) == (0, [])
+
+
+def test_looking_at_a_run_loads_nothing_heavy(tmp_path: Path) -> None:
+    folder = str(written(tmp_path / "calm", told()))
+    assert loaded(["tree", folder]) == (0, [])
+    assert loaded(["status", folder]) == (0, [])
+
+
+def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert all(f" {command} " in text for command in COMMANDS)
+    assert all(f"{code} " in text.split("Exit codes:")[1] for code in (0, 1, 2, 3, 4, 5, 130))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: scientist {command} ")
+
+
+def test_no_command_shows_the_help_and_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "Usage: scientist" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("scientist 0.")
+
+
+# --- looking --------------------------------------------------------------------------------------------------------
+
+
+def test_tree_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(written(tmp_path / "calm", ended()))
+    assert main(["tree", folder]) == 0
+    text = capsys.readouterr().out
+    assert "★" in text and "n0005 tune" in text and "\x1b" not in text
+    assert main(["tree", folder, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"metric", "winner", "stages"}
+    assert [stage["stage"] for stage in found["stages"]] == ["preliminary", "tuning", "agenda", "ablation"]
+    assert set(found["stages"][0]) == {"stage", "ceiling", "best", "ended", "nodes"}
+    assert set(found["stages"][0]["nodes"][0]) == {
+        "id", "parent", "depth", "stage", "kind", "status", "decision", "seed", "title", "varies", "metric", "attempts",
+        "plots", "seconds", "failure", "best", "on_best_path", "suspect"}
+
+
+def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(written(tmp_path / "calm", ended()))
+    assert main(["status", folder]) == 0
+    assert "done (exit code 0)" in capsys.readouterr().out
+    assert main(["status", folder, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {
+        "run", "title", "model", "seed", "condition", "process", "phase", "next", "exit_code", "reason", "started",
+        "last_event", "elapsed", "stages", "cost", "paper", "last_events"}
+    assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
+
+
+def test_status_knows_who_works_on_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = written(tmp_path / "calm", told())
+    with hold(folder):
+        assert main(["status", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["condition"] == "running" and found["process"].startswith("process ")
+    assert found["elapsed"] > 1e6, "a running run is timed up to now"
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    folder = written(tmp_path / "calm", ended())
+    before = (read_state(folder).events, sorted(path.name for path in folder.iterdir()))
+    for command in ("tree", "status", "stop"):
+        assert main([command, str(folder)]) == 0
+    assert (read_state(folder).events, sorted(path.name for path in folder.iterdir())) == before
+
+
+def test_stop_asks_the_process_that_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = written(tmp_path / "calm", told())
+    assert main(["stop", str(folder)]) == 0
+    assert "nothing to stop" in capsys.readouterr().out and not list(RunFolder(folder).control.iterdir())
+    with hold(folder):
+        assert main(["stop", str(folder)]) == 0
+    [order] = RunFolder(folder).control.iterdir()
+    assert json.loads(order.read_text())["verb"] == "stop"
+
+
+def test_audit_names_findings_and_exits_5(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(written(tmp_path / "calm", told()))
+    assert main(["audit", folder]) == 5
+    out = capsys.readouterr().out
+    assert "changed: nodes/n0001/source: " in out and "\x1b" not in out
+    assert out.rstrip().splitlines()[-1].endswith("findings: 0 unbound")
+    assert main(["audit", folder, "--json"]) == 5
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"unbound", "released", "counts", "findings"}
+    assert {"kind": "not checked", "where": "paper", "what": "this run has no paper yet"} in found["findings"]
+
+
+# --- running --------------------------------------------------------------------------------------------------------
+
+
+def fake_run(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
+    """Replace `agent.run`: a real run takes minutes (tests/agent/test_run*.py); here only the line around it counts."""
+    module = ModuleType("agent.run")
+    vars(module).update({"RunExistsError": FileExistsError, **functions})
+    monkeypatch.setitem(sys.modules, "agent.run", module)
+
+
+def test_run_hands_over_what_was_asked(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any) -> int:
+        given.update(idea=idea, settings=settings, runs=runs, name=name)
+        written(runs / name, ended())
+        return 0
+
+    fake_run(monkeypatch, start=start)
+    assert main(["run", "--idea", "idea.json", "--runs", "out", "--name", "calm", "--workers", "4", "--time-limit",
+                 "2h", "--seed", "7", "--set", "search.order=ticket", "--set", "num_drafts=2"]) == 0
+    settings = given["settings"]
+    assert (given["idea"].name, given["runs"], given["name"]) == ("calm", Path("out"), "calm")
+    assert (settings.search.num_workers, settings.time_limit, settings.seed) == (4, 7200.0, 7)
+    assert (settings.search.order, settings.search.num_drafts) == ("ticket", 2)
+    out = capsys.readouterr().out
+    assert out.startswith("run folder: out/calm\n") and "paper: out/calm/paper/paper.pdf" in out
+    assert "done (exit code 0): 5 nodes and 1 replicates and aggregates" in out
+
+
+def test_a_run_is_named_after_time_and_idea(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any) -> int:
+        names.append(name)
+        written(runs / name, ended())
+        return 0
+
+    fake_run(monkeypatch, start=start)
+    (place / "odd.json").write_text(json.dumps({"Name": "../a b/ä", "Title": "t", "Experiments": "one"}))
+    assert main(["run", "--idea", "odd.json"]) == 0
+    assert names[0].endswith("_a-b") and "/" not in names[0]
+
+
+@pytest.mark.parametrize("code", [0, 3, 4, 130])
+def test_the_exit_code_of_a_run_is_the_programs(place: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any) -> int:
+        written(runs / name, ended(code))
+        return code
+
+    fake_run(monkeypatch, start=start)
+    assert main(["run", "--idea", "idea.json"]) == code
+
+
+def test_resume_hands_over_overrides_and_names_them(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    def resume(run: Path, overrides: dict[str, Any], *, listener: Any) -> int:
+        given.update(run=run, overrides=overrides)
+        return 0
+
+    fake_run(monkeypatch, resume=resume)
+    story = told()
+    folder = written(place / "calm", story)
+    assert main(["resume", "calm", "--workers", "3", "--set", "num_seeds=4", "--time-limit", "1h"]) == 0
+    assert given == {"run": Path("calm"),
+                     "overrides": {"num_seeds": 4, "search.num_workers": 3, "time_limit": "1h"}}
+    assert main(["resume", str(folder), "--set", "search.num_seed=4"]) == 2
+
+
+def crash(*_: Any, **__: Any) -> int:
+    raise RuntimeError("a fault\nof ours")
+
+
+def test_the_unexpected_is_one_line_and_a_saved_traceback(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any) -> int:
+        written(runs / name, told())
+        return crash()
+
+    fake_run(monkeypatch, start=start)
+    assert main(["run", "--idea", "idea.json", "--name", "calm"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("scientist: unexpected failure: RuntimeError: a fault of ours; the traceback is in runs/calm")
+    assert err.count("\n") == 1
+    [saved] = Path("runs/calm").glob("crash-*.txt")
+    assert "RuntimeError: a fault\nof ours" in saved.read_text()
+
+
+def test_without_a_run_folder_the_traceback_is_a_temporary_file(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_run(monkeypatch, start=crash)
+    assert main(["run", "--idea", "idea.json"]) == 1
+    saved = Path(capsys.readouterr().err.rstrip().rsplit(" ", 1)[1])
+    assert "RuntimeError" in saved.read_text()
+    saved.unlink()
+
+
+def test_debug_shows_the_traceback(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCIENTIST_DEBUG", "1")
+    assert main(["run", "--idea", "none.json"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_130(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> int:
+        raise KeyboardInterrupt
+
+    fake_run(monkeypatch, start=interrupted)
+    assert main(["run", "--idea", "idea.json"]) == 130
+    assert "scientist resume" in capsys.readouterr().err
+
+
+# --- exec -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_exec_runs_a_file_as_a_node_would(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "good.py").write_text(
+        "import lab\nprint('  hello \\x1b[31mred [bold]')\n"
+        "lab.result('accuracy', 0.5, condition='plain', dataset='digits')\n")
+    assert main(["exec", "good.py"]) == 0
+    out = capsys.readouterr().out
+    assert "  hello red [bold]" in out and "accuracy" in out and "logged" in out and "\x1b" not in out
+    (place / "bad.py").write_text("1 / 0\n")
+    assert main(["exec", "bad.py", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"seconds", "failure", "measurements", "arrays", "sealed", "figures", "stdout_tail"}
+    assert "ZeroDivisionError" in found["failure"]["message"]
+    assert sorted(path.name for path in place.iterdir()) == ["bad.py", "good.py", "idea.json"]

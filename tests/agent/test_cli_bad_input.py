@@ -1,0 +1,182 @@
+"""Bad input of every kind: one line that says what and how to mend it, exit 2, no traceback, nothing created."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli import main
+
+IDEA: dict[str, Any] = {"Name": "calm", "Title": "Calm networks", "Experiments": ["train one"]}
+
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "idea.json").write_text(json.dumps(IDEA))
+    return tmp_path
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that was said, after the checks that hold for every bad input."""
+    before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+    code = main(list(arguments))
+    out, err = capsys.readouterr()
+    after = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+    assert code == 2, err
+    assert out == ""
+    assert err.startswith("scientist: ") and err.count("\n") == 1, err
+    assert "Traceback" not in err
+    assert after == before, "something was created"
+    return err
+
+
+def idea_said(capsys: pytest.CaptureFixture[str], content: object, *more: str) -> str:
+    Path("bad.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    return refused(capsys, "run", "--idea", "bad.json", *more)
+
+
+def without(key: str) -> dict[str, Any]:
+    return {name: value for name, value in IDEA.items() if name != key}
+
+
+# --- the idea -------------------------------------------------------------------------------------------------------
+
+
+def test_an_idea_that_is_not_there(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "there is no idea file none.json" in refused(capsys, "run", "--idea", "none.json")
+
+
+def test_an_idea_that_is_a_folder(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "cannot read the idea file" in refused(capsys, "run", "--idea", ".")
+
+
+@pytest.mark.parametrize(("content", "words"), [
+    ("{'Name': 1}", "is not JSON: Expecting property name"),
+    ("", "is not JSON"),
+    ("[" * 100_000, "nested too deeply"),
+    ([], "is an empty list"),
+    ("7", "an idea is a JSON object with Name, Title and Experiments, not a number"),
+    (["text"], "not text"),
+    (without("Title"), "the idea has no Title"),
+    ({**IDEA, "Title": "  "}, "the idea has no Title"),
+    ({**IDEA, "Title": None}, "the idea has no Title"),
+    (without("Name"), "the idea has no Name"),
+    (without("Experiments"), "the idea has no Experiments"),
+    ({**IDEA, "Experiments": []}, "the idea has no Experiments"),
+    ({**IDEA, "Experiments": [" "]}, "the idea has no Experiments"),
+    ({**IDEA, "Experiments": {}}, "the idea has no Experiments"),
+    ({**IDEA, "Experiments": 5}, "Experiments must be text or a list of texts, not a number"),
+    ({**IDEA, "Experiments": ["one", 2]}, "not a list with a number"),
+    ({**IDEA, "Experiments": ["one", None]}, "not a list with null"),
+    ({**IDEA, "Title": ["x"]}, "Title must be text, not a list"),
+    ({**IDEA, "Datasets": True}, "Datasets must be text or a list of texts, not a truth value"),
+    ({**IDEA, "Abstract": {"a": 1}}, "Abstract must be text, not an object"),
+])
+def test_an_idea_that_cannot_be_used(
+    place: Path, capsys: pytest.CaptureFixture[str], content: object, words: str
+) -> None:
+    assert words in idea_said(capsys, content)
+
+
+def test_an_idea_that_is_not_utf8(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.json").write_bytes(b'{"Name": "\xff"}')
+    assert "is not UTF-8" in refused(capsys, "run", "--idea", "bad.json")
+
+
+def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two = [IDEA, {**IDEA, "Name": "bold\x1b[31m\n"}]
+    assert "choose one with --idea-idx (0: calm, 1: bold )" in idea_said(capsys, two)
+    assert "--idea-idx 2 is not in bad.json, which holds 2" in idea_said(capsys, two, "--idea-idx", "2")
+    assert "--idea-idx -1" in idea_said(capsys, two, "--idea-idx", "-1")
+    assert "idea 1: the idea has no Title" in idea_said(capsys, [IDEA, without("Title")], "--idea-idx", "1")
+
+
+# --- settings, model, library ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--set", "search.num_wokers=3"], "did you mean 'search.num_workers'?"),
+    (["--set", "nonsense"], "is not KEY=VALUE"),
+    (["--workers", "0"], "'search.num_workers' (on the command line) should be greater than or equal to 1, not 0"),
+    (["--workers", "many"], "see: scientist run --help"),
+    (["--time-limit", "soon"], "'time_limit' (on the command line)"),
+    (["--config", "none.yaml"], "there is no configuration file none.yaml"),
+    (["--model", "no-such-model"], "no-such-model"),
+    (["--model", "nobody:no-such-model"], "unknown provider 'nobody'"),
+    (["--model", ""], "scientist: "),
+    (["--bib", "none.bib"], "there is no bibliography"),
+    (["--set", "paper.template=poster"], "no template 'poster'"),
+    (["--seed", "-1"], "'seed'"),
+    (["--set", "min_free_gb=1000000"], "GB are free"),
+    (["--frobnicate"], "No such option: --frobnicate"),
+])
+def test_a_setting_that_cannot_be_used(
+    place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert words in refused(capsys, "run", "--idea", "idea.json", *arguments)
+
+
+def test_a_full_disk(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    # a disk cannot be filled in a test: what the operating system says of it is replaced
+    usage = type(shutil.disk_usage("/"))(10**12, 10**12 - 5 * 10**8, 5 * 10**8)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)  # pyright: ignore
+    assert "only 0.50 GB are free" in refused(capsys, "run", "--idea", "idea.json")
+
+
+# --- folders --------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "runs" / "calm").mkdir(parents=True)
+    line = refused(capsys, "run", "--idea", "idea.json", "--name", "calm")
+    assert "runs/calm exists already" in line and "scientist resume runs/calm" in line
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "", "with space", "x" * 81])
+def test_a_name_that_is_no_folder_name(place: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert "is not fit for a folder" in refused(capsys, "run", "--idea", "idea.json", "--name", name)
+
+
+def test_a_runs_folder_that_is_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for runs in ("idea.json", "idea.json/below"):
+        assert "is a file, not a folder" in refused(capsys, "run", "--idea", "idea.json", "--runs", runs)
+
+
+def test_a_runs_folder_that_cannot_be_written_to(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "cannot be written to" in refused(capsys, "run", "--idea", "idea.json", "--runs", "/proc/runs")
+
+
+@pytest.mark.parametrize("command", ["status", "tree", "stop", "resume", "audit"])
+def test_a_folder_that_is_no_run(place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    (place / "empty").mkdir()
+    (place / "broken").mkdir()
+    (place / "broken" / "run.db").write_text("this is no database, but long enough to look like one" * 20)
+    assert "there is no folder" in refused(capsys, command, "nowhere")
+    assert "is a file" in refused(capsys, command, "idea.json")
+    assert "is no run" in refused(capsys, command, "empty")
+    assert "broken/run.db" in refused(capsys, command, "broken")
+    assert "Missing argument 'RUN'" in refused(capsys, command)
+
+
+@pytest.mark.parametrize("arguments", [["none.py"], ["."], ["idea.json", "--timeout", "soon"]])
+def test_a_file_that_cannot_be_executed(
+    place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    refused(capsys, "exec", *arguments)
+
+
+def test_a_command_that_is_unknown(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "No such command 'runn'" in refused(capsys, "runn")
+
+
+def test_an_idea_outside_the_offline_catalogue(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--idea", "idea.json"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "'calm'" in err and "--model" in err
+    assert sorted(path.name for path in place.iterdir()) == ["idea.json"], "something was left behind"

@@ -1,0 +1,87 @@
+"""What is shown while a run goes on."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from inspector.live import LiveView, PlainView, drawn, fitting, frame_of, view_for
+from inspector.tree import tree_of
+from record.fold import RunState, apply
+from tests.inspector.story import BEGAN, Story, ended, told
+
+
+def console(width: int = 100, height: int = 30, **options: object) -> Console:
+    return Console(file=io.StringIO(), width=width, height=height, legacy_windows=False, **options)  # pyright: ignore
+
+
+def text_of(shown: Console) -> str:
+    assert isinstance(shown.file, io.StringIO)
+    return shown.file.getvalue()
+
+
+def replay(view: LiveView | PlainView, story: Story) -> None:
+    state = RunState()
+    for event, at in story.events:
+        apply(state, event, at)
+        view(event, state)
+
+
+def test_a_pipe_gets_plain_lines() -> None:
+    shown = console(width=20)
+    view = view_for(shown)
+    assert isinstance(view, PlainView)
+    with view:
+        replay(view, ended())
+    lines = text_of(shown).splitlines()
+    assert lines[0].split() [:2] == ["0.0s", "started:"]
+    assert any("n0003 debug good, log_loss 0.3" in line for line in lines)
+    assert any("n0005 figures refused: no axis label" in line for line in lines)
+    assert lines[-1].split()[1:6] == ["ended", "with", "exit", "code", "0:"]
+    assert not set("\x1b\r\x00") & set(text_of(shown))
+
+
+@pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_terminal_that_wants_no_colour_gets_plain_lines(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert isinstance(view_for(console(force_terminal=True)), PlainView)
+
+
+def test_a_terminal_gets_a_live_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    shown = console(force_terminal=True)
+    view = view_for(shown, clock=lambda: BEGAN + 500)
+    assert isinstance(view, LiveView)
+    with view:
+        replay(view, told())
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text_of(shown))
+    assert "tuning  4/8 nodes  8m20s  offline, seed 1" in text
+    assert "6 calls  5.4k tokens in, 2.4k out  $0.00 + 6 unpriced" in text
+    assert "\x1b]0;" not in text_of(shown) and "\x1b[2J" not in text_of(shown)
+
+
+@pytest.mark.parametrize("height", [8, 12, 24])
+def test_a_frame_never_outgrows_the_terminal(height: int) -> None:
+    story = told()
+    for _ in range(40):
+        story.good(story.expand("tuning", "tune", "n0005"), 0.5)
+    lines = drawn(frame_of(story.state, ("a", "b", "c")), 3.0, height)
+    assert len(lines) <= height
+    assert lines[-1].plain.startswith("46 calls")
+    assert any("more: scientist tree" in line.plain for line in lines)
+
+
+def test_what_does_not_fit_keeps_best_running_and_latest() -> None:
+    rows = tree_of(ended().state).stage("preliminary").nodes
+    assert [row.id for row in fitting(rows, 2)] == ["n0003", "n0004"]
+    assert fitting(rows, 9) == rows
+
+
+def test_a_frame_before_the_first_event_draws() -> None:
+    assert drawn(frame_of(RunState()), 0.0, 20)

@@ -1,0 +1,176 @@
+"""Typed inputs of every role, small enough to read and full enough to reach every part of the prompts."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from models.roles import (
+    ArrayBrief,
+    CatalogueEntry,
+    ClaimLine,
+    CodeInputs,
+    Comparison,
+    FeedbackInputs,
+    FiguresInputs,
+    FinalFigure,
+    NodeLine,
+    ParentBrief,
+    PlanInputs,
+    PlotInputs,
+    Program,
+    Reference,
+    ReflectInputs,
+    Role,
+    Sibling,
+    Statistic,
+    SummaryInputs,
+    VisionInputs,
+    WriteInputs,
+)
+from record.nouns import (
+    Arm,
+    AxesFacts,
+    DataPlan,
+    DatasetFacts,
+    DatasetUse,
+    Draft,
+    Failure,
+    FigureFacts,
+    FigureReview,
+    Idea,
+    Level,
+    Measurement,
+    MetricSpec,
+    Section,
+    StageSummary,
+)
+
+IDEA = Idea.model_validate({
+    "Name": "wide_margins",
+    "Title": "Do wide margins survive small data?",
+    "Short Hypothesis": "A margin penalty helps more the fewer examples there are.",
+    "Related Work": "Margins were studied for kernels, less for small networks.",
+    "Abstract": "We compare a network with and without a margin penalty at three sizes of the training set.",
+    "Experiments": ["Compare both at three sizes.", {"Ablation": "Take out the warm-up of the penalty."}],
+    "Risk Factors and Limitations": "The sets are small and clean.",
+    "Datasets": ["digits"],
+    "Metric": "accuracy",
+})
+PLAN = DataPlan(
+    task="Classify scanned digits from 64 grey values.",
+    datasets=(DatasetUse(name="digits", reason="small and known"), DatasetUse(name="wine")),
+    metrics=(
+        MetricSpec(name="accuracy", title="accuracy", higher_is_better=True),
+        MetricSpec(name="log_loss", title="log loss", unit="nats", higher_is_better=False),
+    ),
+    arms=(
+        Arm(name="plain", title="Plain network", role="baseline", description="cross-entropy alone"),
+        Arm(name="margin", title="Margin penalty", role="method", description="with a hinge on the margin"),
+        Arm(name="no-warmup", title="Without warm-up", role="ablation"),
+    ),
+    levels=(Level(name="n50", title="50 examples", value=50), Level(name="n500", title="500 examples", value=500)),
+    factor="training examples",
+    expected_seconds=40.0,
+    notes="Only the training part is made smaller.",
+)
+FACTS = (
+    DatasetFacts(
+        name="digits", title="Digits", source="sklearn:load_digits", features=64, classes=10,
+        sizes={"train": 900, "dev": 180, "validation": 358, "test": 359}, duplicates=2, fingerprint="0" * 64, seed=7,
+    ),
+)
+MEASUREMENTS = tuple(
+    Measurement(
+        name=name, value=value, condition=condition, dataset="digits", split="validation", seed=1, grade="scored"
+    )
+    for condition, accuracy, loss in (
+        ("plain@n50", 0.81234567, 0.9), ("plain@n500", 0.951, 0.21),
+        ("margin@n50", 0.83, 0.85), ("margin@n500", 0.95, 0.2),
+    )
+    for name, value in (("accuracy", accuracy), ("log_loss", loss))
+)
+FAILURE = Failure(
+    kind="shape", message="mat1 and mat2 shapes cannot be multiplied (64x10 and 64x10)",
+    traceback='Traceback (most recent call last):\n  File "experiment.py", line 31, in main\nRuntimeError: mat1 and',
+)
+PARENT = ParentBrief(
+    id="n3", kind="draft", plan="A two-layer network, with and without the penalty.",
+    experiment="import lab\n\nLEARNING_RATE = 0.01\n\nlab.seed_everything()\n", plots="import numpy as np\n",
+    measurements=MEASUREMENTS, analysis="The penalty helped at fifty examples, with one seed.", failure=FAILURE,
+    stdout_tail="plain@n50 dev accuracy 0.80\n",
+)
+SUMMARY = StageSummary(
+    stage="preliminary", tried="Three drafts.", found="Both arms train.", held="Nothing is known about the spread.",
+    next="Tune the learning rate.",
+)
+LAB = "- `lab.seed` (int): the seed of this run.\n- `lab.submit(dataset, split, condition, probabilities=p)`.\n"
+STATISTICS = (
+    Statistic(key="acc.plain.n50", name="accuracy", dataset="digits", condition="plain@n50", mean=0.8, sd=0.02, n=5,
+              low=0.775, high=0.825),
+    Statistic(key="acc.margin.n50", name="accuracy", dataset="digits", condition="margin@n50", mean=0.82, sd=None, n=1,
+              low=None, high=None),
+)
+ARRAYS = (ArrayBrief(path="inputs/n3-1/loss-curves.npy", shape=(4, 40), dtype="float64"),)
+FIGURE = FinalFigure(name="accuracy-by-size", description="Accuracy of both arms over the number of examples.")
+
+CODE = CodeInputs(
+    idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", goal="Tune one hyperparameter at a time.",
+    ordinal=1, parent=PARENT, node_seconds=120.0, lab_reference=LAB, packages=("numpy 2.4.6", "torch 2.13.0"),
+    siblings=(Sibling(id="n4", kind="tune", varies="LEARNING_RATE=0.1", outcome="accuracy 0.7"),),
+    earlier=(SUMMARY,), notes=("Prefer small networks.",),
+)
+WRITE = WriteInputs(
+    idea=IDEA, data_plan=PLAN, facts=FACTS, summaries=(SUMMARY,),
+    results=(ClaimLine(key="acc.plain.n50", printed="0.800 ± 0.025", meaning="accuracy of plain at n50 on digits"),),
+    setups=(ClaimLine(key="lr", printed="0.01", meaning="learning rate"),),
+    comparisons=(
+        Comparison(key="c1", dataset="digits", metric="accuracy", better="margin@n50", worse="plain@n50",
+                   verdict="unknown", n=1),
+    ),
+    figures=(FIGURE,), tables=("main",),
+    references=(Reference(key="vapnik1995", title="The Nature of Statistical Learning Theory", authors="Vapnik",
+                          year="1995", note="margins"),),
+    literals=("95", "10"), page_limit=4, winner_plan="A two-layer network.", winner_source="LEARNING_RATE = 0.01\n",
+    disclosures=("One replicate failed.",),
+)
+INPUTS: dict[Role, BaseModel] = {
+    "plan": PlanInputs(
+        idea=IDEA, node_seconds=120.0, metrics=("accuracy", "log_loss"),
+        catalogue=(CatalogueEntry(name="digits", title="Digits", examples=1797, features=64, classes=10),),
+    ),
+    "code": CODE,
+    "plot": PlotInputs(
+        data_plan=PLAN, purpose="aggregate", arrays=ARRAYS, plan="Replicates of n3.", plots="import numpy as np\n",
+        complaints=("loss.png: the y axis has no label",), seeds=(11, 12, 13), lab_reference=LAB,
+    ),
+    "vision": VisionInputs(
+        data_plan=PLAN, plan="A two-layer network.", names=("loss.png",),
+        facts=(FigureFacts(axes=(AxesFacts(title="Loss", xlabel="Epoch", series=2, labelled_series=1),),
+                           width_inches=6.0, height_inches=4.0),),
+        lint=(("axes 1: no label on the y axis",),), measurements=MEASUREMENTS,
+    ),
+    "feedback": FeedbackInputs(
+        data_plan=PLAN, stage="tuning", kind="tune", plan="Learning rate down.", varies="LEARNING_RATE=0.003",
+        experiment="LEARNING_RATE = 0.003\n", measurements=MEASUREMENTS, parent_measurements=MEASUREMENTS[:2],
+        stdout_tail="done\n",
+    ),
+    "summary": SummaryInputs(
+        idea=IDEA, data_plan=PLAN, stage="tuning", ended="the ceiling of 3 nodes was reached", best="n5",
+        best_plan="Learning rate down.", reasons=("best accuracy",), statistics=STATISTICS, replicates_failed=1,
+        nodes=(NodeLine(id="n5", kind="tune", varies="LEARNING_RATE=0.003", status="good", outcome="accuracy 0.82"),),
+    ),
+    "figures": FiguresInputs(
+        idea=IDEA, data_plan=PLAN, arrays=ARRAYS, statistics=STATISTICS, example_plots="import numpy as np\n",
+        ablations=("no-warmup@n50",), lab_reference=LAB, complaints=("the legend covers data",), previous="pass\n",
+    ),
+    "write": WRITE,
+    "reflect": ReflectInputs(
+        inputs=WRITE, pages=5, violations=("untied number 0.83 in Experiments",), compile_findings=("Overfull \\hbox",),
+        draft=Draft(
+            title="Margins", abstract="We ask.", sections=(Section(title="Introduction", body="Margins \\ldots"),),
+            captions={"accuracy-by-size": "Accuracy."},
+        ),
+        figure_reviews=(FigureReview(name="accuracy-by-size", readable=True, description="Two rising lines."),),
+    ),
+}
+PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", experiment="import lab\n", plots="pass\n")

@@ -1,0 +1,125 @@
+"""Inputs for every role, as the rest of the program would make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from models.offline.coding import code
+from models.offline.study import Study, catalogue
+from models.roles import (
+    CatalogueEntry,
+    ClaimLine,
+    CodeInputs,
+    Comparison,
+    FinalFigure,
+    ParentBrief,
+    PlanInputs,
+    Program,
+    Reference,
+    Statistic,
+    WriteInputs,
+)
+from record.idea_file import read_idea
+from record.nouns import DatasetFacts, Failure, NodeKind, StageName
+from review.evidence.violations import LITERALS, Evidence
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+IDEA = read_idea(REPOSITORY / "examples" / "ideas" / "label_noise_calibration.json")
+SIZES = (("digits", 64, 10), ("breast_cancer", 30, 2), ("wine", 13, 3))
+METRICS = ("accuracy", "macro_f1", "log_loss", "ece", "brier")
+KEYS = ("guo2017calibration", "muller2019when", "szegedy2016rethinking", "lukasik2020does", "kingma2015adam")
+
+Verdict = Literal["improved", "no measurable difference", "unknown"]
+Called = Callable[[str, str, str], tuple[Verdict, bool]]
+"""(dataset, metric, condition) -> what is called of it against its partner, and whether it is the better one."""
+
+
+def study() -> Study:
+    return catalogue()[0]
+
+
+PLAN = study().plan
+
+
+def plan_inputs(**changes: Any) -> PlanInputs:
+    entries = tuple(CatalogueEntry(name=n, title=n, examples=500, features=f, classes=c) for n, f, c in SIZES)
+    return PlanInputs(idea=IDEA, catalogue=entries, metrics=METRICS, node_seconds=60.0).model_copy(update=changes)
+
+
+def code_inputs(stage: StageName = "preliminary", kind: NodeKind = "draft", **changes: Any) -> CodeInputs:
+    return CodeInputs(idea=IDEA, data_plan=PLAN, facts=(), stage=stage, kind=kind, goal="", node_seconds=60.0,
+                      lab_reference="").model_copy(update=changes)
+
+
+def brief(program: Program, failure: Failure | None = None, kind: NodeKind = "draft") -> ParentBrief:
+    return ParentBrief(id="n1", kind=kind, plan=program.plan, experiment=program.experiment, plots=program.plots,
+                       failure=failure)
+
+
+def agenda_winner() -> Program:
+    """A sound draft that took up every agenda item, one after another."""
+    program = code(code_inputs(ordinal=1))
+    for ordinal, item in enumerate(IDEA.experiments):
+        program = code(code_inputs("agenda", "improve", ordinal=4 * ordinal, item=item, parent=brief(program)))
+    return program
+
+
+def statistics(ablations: tuple[str, ...] = ()) -> tuple[Statistic, ...]:
+    conditions = (*PLAN.conditions, *(f"{arm}@{level.name}" for arm in ablations for level in PLAN.levels))
+    return tuple(
+        Statistic(key=f"test/{d}/{metric.name}/{c}", name=metric.name, dataset=d, condition=c, mean=0.2 + 0.1 * k,
+                  sd=0.02, n=6, low=0.18 + 0.1 * k, high=0.22 + 0.1 * k)
+        for d, _, _ in SIZES for metric in PLAN.metrics for k, c in enumerate(conditions))
+
+
+def write_inputs(called: Called, ablations: tuple[str, ...] = (), **changes: Any) -> WriteInputs:
+    """Inputs of a writer where every comparison is called as `called` says."""
+    comparisons = tuple(_compared(called, ablations))
+    keys = [f"{s.key}.{form}" for s in statistics(ablations) for form in ("mean", "pm", "ci", "n")]
+    keys += [f"{c.key}.{form}" for c in comparisons for form in ("mean", "ci")]
+    setups = [f"code.{name}" for name in ("EPOCHS", "HIDDEN", "BATCH", "LEARNING_RATE", "WEIGHT_DECAY", "SMOOTHING")]
+    setups += [f"level.{level.name}" for level in PLAN.levels] + ["run.seeds"]
+    setups += [f"data.{d}.{what}" for d, _, _ in SIZES
+               for what in ("train", "dev", "validation", "test", "features", "classes", "duplicates")]
+    figures = ("primary-by-noise", "reliability", "training-curves", "ablation" if ablations else "ece-by-noise")
+    return WriteInputs(
+        idea=IDEA, data_plan=PLAN, facts=facts(), summaries=(), comparisons=comparisons, page_limit=4,
+        results=tuple(ClaimLine(key=key, printed="0.123", meaning=key) for key in keys),
+        setups=tuple(ClaimLine(key=key, printed="7", meaning=key) for key in setups),
+        figures=tuple(FinalFigure(name=name, description=f"What {name} shows.") for name in figures),
+        tables=("main", "metrics", *(("ablation",) if ablations else ())), literals=LITERALS,
+        references=tuple(Reference(key=key, title="T", authors="A", year="2000") for key in KEYS),
+        winner_source=agenda_winner().experiment, disclosures=("Two replicates failed.",)).model_copy(update=changes)
+
+
+def _compared(called: Called, ablations: tuple[str, ...]) -> list[Comparison]:
+    found: list[Comparison] = []
+    pairs = [("method", "baseline"), *((arm, "method") for arm in ablations)]
+    for dataset, _, _ in SIZES:
+        for metric in PLAN.metrics:
+            for level in PLAN.levels:
+                for arm, other in pairs:
+                    a, b = f"{arm}@{level.name}", f"{other}@{level.name}"
+                    verdict, better = called(dataset, metric.name, a)
+                    found.append(Comparison(
+                        key=f"diff/{dataset}/{metric.name}/{a}~{b}", dataset=dataset, metric=metric.name,
+                        better=a if better else b, worse=b if better else a, verdict=verdict, n=6))
+    return found
+
+
+def facts() -> tuple[DatasetFacts, ...]:
+    sizes = {"train": 90, "dev": 20, "validation": 40, "test": 40}
+    return tuple(DatasetFacts(name=n, source=f"sklearn:load_{n}", features=f, classes=c, sizes=sizes, duplicates=1,
+                              fingerprint="ab" * 32, seed=3) for n, f, c in SIZES)
+
+
+def evidence(inputs: WriteInputs) -> Evidence:
+    """What the binder holds a draft of these inputs to."""
+    return Evidence(
+        results={line.key: line.printed for line in inputs.results}, literals=inputs.literals,
+        setups={line.key: line.printed for line in inputs.setups},
+        cites=frozenset(one.key for one in inputs.references), figures=frozenset(one.name for one in inputs.figures),
+        tables=frozenset(inputs.tables), comparisons=inputs.comparisons,
+        names=tuple(level.title for level in inputs.data_plan.levels))

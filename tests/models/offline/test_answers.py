@@ -1,0 +1,161 @@
+"""Every role answers with a valid output of its type, from its inputs alone."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from models.backend import Prompt, Request
+from models.errors import CatalogueError
+from models.offline.coding import code
+from models.offline.researcher import ANSWERS, OfflineResearcher
+from models.offline.writing import write
+from models.roles import (
+    ArrayBrief,
+    FeedbackInputs,
+    FigureReviews,
+    FigureScript,
+    FiguresInputs,
+    NodeLine,
+    PlotInputs,
+    Plots,
+    Program,
+    ReflectInputs,
+    Reflection,
+    Role,
+    SummaryInputs,
+    VisionInputs,
+)
+from record.nouns import AxesFacts, DataPlan, Draft, FigureFacts, Idea, Measurement, StageSummary, Verdict
+from tests.models.offline.inputs import IDEA, PLAN, code_inputs, plan_inputs, statistics, write_inputs
+
+ARRAYS = tuple(ArrayBrief(path=f"inputs/{node}/{kind}__digits__{arm}__noise20.npy", shape=(40, 2), dtype="float64")
+               for node in ("n5", "n6") for kind in ("loss", "fitted") for arm in ("baseline", "method"))
+
+
+def measured(values: dict[str, float], dataset: str = "digits") -> tuple[Measurement, ...]:
+    return tuple(Measurement(name="log_loss", value=value, condition=condition, dataset=dataset, split="validation",
+                             seed=1, grade="scored") for condition, value in values.items())
+
+
+ALL = measured({condition: 0.5 - 0.1 * condition.startswith("method") for condition in PLAN.conditions})
+VISION = VisionInputs(data_plan=PLAN, plan="", names=("a.png", "b.png"), lint=((), ("Panel 1 has no x label.",)),
+                      facts=(FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="log loss"),)), FigureFacts()))
+FEEDBACK = FeedbackInputs(data_plan=PLAN, stage="tuning", kind="tune", plan="", varies="", experiment="",
+                          measurements=ALL, parent_measurements=measured({"method@noise20": 0.9}))
+SUMMARY = SummaryInputs(idea=IDEA, data_plan=PLAN, stage="tuning", ended="the ceiling was reached", best="n3",
+                        nodes=(NodeLine(id="n3", kind="tune", varies="EPOCHS=20", status="good", outcome="log_loss"),),
+                        statistics=statistics())
+FIGURES = FiguresInputs(idea=IDEA, data_plan=PLAN, arrays=ARRAYS, statistics=statistics(("without-smoothing",)),
+                        example_plots="", lab_reference="",
+                        ablations=tuple(f"without-smoothing@{level.name}" for level in PLAN.levels))
+REPLOT = PlotInputs(data_plan=PLAN, purpose="replot", arrays=(), complaints=("Panel 1 has no y label.",),
+                    plots=code(code_inputs(ordinal=2)).plots, lab_reference="")
+
+
+def improved(*_: str) -> tuple[Any, bool]:
+    return "improved", True
+
+
+def questions() -> list[tuple[Role, BaseModel, type[BaseModel]]]:
+    writing = write_inputs(improved)
+    return [
+        ("plan", plan_inputs(), DataPlan), ("code", code_inputs(), Program), ("plot", REPLOT, Plots),
+        ("vision", VISION, FigureReviews), ("feedback", FEEDBACK, Verdict), ("summary", SUMMARY, StageSummary),
+        ("figures", FIGURES, FigureScript), ("write", writing, Draft),
+        ("reflect", ReflectInputs(inputs=writing, draft=write(writing)), Reflection),
+    ]
+
+
+def ask(role: Role, inputs: BaseModel, output_type: type[BaseModel]) -> BaseModel:
+    request = Request(role=role, inputs=inputs, prompt=Prompt(system="", user=""), output_type=output_type)
+    reply = asyncio.run(OfflineResearcher().answer(request))
+    assert reply.usage.usd == 0.0 and reply.model == "offline"
+    return reply.output
+
+
+def test_every_role_answers_with_its_type_and_twice_the_same() -> None:
+    asked = questions()
+    assert {role for role, _, _ in asked} == set(ANSWERS)
+    for role, inputs, output_type in asked:
+        first, second = ask(role, inputs, output_type), ask(role, inputs, output_type)
+        assert isinstance(first, output_type)
+        assert first == second == output_type.model_validate(first.model_dump())
+
+
+def test_an_idea_in_other_words_is_recognised_and_another_one_refused_in_one_line() -> None:
+    worded = Idea.model_validate({"Name": "nl", "Title": "Do noisy labels make nets overconfident?", "Experiments": "try"})
+    assert ask("plan", plan_inputs(idea=worded), DataPlan) == PLAN
+    other = Idea.model_validate({"Name": "pests", "Title": "Pest detection in the field", "Experiments": ["e"]})
+    with pytest.raises(CatalogueError) as refused:
+        ask("plan", plan_inputs(idea=other), DataPlan)
+    assert "\n" not in str(refused.value)
+    assert "label_noise_calibration" in str(refused.value) and "--model openai:" in str(refused.value)
+
+
+def test_the_plan_keeps_to_what_can_be_had_and_what_the_idea_names() -> None:
+    entries = tuple(entry for entry in plan_inputs().catalogue if entry.name != "wine")
+    plan = ask("plan", plan_inputs(catalogue=entries, metrics=("accuracy", "log_loss")), DataPlan)
+    assert isinstance(plan, DataPlan)
+    assert [use.name for use in plan.datasets] == ["digits", "breast_cancer"]
+    assert [metric.name for metric in plan.metrics] == ["log_loss", "accuracy"]
+    with pytest.raises(CatalogueError, match="needs one of the datasets"):
+        ask("plan", plan_inputs(catalogue=()), DataPlan)
+
+
+def test_figures_are_judged_by_the_lint_alone() -> None:
+    reviews = ask("vision", VISION, FigureReviews)
+    assert isinstance(reviews, FigureReviews)
+    assert [review.readable for review in reviews.reviews] == [True, False]
+    assert reviews.reviews[0].description == "1 panel: log loss against epoch."
+
+
+def test_a_replot_labels_the_axes_that_lack_a_label() -> None:
+    fixed = ask("plot", REPLOT, Plots)
+    assert isinstance(fixed, Plots)
+    assert "set_ylabel" not in REPLOT.plots.partition("def draw_losses")[2].partition("def draw_reliability")[0]
+    assert fixed.plots.count("axis.set_ylabel(") == fixed.plots.count("axis.set_xlabel(") == 2
+    ast.parse(fixed.plots)
+
+
+def test_a_replot_for_another_reason_is_drawn_anew() -> None:
+    other = REPLOT.model_copy(update={"complaints": ("the script raised KeyError",), "plots": "raise KeyError"})
+    fixed = ask("plot", other, Plots)
+    assert isinstance(fixed, Plots) and "draw_losses" in fixed.plots
+
+
+def test_the_verdict_names_what_was_not_measured() -> None:
+    verdict = ask("feedback", FEEDBACK.model_copy(update={"measurements": ALL[:-1]}), Verdict)
+    assert isinstance(verdict, Verdict)
+    assert not verdict.sound and "digits method@noise40 is missing" in verdict.analysis
+    good = ask("feedback", FEEDBACK, Verdict)
+    assert isinstance(good, Verdict) and good.sound and "in every comparison" in good.analysis
+    ablated = measured({f"without-smoothing@{level.name}": 0.4 for level in PLAN.levels})
+    changes = {"stage": "ablation", "kind": "ablate"}
+    alone = ask("feedback", FEEDBACK.model_copy(update={**changes, "measurements": ablated}), Verdict)
+    partly = ask("feedback", FEEDBACK.model_copy(update={**changes, "measurements": ablated[1:]}), Verdict)
+    assert isinstance(alone, Verdict) and isinstance(partly, Verdict)
+    assert alone.sound and not partly.sound
+
+
+def test_a_summary_without_a_best_or_replicates_says_so() -> None:
+    none = ask("summary", SUMMARY.model_copy(update={"best": None}), StageSummary)
+    assert isinstance(none, StageSummary) and "No node" in none.found
+    bare = ask("summary", SUMMARY.model_copy(update={"statistics": (), "replicates_failed": 2}), StageSummary)
+    assert isinstance(bare, StageSummary)
+    assert bare.held == "No comparison of arms was replicated in this stage. 2 replicates failed."
+
+
+def test_figures_follow_what_was_recorded() -> None:
+    full = ask("figures", FIGURES, FigureScript)
+    assert isinstance(full, FigureScript)
+    ast.parse(full.script)
+    assert [one.name for one in full.figures] == ["primary-by-noise", "reliability", "memorisation", "ablation"]
+    bare = ask("figures", FIGURES.model_copy(update={"arrays": (), "ablations": ()}), FigureScript)
+    assert isinstance(bare, FigureScript)
+    assert [one.name for one in bare.figures] == ["primary-by-noise", "reliability", "training-curves", "ece-by-noise"]
+    assert not [one for one in (*full.figures, *bare.figures) if any(char.isdigit() for char in one.description)]

@@ -1,0 +1,150 @@
+"""The writer's words hold for any outcome: the binder finds nothing, and no sentence says more than its verdict."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.offline.reflecting import reflect
+from models.offline.writing import outline, write
+from models.roles import ReflectInputs, Reflection, WriteInputs
+from record.nouns import Draft, Section
+from review.evidence.binder import check_draft
+from tests.models.offline.inputs import Verdict, evidence, write_inputs
+
+ABLATIONS = ("without-smoothing", "without-temperature", "without-clean-dev", "without-smoothing-and-weight-decay")
+VERDICTS: tuple[Verdict, ...] = ("improved", "no measurable difference", "unknown")
+
+
+def always(verdict: Verdict, better: bool) -> Any:
+    return lambda *_: (verdict, better)
+
+
+def text_of(draft: Draft) -> str:
+    return "\n".join((draft.title, draft.abstract, *(section.body for section in draft.sections)))
+
+
+def without_macros(text: str) -> str:
+    return re.sub(r"\\(?:result|setup|ref|citep|citet|paperfigure|papertable)\{[^}]*\}", "", text)
+
+
+@pytest.mark.parametrize("ablations", [(), ABLATIONS])
+@pytest.mark.parametrize(("verdict", "better"), [(v, b) for v in VERDICTS for b in (True, False)])
+def test_the_binder_finds_nothing_whatever_the_outcome(
+    verdict: Verdict, better: bool, ablations: tuple[str, ...],
+) -> None:
+    inputs = write_inputs(always(verdict, better), ablations)
+    draft = write(inputs)
+    assert [str(one) for one in check_draft(draft, evidence(inputs))] == []
+    typed = re.sub(r"K-1\b", "", without_macros(text_of(draft)))
+    assert not re.search(r"\d", typed) and "<r:" not in typed and "<s:" not in typed
+    assert ("Ablations" in [section.title for section in draft.sections]) == bool(ablations)
+
+
+@given(st.integers(min_value=0))
+@settings(max_examples=15, deadline=None)
+def test_any_mixture_of_outcomes_holds(seed: int) -> None:
+    def called(dataset: str, metric: str, condition: str) -> tuple[Verdict, bool]:
+        drawn = sum(map(ord, dataset + metric + condition)) * 31 + seed
+        return VERDICTS[drawn % 3], bool(drawn // 3 % 2)
+
+    inputs = write_inputs(called, ABLATIONS)
+    assert check_draft(write(inputs), evidence(inputs)) == ()
+
+
+def test_verdicts_choose_the_words() -> None:
+    better, worse = (text_of(write(write_inputs(always("improved", b)))) for b in (True, False))
+    assert "improved" in better and "is worse than" not in better
+    assert "is worse than the baseline" in worse and "improved" not in worse
+    assert "In no comparison under noise could we measure" in worse
+    none = text_of(write(write_inputs(always("no measurable difference", True))))
+    assert "there is no measurable difference" in none and "improved" not in none and "worse" not in none
+    unknown = text_of(write(write_inputs(always("unknown", True))))
+    assert "do not allow a statement" in unknown and "improved" not in unknown and "no measurable" not in unknown
+
+
+def test_missing_keys_drop_sentences_and_not_the_paper() -> None:
+    inputs = write_inputs(always("improved", True), ABLATIONS, setups=(), references=(), comparisons=(), winner_source="")
+    draft = write(inputs)
+    assert check_draft(draft, evidence(inputs)) == ()
+    assert r"\setup" not in text_of(draft) and r"\cite" not in text_of(draft)
+    assert "no effect is claimed" in draft.abstract
+    bare = write_inputs(always("improved", True), results=(), comparisons=(), figures=(), tables=())
+    assert check_draft(write(bare), evidence(bare)) == ()
+
+
+def test_validation_results_are_named_as_such() -> None:
+    inputs = write_inputs(always("improved", True))
+    results = tuple(line.model_copy(update={"key": line.key.replace("test/", "validation/", 1)}) for line in inputs.results)
+    draft = write(inputs.model_copy(update={"results": results}))
+    assert r"\result{validation/digits/log_loss/baseline@noise40.pm}" in text_of(draft)
+    assert "no test predictions were scored" in text_of(draft)
+
+
+def test_every_float_is_placed_once_also_those_of_unknown_name() -> None:
+    inputs = write_inputs(always("unknown", True), ABLATIONS, tables=("main", "metrics", "ablation", "extra"))
+    text = text_of(write(inputs))
+    for name in inputs.tables:
+        assert text.count(f"\\papertable{{{name}}}") == 1
+    for figure in inputs.figures:
+        assert text.count(f"\\paperfigure{{{figure.name}}}") == 1
+        assert f"\\ref{{fig:{figure.name}}}" in text
+
+
+# --- reflection -----------------------------------------------------------------------------------------------------
+
+
+def applied(draft: Draft, reflection: Reflection) -> Draft:
+    bodies = {edit.title: edit.body for edit in reflection.edits}
+    sections = tuple(Section(title=s.title, body=bodies.get(s.title, s.body)) for s in draft.sections)
+    return Draft(title=draft.title, abstract=bodies.get("abstract", draft.abstract), sections=sections,
+                 captions=draft.captions | reflection.captions)
+
+
+def settled(inputs: WriteInputs, draft: Draft, pages: int = 4) -> tuple[Draft, int]:
+    """The draft after reflection has nothing left to do, and the rounds it took (at most five)."""
+    for rounds in range(5):
+        violations = tuple(str(one) for one in check_draft(draft, evidence(inputs)))
+        answer = reflect(ReflectInputs(inputs=inputs, draft=draft, pages=pages, violations=violations))
+        if answer.done:
+            return draft, rounds
+        draft = applied(draft, answer)
+    return draft, 5
+
+
+def test_a_clean_draft_needs_no_reflection() -> None:
+    inputs = write_inputs(always("improved", True), ABLATIONS)
+    assert reflect(ReflectInputs(inputs=inputs, draft=write(inputs), pages=4)) == Reflection(done=True)
+
+
+def test_what_the_binder_refuses_is_taken_out_and_a_lost_figure_is_placed() -> None:
+    inputs = write_inputs(always("unknown", True), ABLATIONS)
+    draft = write(inputs)
+    broken = draft.model_copy(update={"captions": {}, "sections": tuple(
+        Section(title=s.title, body=s.body.replace(r"\paperfigure{reliability}", "").replace(
+            "labels are rarely clean", "13 labels are rarely clean").replace(
+            "A temperature changes no answer", r"A temperature of \result{no/such/key.mean} changes no answer"))
+        for s in draft.sections)})
+    mended, rounds = settled(inputs, broken)
+    assert rounds <= 2 and check_draft(mended, evidence(inputs)) == ()
+    assert "rarely clean" not in text_of(mended) and "changes no answer" not in text_of(mended)
+    assert "Modern networks are often far from it" in text_of(mended)
+    assert mended.captions == draft.captions
+
+
+def test_a_paper_that_is_too_long_loses_what_is_spared_most_easily_first() -> None:
+    inputs = write_inputs(always("improved", True), ABLATIONS)
+    draft = write(inputs)
+    optional = [p for part in outline(inputs).parts for p in part.paragraphs if p.rank]
+    assert len({p.rank for p in optional}) >= 3
+    shorter = applied(draft, reflect(ReflectInputs(inputs=inputs, draft=draft, pages=5)))
+    highest = max(p.rank for p in optional)
+    assert [p.text not in text_of(shorter) for p in optional] == [p.rank == highest for p in optional]
+    last, rounds = settled(inputs, draft, pages=5)
+    assert rounds == len({p.rank for p in optional})
+    assert check_draft(last, evidence(inputs)) == ()
+    assert not [p for p in optional if p.text in text_of(last)]

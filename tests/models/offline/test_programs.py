@@ -1,0 +1,137 @@
+"""What role `code` writes: whole files that compile, differ, and change in their parents what they say they change."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from models.errors import CatalogueError
+from models.offline.coding import code, sound_draft
+from models.offline.mending import mend
+from models.offline.scripts import constant
+from models.offline.study import catalogue
+from models.roles import Program, Sibling
+from record.nouns import ErrorClass, Failure, NodeKind, StageName
+from record.setups import constants_of
+from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs, study
+
+SOUND = 1
+"""The ordinal of a draft without faults."""
+
+
+def children(stage: StageName, kind: NodeKind, count: int, parent: Program) -> list[Program]:
+    """Programs of one kind, each told of those before it; agenda items and risks in turn."""
+    made: list[Program] = []
+    items = IDEA.experiments if stage == "agenda" else IDEA.risks if stage == "ablation" else ("",)
+    for ordinal in range(count):
+        siblings = tuple(Sibling(id="s", kind=kind, varies=one.varies, outcome="1.0") for one in made)
+        item = items[ordinal % len(items)] if ordinal < len(items) else ""
+        made.append(code(code_inputs(stage, kind, ordinal=ordinal, item=item, parent=brief(parent), siblings=siblings)))
+    return made
+
+
+def every_program() -> list[Program]:
+    drafts = [code(code_inputs(ordinal=k)) for k in range(21)]
+    parent = drafts[SOUND]
+    winner = agenda_winner()
+    return [*drafts, *children("tuning", "tune", 12, parent), *children("preliminary", "improve", 4, parent),
+            *children("agenda", "improve", 12, parent), *children("ablation", "ablate", 12, winner), winner]
+
+
+def test_every_program_compiles_and_has_its_settings_as_constants() -> None:
+    for program in every_program():
+        for text in (program.experiment, program.plots):
+            ast.parse(text)
+            assert not [line for line in text.splitlines() if len(line) > 120]
+        assert {"EPOCHS", "HIDDEN", "LEARNING_RATE", "BATCH", "SMOOTHING"} <= constants_of(program.experiment).keys()
+        assert "lab.seed" in program.experiment
+
+
+def test_the_same_inputs_have_the_same_answer() -> None:
+    assert every_program() == every_program()
+
+
+def test_drafts_differ_and_a_documented_share_is_faulty() -> None:
+    drafts = [code(code_inputs(ordinal=k)) for k in range(10)]
+    assert len({draft.experiment for draft in drafts}) == 10
+    sound = [sound_draft(study(), code_inputs(ordinal=k)) for k in range(5)]
+    faulty = [draft for draft, right in zip(drafts, sound, strict=False) if draft.experiment != right.experiment]
+    unlabelled = [draft for draft, right in zip(drafts, sound, strict=False) if draft.plots != right.plots]
+    assert (len(faulty), len(unlabelled)) == (3, 1)
+
+
+def test_tuning_changes_one_constant_for_all_arms_and_adds_a_second_dataset() -> None:
+    parent = code(code_inputs(ordinal=SOUND))
+    made = children("tuning", "tune", 12, parent)
+    assert len({program.varies for program in made}) == 12
+    for program in made:
+        name, _, value = program.varies.partition("=")
+        before, after = constants_of(parent.experiment), constants_of(program.experiment)
+        assert {key for key in after if after[key] != before[key]} == {name, "DATASETS"}
+        assert float(str(after[name])) == pytest.approx(float(value), rel=1e-3)
+        assert after["DATASETS"] == "digits, breast_cancer"
+        assert body(program.experiment, "ARMS") == body(parent.experiment, "ARMS")
+
+
+def body(source: str, name: str) -> str:
+    match = re.search(rf"(?ms)^{name} = \{{.*?^\}}", source)
+    assert match
+    return match[0]
+
+
+def test_the_agenda_is_cumulative_and_always_covers_the_plan() -> None:
+    winner = agenda_winner()
+    assert "confidence__" in winner.experiment and "fitted__" in winner.experiment
+    assert constant(winner.experiment, "EPOCHS") == 60
+    assert constant(winner.experiment, "DATASETS") == [use.name for use in PLAN.datasets]
+    assert '"baseline": {' in winner.experiment and '"method": {' in winner.experiment
+    again = code(code_inputs("agenda", "improve", ordinal=8, item=IDEA.experiments[1], parent=brief(winner)))
+    assert again.experiment.count("lab.save(f\"confidence__") == 1
+
+
+def test_an_ablation_trains_one_arm_and_keeps_all_else() -> None:
+    winner = agenda_winner()
+    made = children("ablation", "ablate", 12, winner)
+    arms = [re.findall(r'^    "([\w-]+)": \{', body(one.experiment, "ARMS"), flags=re.MULTILINE) for one in made]
+    assert all(len(names) == 1 and names[0].startswith("without-") for names in arms)
+    assert len({names[0] for names in arms}) == 12
+    assert arms[0] == ["without-clean-dev"]  # what the idea's first risk asks for
+    for program in made:
+        kept = program.experiment.replace(body(program.experiment, "ARMS"), "").partition("# --- network")[2]
+        assert kept == winner.experiment.partition("# --- network")[2]
+
+
+@pytest.mark.parametrize(("ordinal", "kinds"), [(0, ["shape"]), (3, ["no measurement"]), (4, ["shape", "no measurement"])])
+def test_repairs_follow_the_failure_that_is_reported(ordinal: int, kinds: list[ErrorClass]) -> None:
+    program = code(code_inputs(ordinal=ordinal))
+    for kind in kinds:
+        failure = Failure(kind=kind, message="it failed")
+        program = code(code_inputs(kind="debug", parent=brief(program, failure)))
+    assert program.experiment == sound_draft(study(), code_inputs(ordinal=ordinal)).experiment
+
+
+def test_a_failure_without_a_known_repair_has_a_way_on() -> None:
+    winner = agenda_winner()
+    fallback = sound_draft(study(), code_inputs(ordinal=1))
+    slow = mend(study(), brief(winner, Failure(kind="timeout", message="too slow")), fallback)
+    assert constant(slow.experiment, "EPOCHS") == 30
+    odd = mend(study(), brief(winner, Failure(kind="other", message="NameError")), fallback)
+    assert constant(odd.experiment, "DATASETS") == ["digits", "breast_cancer", "wine"]
+    assert odd.plots == fallback.plots
+
+
+def test_a_child_without_a_parent_is_refused() -> None:
+    with pytest.raises(CatalogueError, match="without a parent"):
+        code(code_inputs("tuning", "tune"))
+
+
+def test_every_edit_of_every_study_finds_its_place() -> None:
+    for one in catalogue():
+        drafts = [sound_draft(one, code_inputs(ordinal=k)) for k in range(len(one.drafts))]
+        for draft, spec in zip(drafts, one.drafts, strict=True):
+            for fault in (one.fault(name) for name in (*spec.faults, *one.agenda_faults.values())):
+                assert fault.find in getattr(draft, fault.file), (spec.title, fault.name)
+            for edit in (edit for addition in one.agenda for edit in addition.edits):
+                assert edit.find in getattr(draft, edit.file), (spec.title, edit.find)

@@ -1,0 +1,179 @@
+"""The door: an answer is asked for once, verified by its hash, and committed before it is seen."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from models.backend import Image, Reply, Request
+from models.door import Models, request_sha256
+from models.errors import ModelOutputInvalid, ModelUnavailable, StaleAnswer
+from models.ledger import MemoryLedger
+from models.roles import FigureReviews, Program
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.events import Answered
+from record.nouns import CallKey, Usage
+from tests.models.examples import CODE, INPUTS, PROGRAM
+
+SETTINGS = ModelSettings()
+
+
+def clock() -> itertools.count[float]:
+    return itertools.count(100.0, 2.5)
+
+
+def opened(script: ScriptedModel, ledger: MemoryLedger, settings: ModelSettings = SETTINGS) -> Models:
+    return Models(script, ledger, settings, clock().__next__)
+
+
+def numbered() -> ScriptedModel:
+    """Answers that tell how often it was asked."""
+    count = itertools.count()
+    return ScriptedModel(lambda request: PROGRAM.model_copy(update={"title": f"program {next(count)}"}))
+
+
+@pytest.mark.asyncio
+async def test_an_answer_is_committed_with_its_key_hash_usage_and_time() -> None:
+    ledger, script = MemoryLedger(), numbered()
+    program = await opened(script, ledger).at(12, 1).ask("code", CODE, Program)
+    (event,) = ledger.events
+    assert program.title == "program 0"
+    assert str(event.key) == "12.1.code.0"
+    assert event.answer == program.model_dump(mode="json")
+    assert event.seconds == 2.5
+    assert event.model == "scripted"
+    assert event.asked == "scripted at temperature 0.5"
+    assert event.request_sha256 == request_sha256(script.requests[0], event.asked)
+    assert event.usage.input_tokens > 1000 and event.usage.usd is None
+    assert Answered.model_validate_json(event.model_dump_json()) == event
+
+
+@pytest.mark.asyncio
+async def test_a_resumed_run_asks_nothing_that_was_committed() -> None:
+    ledger, script = MemoryLedger(), numbered()
+    desk = opened(script, ledger).at(3, 1)
+    first = [await desk.ask("code", CODE, Program) for _ in range(3)]
+    again = opened(script, ledger).at(3, 1)
+    second = [await again.ask("code", CODE, Program) for _ in range(3)]
+    assert first == second
+    assert len(script.requests) == 3
+    assert (await again.ask("code", CODE, Program)).title == "program 3"
+
+
+@pytest.mark.asyncio
+async def test_equal_prompts_are_different_calls_and_ordinals_count_by_role() -> None:
+    ledger = MemoryLedger()
+    script = ScriptedModel.by_role(code=lambda inputs: PROGRAM, vision=lambda inputs: FigureReviews(reviews=()))
+    desk = opened(script, ledger).at(3, 2)
+    await desk.ask("code", CODE, Program)
+    await desk.ask("vision", INPUTS["vision"], FigureReviews)
+    await desk.ask("code", CODE, Program)
+    assert [str(event.key) for event in ledger.events] == ["3.2.code.0", "3.2.vision.0", "3.2.code.1"]
+    assert ledger.events[0].request_sha256 == ledger.events[2].request_sha256
+
+
+@pytest.mark.asyncio
+async def test_calls_side_by_side_get_their_ordinals_in_the_order_of_asking() -> None:
+    class Slow(ScriptedModel):
+        async def answer(self, request: Request) -> Reply:
+            await asyncio.sleep(0.02 if not self.requests else 0)
+            return await super().answer(request)
+
+    ledger = MemoryLedger()
+    slow = Slow(lambda request: PROGRAM)
+    desk = opened(slow, ledger).at(1, 1)
+    await asyncio.gather(*(desk.ask("code", CODE, Program) for _ in range(3)))
+    assert sorted(event.key.ordinal for event in ledger.events) == [0, 1, 2]
+
+
+@pytest.mark.asyncio
+async def test_another_request_under_a_committed_key_is_refused() -> None:
+    ledger, script = MemoryLedger(), numbered()
+    await opened(script, ledger).at(3, 1).ask("code", CODE, Program)
+    changed = CODE.model_copy(update={"goal": "Something else."})
+    with pytest.raises(StaleAnswer, match=r"3\.1\.code\.0") as caught:
+        await opened(script, ledger).at(3, 1).ask("code", changed, Program)
+    assert ledger.events[0].request_sha256[:16] in str(caught.value)
+    assert request_sha256(script.requests[0], ledger.events[0].asked)[:16] in str(caught.value)
+    assert "resume with" in str(caught.value)
+    assert len(script.requests) == 1
+
+
+@pytest.mark.asyncio
+async def test_a_run_resumed_with_another_model_or_temperature_keeps_what_was_paid_for() -> None:
+    ledger = MemoryLedger()
+    first = await opened(numbered(), ledger).at(3, 1).ask("code", CODE, Program)
+    other = ScriptedModel(lambda request: PROGRAM, name="another")
+    warmer = ModelSettings(temperatures={"code": 0.9})
+    assert await opened(other, ledger, warmer).at(3, 1).ask("code", CODE, Program) == first
+    assert other.requests == []
+
+
+@pytest.mark.asyncio
+async def test_an_answer_of_an_older_schema_is_stale() -> None:
+    ledger, script = MemoryLedger(), numbered()
+    await opened(script, ledger).at(3, 1).ask("code", CODE, Program)
+    broken = ledger.events[0].model_copy(update={"answer": {"title": "only this"}})
+    with pytest.raises(StaleAnswer, match="no Program of this program version"):
+        await opened(script, MemoryLedger((broken,))).at(3, 1).ask("code", CODE, Program)
+
+
+@pytest.mark.asyncio
+async def test_what_fails_is_not_committed_and_is_asked_again() -> None:
+    def script(request: Request) -> Program:
+        if len(scripted.requests) == 1:
+            raise ModelUnavailable("down")
+        return PROGRAM
+
+    ledger, scripted = MemoryLedger(), ScriptedModel(script)
+    with pytest.raises(ModelUnavailable):
+        await opened(scripted, ledger).at(1, 1).ask("code", CODE, Program)
+    assert ledger.events == ()
+    assert await opened(scripted, ledger).at(1, 1).ask("code", CODE, Program) == PROGRAM
+
+
+@pytest.mark.asyncio
+async def test_a_backend_that_never_answers_is_given_up() -> None:
+    class Silent(ScriptedModel):
+        async def answer(self, request: Request) -> Reply:
+            await asyncio.sleep(30)
+            raise AssertionError("it was not given up")
+
+    settings = ModelSettings(timeout=0.02, retries=0, output_retries=0)
+    with pytest.raises(ModelUnavailable, match=r"no answer for 1\.1\.code\.0 within 0\.02 s"):
+        await opened(Silent(lambda request: PROGRAM), MemoryLedger(), settings).at(1, 1).ask("code", CODE, Program)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("vision", "shown"), [(None, 1), (True, 1), (False, 0)])
+async def test_images_are_part_of_the_request_unless_the_model_cannot_see(vision: bool | None, shown: int) -> None:
+    script = ScriptedModel(lambda request: FigureReviews(reviews=()))
+    desk = opened(script, MemoryLedger(), ModelSettings(vision=vision)).at(1, 1)
+    await desk.ask("vision", INPUTS["vision"], FigureReviews, (Image(b"one"),))
+    await desk.ask("vision", INPUTS["vision"], FigureReviews, (Image(b"two"),))
+    first, second = script.requests
+    assert len(first.images) == shown
+    assert (request_sha256(first, "m") == request_sha256(second, "m")) == (not shown)
+    assert ("attached" in first.prompt.user) == bool(shown)
+
+
+@pytest.mark.asyncio
+async def test_a_script_of_the_wrong_type_is_an_error() -> None:
+    script = ScriptedModel(lambda request: FigureReviews(reviews=()))
+    with pytest.raises(ModelOutputInvalid, match="FigureReviews, not Program"):
+        await opened(script, MemoryLedger()).at(1, 1).ask("code", CODE, Program)
+
+
+def test_a_ledger_commits_a_key_once() -> None:
+    event = Answered(
+        key=CallKey(decision=1, attempt=1, role="code", ordinal=0), request_sha256="0", model="m", answer={},
+        usage=Usage(), seconds=0.0,
+    )
+    ledger = MemoryLedger()
+    ledger.append(event)
+    assert ledger.answered(event.key) is event
+    with pytest.raises(ValueError, match=r"1\.1\.code\.0 was answered before"):
+        ledger.append(event)

@@ -1,0 +1,84 @@
+"""Model names and addresses: what is right, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from models.backend import open_backend
+from models.errors import ModelConfigError
+from models.naming import Address, locate
+from models.settings import ROLES, ModelSettings
+
+
+@pytest.mark.parametrize(
+    ("name", "base_url", "address"),
+    [
+        ("openai:gpt-4o", None, Address("openai", "gpt-4o")),
+        ("openai:gpt-4o", "https://api.openai.com/v1", Address("openai", "gpt-4o", "https://api.openai.com/v1")),
+        ("openai-chat:m", "http://h/v1", Address("openai-chat", "m", "http://h/v1")),
+        ("openai-responses:m", "http://h/v1", Address("openai-responses", "m", "http://h/v1")),
+        ("google-gla:gemini", None, Address("google", "gemini")),
+        ("ollama:llama3:8b", None, Address("ollama", "llama3:8b", "http://localhost:11434/v1")),
+        ("openrouter:a/b-c", None, Address("openrouter", "a/b-c")),
+    ],
+)
+def test_names_that_are_right(name: str, base_url: str | None, address: Address) -> None:
+    assert locate(name, base_url, {}) == address
+
+
+@pytest.mark.parametrize(
+    ("name", "base_url", "said"),
+    [
+        ("gpt-4o", None, "is no model name; write 'offline' or PROVIDER:MODEL"),
+        ("", None, "is no model name"),
+        ("openai:", None, "is no model name"),
+        ("openai:a b", None, "is no model name"),
+        ("parrot:polly", None, "unknown provider 'parrot'; known are openai, "),
+        ("parrot:polly", "http://h/v1", "write 'openai-chat:polly'"),
+        ("openrouter:m", "http://h/v1", "write 'openai-chat:m' for an OpenAI-compatible server"),
+        ("openai:m", "localhost:8000", "no address of a server: 'localhost:8000'"),
+        ("openai:m", "ftp://me:hidden@h/v1", "no address of a server: 'ftp://h/v1'"),
+        ("openai:m", None, "Set the `OPENAI_API_KEY` environment variable"),
+        ("anthropic:m", None, "Set the `ANTHROPIC_API_KEY` environment variable"),
+        ("google:m", None, "Set the `GOOGLE_API_KEY` environment variable"),
+        ("groq:m", None, "pip install 'pydantic-ai-slim[groq]'"),
+    ],
+)
+def test_names_that_are_wrong_are_one_line(name: str, base_url: str | None, said: str) -> None:
+    with pytest.raises(ModelConfigError) as caught:
+        open_backend(ModelSettings(name=name, base_url=base_url))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 420
+
+
+def test_the_paper_s_values_are_the_defaults_and_a_part_may_be_given() -> None:
+    settings = ModelSettings()
+    assert [(settings.temperature(r), settings.tokens(r)) for r in ("code", "feedback", "vision", "summary")] == [
+        (0.5, 8192), (0.5, 8192), (0.5, 8192), (1.0, 8192)
+    ]
+    changed = ModelSettings.model_validate({"temperatures": {"code": 0.1}, "max_tokens": {"write": 32000}})
+    assert (changed.temperature("code"), changed.temperature("summary"), changed.tokens("write")) == (0.1, 1.0, 32000)
+    assert set(changed.temperatures) == set(changed.max_tokens) == set(ROLES)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"temperatures": {"code": 3}}, {"max_tokens": {"code": 0}}, {"temperatures": {"x": 1}}]
+)
+def test_settings_that_are_wrong(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        ModelSettings.model_validate(wrong)
+
+
+def test_importing_the_room_loads_no_provider() -> None:
+    code = (
+        "import sys, models, models.door, models.backend, models.settings, models.errors\n"
+        "import models.scripted, models.naming\n"
+        "print([name for name in ('pydantic_ai', 'openai', 'anthropic', 'torch', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

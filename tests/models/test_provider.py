@@ -1,0 +1,236 @@
+"""The provider backend with its real client, against a local server that answers, and fails, by a script."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+
+import pytest
+from pydantic import BaseModel, Field
+
+from models.backend import Image, Prompt, Request, open_backend
+from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable
+from models.naming import locate
+from models.providers import ProviderModel, open_model, open_provider
+from models.settings import ModelSettings
+from tests.models.examples import CODE, PROGRAM
+from tests.models.openai_server import OpenAIServer, Step, content, drop, page, stall, status, tool
+
+pytestmark = pytest.mark.usefixtures("local_requests")
+
+
+class Count(BaseModel):
+    """A count."""
+
+    value: int = Field(ge=0, le=9)
+
+
+def request(**changes: object) -> Request:
+    fields: dict[str, object] = {
+        "role": "code", "inputs": CODE, "prompt": Prompt("Count.", "How many?"), "output_type": Count,
+        "temperature": 0.5, "max_tokens": 100,
+    }
+    return Request(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
+
+
+def at(server: OpenAIServer, *, timeout: float = 10.0, waits: list[float] | None = None) -> ProviderModel:
+    """A provider that notes its waits instead of waiting."""
+    settings = ModelSettings(name="openai:some-model", base_url=server.url, timeout=timeout)
+    address = locate(settings.name, settings.base_url, {})
+
+    async def sleep(seconds: float) -> None:
+        (waits if waits is not None else []).append(seconds)
+
+    return ProviderModel(open_model(address), address, settings, sleep)
+
+
+async def failing(steps: list[Step], timeout: float = 10.0) -> tuple[ModelError, OpenAIServer]:
+    with OpenAIServer(steps) as server, pytest.raises(ModelError) as caught:
+        await at(server, timeout=timeout).answer(request())
+    assert "\n" not in str(caught.value)
+    return caught.value, server
+
+
+@pytest.mark.asyncio
+async def test_an_answer_comes_through_the_output_tool() -> None:
+    with OpenAIServer([tool({"value": 3})]) as server:
+        reply = await at(server).answer(request())
+    assert reply.output == Count(value=3)
+    assert reply.model == "openai-chat:served-model"
+    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.usd) == (100, 20, None)
+    assert reply.retries == 0
+    (sent,) = server.requests
+    assert server.paths == ["/v1/chat/completions"]
+    assert [message["role"] for message in sent["messages"]] == ["system", "user"]
+    assert "Count." in str(sent["messages"][0]) and "How many?" in str(sent["messages"][1])
+    assert sent["tools"][0]["function"]["name"] == "answer"
+    assert sent["tools"][0]["function"]["parameters"]["properties"]["value"]["type"] == "integer"
+    assert sent["temperature"] == 0.5
+    assert 100 in (sent.get("max_tokens"), sent.get("max_completion_tokens"))
+
+
+@pytest.mark.asyncio
+async def test_a_whole_program_survives_the_way() -> None:
+    program = PROGRAM.model_copy(update={"experiment": 'print("ü \\n")\n', "plots": "x = '''a'''\n"})
+    with OpenAIServer([tool(program.model_dump())]) as server:
+        reply = await at(server).answer(request(output_type=type(program)))
+    assert reply.output == program
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [(tool('{"value": '), "JSON"), (tool({"value": 12}), "less than or equal to 9"), (content("Three."), "tool")],
+)
+async def test_a_wrong_answer_is_shown_its_error_and_mended(wrong: Step, said: str) -> None:
+    with OpenAIServer([wrong, tool({"value": 3})]) as server:
+        reply = await at(server).answer(request())
+    assert reply.output == Count(value=3)
+    assert reply.retries == 1
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (200, 40)
+    assert said in str(server.requests[1]["messages"][-1])
+
+
+@pytest.mark.asyncio
+async def test_an_answer_that_never_fits_is_given_up_after_three() -> None:
+    error, server = await failing([tool({"value": 12})])
+    assert isinstance(error, ModelOutputInvalid)
+    assert "after 3 answers" in str(error)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.asyncio
+async def test_an_answer_cut_at_its_limit_names_the_setting() -> None:
+    error, server = await failing([tool('{"val', finish="length")])
+    assert isinstance(error, ModelOutputInvalid)
+    assert "cut at 100 tokens; raise models.max_tokens" in str(error)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.asyncio
+async def test_retry_after_is_honoured_and_capped() -> None:
+    waits: list[float] = []
+    steps = [status(429, retry_after="7"), status(429, retry_after="3600"), tool({"value": 3})]
+    with OpenAIServer(steps) as server:
+        reply = await at(server, waits=waits).answer(request())
+    assert reply.output == Count(value=3)
+    assert waits == [7.0, 60.0]
+    assert reply.retries == 2
+    assert len(server.requests) == 3
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("fault", [status(500), status(503), status(529), drop(), page()])
+async def test_a_passing_fault_is_waited_out(fault: Step) -> None:
+    waits: list[float] = []
+    with OpenAIServer([fault, fault, tool({"value": 3})]) as server:
+        reply = await at(server, waits=waits).answer(request())
+    assert reply.output == Count(value=3)
+    assert waits == [2.0, 4.0]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("fault", [status(500, "out of order"), drop(), page()])
+async def test_a_lasting_fault_is_one_clear_error(fault: Step) -> None:
+    error, server = await failing([fault])
+    assert isinstance(error, ModelUnavailable)
+    assert str(error).startswith("openai:some-model: no answer after 3 tries; resume later: ")
+    assert len(server.requests) == 3
+
+
+@pytest.mark.asyncio
+async def test_a_stalled_request_ends_at_its_limit_and_is_tried_once_more() -> None:
+    began = time.monotonic()
+    error, server = await failing([stall(20)], timeout=0.3)
+    assert isinstance(error, ModelUnavailable)
+    assert "no answer within 0.3 s (models.timeout)" in str(error)
+    assert len(server.requests) == 2
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.asyncio
+async def test_cancelling_an_answer_ends_at_once() -> None:
+    with OpenAIServer([stall(20)]) as server:
+        task = asyncio.create_task(at(server).answer(request()))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 5)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("code", "kind", "mend"),
+    [
+        (401, ModelConfigError, "check the API key"),
+        (404, ModelConfigError, "check models.name and models.base_url"),
+        (400, ModelRefused, "models.vision=false"),
+    ],
+)
+async def test_what_no_retry_can_mend_is_not_retried(code: int, kind: type[ModelError], mend: str) -> None:
+    error, server = await failing([status(code)])
+    assert isinstance(error, kind)
+    assert mend in str(error)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.asyncio
+async def test_no_key_stands_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "zz-very-secret-value")
+    error, _ = await failing([status(401, "bad key zz-very-secret-value or sk-abcdef1234567890")])
+    assert "zz-very" not in str(error) and "abcdef" not in str(error)
+    assert "[key]" in str(error)
+    assert error.__cause__ is None
+
+
+@pytest.mark.asyncio
+async def test_images_are_sent() -> None:
+    picture = b"\x89PNG\r\n\x1a\n and more"
+    with OpenAIServer([tool({"value": 3})]) as server:
+        await at(server).answer(request(images=(Image(picture), Image(b"jpeg", "image/jpeg"))))
+    parts = server.requests[0]["messages"][1]["content"]
+    assert [part["type"] for part in parts] == ["text", "image_url", "image_url"]
+    assert parts[1]["image_url"]["url"] == "data:image/png;base64," + base64.b64encode(picture).decode()
+    assert parts[2]["image_url"]["url"].startswith("data:image/jpeg;base64,")
+
+
+@pytest.mark.asyncio
+async def test_requests_side_by_side_keep_their_own_counts() -> None:
+    with OpenAIServer([status(500), tool({"value": 3})]) as server:
+        model = at(server)
+        replies = await asyncio.gather(*(model.answer(request()) for _ in range(4)))
+    assert sorted(reply.retries for reply in replies) == [0, 0, 0, 1]
+
+
+def test_openai_at_another_address_means_chat_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    settings = ModelSettings(name="openai:m", base_url="http://user:pass@localhost:9/v1")
+    with caplog.at_level(logging.INFO, "models.providers"):
+        model = open_provider(settings, {})
+    assert model.note.startswith("'openai:' at http://localhost:9/v1: chat completions are used")
+    assert model.note in caplog.text
+    assert "pass@" not in caplog.text
+
+
+@pytest.mark.asyncio
+async def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with OpenAIServer([tool({"value": 3})]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        backend = open_backend(ModelSettings(name="openai:m"))
+        reply = await backend.answer(request())
+    assert reply.output == Count(value=3)
+    assert server.paths == ["/v1/chat/completions"]
+
+
+@pytest.mark.asyncio
+async def test_a_known_model_at_its_own_provider_has_a_price() -> None:
+    with OpenAIServer([tool({"value": 3}, model="gpt-4o")]) as server:
+        settings = ModelSettings(name="openai:gpt-4o", base_url=server.url)
+        elsewhere = locate(settings.name, settings.base_url, {})
+        own = locate(settings.name, None, {})
+        priced = await ProviderModel(open_model(elsewhere), own, settings).answer(request())
+        unpriced = await ProviderModel(open_model(elsewhere), elsewhere, settings).answer(request())
+    assert priced.usage.usd == pytest.approx(100 * 2.5e-6 + 20 * 1e-5)
+    assert unpriced.usage.usd is None

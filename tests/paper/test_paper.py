@@ -1,0 +1,157 @@
+"""A paper built with real TeX, as a reader gets it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from record.nouns import Section
+from review.evidence import check_pdf, tex
+from review.evidence.pdf import pdf_text
+from stages.paper.build import build
+from stages.paper.round import assess
+from stages.paper.template import TemplateError, load
+from tests.paper import synthetic
+
+TEMPLATE = load("workshop")
+KEY = "test/digits/log_loss/method@noise20.mean"
+
+needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None or shutil.which("pdftotext") is None,
+                               reason="TeX is not installed")
+
+
+@needs_tex
+@pytest.mark.slow
+async def test_a_good_draft_becomes_a_clean_paper_and_the_same_bytes_again(tmp_path: Path):
+    parts = synthetic.parts(tmp_path)
+    found = await assess(parts, TEMPLATE, tmp_path / "paper")
+
+    assert (found.violations, found.findings) == ((), ())
+    assert found.clean and found.pages is not None and found.pages <= TEMPLATE.page_limit
+    text = await pdf_text(tmp_path / "paper" / "paper.pdf")
+    first = text.split("\f")[0]
+    assert "written by a program" in first and "Isolation was off" in first and "offline" in first
+    assert "??" not in text and "LEARNING_RATE=0.003" in text and "cannot be multiplied" in text
+    fonts = await tex.run(["pdffonts", "paper.pdf"], tmp_path / "paper", timeout=30)
+    assert "Times" not in fonts.output and "NimbusRom" in fonts.output and "Type 3" not in fonts.output
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+    again = await build(parts, TEMPLATE, tmp_path / "another" / "folder")
+    assert again.pdf is not None and again.pdf.read_bytes() == (tmp_path / "paper" / "paper.pdf").read_bytes()
+
+
+@needs_tex
+async def test_a_refused_paper_is_stamped_on_every_page_and_still_readable(tmp_path: Path):
+    long = "\n\n".join(["A plain sentence about nothing in particular. " * 30] * 8)
+    parts = synthetic.bare(tmp_path, "It is \\input{/etc/hostname} 0.97 \\par x")
+    more = (Section(title="Untied", body="It is \\result{no/such.key}."), Section(title="Long", body=long))
+    sections = (*parts.draft.sections, *more)
+    parts = replace(parts, refused=True, draft=parts.draft.model_copy(update={"sections": sections}))
+    found = await assess(parts, TEMPLATE, tmp_path / "paper")
+
+    assert found.pdf is not None and not found.clean
+    text = await pdf_text(found.pdf)
+    pages = text.rstrip("\f").split("\f")
+    assert len(pages) == 3 and all("DRAFT, not released" in page for page in pages)
+    assert "[untied]" in text and "input" in text
+    assert "draftwatermark{DRAFT}" in (tmp_path / "paper" / "paper.tex").read_text()
+    assert (tmp_path / "paper" / "paper.tex").read_text().count("\\input{") == 2
+
+
+@needs_tex
+async def test_the_pdf_check_reads_what_is_printed_not_what_is_written(tmp_path: Path):
+    """A class file that types a number, and a results.tex that lies: the source check cannot see either."""
+    parts = synthetic.bare(tmp_path, "It is \\result{" + KEY + "}.")
+    folder = tmp_path / "paper"
+    assert (await assess(parts, TEMPLATE, folder)).clean
+
+    (folder / "paper.tex").write_text((folder / "paper.tex").read_text().replace("It is ", "It is \\char57\\char55\\ "))
+    honest = (folder / "results.tex").read_text()
+    found = await check_pdf(folder, parts.evidence)
+    assert [(one.kind, one.where) for one in found] == [("number", "page 1 of the PDF")] and "97" in found[0].excerpt
+
+    (folder / "results.tex").write_text(honest.replace(parts.evidence.results[KEY], "0.001"))
+    assert "value" in {one.kind for one in await check_pdf(folder, parts.evidence)}
+
+
+@needs_tex
+@pytest.mark.parametrize(("body", "sign"), [
+    ("It is \\result{no/such.key}.", "names a key that is not in the record"),
+    ("$$\\left( x $$", "TeX stopped at an error"),
+])
+async def test_an_error_of_tex_is_a_finding_with_its_line(tmp_path: Path, body: str, sign: str):
+    built = await build(synthetic.bare(tmp_path, body), TEMPLATE, tmp_path / "paper")
+
+    assert built.pdf is None and sign in built.findings[0] + built.errors[0]
+    assert "paper.tex:" in built.findings[0]
+    assert not (tmp_path / "paper" / "paper.pdf").exists() and (tmp_path / "paper" / "paper.tex").exists()
+
+
+@needs_tex
+async def test_values_hold_in_titles_captions_and_formulas_and_odd_characters_compile(tmp_path: Path):
+    parts = synthetic.bare(tmp_path, "")
+    key = "diff/digits/log_loss/method@noise20~baseline@noise20"
+    draft = parts.draft.model_copy(update={
+        "title": f"A title with \\result{{{key}.pm}}",
+        "sections": (parts.draft.sections[0].model_copy(update={
+            "title": f"Heading \\result{{{key}.ci}}",
+            "body": f"$x = \\result{{{key}.pm}} \\times \\setup{{code.WEIGHT_DECAY}}$, \\setup{{code.OPTIMISER}}"
+                    f"\\footnote{{\\result{{{key}.low}}}} "
+                    "± – “é” αβΩ ≤ ≈ → Łódź 中 \u200b"}),)})
+    found = await assess(replace(parts, draft=draft), TEMPLATE, tmp_path / "paper")
+
+    assert found.violations == () and found.pdf is not None
+    assert len(found.findings) == 1 and "U+4E2D" in found.findings[0] and "box" in found.findings[0]
+
+
+@needs_tex
+async def test_a_loop_is_ended_at_the_limit(tmp_path: Path):
+    class_file = tmp_path / "looping" / TEMPLATE.class_file
+    shutil.copytree(TEMPLATE.folder, class_file.parent)
+    class_file.write_text(class_file.read_text() + "\n\\AtBeginDocument{\\loop\\iftrue\\repeat}\n")
+    started = time.monotonic()
+    built = await build(synthetic.bare(tmp_path, "x"), load("looping", tmp_path), tmp_path / "paper", timeout=1.0)
+
+    assert built.pdf is None and "did not end within 1 s" in built.findings[0]
+    assert time.monotonic() - started < 8
+
+
+@needs_tex
+async def test_tex_reads_nothing_outside_its_folder(tmp_path: Path):
+    (tmp_path / "secret.tex").write_text("SECRET")
+    desk = tmp_path / "desk"
+    desk.mkdir()
+    body = f"\\begin{{document}}\\input{{{tmp_path}/secret}}\\end{{document}}"
+    (desk / "paper.tex").write_text("\\documentclass{article}" + body)
+    ran = await tex.run(tex.latex("paper"), desk, timeout=30)
+    assert ran.code != 0 and not (desk / "paper.pdf").exists()
+
+
+@needs_tex
+@pytest.mark.slow
+async def test_too_long_a_text_is_told_how_much_to_cut(tmp_path: Path):
+    words = "\n\n".join(["A plain sentence about nothing in particular, repeated until the page is full. " * 12] * 30)
+    built = await build(synthetic.bare(tmp_path, words), TEMPLATE, tmp_path / "paper")
+    assert built.pages is not None and built.pages > 4
+    assert [one for one in built.findings if "the limit is 4" in one and "shorten" in one]
+
+
+async def test_without_tex_the_sources_stay_and_the_finding_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", "")
+    found = await assess(synthetic.parts(tmp_path), TEMPLATE, tmp_path / "paper")
+
+    assert found.pdf is None and found.violations == ()
+    assert found.findings[0].startswith("TeX is not installed: ") and "apt-get install texlive" in found.findings[0]
+    left = {path.name for path in (tmp_path / "paper").iterdir()}
+    assert left >= {"paper.tex", "results.tex", "floats.tex", "references.bib", "appendix.tex", "figures"}
+
+
+def test_an_unknown_template_is_named_with_those_that_are():
+    with pytest.raises(TemplateError, match=r"'nature'.*workshop"):
+        load("nature")

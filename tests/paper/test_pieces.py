@@ -1,0 +1,124 @@
+"""Tables, appendix, references and characters, without TeX."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from record.fold import RoleUsage, RunState
+from review.evidence import numbers
+from stages.paper import references
+from stages.paper.appendix import appendix
+from stages.paper.characters import escape, of_class, recorded
+from stages.paper.findings import of_chktex, of_log
+from stages.paper.references import LibraryError
+from stages.paper.tables import tables
+from stages.paper.template import load
+from tests.paper import synthetic
+
+STATE = synthetic.state()
+CLAIMS = synthetic.claims(STATE)
+
+
+def typed(text: str) -> list[str]:
+    """Digits that stand outside of macros with values or records, and outside of column widths."""
+    commands = r"result|setup|ref|label|addlinespace|setlength\\tabcolsep|begin\{longtable\}"
+    text = re.sub(rf"\\(?:{commands})(?:\{{[^{{}}]*\}}|\[[^\]]*\])", "", text)
+    text = re.sub(r"\\rec\{(?:[^{}]|\{[^{}]*\})*\}|\\multicolumn\{\d+\}|[LR]\{[\d.]+in\}|@\{\}", "", text)
+    return [one for _, one in numbers.digits(text)]
+
+
+def test_tables_print_bound_values_only():
+    made = tables(synthetic.claims(STATE)[:60], synthetic.PLAN, synthetic.FACTS, synthetic.ABLATED)
+    assert [one.name for one in made] == ["main", "metrics", "ablation"]
+    assert [typed(one.tabular) + typed(one.caption) for one in made] == [[], [], []]
+    keys = set(re.findall(r"\\result\{([^{}]*)\}", "".join(one.tabular for one in made)))
+    assert keys <= set(synthetic.evidence(STATE).results) and len(keys) > 60
+
+
+def test_three_arms_are_stacked_and_a_missing_cell_is_a_dash():
+    plan = synthetic.PLAN.model_copy(update={"arms": tuple(
+        arm.model_copy(update={"role": "method"}) if arm.role == "ablation" else arm for arm in synthetic.PLAN.arms)})
+    some = [one for one in CLAIMS if one.condition != "method@noise20" and one.key.startswith("test/")]
+    main, metrics, *_ = tables(some, plan)
+    assert main.tabular.count(r"\begin{tabular}{@{}llcr@{}}") == 1 and "Arm" in main.tabular
+    assert "--" in tables(some, synthetic.PLAN)[0].tabular
+    assert metrics.tabular.count("{@{}llcc@{}}") == 1
+
+
+def test_the_appendix_holds_every_node_seed_failure_and_cost():
+    text = appendix(STATE, CLAIMS)
+    assert all(recorded(node.id) in text for node in STATE.nodes.values())
+    assert "cannot be multiplied" in text and r"\$f" in text and "Isolation was off" in text
+    assert "No model call was recorded" in text and "exec" in text
+    assert all(recorded(f"{claim.seeds[0]}: {claim.values[0]:.4g},") in text
+               for claim in CLAIMS if claim.split == "test" and claim.key.startswith("test/"))
+    assert typed(text.replace("3pt", "")) == []
+
+
+def test_costs_are_told_or_said_to_be_unknown():
+    state = synthetic.state()
+    state.usage = {"code": RoleUsage(calls=3, input_tokens=1200, output_tokens=90, usd=0.5, unpriced=1),
+                   "write": RoleUsage(calls=1, unpriced=1)}
+    text = appendix(state, [])
+    assert r"\rec{0.50} and \rec{1} calls of unknown price" in text
+    assert r"write & \rec{1}" in text and "unknown & " in text
+
+
+def test_an_appendix_of_an_empty_run_says_so():
+    text = appendix(RunState(), [])
+    assert "No experiment was run" in text and "No claim has been measured" in text
+
+
+def test_the_library_that_ships_is_verified():
+    entries = references.read(synthetic.LIBRARY)
+    assert len(entries) == 11 == len(references.parse(synthetic.LIBRARY.read_text()))
+    assert all("compared 2026-11-21" in one.fields["verified"] for one in entries)
+    muller = next(one.reference for one in entries if one.key == "muller2019when")
+    assert (muller.authors.split(";")[0], muller.year) == ("Müller, Rafael", "2019")
+    written = references.write(entries, ["kingma2015adam", "guo2017calibration", "unknown"])
+    assert [one.key for one in references.parse(written)] == ["guo2017calibration", "kingma2015adam"]
+    assert "verified" not in written
+
+
+def test_an_entry_that_nobody_verified_is_not_offered(tmp_path: Path):
+    library = tmp_path / "a.bib"
+    library.write_text('@article{a1, title="T", verified = {}}\n'
+                       "@book{b, title={{N}ested {x}}, verified={isbn:1}, year=2001}")
+    assert [(one.key, one.fields["title"], one.reference.year) for one in references.read(library)] == [
+        ("b", "{N}ested {x}", "2001")]
+
+
+@pytest.mark.parametrize(("text", "sign"), [
+    ("@article{a, title = {open", "no closing brace"), ("@article{a b, title={x}}", "'a b'"),
+    ("@misc{a, x={1}}\n@misc{a, x={1}}", "stands twice"), ("@misc{a, x=}", "'x' has no value"),
+])
+def test_a_library_that_cannot_be_read_says_why(tmp_path: Path, text: str, sign: str):
+    (tmp_path / "a.bib").write_text(text)
+    with pytest.raises(LibraryError, match=sign):
+        references.read(tmp_path / "a.bib")
+    with pytest.raises(LibraryError, match="cannot read"):
+        references.read(tmp_path / "none.bib")
+
+
+def test_text_of_the_record_is_escaped():
+    assert escape("a_b & 5% {x} \\y") == r"a\_\allowbreak{}b \& 5\% \{x\} \textbackslash{}y"
+    assert recorded("seed 12 ok") == r"seed \rec{12} ok"
+
+
+def test_characters_are_known_by_the_class_or_replaced_and_reported():
+    characters = of_class(load().folder / load().class_file)
+    fitted, missing = characters.fit("é ± – “α” e\u0301 中\x07\u200d")
+    assert fitted.startswith("é ± – “α” é ") and fitted.endswith(r"\unknowncharacter{}\unknowncharacter{}")
+    assert len(missing) == 2 and any("U+4E2D" in one for one in missing)
+
+
+def test_a_log_is_read():
+    log = ("LaTeX Warning: Reference `fig:x' on page 1 undefined on input line 3.\n"
+           "Overfull \\hbox (31.4pt too wide) in paragraph at lines 4--5\n"
+           "Overfull \\hbox (3.1pt too wide) in paragraph\n")
+    assert of_log(log) == ("reference 'fig:x' is undefined and prints ??",
+                           "a line sticks out by 31 pt, at lines 4--5: reword it")
+    assert of_chktex("18:7\n2:9\n") == ("paper.tex line 7: typed quotes: write ``...''",)

@@ -1,0 +1,183 @@
+"""The binder over a draft's source: a good draft passes, every planted violation is caught, names do not help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from record.nouns import Draft, Section
+from review.evidence import Evidence, check_draft
+from review.evidence.scan import scan
+from review.evidence.values import parse, printable, render, spoken
+from tests.paper import synthetic
+
+EVIDENCE = synthetic.evidence(synthetic.state())
+KEY = "test/digits/log_loss/method@noise20.mean"
+
+
+def kinds(draft: Draft, evidence: Evidence = EVIDENCE) -> set[str]:
+    return {one.kind for one in check_draft(draft, evidence)}
+
+
+def test_a_good_draft_has_no_violation():
+    assert check_draft(synthetic.DRAFT, EVIDENCE) == ()
+
+
+@pytest.mark.parametrize(("text", "kind"), [
+    ("The accuracy is 0.97.", "number"),
+    ("The loss fell by 12\\%.", "number"),
+    ("Runs took 3 hours.", "number"),
+    ("It reached $0.97$.", "number"),
+    ("It reached $a = 1$.", "number"),
+    ("It reached $\\frac{97}{100}$.", "number"),
+    ("It reached $\\result{" + KEY + "}7$.", "number"),
+    ("It reached $x^{0.97}$.", "number"),
+    ("It reached ½ of it.", "number"),
+    ("It reached x².", "number"),
+    ("It reached ٣.", "number"),
+    ("On CIFAR-100 it is worse.", "number"),
+    ("At 25\\% noise it is worse.", "number"),
+    ("The share is 95\\%.", "number"),
+    ("Citing \\citep[p. 12]{guo2017calibration}.", "number"),
+    ("It is \\result{test/digits/log_loss/method@noise20.median}.", "key"),
+    ("It is \\setup{code.NOTHING}.", "key"),
+    ("It is \\result{ " + KEY + "}.", "key"),
+    ("It is \\result.", "key"),
+    ("See \\citep{smith2024great}.", "citation"),
+    ("See \\citep{guo2017calibration,smith2024great}.", "citation"),
+    ("\\paperfigure{nothing}", "figure"),
+    ("\\paperfigure{loss}", "figure"),
+    ("\\papertable{nothing}", "table"),
+    ("\\emph{\\papertable{main}}", "table"),
+    ("See Figure~\\ref{fig:nothing}.", "reference"),
+    ("\\rec{0.97}", "command"),
+    ("\\input{/etc/passwd}", "command"),
+    ("\\write18{id}", "command"),
+    ("\\def\\x{a}", "command"),
+    ("\\catcode`\\%=12", "command"),
+    ("\\csname input\\endcsname", "command"),
+    ("\\openin\\x=a", "command"),
+    ("\\special{x}", "command"),
+    ("\\immediate\\write1{x}", "command"),
+    ("\\usepackage{shellesc}", "command"),
+    ("\\char48", "command"),
+    ("\\symbol{48}", "command"),
+    ("\\the\\year", "command"),
+    ("\\romannumeral\\x", "command"),
+    ("^^39^^37 percent", "command"),
+    ("\\begin{tabular}{c}a\\end{tabular}", "command"),
+    ("\\begin{filecontents}{x}\\end{filecontents}", "command"),
+    ("\\end{document}", "command"),
+    ("\\label{fig:loss}", "command"),
+    ("true % \\result{" + KEY + "}", "syntax"),
+    ("0.9%\n7 is the accuracy", "number"),
+    ("an open {brace", "syntax"),
+    ("a close} brace", "syntax"),
+    ("an open $x formula", "syntax"),
+    ("a_b", "syntax"),
+    ("a & b", "syntax"),
+    ("It is \\alpha.", "syntax"),
+    ("a null \x00 byte", "syntax"),
+    ("The loss is twelve percent lower.", "word"),
+    ("The loss is twenty-five per cent lower.", "word"),
+    ("It is three percentage points better.", "word"),
+    ("It is twice as good.", "word"),
+    ("It is a threefold gain.", "word"),
+    ("It is two orders of magnitude lower.", "word"),
+    ("The error is halved.", "word"),
+    ("It needs half the epochs.", "word"),
+    ("All five seeds agree.", "word"),
+    ("We ran ten different seeds.", "word"),
+    ("A quarter of the labels is wrong.", "word"),
+])
+def test_a_planted_violation_is_caught(text: str, kind: str):
+    found = check_draft(synthetic.with_body(text), EVIDENCE)
+
+    assert kind in {one.kind for one in found}, found
+    assert all(one.mend and one.where for one in found)
+
+
+@pytest.mark.parametrize("text", [
+    "The 95\\% interval, the $95\\%$ confidence interval and the 95~\\% Student t interval.",
+    "With $\\epsilon \\in [0, 1]$, $1-\\epsilon$, $x_{1}$, $x^2$, $K-1$, $1/K$, $\\{0,1\\}$, $\\frac{1}{2}$.",
+    "Over $\\sum_{i=1}^{K}$, $i = 1, \\dots, K$, $\\{1, \\dots, K\\}$.",
+    "On Optical digits with 40\\% noise, and in Section and figure words: one dataset, two datasets, three arms.",
+    "It is $\\result{" + KEY + "} \\pm \\setup{code.EPOCHS}$, \\textbf{\\result{" + KEY + "}}.",
+    "``Quoted'' --- and – “unicode” with α ± β, naïve Müller, $\\mathbb{R}^{K}$.",
+    "\\begin{align*} a &= b \\\\ c &= d \\end{align*}\n\n\\begin{enumerate}\\item A.\\end{enumerate}",
+    "The half-width, double-blind review, a manifold and a threshold.",
+])
+def test_what_is_tied_or_notation_passes(text: str):
+    assert check_draft(synthetic.with_body(text), EVIDENCE) == ()
+
+
+def test_title_abstract_section_title_and_captions_are_read_too():
+    draft = synthetic.DRAFT
+    planted = [
+        draft.model_copy(update={"title": "A gain of 12 points"}),
+        draft.model_copy(update={"abstract": draft.abstract + " It gains $0.1$."}),
+        draft.model_copy(update={"sections": (*draft.sections, Section(title="Since 2019", body="Text."))}),
+        draft.model_copy(update={"captions": {**draft.captions, "loss": "Loss, down by 0.1."}}),
+    ]
+    assert [next(one.where for one in check_draft(one, EVIDENCE)) for one in planted] == [
+        "title", "abstract", "title of section 'Since 2019'", "caption of loss"]
+
+
+def test_structure_is_refused_where_only_a_line_stands():
+    draft = synthetic.DRAFT.model_copy(update={"title": "A\\footnote{b}", "abstract": "\\papertable{main}"})
+    assert {one.where for one in check_draft(draft, EVIDENCE) if one.kind == "command"} == {"title", "abstract"}
+
+
+def test_a_figure_that_is_not_placed_or_has_no_caption_is_a_violation():
+    evidence = replace(EVIDENCE, figures=EVIDENCE.figures | {"extra"})
+    assert [one.mend for one in check_draft(synthetic.DRAFT, evidence)] == [
+        "this figure is never placed: add \\paperfigure{extra} to a section", "this figure has no caption: add one"]
+
+
+@pytest.mark.parametrize(("text", "refused"), [
+    ("Smoothing improves calibration.", True),
+    ("Our method significantly outperforms the baseline.", True),
+    ("We ask whether smoothing improves calibration.", False),
+    ("There was no measurable improvement.", False),
+    ("\\citet{lukasik2020does} report that smoothing improves robustness.", False),
+])
+def test_verdict_words_need_a_verdict(text: str, refused: bool):
+    none = tuple(one.model_copy(update={"verdict": "unknown"}) for one in EVIDENCE.comparisons)
+    body = "\\paperfigure{loss}\n\n\\paperfigure{curves}\n\n\\paperfigure{reliability}\n\n" + text
+    draft = synthetic.DRAFT.model_copy(update={"sections": (Section(title="Body", body=body),)})
+
+    assert (kinds(draft, replace(EVIDENCE, comparisons=none)) == {"claim"}) is refused
+    assert kinds(draft) == set()
+
+
+def test_a_name_without_a_letter_lets_no_number_pass():
+    assert kinds(synthetic.with_body("It is 20 times 0.2."), replace(EVIDENCE, names=("20", "0.2"))) == {"number"}
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=80))
+def test_any_text_is_scanned_without_an_error_and_keeps_its_length(text: str):
+    scanned = scan(text)
+    assert len(scanned.plain) == len(text)
+
+
+@settings(max_examples=40)
+@given(st.from_regex(r"[0-9]{1,3}\.[0-9]{1,4}", fullmatch=True),
+       st.sampled_from(["%s", "$%s$", "\\emph{%s}", "$x_{a} = %s$", "\\footnote{It is %s}", "$\\mathrm{acc}=%s$",
+                        "a~%s\\%%", "$x_{%s}$", "$\\frac{%s}{K}$", "$1-%s$"]))
+def test_no_typed_decimal_passes(number: str, wrapping: str):
+    assert "number" in kinds(synthetic.with_body(wrapping % number))
+
+
+def test_results_file_says_what_it_was_given():
+    results = {"a/b_c/d@e.pm": r"0.42\,\ensuremath{\pm}\,0.01", "diff/x/a~b.mean": "-0.5", "n": "$-3$"}
+    used = [*(("result", key) for key in results), ("setup", "code.NAME"), ("setup", "code.LR"), ("setup", "gone")]
+    text = render(results, {"code.NAME": "adam_w & 50%", "code.LR": "1e-05"}, used)
+    assert parse(text) == {
+        ("result", "a/b_c/d@e.pm"): r"0.42\,\ensuremath{\pm}\,0.01",
+        ("result", "diff/x/a~b.mean"): r"\ensuremath{-}0.5",
+        ("result", "n"): r"\ensuremath{-3}", ("setup", "code.NAME"): r"adam\_w \& 50\%",
+        ("setup", "code.LR"): r"\ensuremath{10^{-5}}"}
+    assert spoken(printable("[-0.1, 0.2]")) == "[-0.1,0.2]"

@@ -1,0 +1,89 @@
+"""A place to run in: datasets cut once, executors closed at the end, and `lab` importable as a kernel has it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from sandbox.datasets import materialise
+from sandbox.environment import KERNEL_SIDE
+from sandbox.executor import LocalExecutor
+from sandbox.job import Job, Outcome
+from sandbox.settings import SandboxSettings
+
+sys.path.append(str(KERNEL_SIDE))
+
+SETTINGS = SandboxSettings(grace=0.5)
+
+
+@dataclass(frozen=True)
+class Store:
+    """Materialised datasets, shared by all tests."""
+
+    views: Path
+    labels: Path
+    cache: Path
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    base = tmp_path_factory.mktemp("store")
+    for name in ("digits", "diabetes"):
+        materialise(name, views=base / "views", labels=base / "labels", seed=1)
+    return Store(base / "views", base / "labels", base / "cache")
+
+
+@dataclass
+class Bench:
+    """Runs scripts in real kernels; `folder` is where the last one ran."""
+
+    executor: LocalExecutor
+    folder: Path
+
+    async def run(
+        self, code: str, *, beside: dict[str, str] | None = None, timeout: float = 60.0, seed: int = 0,
+    ) -> Outcome:
+        return await self.executor.run(Job(
+            name="test", folder=self.folder, source={"experiment.py": code, **(beside or {})}, seed=seed,
+            timeout=timeout, datasets=("digits",)))
+
+    async def plot(self, code: str, inputs: dict[str, Path] | None = None) -> Outcome:
+        return await self.executor.run(Job(
+            name="plot", folder=self.folder, source={"plots.py": code}, entry="plots.py", mode="plot", timeout=60.0,
+            inputs=inputs or {}))
+
+
+@pytest_asyncio.fixture
+async def bench(store: Store, tmp_path: Path) -> AsyncIterator[Bench]:
+    executor = LocalExecutor(2, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
+    yield Bench(executor, tmp_path / "job")
+    await executor.close()
+
+
+def gone(pid: int, within: float = 3.0) -> bool:
+    """True once no such process runs (a zombie does not run)."""
+    return eventually(lambda: not _runs(pid), within)
+
+
+def eventually(holds: Callable[[], bool], within: float = 3.0) -> bool:
+    until = time.monotonic() + within
+    while not holds():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _runs(pid: int) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    return False

@@ -1,0 +1,209 @@
+"""Whole experiments and plots in real kernels: what is measured, sealed, drawn, and what forgery comes to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from record.nouns import Measurement
+from review.figure_lint import lint
+from sandbox.one_file import run_file
+from sandbox.scoring import score_sealed
+from tests.sandbox.conftest import Bench, Store
+
+SOFTMAX = """
+import numpy as np
+import lab
+
+EPOCHS = 40
+lab.seed_everything()
+data = lab.data("digits")
+
+
+def probabilities(x, weights):
+    scores = x @ weights
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+curve = []
+weights = np.random.normal(0, 0.01, size=(data.train.x.shape[1], data.classes))
+for epoch in range(EPOCHS):
+    gradient = data.train.x.T @ (probabilities(data.train.x, weights) - np.eye(data.classes)[data.train.y])
+    weights -= 0.5 * gradient / len(data.train.x)
+    right = probabilities(data.dev.x, weights)[np.arange(len(data.dev.y)), data.dev.y]
+    curve.append(-np.log(right).mean())
+    lab.log("log_loss", curve[-1], step=epoch, condition="baseline", dataset="digits", split="dev")
+for split in ("validation", "test"):
+    x = getattr(data, split).x
+    lab.submit("digits", split, "baseline", probabilities=probabilities(x, weights))
+    lab.submit("digits", split, "method", predictions=probabilities(x, weights).argmax(axis=1))
+lab.result("parameters", weights.size, condition="baseline", dataset="digits")
+lab.save("dev_loss", np.array(curve))
+print(f"seed {lab.seed}")
+"""
+PLOTS = """
+import matplotlib.pyplot as plt
+import numpy as np
+
+loss = np.load("arrays/dev_loss.npy")
+figure, axes = plt.subplots()
+axes.plot(loss, label="baseline")
+axes.set(xlabel="epoch", ylabel="log loss on dev")
+figure.savefig("figures/loss.png")
+figure.savefig("figures/loss.pdf")
+plt.figure()
+plt.plot(loss)
+plt.plot(loss[::-1])
+plt.savefig("figures/bad")
+"""
+
+
+def finals(values: tuple[Measurement, ...]) -> dict[tuple[str, str], tuple[float, str]]:
+    return {(one.condition, one.name): (one.value, one.grade) for one in values}
+
+
+@pytest.mark.slow
+async def test_from_an_experiment_to_its_figures(bench: Bench, store: Store) -> None:
+    outcome = await bench.run(SOFTMAX, seed=11)
+    assert outcome.failure is None
+    assert outcome.stdout_tail == "seed 11\n"
+    found = finals(outcome.measurements)
+    assert set(found) == {("baseline", name) for name in ("accuracy", "macro_f1", "log_loss", "ece", "brier",
+                                                          "parameters")} | {("method", "accuracy"),
+                                                                            ("method", "macro_f1")}
+    assert found["baseline", "accuracy"][0] > 0.9
+    assert found["baseline", "accuracy"] == found["method", "accuracy"]
+    assert {key: grade for key, (_, grade) in found.items() if grade != "computed"} == {
+        ("baseline", "parameters"): "logged"}
+    assert {one.split for one in outcome.measurements} == {"validation"}
+    check_the_curves(bench, outcome.curves_sha256)
+    assert set(outcome.arrays) == {"dev_loss.npy"}
+    assert set(outcome.sealed) == {"2.npz", "3.npz", "index.jsonl"}
+    tests = score_sealed(bench.folder, store.labels, seed=11, expected=outcome.sealed)
+    assert finals(tests)["baseline", "accuracy"][0] > 0.85
+    assert {one.split for one in tests} == {"test"}
+    await check_the_figures(bench, outcome.arrays)
+
+
+def check_the_curves(bench: Bench, digest: str | None) -> None:
+    content = (bench.folder / "measurements.jsonl").read_bytes()
+    assert hashlib.sha256(content).hexdigest() == digest
+    values = [Measurement.model_validate_json(line) for line in content.splitlines()]
+    assert sorted(one.step for one in values if one.step is not None) == list(range(40))
+    assert {one.seed for one in values} == {11}
+    assert "test" not in {one.split for one in values}
+
+
+async def check_the_figures(bench: Bench, arrays: dict[str, str]) -> None:
+    drawn = await bench.plot(PLOTS)
+    assert drawn.failure is None and drawn.measurements == ()
+    assert drawn.arrays == arrays
+    assert [figure.name for figure in drawn.figures] == ["bad.png", "loss.pdf", "loss.png"]
+    bad, pdf, png = drawn.figures
+    assert lint(bad) == ("The plot has no x label.", "The plot has no y label.",
+                         "The plot shows 2 series without a legend.")
+    assert lint(png) == lint(pdf) == ()
+    assert (png.facts.width_inches, png.facts.axes[0].series) == (6.4, 1)
+    again = await bench.plot(PLOTS.replace("figures/bad", "figures/second"))
+    assert [figure.name for figure in again.figures] == ["loss.pdf", "loss.png", "second.png"]
+    assert again.figures[:2] == drawn.figures[1:]
+
+
+async def test_the_same_seed_measures_the_same(bench: Bench) -> None:
+    first, again, other = [await bench.run(SOFTMAX, seed=seed) for seed in (1, 1, 2)]
+    assert first.measurements == again.measurements
+    assert (first.curves_sha256, first.arrays, first.sealed) == (again.curves_sha256, again.arrays, again.sealed)
+    assert first.curves_sha256 != other.curves_sha256
+
+
+async def test_a_forged_grade_counts_as_logged(bench: Bench) -> None:
+    outcome = await bench.run("""
+import json
+import lab
+import numpy as np
+for grade, split, value in (("scored", "validation", 1.0), ("computed", "validation", 0.999), ("scored", "test", 1.0)):
+    with open("measurements.jsonl", "a") as file:
+        file.write(json.dumps({"name": "accuracy", "value": value, "condition": "method", "dataset": "digits",
+                               "split": split, "step": None, "seed": 99, "grade": grade}) + "\\n")
+lab.result("accuracy", 1.0, condition="baseline", dataset="digits")
+lab.submit("digits", "validation", "baseline", predictions=np.zeros(len(lab.data("digits").validation.x), int))
+""", seed=3)
+    assert outcome.failure is None
+    assert finals(outcome.measurements)["method", "accuracy"] == (0.999, "logged")
+    ours, grade = finals(outcome.measurements)["baseline", "accuracy"]
+    assert grade == "computed" and ours < 0.2
+    kept = [json.loads(line) for line in (bench.folder / "measurements.jsonl").read_text().splitlines()]
+    assert {(one["grade"], one["seed"], one["split"]) for one in kept if one["condition"] == "method"} == {
+        ("logged", 3, "validation")}
+
+
+async def test_our_files_are_not_written_through_links(bench: Bench, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    await bench.run(f"import os\nfor name in ('stdout.txt', 'node.ipynb', 'plots.py'):\n"
+                    f"    os.symlink({str(victim)!r}, name)\n")
+    await bench.plot("print('drawn')")
+    assert victim.read_text() == "mine"
+    assert (bench.folder / "stdout.txt").read_text() == ""
+    assert (bench.folder / "plots.stdout.txt").read_text() == "drawn\n"
+
+
+async def test_leavings_that_cannot_be_read_fail_the_attempt(bench: Bench) -> None:
+    outcome = await bench.run("import os\nos.symlink('/etc/passwd', 'measurements.jsonl')\n")
+    assert outcome.failure is not None and outcome.failure.kind == "other"
+    assert "measurements.jsonl cannot be read" in outcome.failure.message
+    assert outcome.measurements == ()
+
+
+async def test_plots_that_drew_nothing(bench: Bench) -> None:
+    outcome = await bench.plot("print('nothing')")
+    assert outcome.failure is not None and outcome.failure.kind == "figure"
+    assert "no figure was drawn" in outcome.failure.message
+    assert outcome.stdout_tail == "nothing\n"
+
+
+async def test_an_aggregate_reads_its_inputs(bench: Bench, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        (tmp_path / f"r{seed}").mkdir()
+        (tmp_path / f"r{seed}" / "a.txt").write_text(f"seed {seed}")
+    (tmp_path / "statistics.json").write_text("[]")
+    inputs = {"n1": tmp_path / "r1", "n2": tmp_path / "r2", "statistics.json": tmp_path / "statistics.json"}
+    outcome = await bench.plot(
+        "import pathlib\nfor path in sorted(pathlib.Path('inputs').rglob('*.*')):\n    print(path, path.read_text())\n",
+        inputs)
+    assert outcome.stdout_tail == "inputs/n1/a.txt seed 1\ninputs/n2/a.txt seed 2\ninputs/statistics.json []\n"
+
+
+@pytest.mark.slow
+async def test_torch_is_seeded_and_held_to_its_threads(bench: Bench) -> None:
+    code = ("import lab\nlab.seed_everything()\nimport torch\nfirst = torch.rand(1).item()\nlab.seed_everything()\n"
+            "print(torch.get_num_threads(), first == torch.rand(1).item(), first)\n")
+    tails = [(await bench.run(code, seed=seed)).stdout_tail for seed in (1, 2)]
+    assert all(tail.startswith("1 True ") for tail in tails)
+    assert len(set(tails)) == 2
+
+
+@pytest.mark.slow
+async def test_scikit_learns_labels_are_not_handed_out(bench: Bench) -> None:
+    outcome = await bench.run("from sklearn.datasets import load_digits\nload_digits()\n")
+    assert outcome.failure is not None
+    assert "use lab.data('digits')" in outcome.failure.message
+
+
+async def test_one_file_runs_as_a_node_would(tmp_path: Path) -> None:
+    (tmp_path / "exp.py").write_text("import lab\nimport net\nd = lab.data('wine')\n"
+                                     "lab.submit('wine', 'validation', 'a', probabilities=net.guess(d))\n")
+    (tmp_path / "net.py").write_text("import numpy as np\ndef guess(d):\n"
+                                     "    return np.full((len(d.validation.x), d.classes), 1 / d.classes)\n")
+    before = sorted(tmp_path.iterdir())
+    outcome = await run_file(tmp_path / "exp.py", timeout=30.0, seed=2)
+    assert outcome.failure is None
+    assert {(one.dataset, one.seed) for one in outcome.measurements} == {("wine", 2)}
+    assert sorted(tmp_path.iterdir()) == before
+    kept = await run_file(tmp_path / "exp.py", folder=tmp_path / "kept")
+    assert kept.failure is None
+    assert (tmp_path / "kept" / "node.ipynb").is_file()

@@ -1,0 +1,214 @@
+"""What a kernel promises, in real kernels."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from record.nouns import Failure
+from sandbox.environment import KERNEL_SIDE
+from sandbox.executor import LocalExecutor
+from sandbox.job import ExecutorError, Job
+from sandbox.settings import SandboxSettings
+from tests.sandbox.conftest import Bench, Store, eventually, gone
+
+
+def failure_of(failure: Failure | None) -> Failure:
+    assert failure is not None
+    return failure
+
+
+async def test_a_script_finds_what_a_script_expects(bench: Bench) -> None:
+    outcome = await bench.run(
+        "from __future__ import annotations\nimport sys, os\nimport side\n"
+        "print('hello', __name__, os.path.basename(__file__), len(sys.argv), side.VALUE, os.getcwd() == sys.path[0])\n"
+        "left_open = open('note.txt', 'w'); left_open.write('kept')\n'an expression is not echoed'\n",
+        beside={"side.py": "VALUE = 7\n"})
+    assert outcome.stdout_tail == "hello __main__ experiment.py 1 7 True\n"
+    assert failure_of(outcome.failure).kind == "no measurement"
+    assert (bench.folder / "note.txt").read_text() == "kept"
+    assert (bench.folder / "stdout.txt").read_text() == outcome.stdout_tail
+    assert 0 < outcome.seconds < 5
+
+
+async def test_an_error_comes_with_its_traceback(bench: Bench) -> None:
+    outcome = await bench.run("def depth(n):\n    if n == 0:\n        return {}['missing']\n    return depth(n - 1)\n"
+                              "print('before')\ndepth(2)\n")
+    failure = failure_of(outcome.failure)
+    assert (failure.kind, failure.message) == ("other", "KeyError: 'missing'")
+    assert "experiment.py" in failure.traceback and "return {}['missing']" in failure.traceback
+    assert "\x1b" not in failure.traceback and str(bench.folder) not in failure.traceback
+    assert outcome.stdout_tail == "before\n"
+    library: Any = nbformat
+    book = library.read(bench.folder / "node.ipynb", as_version=4)
+    library.validate(book)
+    assert [output["output_type"] for output in book.cells[0].outputs] == ["stream", "error"]
+    assert book.cells[0].source.startswith("def depth(n):")
+
+
+@pytest.mark.parametrize(("code", "kind", "words"), [
+    ("def broken(:\n    pass\n", "syntax", "experiment.py, line 1"),
+    ("import no_such_module_here\n", "import", "no_such_module_here"),
+    ("import numpy as np\nnp.ones((3, 4)) @ np.ones((3, 4))\n", "shape", "mismatch"),
+    ("import os\nprint('x')\nos._exit(3)\n", "died", "exit code 3"),
+    ("import ctypes\nctypes.string_at(0)\n", "died", "SIGSEGV"),
+    ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "died", "SIGKILL"),
+    ("import sys\nsys.exit('gave up')\n", "other", "gave up"),
+    ("import sys\nsys.exit(0)\nraise ValueError\n", "no measurement", "lab.submit"),
+])
+async def test_failures_are_told_apart(bench: Bench, code: str, kind: str, words: str) -> None:
+    began = time.monotonic()
+    outcome = await bench.run(code)
+    failure = failure_of(outcome.failure)
+    assert failure.kind == kind
+    assert words in failure.message
+    assert time.monotonic() - began < 10
+
+
+async def test_a_dead_kernel_is_noticed_at_once(bench: Bench) -> None:
+    outcome = await bench.run("import os, time\nopen('t', 'w').write(str(time.time()))\nos._exit(1)\n")
+    died = float((bench.folder / "t").read_text())
+    assert failure_of(outcome.failure).kind == "died"
+    assert time.time() - died < 2.5
+
+
+async def test_a_crash_names_the_line(bench: Bench) -> None:
+    outcome = await bench.run("import ctypes\n\ndef crash():\n    ctypes.string_at(0)\n\ncrash()\n")
+    trace = failure_of(outcome.failure).traceback
+    assert 'File "experiment.py", line 4 in crash' in trace
+    assert "ipykernel" not in trace
+
+
+async def test_at_the_limit_the_code_is_interrupted(bench: Bench) -> None:
+    outcome = await bench.run("import time\nprint('begun', flush=True)\ntime.sleep(60)\n", timeout=0.5)
+    failure = failure_of(outcome.failure)
+    assert failure.kind == "timeout" and "0.5 s" in failure.message and "interrupted" in failure.message
+    assert "time.sleep(60)" in failure.traceback
+    assert outcome.stdout_tail == "begun\n"
+    assert 0.5 <= outcome.seconds < 4
+
+
+async def test_code_that_swallows_the_interrupt_is_killed_with_its_children(bench: Bench) -> None:
+    outcome = await bench.run(
+        "import os, subprocess, time\n"
+        "child = subprocess.Popen(['sh', '-c', 'trap \"\" INT; sleep 300 & wait'])\n"
+        "open('pids', 'w').write(f'{os.getpid()} {child.pid}')\n"
+        "while True:\n    try:\n        time.sleep(10)\n    except BaseException:\n        print('no', flush=True)\n",
+        timeout=0.7)
+    failure = failure_of(outcome.failure)
+    assert failure.kind == "timeout" and "killed" in failure.message
+    assert outcome.seconds < 6
+    for pid in (bench.folder / "pids").read_text().split():
+        assert gone(int(pid))
+
+
+async def test_nothing_is_left_running_after_a_script_ended_well(bench: Bench) -> None:
+    await bench.run("import subprocess\nchild = subprocess.Popen(['sleep', '300'])\n"
+                    "open('pid', 'w').write(str(child.pid))\n")
+    assert gone(int((bench.folder / "pid").read_text()))
+
+
+async def test_cancelling_kills_the_kernel(bench: Bench) -> None:
+    task = asyncio.create_task(bench.run("import os, time\nopen('pid.part', 'w').write(str(os.getpid()))\n"
+                                         "os.rename('pid.part', 'pid')\ntime.sleep(60)\n"))
+    pid_file = bench.folder / "pid"
+    await asyncio.to_thread(eventually, pid_file.exists, 20.0)
+    pid = int(pid_file.read_text())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert gone(pid, within=0.5)
+    assert (await bench.run("print('the place is free again')\n")).stdout_tail == "the place is free again\n"
+
+
+async def test_closing_ends_what_runs(bench: Bench) -> None:
+    task = asyncio.create_task(bench.run("import time\nopen('begun', 'w').close()\ntime.sleep(60)\n"))
+    await asyncio.to_thread(eventually, (bench.folder / "begun").exists, 20.0)
+    await bench.executor.close()
+    with pytest.raises(ExecutorError, match="closed"):
+        await task
+    with pytest.raises(ExecutorError, match="closed"):
+        await bench.run("print()")
+
+
+async def test_output_is_drained_and_capped(bench: Bench) -> None:
+    outcome = await bench.run("print('first')\nfor i in range(200_000):\n    print('x' * 100)\nprint('last')\n")
+    kept = (bench.folder / "stdout.txt").read_text()
+    assert kept.startswith("first\n") and kept.endswith("last\n")
+    assert 200_000 <= len(kept) < 200_200
+    assert "characters of output left out" in kept
+    assert len(outcome.stdout_tail) == 4000
+
+
+async def test_only_an_allow_list_of_the_environment_reaches_the_code(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
+    monkeypatch.setenv("SOME_TOKEN", "sk-planted")
+    outcome = await bench.run(
+        "import os\nprint('sk-planted' in str(dict(os.environ)), os.environ['HOME'] == os.getcwd())\n"
+        "print(*(os.environ[name] for name in ('PYTHONHASHSEED', 'OMP_NUM_THREADS', 'MPLBACKEND')))\n"
+        "print(open(f'/proc/{os.getpid()}/environ').read().count('sk-planted'))\n")
+    assert outcome.stdout_tail == "False True\n0 1 Agg\n0\n"
+
+
+async def test_of_ours_only_lab_can_be_imported(bench: Bench) -> None:
+    outcome = await bench.run(
+        "import importlib, subprocess, sys\n"
+        "for name in ('agent', 'stages', 'review', 'search', 'sandbox', 'record', 'inspector', 'bootstrap',\n"
+        "             'record.nouns', 'sandbox.job'):\n"
+        "    try:\n        importlib.import_module(name)\n        print('found', name)\n"
+        "    except ModuleNotFoundError as error:\n        assert 'lab' in str(error), error\n"
+        "import models, inspector_like, lab\nprint(models.MINE, lab.seed)\n"
+        "print(subprocess.run([sys.executable, '-c', 'import record'], capture_output=True).returncode)\n",
+        beside={"models.py": "MINE = 'my own'\n", "inspector_like.py": ""}, seed=5)
+    assert outcome.stdout_tail == "my own 5\n1\n"
+
+
+def test_a_regular_installation_is_hidden_too(tmp_path: Path) -> None:
+    """As pip without -e leaves it: all our packages as folders of one site-packages."""
+    shutil.copytree(KERNEL_SIDE, tmp_path / "site" / "sandbox" / "kernel_side")
+    for name in ("record", "models"):
+        (tmp_path / "site" / name).mkdir()
+        (tmp_path / "site" / name / "__init__.py").write_text("OURS = True\n")
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "models.py").write_text("MINE = True\n")
+    path = os.pathsep.join([str(tmp_path / "site" / "sandbox" / "kernel_side"), str(tmp_path / "site")])
+    code = ("import sys\nsys.meta_path = [one for one in sys.meta_path if 'editable' not in repr(one)]  # of this checkout\n"
+            "import models; print(models.MINE)\ntry:\n    import record\n"
+            "except ModuleNotFoundError as error:\n    print(error)\n")
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "job", capture_output=True, text=True,
+                          timeout=60, env={"PYTHONPATH": path, "LAB_JOB": "any"}, check=True)
+    assert done.stdout == "True\nNo module named 'record' (of the harness, only `lab` can be imported)\n"
+
+
+async def test_a_local_folder_wins_over_a_hidden_package(bench: Bench) -> None:
+    outcome = await bench.run("from search.grid import VALUE\nprint(VALUE)\n",
+                              beside={"search/grid.py": "VALUE = 3\n"})
+    assert outcome.stdout_tail == "3\n"
+
+
+async def test_an_interpreter_that_does_not_start_is_an_error_of_the_executor(store: Store, tmp_path: Path) -> None:
+    job = Job(name="x", folder=tmp_path / "job", source={"experiment.py": ""})
+    for python in ("/no/such/python", "/bin/false"):
+        executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(python=python),
+                                 cache=store.cache)
+        with pytest.raises(ExecutorError, match=python):
+            await executor.run(job)
+
+
+async def test_sockets_fit_wherever_the_run_is(store: Store, tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 90) / ("e" * 90)
+    bench = Bench(LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache),
+                  deep)
+    scratch = (await bench.run("import os\nprint(os.environ['TMPDIR'])\n")).stdout_tail.strip()
+    assert scratch and not Path(scratch).exists()

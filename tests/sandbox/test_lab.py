@@ -1,0 +1,168 @@
+"""`lab` as a debugging model meets it: what it writes, and how it refuses. Here, without a kernel."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lab
+import lab._data
+import lab._job
+import lab._submit
+import numpy as np
+import pytest
+
+from sandbox.bundled import BUNDLED
+from tests.sandbox.conftest import Store
+
+ROWS = 360
+
+
+@pytest.fixture(params=["experiment"])
+def folder(request: pytest.FixtureRequest, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a job of seed 7 that may use digits and diabetes."""
+    job = {"seed": 7, "deadline": time.monotonic() + 100.0, "device": "cpu", "mode": request.param,
+           "folder": str(tmp_path), "entry": "experiment.py",
+           "datasets": {name: str(store.views / f"{name}.npz") for name in ("digits", "diabetes")}}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
+    lab._job.job.cache_clear()
+    lab._data.data.cache_clear()
+    lab._submit.forget()
+    return tmp_path
+
+
+def uniform(rows: int = ROWS, classes: int = 10) -> Any:
+    return np.full((rows, classes), 1.0 / classes)
+
+
+def wrong(value: Any) -> Any:
+    """A value of a type that a type checker would not let through."""
+    return value
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_seed_device_and_time(folder: Path) -> None:
+    assert (lab.seed, lab.device) == (7, "cpu")
+    assert 90 < lab.seconds_left() <= 100
+    lab.seed_everything()
+    first = np.random.random()
+    lab.seed_everything()
+    assert np.random.random() == first
+    with pytest.raises(AttributeError, match=r"lab has no 'sed'; it has: .*seed"):
+        _ = lab.sed  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+
+
+def test_data_comes_without_the_withheld_labels(folder: Path) -> None:
+    data = lab.data("digits")
+    assert (data.name, data.classes) == ("digits", 10)
+    assert data.train.x.dtype == np.float32 and data.train.y.dtype == np.int64
+    assert len(data.train.x) == len(data.train.y) > len(data.dev.x) == len(data.dev.y)
+    assert len(data.validation.x) == ROWS
+    with pytest.raises(lab.LabError, match=r"labels of digits/test are withheld.*lab\.submit"):
+        _ = data.test.y
+    assert lab.data("diabetes").classes == 0
+
+
+def test_what_is_handed_in(folder: Path) -> None:
+    lab.submit("digits", "validation", "baseline", probabilities=uniform())
+    lab.submit("digits", "validation", "baseline", probabilities=uniform(), step=3)
+    lab.submit("digits", "test", "method@noise20", predictions=np.zeros(len(lab.data("digits").test.x)))
+    lab.submit("diabetes", "validation", "baseline", predictions=list(range(len(lab.data("diabetes").validation.x))))
+    assert [(one["file"], one["split"], one["condition"], one["kind"], one["step"])
+            for one in lines(folder / "submissions.jsonl")] == [
+        ("0.npz", "validation", "baseline", "probabilities", None),
+        ("1.npz", "validation", "baseline", "probabilities", 3),
+        ("2.npz", "test", "method@noise20", "predictions", None),
+        ("3.npz", "validation", "baseline", "predictions", None)]
+    assert sorted(path.name for path in (folder / "submissions").iterdir()) == [f"{i}.npz" for i in range(4)]
+    with np.load(folder / "submissions" / "2.npz") as file:
+        assert file["predictions"].dtype == np.int64
+
+
+def test_a_tensor_with_gradients_is_taken(folder: Path) -> None:
+    class Tensor:
+        """What matters of a torch tensor: numpy refuses it until it is detached and on the CPU."""
+
+        def detach(self) -> Tensor:
+            return self
+
+        def cpu(self) -> Any:
+            return uniform()
+
+    lab.submit("digits", "validation", "a", logits=Tensor())
+    lab.save("curve", np.ones(3))
+    assert (folder / "submissions" / "0.npz").exists()
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: lab.data("mnist"), r"no dataset 'mnist' in the data plan of this run; it has: diabetes, digits"),
+    (lambda: lab.submit("digits", "val", "a", logits=uniform()), r"split 'val': give 'validation' or 'test'"),
+    (lambda: lab.submit("digits", "train", "a", logits=uniform()), r"cannot submit for split 'train'"),
+    (lambda: lab.submit("digits", "validation", "a", logits=uniform(9)), r"shape \(360, 10\), got \(9, 10\)"),
+    (lambda: lab.submit("digits", "validation", "a", predictions=uniform()), r"shape \(360,\), got \(360, 10\)"),
+    (lambda: lab.submit("digits", "validation", "a", probabilities=uniform() * 2), r"row 0 sums to 2 .*logits="),
+    (lambda: lab.submit("digits", "validation", "a", logits=uniform() * np.nan), r"3600 of 3600 logits are not finite"),
+    (lambda: lab.submit("digits", "validation", "a", predictions=np.full(ROWS, 10)), r"class numbers 0\.\.9"),
+    (lambda: lab.submit("digits", "validation", "a", predictions=np.full(ROWS, 0.5)), r"class numbers 0\.\.9"),
+    (lambda: lab.submit("digits", "validation", "a"), r"exactly one of"),
+    (lambda: lab.submit("digits", "validation", "a", logits=1, predictions=1), r"exactly one of"),
+    (lambda: lab.submit("digits", "validation", "", logits=uniform()), r"condition must be the name"),
+    (lambda: lab.submit("digits", "test", "a", logits=uniform(), step=1), r"without step="),
+    (lambda: lab.submit("diabetes", "validation", "a", logits=uniform()), r"regression, give predictions="),
+    (lambda: lab.log("loss", float("nan"), step=1), r"'loss' is nan, which is not finite"),
+    (lambda: lab.log("loss", np.ones(3), step=1), r"takes one number, not ndarray of shape \(3,\)"),
+    (lambda: lab.log("loss", wrong("low"), step=1), r"takes one number"),
+    (lambda: lab.log("acc", 1.0, split="test"), r"unknown split 'test'.*lab\.submit"),
+    (lambda: lab.result("acc", 1.0, condition="", dataset="digits"), r"needs condition= and dataset="),
+    (lambda: lab.save("a/b", np.ones(2)), r"cannot use the name 'a/b'"),
+    (lambda: lab.save("..", np.ones(2)), r"cannot use the name '\.\.'"),
+    (lambda: lab.save("a", {"x": 1}), r"numeric array, not dtype object"),
+    (lambda: lab.save("a", [[1, 2], [3]]), r"not a rectangular array"),
+])
+def test_wrong_use_is_refused_in_words(folder: Path, call: Callable[[], object], words: str) -> None:
+    with pytest.raises(lab.LabError, match=words):
+        call()
+    assert sorted(path.name for path in folder.iterdir()) == ["job.json"]
+
+
+def test_a_condition_is_submitted_once(folder: Path) -> None:
+    lab.submit("digits", "validation", "a", logits=uniform())
+    with pytest.raises(lab.LabError, match=r"'a'\) was called before"):
+        lab.submit("digits", "validation", "a", logits=uniform())
+    lab.submit("digits", "validation", "b", logits=uniform())
+
+
+def test_numbers_and_arrays(folder: Path) -> None:
+    lab.log("loss", np.float32(0.5), step=2, condition="a", dataset="digits", split="dev")
+    lab.result("parameters", 12, condition="a", dataset="digits")
+    lab.save("loss.npy", [1.0, float("nan")])
+    assert lines(folder / "measurements.jsonl") == [
+        {"name": "loss", "value": 0.5, "step": 2, "condition": "a", "dataset": "digits", "split": "dev"},
+        {"name": "parameters", "value": 12.0, "step": None, "condition": "a", "dataset": "digits",
+         "split": "validation"}]
+    assert np.isnan(np.load(folder / "arrays" / "loss.npy")[1])
+
+
+@pytest.mark.parametrize("folder", ["plot"], indirect=True)
+def test_a_plotting_script_only_reads(folder: Path) -> None:
+    for call in (lambda: lab.data("digits"), lambda: lab.log("a", 1.0), lambda: lab.save("a", [1])):
+        with pytest.raises(lab.LabError, match=r"belongs in experiment\.py"):
+            call()
+
+
+def test_outside_of_a_kernel_lab_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAB_JOB", raising=False)
+    lab._job.job.cache_clear()
+    with pytest.raises(lab.LabError, match="scientist exec"):
+        _ = lab.seed
+
+
+def test_every_bundled_loader_is_replaced() -> None:
+    assert {one.loader: one.name for one in BUNDLED} == lab._data.LOADERS

@@ -1,0 +1,83 @@
+"""Leavings of code that means us ill: links, pipes, pickles, junk. Written here, as a kernel would leave them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sandbox.figures import collect_figures
+from sandbox.leavings import hash_arrays, measure
+from sandbox.untrusted import Unfit, remove, write_whole
+
+LIMIT = 2**20
+EXPERIMENTS = [
+    ("Path('measurements.jsonl').write_text('[1, 2]\\n')", "measurements.jsonl line 1 was not written by lab"),
+    ("Path('measurements.jsonl').write_text('{\"name\": \"a\", \"value\": NaN}\\n')", "line 1"),
+    ("import os\nos.symlink('/etc/passwd', 'measurements.jsonl')", "measurements.jsonl cannot be read"),
+    ("import os\nos.mkfifo('measurements.jsonl')", "not a plain file"),
+    ("import numpy as np, os\nos.mkdir('arrays')\nnp.save('arrays/a.npy', np.array([{}]), allow_pickle=True)",
+     "arrays/a.npy holds Python objects"),
+    ("import os\nos.mkdir('arrays')\nPath('arrays/a.npy').write_text('text')", "arrays/a.npy is not an array"),
+    ("import os\nos.symlink('/etc', 'arrays')", "arrays is a symbolic link"),
+]
+PLOTS = [
+    ("print('nothing')", "no figure was drawn"),
+    ("Path('figures/a.png').write_text('no image')", "a.png is not a PNG image"),
+    ("Path('figures/a.pdf').write_text('no pdf')", "a.pdf is not a PDF"),
+    ("import os\nos.symlink('/etc/passwd', 'figures/a.png')", "a.png cannot be read"),
+    ("Path('figures/a b.png').touch()", "letters, digits"),
+    ("Path('figures/a.png').write_bytes(bytes(2**20 + 1))", "more than the limit"),
+]
+
+
+@pytest.mark.parametrize(("code", "words"), EXPERIMENTS)
+def test_what_cannot_be_read_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(code, {"Path": Path})
+    with pytest.raises(Unfit, match=words):
+        hash_arrays(tmp_path, LIMIT)
+        measure(tmp_path, tmp_path / "labels", seed=0, limit=LIMIT)
+
+
+@pytest.mark.parametrize(("code", "words"), PLOTS)
+def test_figures_that_cannot_be_used_are_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "figures").mkdir()
+    exec(code, {"Path": Path})
+    figures, failure = collect_figures(tmp_path, LIMIT)
+    assert figures == ()
+    assert failure is not None and failure.kind == "figure"
+    assert words in failure.message
+
+
+def test_a_large_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "measurements.jsonl").write_bytes(b"x" * 2000)
+    with pytest.raises(Unfit, match="holds 2000 bytes, more than the limit of 1000"):
+        measure(tmp_path, tmp_path, seed=0, limit=1000)
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/out", "linked/out", ""])
+def test_nothing_is_written_or_removed_outside(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "linked").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Unfit):
+        write_whole(folder, name, "x")
+    with pytest.raises(Unfit):
+        remove(folder, name)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "job", "linked"]
+
+
+def test_a_write_replaces_whatever_stands_there(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x").touch()
+    (tmp_path / "link").symlink_to("/nowhere")
+    for name in ("folder", "link", "new/deep"):
+        write_whole(tmp_path, name, "text")
+        assert (tmp_path / name).read_text() == "text" and not (tmp_path / name).is_symlink()

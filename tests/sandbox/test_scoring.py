@@ -1,0 +1,173 @@
+"""Metrics against scikit-learn, and submissions from code that means us ill."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as reference  # pyright: ignore[reportMissingTypeStubs]
+
+from sandbox import metrics
+from sandbox.errors import SubmissionRefused
+from sandbox.scoring import METRICS, score_sealed, score_submissions, seal
+from tests.sandbox.conftest import Store
+
+sk: Any = reference
+ROWS, TEST_ROWS = 360, 359
+
+
+def examples(seed: int, n: int, classes: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.ones(classes) * 0.3, size=n), rng.integers(0, classes, size=n)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(2, 60), classes=st.integers(2, 6))
+def test_the_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int) -> None:
+    p, y = examples(seed, n, classes)
+    labels = range(classes)
+    ours = metrics.score("probabilities", p, y)
+    clipped = np.clip(p, metrics.CLIP, 1.0)
+    assert ours["accuracy"] == pytest.approx(sk.accuracy_score(y, p.argmax(1)))
+    assert ours["macro_f1"] == pytest.approx(sk.f1_score(y, p.argmax(1), average="macro"))
+    assert ours["log_loss"] == pytest.approx(-np.log(clipped[np.arange(n), y]).mean())
+    assert ours["log_loss"] == pytest.approx(sk.log_loss(y, clipped / clipped.sum(1, keepdims=True), labels=labels),
+                                             rel=1e-4)
+    assert ours["brier"] == pytest.approx(sk.brier_score_loss(y, p, labels=labels, scale_by_half=False))
+    assert 0 <= ours["ece"] <= 1
+    of_classes = metrics.score("predictions", p.argmax(1), y)
+    assert of_classes == {name: ours[name] for name in ("accuracy", "macro_f1")}
+    from_logits = metrics.score("logits", np.log(p + 1e-300) + 5.0, y)
+    assert from_logits == pytest.approx(ours, abs=1e-6)
+
+
+def test_calibration_error_by_hand() -> None:
+    """Two bins: 3 at 0.9 of which 2 are right, 1 at 0.6 that is wrong."""
+    p = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.6, 0.4]])
+    assert metrics.ece(p, np.array([0, 0, 1, 1])) == pytest.approx((abs(2 - 2.7) + 0.6) / 4)
+    assert metrics.ece(np.eye(3), np.arange(3)) == 0.0
+
+
+def test_regression_metrics_agree_with_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    y, p = rng.normal(size=50).astype(np.float32), rng.normal(size=50)
+    assert metrics.score("predictions", p, y) == pytest.approx({
+        "mse": sk.mean_squared_error(y, p), "mae": sk.mean_absolute_error(y, p), "r2": sk.r2_score(y, p)})
+    assert metrics.r2(p, np.ones(50)) == 0.0
+
+
+def test_every_computed_metric_is_declared() -> None:
+    p, y = examples(0, 20, 3)
+    computed = {*metrics.score("probabilities", p, y), *metrics.score("predictions", p[:, 0], y.astype(float))}
+    assert computed == set(METRICS)
+    assert all(name == spec.name and spec.title for name, spec in METRICS.items())
+
+
+# --- untrusted submissions ------------------------------------------------------------------------------------------
+
+
+def put(folder: Path, number: int, split: str = "validation", **fields: Any) -> None:
+    """Write what lab.submit would, or worse."""
+    rows = ROWS if split == "validation" else TEST_ROWS
+    kind = fields.pop("kind", "probabilities")
+    values = fields.pop("values", np.full((rows, 10), 0.1))
+    line = {"file": f"{number}.npz", "dataset": "digits", "split": split, "condition": "a", "step": None, "kind": kind,
+            **fields}
+    (folder / "submissions").mkdir(exist_ok=True)
+    np.savez(folder / "submissions" / f"{number}.npz", **{kind: values})
+    with open(folder / "submissions.jsonl", "a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def test_validation_is_scored_and_test_is_sealed_until_later(store: Store, tmp_path: Path) -> None:
+    put(tmp_path, 0)
+    put(tmp_path, 1, split="test")
+    found = score_submissions(tmp_path, store.labels, split="validation", seed=4)
+    assert {one.name for one in found} == {"accuracy", "macro_f1", "log_loss", "ece", "brier"}
+    assert {(one.grade, one.split, one.seed, one.condition) for one in found} == {("computed", "validation", 4, "a")}
+    assert {one.name: one.value for one in found}["log_loss"] == pytest.approx(np.log(10))
+    sealed = seal(tmp_path, store.labels)
+    assert sorted(sealed) == ["1.npz", "index.jsonl"]
+    assert not (tmp_path / "submissions" / "1.npz").exists()
+    assert score_submissions(tmp_path, store.labels, split="test", seed=4) == ()
+    tests = score_sealed(tmp_path, store.labels, seed=4, expected=sealed)
+    assert {(one.split, one.grade) for one in tests} == {("test", "computed")}
+    assert len(tests) == 5
+
+
+@pytest.mark.parametrize("tamper", ["values", "index", "extra"])
+def test_sealed_predictions_that_changed_are_not_scored(store: Store, tmp_path: Path, tamper: str) -> None:
+    put(tmp_path, 0, split="test")
+    sealed = seal(tmp_path, store.labels)
+    if tamper == "values":
+        np.savez(tmp_path / "sealed" / "0.npz", probabilities=np.full((TEST_ROWS, 10), 0.1), more=1)
+    elif tamper == "index":
+        index = tmp_path / "sealed" / "index.jsonl"
+        index.write_text(index.read_text().replace('"a"', '"b"'))
+    else:
+        sealed["9.npz"] = "0" * 64
+    with pytest.raises(SubmissionRefused):
+        score_sealed(tmp_path, store.labels, seed=0, expected=sealed)
+
+
+def test_a_planted_seal_is_thrown_away(store: Store, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "keep").write_text("kept")
+    job = tmp_path / "job"
+    job.mkdir()
+    (job / "sealed").symlink_to(outside)
+    put(job, 0, split="test")
+    seal(job, store.labels)
+    assert not (job / "sealed").is_symlink()
+    assert [path.name for path in outside.iterdir()] == ["keep"]
+
+
+@pytest.mark.parametrize(("fields", "words"), [
+    ({"values": np.full((3, 10), 0.1)}, r"must have shape \(360, 10\), got \(3, 10\)"),
+    ({"values": np.full((ROWS, 10), np.nan)}, "not finite"),
+    ({"values": np.full((ROWS, 10), 0.3)}, "not probabilities"),
+    ({"values": np.array([{"a": 1}] * ROWS)}, "not what lab.submit writes"),
+    ({"values": np.full((ROWS, 10), "x")}, "must have shape"),
+    ({"file": "../0.npz"}, "not written by lab.submit"),
+    ({"file": "7.npz"}, "cannot be read"),
+    ({"dataset": "../labels/digits"}, "not written by lab.submit"),
+    ({"dataset": "wine"}, "has no labels"),
+    ({"split": "train"}, "not written by lab.submit"),
+    ({"condition": ""}, "not written by lab.submit"),
+    ({"kind": "guesses"}, "not written by lab.submit"),
+])
+def test_bad_submissions_are_refused_in_words(store: Store, tmp_path: Path, fields: dict[str, Any], words: str) -> None:
+    put(tmp_path, 0, **{"split": "validation", **fields})
+    with pytest.raises(SubmissionRefused, match=words):
+        score_submissions(tmp_path, store.labels, split="validation", seed=0)
+
+
+def test_links_pipes_junk_and_repeats_are_refused(store: Store, tmp_path: Path) -> None:
+    def refused() -> str:
+        with pytest.raises(SubmissionRefused) as caught:
+            score_submissions(tmp_path, store.labels, split="validation", seed=0)
+        return str(caught.value)
+
+    put(tmp_path, 0)
+    file = tmp_path / "submissions" / "0.npz"
+    file.rename(tmp_path / "elsewhere.npz")
+    file.symlink_to(tmp_path / "elsewhere.npz")
+    assert "cannot be read" in refused()
+    file.unlink()
+    os.mkfifo(file)
+    assert "not a plain file" in refused()
+    file.unlink()
+    file.write_bytes(b"PK\x03\x04 junk")
+    assert "not what lab.submit writes" in refused()
+    file.unlink()
+    put(tmp_path, 0)
+    assert "twice" in refused()
+    (tmp_path / "submissions.jsonl").write_text("{not json\n")
+    assert "not written by lab.submit" in refused()

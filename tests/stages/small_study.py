@@ -1,0 +1,165 @@
+"""A small study for whole runs in tests: numpy only, one dataset, answered by a scripted model.
+
+It is deterministic, makes one mistake that a debug child mends, draws one figure that a replot mends, and covers every
+role. Nothing of it is a mock: kernels, record, scoring and TeX are the real ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from models.roles import (
+    CodeInputs, FigureReviews, FigureScript, FiguresInputs, FeedbackInputs, FinalFigure, PlanInputs, PlotInputs, Plots,
+    Program, Reflection, ReflectInputs, SummaryInputs, VisionInputs, WriteInputs,
+)
+from models.scripted import ScriptedModel
+from record.nouns import (
+    Arm, DataPlan, DatasetUse, Draft, FigureReview, Idea, MetricSpec, Section, StageSummary, Verdict,
+)
+
+IDEA = Idea.model_validate({
+    "Name": "shrinkage", "Title": "Shrinking class means", "Short Hypothesis": "Shrinkage helps nearest means.",
+    "Experiments": ["Compare plain and shrunken class means"], "Risk Factors and Limitations": ["Few classes"]})
+
+PLAN = DataPlan(
+    task="classify", datasets=(DatasetUse(name="iris"),), expected_seconds=1,
+    metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),
+             MetricSpec(name="accuracy", higher_is_better=True)),
+    arms=(Arm(name="plain", role="baseline"), Arm(name="shrunk", role="method")))
+
+EXPERIMENT = '''\
+import numpy as np
+import lab
+
+SHRINKAGE = {shrinkage}
+CONDITIONS = {conditions}
+
+lab.seed_everything()
+data = lab.data("iris")
+rng = np.random.default_rng(lab.seed)
+rows = rng.choice(len(data.train.x), size=len(data.train.x) * 3 // 4, replace=False)
+x, y = data.train.x[rows], data.train.y[rows]
+{mistake}
+grand = x.mean(0)
+curve = []
+for condition in CONDITIONS.split():
+    weight = SHRINKAGE if condition == "shrunk" else 0.0
+    means = np.stack([(1 - weight) * x[y == c].mean(0) + weight * grand for c in range(data.classes)])
+
+    def probabilities(points):
+        logits = -((points[:, None] - means[None]) ** 2).sum(-1)
+        logits = logits - logits.max(1, keepdims=True)
+        p = np.exp(logits)
+        return p / p.sum(1, keepdims=True)
+
+    for step in range(6):
+        loss = float(-np.log(probabilities(data.dev.x)[np.arange(len(data.dev.y)), data.dev.y] + 1e-9).mean())
+        lab.log("loss", loss, step=step, condition=condition, dataset="iris", split="dev")
+    curve.append(loss)
+    for split in ("validation", "test"):
+        lab.submit("iris", split, condition, probabilities=probabilities(getattr(data, split).x))
+lab.save("loss", np.array(curve))
+print("done")
+'''
+
+PLOTS = '''\
+import glob
+import matplotlib.pyplot as plt
+import numpy as np
+
+paths = sorted(glob.glob("arrays/loss.npy") + glob.glob("inputs/*/loss.npy"))
+figure, axes = plt.subplots(figsize=(4, 3))
+for path in paths:
+    axes.plot(np.load(path), marker="o", label=path.split("/")[-2])
+axes.set_ylabel("dev loss")
+{label}
+axes.legend()
+{save}
+'''
+
+LABELLED = 'axes.set_xlabel("arm")'
+
+
+def plots(*, label: str = LABELLED, save: str = 'figure.savefig("figures/loss.png")') -> str:
+    return PLOTS.format(label=label, save=save)
+
+
+def experiment(*, shrinkage: float = 0.2, conditions: str = "plain shrunk", mistake: str = "") -> str:
+    return EXPERIMENT.format(shrinkage=shrinkage, conditions=repr(conditions), mistake=mistake)
+
+
+def small_model() -> ScriptedModel:
+    """The model that carries the study."""
+    return ScriptedModel.by_role(
+        plan=_plan, code=_code, plot=_plot, vision=_vision, feedback=_feedback, summary=_summary, figures=_figures,
+        write=_write, reflect=_reflect)
+
+
+def _plan(_: PlanInputs) -> DataPlan:
+    return PLAN
+
+
+def _code(inputs: CodeInputs) -> Program:
+    varies, source, drawn = f"draft {inputs.ordinal}", experiment(), plots()
+    if inputs.kind == "draft" and inputs.ordinal == 0:
+        source = experiment(mistake="x = x[:, :2] @ np.zeros((3, 4))")
+    elif inputs.kind == "draft":
+        drawn = plots(label="")
+    elif inputs.kind == "debug":
+        assert inputs.parent is not None and inputs.parent.failure is not None
+        assert inputs.parent.failure.kind == "shape", inputs.parent.failure
+        varies = "shape mended"
+    elif inputs.kind in ("tune", "improve"):
+        shrinkage = (0.1, 0.3, 0.05)[inputs.ordinal % 3]
+        varies, source = f"SHRINKAGE={shrinkage}", experiment(shrinkage=shrinkage)
+    elif inputs.kind == "ablate":
+        varies, source = "without-shrinkage", experiment(shrinkage=0.0, conditions="without-shrinkage")
+    return Program(title=varies, plan="nearest class means", varies=varies, experiment=source, plots=drawn)
+
+
+def _plot(inputs: PlotInputs) -> Plots:
+    assert inputs.arrays and (inputs.purpose == "aggregate" or any("label" in line for line in inputs.complaints))
+    return Plots(plots=plots())
+
+
+def _vision(inputs: VisionInputs) -> FigureReviews:
+    return FigureReviews(reviews=tuple(
+        FigureReview(name=name, readable=not found, issues=found, description="losses")
+        for name, found in zip(inputs.names, inputs.lint, strict=True)))
+
+
+def _feedback(inputs: FeedbackInputs) -> Verdict:
+    return Verdict(sound=bool(inputs.measurements), analysis="It measured what it planned.")
+
+
+def _summary(inputs: SummaryInputs) -> StageSummary:
+    return StageSummary(stage=inputs.stage, tried="class means", found="they work")
+
+
+def _figures(inputs: FiguresInputs) -> FigureScript:
+    assert inputs.statistics and inputs.arrays
+    save = 'figure.savefig("figures/loss.pdf"); figure.savefig("figures/loss.png")'
+    return FigureScript(script=plots(save=save), figures=(FinalFigure(name="loss", description="dev loss by arm"),))
+
+
+def _write(inputs: WriteInputs) -> Draft:
+    """A first draft with a typed number, which the binder must refuse and the reflector mend."""
+    keys = [line.key for line in inputs.results if line.key.endswith(".pm")]
+    values = ", ".join(rf"\result{{{key}}}" for key in itertools.islice(keys, 4))
+    tables = "\n\n".join(rf"\papertable{{{name}}}" for name in inputs.tables)
+    return Draft(
+        title="Shrinking class means", abstract="We measure whether shrinkage helps. It gains 12.5 points.",
+        sections=(Section(title="Method", body=rf"The weight is \setup{{code.SHRINKAGE}}."),
+                  Section(title="Results", body=(
+                      f"The values are {values}. See Table~\\ref{{tab:main}} and Figure~\\ref{{fig:loss}}.\n\n"
+                      f"{tables}\n\n\\paperfigure{{loss}}"))),
+        captions={"loss": "Loss on the dev part by arm, one line a replicate."})
+
+
+def _reflect(inputs: ReflectInputs) -> Reflection:
+    from models.roles import SectionEdit
+
+    if not inputs.violations:
+        return Reflection(done=True)
+    assert any("12.5" in violation for violation in inputs.violations)
+    return Reflection(done=False, edits=(SectionEdit(title="abstract", body="We measure whether shrinkage helps."),))

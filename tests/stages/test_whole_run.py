@@ -1,0 +1,134 @@
+"""A whole run on a small study: real kernels, real record, real TeX; the model is a script."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.audit import audit
+from agent.settings import Settings, compose
+from record.claims import claims_on_test, replicates_of, winner
+from record.fold import RunState
+from record.log import read_state
+from tests.stages.small_study import IDEA, small_model
+
+SMALL = {
+    "seed": 3, "sandbox.timeout": 60, "search.order": "ticket", "search.window": 4, "search.num_workers": 2,
+    "search.num_drafts": 2, "search.num_seeds": 2, "search.preliminary.nodes": 3, "search.tuning.nodes": 1,
+    "search.agenda.nodes": 1, "search.ablation.nodes": 1, "paper.reflections": 2,
+}
+
+
+def small_settings(**changes: object) -> Settings:
+    return compose(flags=SMALL | {key.replace("__", "."): value for key, value in changes.items()}, environment={})
+
+
+def start(runs: Path, name: str, settings: Settings) -> int:
+    """A run with the scripted model behind the door."""
+    from agent import run
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "open_backend", lambda _: small_model())
+        return run.start(IDEA, settings, runs=runs, name=name, listener=lambda event, state: None)
+
+
+def resume(run_folder: Path) -> int:
+    from agent import run
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "open_backend", lambda _: small_model())
+        return run.resume(run_folder, {}, listener=lambda event, state: None)
+
+
+def tree(state: RunState) -> list[tuple[object, ...]]:
+    return [(n.id, n.parent, n.kind, n.seed, n.status, n.varies, n.source_sha256, n.measurements, state.tests.get(n.id))
+            for n in state.nodes.values()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("runs")
+    code = start(runs, "whole", small_settings())
+    assert code == 0, read_state(runs / "whole").ended
+    return runs / "whole"
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
+
+
+def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
+    state = read_state(whole)
+    nodes = list(state.nodes.values())
+    assert {node.kind for node in nodes} == {"draft", "debug", "improve", "tune", "ablate", "replicate", "aggregate"}
+    debug = next(node for node in nodes if node.kind == "debug")
+    assert debug.status == "good" and state.nodes[debug.parent or ""].status == "buggy"
+    replotted = next(node for node in nodes if node.plots > 1)
+    assert replotted.status == "good" and any("label" in issue for r in replotted.plottings[0].reviews or ()
+                                              for issue in r.issues)
+    seeds = [one.seed for one in replicates_of(state, winner(state) or "")]
+    assert len(seeds) == len(set(seeds)) >= 2 and 3 not in seeds
+
+
+def test_the_test_set_is_scored_once_after_the_search(whole: Path) -> None:
+    from record.log import read_events
+
+    kinds = [event.type for event, _ in read_events(whole / "run.db")]
+    assert kinds.index("unsealed") > max(i for i, kind in enumerate(kinds) if kind in ("judged", "summarised"))
+    state = read_state(whole)
+    assert all(one.split != "test" for node in state.nodes.values() for one in node.measurements)
+    assert {claim.condition for claim in claims_on_test(state)} == {"plain", "shrunk", "without-shrinkage"}
+
+
+def test_the_reflector_mended_what_the_binder_refused(whole: Path) -> None:
+    state = read_state(whole)
+    assert any("12.5" in violation for violation in state.drafts[0].violations)
+    assert state.released is not None and state.released.released
+    assert (whole / "paper" / "paper.pdf").stat().st_size > 10_000
+
+
+def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path: Path) -> None:
+    report = audit(whole)
+    assert report.findings == [] and report.counts["bound values"] >= 4 and report.counts["scores"] > 20
+    copy = tmp_path / "copy"
+    shutil.copytree(whole, copy)
+    results = copy / "paper" / "results.tex"
+    results.write_text(results.read_text().replace("0.", "0.9", 1))
+    array = next((copy / "nodes").glob("*/attempt1/arrays/loss.npy"))
+    array.write_bytes(array.read_bytes()[:-1] + b"\x01")
+    found = audit(copy)
+    assert any("results.tex" in finding.where for finding in found.findings)
+    assert any("loss.npy" in finding.where for finding in found.findings)
+    assert found.unbound >= 1
+
+
+def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from tests.stages.test_whole_run import start, resume, small_settings\n"
+        "run = Path(sys.argv[1])\n"
+        "sys.exit(resume(run) if (run / 'run.db').exists() else start(run.parent, run.name, small_settings(
+        "    search__num_workers=1)))\n")
+    run, finished, answered = tmp_path / "killed", set[tuple[str, int]](), set[str]()
+    for seconds in (9.0, 12.0, None):
+        child = subprocess.Popen([sys.executable, "-c", script, str(run)], start_new_session=True)
+        try:
+            child.wait(seconds or 240)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait(10)
+        state = read_state(run)
+        attempts = [(node.id, attempt.number) for node in state.nodes.values() for attempt in node.attempts]
+        assert len(attempts) == len(set(attempts)) and finished <= set(attempts)
+        assert answered <= {str(key) for key in state.answers}
+        finished, answered = set(attempts), {str(key) for key in state.answers}
+    assert child.returncode == 0
+    assert tree(state) == tree(read_state(whole))
+    assert state.drafts[-1].draft == read_state(whole).drafts[-1].draft
+    time.sleep(0.1)
