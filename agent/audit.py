@@ -14,8 +14,8 @@ from typing import Literal
 
 from agent.environment import ISOLATION, notice
 from agent.settings import override
-from record.folder import RunFolder, read_source, sha256, sha256_of_files
 from record.fold import RunState
+from record.folder import RunFolder, read_source, sha256, sha256_of_files
 from record.log import RecordError, read_state
 from record.nouns import Draft, Measurement
 from review.evidence import check_draft, check_pdf, tex

@@ -76,7 +76,10 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
 
 
 def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
-    """Take a run up where it was left; returns the exit code. Raises `RecordError`, `RunLockedError`, `SettingsError`."""
+    """Take a run up where it was left; returns the exit code.
+
+    Raises: `RecordError`, `RunLockedError`, `SettingsError`, `ModelError`.
+    """
     state = read_state(run)
     if state.started is None:
         raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")

@@ -94,14 +94,14 @@ class Frame:
 
 
 class LiveView:
-    """The current stage's tree with progress, cost and time, redrawn in place."""
+    """The current stage's tree with progress, cost and time, redrawn in place; erased at the end."""
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.time) -> None:
         self._console, self._clock = console, clock
         self._told: deque[str] = deque(maxlen=TOLD)
         self._frame: Frame | None = None
         self._ended = False
-        self._live = Live(self, console=console, refresh_per_second=4, transient=False)
+        self._live = Live(self, console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)

@@ -10,8 +10,18 @@ from typing import Literal
 from pydantic import Field
 
 from record.nouns import (
-    DataPlan, DatasetFacts, Draft, Failure, FigureFacts, FigureReview, Frozen, Idea, Measurement, NodeKind,
-    StageName, StageSummary,
+    DataPlan,
+    DatasetFacts,
+    Draft,
+    Failure,
+    FigureFacts,
+    FigureReview,
+    Frozen,
+    Idea,
+    Measurement,
+    NodeKind,
+    StageName,
+    StageSummary,
 )
 
 Role = Literal["plan", "code", "plot", "vision", "feedback", "summary", "figures", "write", "reflect"]
@@ -77,7 +87,7 @@ class CodeInputs(Frozen):
     kind: NodeKind
     goal: str
     item: str = Field(default="", description="the agenda item or risk to take up, if any")
-    ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; be different from the others")
+    ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")
     parent: ParentBrief | None = None
     siblings: tuple[Sibling, ...] = ()
     earlier: tuple[StageSummary, ...] = ()
@@ -94,7 +104,7 @@ class Program(Frozen):
     plan: str = Field(description="what is done and why, in a few sentences")
     varies: str = Field(description="the one thing that sets this node apart, e.g. 'LEARNING_RATE=0.003' or "
                                     "'without label smoothing'")
-    experiment: str = Field(description="experiment.py, a whole Python file; settings as upper-case constants at the top")
+    experiment: str = Field(description="experiment.py, a whole Python file; settings as upper-case constants on top")
     plots: str = Field(description="plots.py, a whole Python file that draws from arrays/*.npy into figures/*.png")
 
 
@@ -116,7 +126,7 @@ class PlotInputs(Frozen):
     purpose: Literal["replot", "aggregate"]
     arrays: tuple[ArrayBrief, ...]
     plan: str = ""
-    plots: str = Field(default="", description="the script that drew the refused figures; or, for an aggregate, the node's")
+    plots: str = Field(default="", description="the script that was refused; or, for an aggregate, the node's")
     complaints: tuple[str, ...] = ()
     seeds: tuple[int, ...] = Field(default=(), description="for an aggregate: seed of each folder in inputs/, in order")
     lab_reference: str
@@ -280,7 +290,7 @@ class ReflectInputs(Frozen):
     inputs: WriteInputs
     draft: Draft
     pages: int | None = Field(default=None, description="pages of main text; None where it did not compile")
-    violations: tuple[str, ...] = Field(default=(), description="of the binder: untied numbers, keys, citations, figures")
+    violations: tuple[str, ...] = Field(default=(), description="of the binder: what is not tied to the record")
     compile_findings: tuple[str, ...] = ()
     figure_reviews: tuple[FigureReview, ...] = ()
 

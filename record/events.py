@@ -12,8 +12,25 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from record.nouns import (
-    Action, Attempt, CallKey, DataPlan, DatasetFacts, Draft, Failure, Figure, FigureReview, Frozen, Idea, Measurement,
-    NodeStatus, Seen, Scalar, StageName, StageSummary, Usage, Verdict,
+    Action,
+    Attempt,
+    CallKey,
+    DataPlan,
+    DatasetFacts,
+    Draft,
+    Failure,
+    Figure,
+    FigureReview,
+    Frozen,
+    Idea,
+    Measurement,
+    NodeStatus,
+    Scalar,
+    Seen,
+    StageName,
+    StageSummary,
+    Usage,
+    Verdict,
 )
 
 

@@ -12,7 +12,17 @@ from typing import Any
 
 from record import events as ev
 from record.nouns import (
-    STAGES, CallKey, DataPlan, DatasetFacts, Expand, Measurement, Node, Plotting, StageName, StageSummary, Work,
+    STAGES,
+    CallKey,
+    DataPlan,
+    DatasetFacts,
+    Expand,
+    Measurement,
+    Node,
+    Plotting,
+    StageName,
+    StageSummary,
+    Work,
 )
 
 

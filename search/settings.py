@@ -27,7 +27,7 @@ class SearchSettings(Frozen):
         default=None, ge=1, description="ticket: decision k waits for results up to k - window; None: 3 x num_workers")
     num_drafts: int = Field(default=3, ge=1, description="independent first drafts in the preliminary stage")
     max_debug_depth: int = Field(default=3, ge=0, description="debug attempts in a row; AI-Scientist-v2, table 3")
-    debug_prob: float = Field(default=1.0, ge=0, le=1, description="share of picks where a buggy leaf goes first; table 3")
+    debug_prob: float = Field(default=1.0, ge=0, le=1, description="share of picks with a buggy leaf first; table 3")
     num_seeds: int = Field(default=3, ge=0, description="replicates of a stage's best, each with another seed")
     min_tuned: int = Field(default=3, ge=1, description="hyperparameter nodes that must run before tuning may end")
     grace: float = Field(default=20.0, ge=0, description="seconds that running nodes get after a request to stop")

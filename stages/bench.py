@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from models.door import Desk, Models
 from record.events import Decided, WorkDone
-from record.folder import RunFolder
 from record.fold import RunState
+from record.folder import RunFolder
 from record.log import Recorder
 from record.nouns import DataPlan, Idea, Work
 from sandbox.job import Executor

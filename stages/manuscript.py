@@ -8,10 +8,18 @@ from pathlib import Path
 
 from models.roles import ClaimLine, Comparison, FinalFigure, WriteInputs
 from record.claims import (
-    Claim, Difference, ablation_conditions, differences, paper_claims, printed, replicates_of, setups, winner,
+    Claim,
+    Difference,
+    ablation_conditions,
+    differences,
+    paper_claims,
+    printed,
+    replicates_of,
+    setups,
+    winner,
 )
-from record.folder import RunFolder, read_source
 from record.fold import RunState
+from record.folder import RunFolder, read_source
 from record.nouns import DataPlan, Draft, arm_of, level_of
 from review.evidence.violations import LITERALS, Evidence
 from stages.paper import references

@@ -15,8 +15,8 @@ from models.door import Desk
 from models.errors import ModelOutputInvalid, ModelRefused
 from models.roles import FeedbackInputs, PlotInputs, Plots, Program
 from record.events import Decided, Executed, Judged, Proposed
-from record.folder import draft_of, read_source, seal, write_source
 from record.fold import node_id
+from record.folder import draft_of, read_source, seal, write_source
 from record.nouns import Attempt, Expand, Failure, Node, NodeStatus, Verdict
 from record.setups import constants_of
 from sandbox.job import Job

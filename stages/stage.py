@@ -54,8 +54,9 @@ def reasons_for(view: View) -> tuple[str, ...]:
     if view.stage == "ablation":
         return ("ablations are measured against the node that the agenda settled on",)
     if view.root is not None and best.id != view.root.id:
-        reasons.append(f"its {view.plan.primary.name} gains {gain(best, view.root, view.plan):+.1%} over {view.root.id} "
-                       "on validation data, for one seed")
+        gained = gain(best, view.root, view.plan)
+        reasons.append(f"its {view.plan.primary.name} gains {gained:+.1%} over {view.root.id} on validation data, "
+                       "for one seed")
     elif view.root is not None:
         reasons.append(f"no node of this stage gains over {best.id}")
     return tuple(reasons)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 
 from models.door import Desk
-from models.roles import Reflection, ReflectInputs
+from models.roles import ReflectInputs, Reflection
 from record.events import Drafted, Released
 from record.folder import sha256
 from record.nouns import Draft

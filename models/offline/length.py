@@ -14,12 +14,12 @@ from models.offline.claims import Outline, Part
 from models.roles import WriteInputs
 
 LINES_A_PAGE = 53.0
-CHARACTERS_A_LINE = 98
+CHARACTERS_A_LINE = 104
 HEAD = 9.0
 """Lines of title, author and notice."""
 HEADING = 2.6
-FIGURE = 15.0
-TABLE_FRAME = 7.0
+FIGURE = 13.0
+TABLE_FRAME = 5.5
 GAP = 0.4
 """Lines between paragraphs."""
 
@@ -62,11 +62,11 @@ class Measure:
         return math.ceil(len(text) / (1.1 * CHARACTERS_A_LINE))
 
     def _table(self, name: str) -> float:
-        """Rows of a table, from the conditions that have results; one row a level and dataset, and what stands in it."""
+        """Lines of a table: a heading a dataset, and a row a level or more, by the arms that have results."""
         keys = {line.key.rpartition(".")[0] for line in self.inputs.results if line.key.count("/") >= 3}
         cells = {tuple(key.split("/")[1::2]) for key in keys if not key.startswith("diff/")}
         arms = {condition.partition("@")[0] for _, condition in cells}
         planned = {arm.name for arm in self.inputs.data_plan.arms if arm.role != "ablation"}
         datasets, levels = len({dataset for dataset, _ in cells}), max(1, len(self.inputs.data_plan.levels))
         rows = {"main": 1, "metrics": len(arms & planned), "ablation": 1 + len(arms - planned)}.get(name, 1)
-        return TABLE_FRAME + 0.88 * datasets * (1 + levels * rows)
+        return TABLE_FRAME + 0.85 * datasets * (1 + levels * rows)

@@ -24,7 +24,7 @@ def plot(inputs: PlotInputs) -> Plots:
 
 
 def figures(inputs: FiguresInputs) -> FigureScript:
-    """Three or four final figures, by what was recorded."""
+    """The three final figures, by what was recorded."""
     chosen = _chosen(inputs)
     plan = inputs.data_plan
     measured = {statistic.dataset for statistic in inputs.statistics}
@@ -54,21 +54,7 @@ def _chosen(inputs: FiguresInputs) -> list[tuple[str, FinalFigure]]:
     """The calls of the script and the figures that they draw."""
     title = inputs.data_plan.primary.title or inputs.data_plan.primary.name
     main = inputs.data_plan.datasets[0].name.replace("_", " ")
-    chosen = [_by_noise(inputs.data_plan.primary.name, title, "primary-by-noise"),
-              ('reliability("reliability")', FinalFigure(
-                  name="reliability", description=f"Accuracy against confidence by bin on the development part of "
-                  f"{main}, rows of all replicates pooled. Points above the dotted diagonal are underconfident, points "
-                  "below it overconfident."))]
-    if any(re.search(r"fitted__", array.path) for array in inputs.arrays):
-        chosen.append(('memorisation("memorisation")', FinalFigure(
-            name="memorisation", description="Share of training rows that the network predicts as they are labelled, "
-            f"on {main}, apart for right labels (thin lines) and wrong ones (thick lines), by epoch: mean over "
-            "replicates and a band of one standard deviation.")))
-    else:
-        chosen.append(('training("training-curves")', FinalFigure(
-            name="training-curves", description=f"Log loss on the clean development labels of {main} by epoch, before "
-            "any temperature is fitted: mean over replicates and a band of one standard deviation, one panel a noise "
-            "rate.")))
+    chosen = [_by_noise(inputs.data_plan.primary.name, title, "primary-by-noise"), _inside(inputs, main)]
     if _ablated_arms(inputs):
         chosen.append(('ablation("ablation")', FinalFigure(
             name="ablation", description=f"The {title} of the whole method and of its ablations on {main}: mean "
@@ -76,6 +62,19 @@ def _chosen(inputs: FiguresInputs) -> list[tuple[str, FinalFigure]]:
     elif any(metric.name == "ece" for metric in inputs.data_plan.metrics):
         chosen.append(_by_noise("ece", "ECE", "ece-by-noise"))
     return chosen
+
+
+def _inside(inputs: FiguresInputs, main: str) -> tuple[str, FinalFigure]:
+    """Reliability beside what was recorded of the training: wrong labels learned, else the loss."""
+    learned = any(re.search(r"fitted__", array.path) for array in inputs.arrays)
+    name = "memorisation" if learned else "training"
+    right = ("the share of wrong training labels that the network predicts as given" if learned else
+             "the log loss on development data before any temperature")
+    return f'reliability_and_{name}("reliability-and-{name}")', FinalFigure(
+        name=f"reliability-and-{name}",
+        description=f"On {main}: accuracy against confidence by bin on the development part, rows of all replicates "
+        "pooled (points above the dotted line are underconfident, points below it overconfident); and, on the right, "
+        f"{right}, by epoch, mean and standard deviation over replicates.")
 
 
 def _by_noise(metric: str, title: str, name: str) -> tuple[str, FinalFigure]:

@@ -18,8 +18,8 @@ import pytest
 
 from record import control
 from record.events import EVENT, Commanded, Ended
-from record.folder import RunFolder, draft_of, read_source, seal, sha256, write_file, write_source
 from record.fold import fold
+from record.folder import RunFolder, draft_of, read_source, seal, sha256, write_file, write_source
 from record.lock import RunLockedError, hold, holder
 from record.log import EventLog, RecordError, read_events, read_state
 from record.nouns import Idea, Measurement, arm_of, level_of
@@ -64,10 +64,10 @@ def test_a_killed_writer_loses_nothing_that_append_returned_for(tmp_path: Path) 
         "k = 0\n"
         "while True:\n"
         "    log.append(Commanded(verb='note', text=str(k))); print(k, flush=True); k += 1\n")
-    child = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "run.db")], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", script, str(tmp_path / "run.db")]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
-    for _ in range(20):
-        last = child.stdout.readline()
+    last = [child.stdout.readline() for _ in range(20)][-1]
     os.kill(child.pid, signal.SIGKILL)
     rest = child.stdout.read().split("\n")
     child.wait(10)

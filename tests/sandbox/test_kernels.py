@@ -183,7 +183,7 @@ def test_a_regular_installation_is_hidden_too(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "models.py").write_text("MINE = True\n")
     path = os.pathsep.join([str(tmp_path / "site" / "sandbox" / "kernel_side"), str(tmp_path / "site")])
-    code = ("import sys\nsys.meta_path = [one for one in sys.meta_path if 'editable' not in repr(one)]  # of this checkout\n"
+    code = ("import sys\nsys.meta_path = [one for one in sys.meta_path if 'editable' not in repr(one)]\n"
             "import models; print(models.MINE)\ntry:\n    import record\n"
             "except ModuleNotFoundError as error:\n    print(error)\n")
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "job", capture_output=True, text=True,

@@ -10,7 +10,18 @@ from record.events import Decided, Executed, Judged, Prepared, Proposed, Settled
 from record.fold import node_id
 from record.log import MemoryLog
 from record.nouns import (
-    STAGES, Arm, Attempt, DataPlan, DatasetUse, Expand, Failure, Idea, Measurement, MetricSpec, Seen, StageName,
+    STAGES,
+    Arm,
+    Attempt,
+    DataPlan,
+    DatasetUse,
+    Expand,
+    Failure,
+    Idea,
+    Measurement,
+    MetricSpec,
+    Seen,
+    StageName,
 )
 from search.policy import BestFirst
 from search.scheduler import Scheduler
@@ -21,12 +32,14 @@ PLAN = DataPlan(
     task="t", datasets=(DatasetUse(name="digits"),), expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
     arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
-IDEA = Idea.model_validate({"Name": "x", "Title": "X", "Experiments": ["one", "two"], "Risk Factors and Limitations": ["r"]})
+IDEA = Idea.model_validate({
+    "Name": "x", "Title": "X", "Experiments": ["one", "two"], "Risk Factors and Limitations": ["r"]})
 
 
 def settings(**changes: object) -> SearchSettings:
-    small = dict(preliminary=StageLimits(nodes=8), tuning=StageLimits(nodes=4), agenda=StageLimits(nodes=4),
-                 ablation=StageLimits(nodes=3), num_drafts=3, num_seeds=2, order="ticket", window=6)
+    small = {
+        "preliminary": StageLimits(nodes=8), "tuning": StageLimits(nodes=4), "agenda": StageLimits(nodes=4),
+        "ablation": StageLimits(nodes=3), "num_drafts": 3, "num_seeds": 2, "order": "ticket", "window": 6}
     return SearchSettings.model_validate(small | changes)
 
 
@@ -76,7 +89,9 @@ async def search(log: MemoryLog, world: World, given: SearchSettings, stages: tu
     for stage in stages:
         if log.state.stages[stage].settled:
             continue
-        end = await Scheduler(recorder=log, policy=BestFirst(given), expand=world.expand, settings=given, stage=stage).run()
+        scheduler = Scheduler(
+            recorder=log, policy=BestFirst(given), expand=world.expand, settings=given, stage=stage)
+        end = await scheduler.run()
         assert end is not None
         view = view_of(log.state, stage, Seen(through=log.state.last_decision))
         log.append(Settled(stage=stage, best=view.best.id if view.best else None, ended=end.reason))

@@ -9,12 +9,34 @@ from __future__ import annotations
 import itertools
 
 from models.roles import (
-    CodeInputs, FigureReviews, FigureScript, FiguresInputs, FeedbackInputs, FinalFigure, PlanInputs, PlotInputs, Plots,
-    Program, Reflection, ReflectInputs, SummaryInputs, VisionInputs, WriteInputs,
+    CodeInputs,
+    FeedbackInputs,
+    FigureReviews,
+    FigureScript,
+    FiguresInputs,
+    FinalFigure,
+    PlanInputs,
+    PlotInputs,
+    Plots,
+    Program,
+    ReflectInputs,
+    Reflection,
+    SummaryInputs,
+    VisionInputs,
+    WriteInputs,
 )
 from models.scripted import ScriptedModel
 from record.nouns import (
-    Arm, DataPlan, DatasetUse, Draft, FigureReview, Idea, MetricSpec, Section, StageSummary, Verdict,
+    Arm,
+    DataPlan,
+    DatasetUse,
+    Draft,
+    FigureReview,
+    Idea,
+    MetricSpec,
+    Section,
+    StageSummary,
+    Verdict,
 )
 
 IDEA = Idea.model_validate({
@@ -149,7 +171,7 @@ def _write(inputs: WriteInputs) -> Draft:
     tables = "\n\n".join(rf"\papertable{{{name}}}" for name in inputs.tables)
     return Draft(
         title="Shrinking class means", abstract="We measure whether shrinkage helps. It gains 12.5 points.",
-        sections=(Section(title="Method", body=rf"The weight is \setup{{code.SHRINKAGE}}."),
+        sections=(Section(title="Method", body=r"The weight is \setup{code.SHRINKAGE}."),
                   Section(title="Results", body=(
                       f"The values are {values}. See Table~\\ref{{tab:main}} and Figure~\\ref{{fig:loss}}.\n\n"
                       f"{tables}\n\n\\paperfigure{{loss}}"))),

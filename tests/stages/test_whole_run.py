@@ -7,13 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from agent.audit import audit
 from agent.settings import Settings, compose
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
 from record.claims import claims_on_test, replicates_of, winner
 from record.fold import RunState
 from record.log import read_state
@@ -30,12 +31,16 @@ def small_settings(**changes: object) -> Settings:
     return compose(flags=SMALL | {key.replace("__", "."): value for key, value in changes.items()}, environment={})
 
 
+def _scripted(_: ModelSettings) -> ScriptedModel:
+    return small_model()
+
+
 def start(runs: Path, name: str, settings: Settings) -> int:
     """A run with the scripted model behind the door."""
     from agent import run
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "open_backend", lambda _: small_model())
+        patch.setattr(run, "open_backend", _scripted)
         return run.start(IDEA, settings, runs=runs, name=name, listener=lambda event, state: None)
 
 
@@ -43,7 +48,7 @@ def resume(run_folder: Path) -> int:
     from agent import run
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "open_backend", lambda _: small_model())
+        patch.setattr(run, "open_backend", _scripted)
         return run.resume(run_folder, {}, listener=lambda event, state: None)
 
 
@@ -113,9 +118,11 @@ def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tm
         "import sys; from pathlib import Path\n"
         "from tests.stages.test_whole_run import start, resume, small_settings\n"
         "run = Path(sys.argv[1])\n"
-        "sys.exit(resume(run) if (run / 'run.db').exists() else start(run.parent, run.name, small_settings(
-        "    search__num_workers=1)))\n")
-    run, finished, answered = tmp_path / "killed", set[tuple[str, int]](), set[str]()
+        "one = small_settings(search__num_workers=1)\n"
+        "sys.exit(resume(run) if (run / 'run.db').exists() else start(run.parent, run.name, one))\n")
+    run = tmp_path / "killed"
+    finished: set[tuple[str, int]] = set()
+    answered: set[str] = set()
     for seconds in (9.0, 12.0, None):
         child = subprocess.Popen([sys.executable, "-c", script, str(run)], start_new_session=True)
         try:
@@ -131,4 +138,3 @@ def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tm
     assert child.returncode == 0
     assert tree(state) == tree(read_state(whole))
     assert state.drafts[-1].draft == read_state(whole).drafts[-1].draft
-    time.sleep(0.1)

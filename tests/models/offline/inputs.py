@@ -83,7 +83,7 @@ def write_inputs(called: Called, ablations: tuple[str, ...] = (), **changes: Any
     setups += [f"level.{level.name}" for level in PLAN.levels] + ["run.seeds"]
     setups += [f"data.{d}.{what}" for d, _, _ in SIZES
                for what in ("train", "dev", "validation", "test", "features", "classes", "duplicates")]
-    figures = ("primary-by-noise", "reliability", "training-curves", "ablation" if ablations else "ece-by-noise")
+    figures = ("primary-by-noise", "reliability-and-training", "ablation" if ablations else "ece-by-noise")
     return WriteInputs(
         idea=IDEA, data_plan=PLAN, facts=facts(), summaries=(), comparisons=comparisons, page_limit=4,
         results=tuple(ClaimLine(key=key, printed="0.123", meaning=key) for key in keys),

@@ -88,7 +88,7 @@ def test_every_role_answers_with_its_type_and_twice_the_same() -> None:
 
 
 def test_an_idea_in_other_words_is_recognised_and_another_one_refused_in_one_line() -> None:
-    worded = Idea.model_validate({"Name": "nl", "Title": "Do noisy labels make nets overconfident?", "Experiments": "try"})
+    worded = Idea.model_validate({"Name": "x", "Title": "Do noisy labels make nets overconfident?", "Experiments": "e"})
     assert ask("plan", plan_inputs(idea=worded), DataPlan) == PLAN
     other = Idea.model_validate({"Name": "pests", "Title": "Pest detection in the field", "Experiments": ["e"]})
     with pytest.raises(CatalogueError) as refused:
@@ -154,8 +154,8 @@ def test_figures_follow_what_was_recorded() -> None:
     full = ask("figures", FIGURES, FigureScript)
     assert isinstance(full, FigureScript)
     ast.parse(full.script)
-    assert [one.name for one in full.figures] == ["primary-by-noise", "reliability", "memorisation", "ablation"]
+    assert [one.name for one in full.figures] == ["primary-by-noise", "reliability-and-memorisation", "ablation"]
     bare = ask("figures", FIGURES.model_copy(update={"arrays": (), "ablations": ()}), FigureScript)
     assert isinstance(bare, FigureScript)
-    assert [one.name for one in bare.figures] == ["primary-by-noise", "reliability", "training-curves", "ece-by-noise"]
+    assert [one.name for one in bare.figures] == ["primary-by-noise", "reliability-and-training", "ece-by-noise"]
     assert not [one for one in (*full.figures, *bare.figures) if any(char.isdigit() for char in one.description)]

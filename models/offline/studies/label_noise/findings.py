@@ -237,8 +237,6 @@ class Findings(Names):
         said = {
             "fail": "Some executions failed; the appendix lists them.",
             "isolation": "Experiments ran without isolation, so held-out labels were within the code's reach.",
-            "offline": "Plans, code and text came from a deterministic program with a small catalogue of studies and "
-                       "not from a language model.",
         }
         return [sentence for word, sentence in said.items() if word in told]
 

@@ -64,8 +64,8 @@ class _Writer:
             f"We study how symmetric label noise in training affects the calibration of small networks on "
             f"{find.datasets_named}, and whether a simple remedy, label smoothing in training and one temperature "
             "fitted afterwards on a small development part with checked labels, helps.",
-            "The primary metric is the log loss, a proper score, since calibration error alone is won by a model that "
-            "says nothing.",
+            "We judge by the log loss, a proper score, since calibration error alone is won by a model that says "
+            "nothing.",
             *find.abstract_sentences(),
             find.trusted_labels_in_brief(),
         ).text
@@ -78,21 +78,21 @@ class _Writer:
                 "of right ones equals that confidence.",
                 "Modern networks are often far from it <citep:guo2017calibration>, and decisions that weigh risks "
                 "need the probabilities and not the answers alone.",
-                "At the same time labels are rarely clean: crowd workers disagree, sensors fail, and categories blur.",
+                "Labels, meanwhile, are rarely clean.",
                 "Networks large enough for the task can fit labels that are drawn at random "
                 "<citep:zhang2017understanding>, so that wrong labels do not simply average out: they are learned."),
             say("What this does to calibration is less obvious than what it does to accuracy.",
                 "Noise in training labels tells a model to be less sure, which may even counter overconfidence; "
                 "learning those labels by heart pulls the other way.",
                 "Label smoothing <citep:szegedy2016rethinking> and temperature scaling <citep:guo2017calibration> "
-                "are the usual remedies, both are nearly free, and both were studied mostly with clean labels."),
+                "are nearly free remedies that were studied mostly with clean labels."),
             say("We ask three things.",
                 "Does label noise harm calibration when it is judged by a proper score, and not by calibration error "
                 "alone?",
                 "Does smoothing together with a temperature mend it?",
-                "And how much of what it mends hangs on the labels that the temperature is fitted on being clean?",
-                "The experiments are small on purpose: every condition is repeated with different seeds, compared "
-                "seed by seed, and reported whether it favours the remedy or not."),
+                "And how much of what it mends hangs on the labels that the temperature is fitted on being clean?"),
+            say("The experiments are small on purpose: every condition is repeated with different seeds, compared "
+                "seed by seed, and reported whether it favours the remedy or not.", rank=4),
             say("The answers are bounded by their setting, small networks on small datasets with noise that we drew "
                 "ourselves, and negative or open outcomes are given the same room as others.", rank=5),
         )
@@ -129,7 +129,7 @@ class _Writer:
                 if "1" in self.inputs.literals else
                 r"\paragraph{Noise.} With probability $\eta$, the noise rate, a training label $y$ is replaced by a "
                 r"label $\tilde y$, drawn uniformly from the other classes.",
-                "The draw is nested: a row that is wrong at a low rate is wrong at every higher one.",
+                self.findings.rates_named(),
                 "Development, validation and test labels stay clean.",
                 "For the development part this is an assumption, which stands for a small set that a person has "
                 "checked; an ablation takes it away."),
@@ -167,7 +167,6 @@ class _Writer:
                 "<s:code.WEIGHT_DECAY>.",
                 "These values were chosen on validation data and are shared by both arms; the smoothing strength was "
                 "fixed beforehand and not tuned, so that the method had no more tuning than the baseline."),
-            say(rf"\paragraph{{Noise rates.}} {find.rates_named()}"),
             say(r"\paragraph{Metrics.} The primary metric is the log loss on clean labels.",
                 "It is a proper score: only the true probabilities minimise it in expectation.",
                 "Expected calibration error (ECE) and accuracy stand beside it."),
@@ -202,22 +201,19 @@ class _Writer:
             self.figure("primary-by-noise"),
             say(rf"\paragraph{{Does the remedy help?}} {find.opening(main)}", *find.by_level(main)),
             *(say(*find.in_groups(other)) for other in others),
-            say(rf"\paragraph{{Calibration error and accuracy.}} {find.of_metric('ece')}", find.of_metric("accuracy"),
-                find.disagreement()),
+            say(rf"\paragraph{{Calibration error and accuracy.}} {find.of_metric('ece')}", find.disagreement()),
+            say(find.of_metric("accuracy"), rank=2),
             self.table("metrics", "<tab:metrics> has the numbers of both.", rank=4),
             say("<fig:ece-by-noise> shows the calibration error against the noise rate."),
             self.figure("ece-by-noise"),
-            say("<fig:reliability> shows where in the range of confidences the arms depart from calibration.",
-                "It is drawn on the development part, on which the method's temperature was also fitted, so it "
-                "flatters the method slightly and serves to look at, not to conclude from."),
-            self.figure("reliability"),
-            say("<fig:memorisation> follows how right and wrong labels are learned."),
-            say("A curve for wrong labels that climbs towards that for right ones means that the network learns noise "
-                "by heart; the figure is a description, and we attach no test to it."
-                if self.claims.has("fig", "memorisation") else "", rank=2),
-            say("<fig:training-curves> follows the log loss on clean development labels, before any temperature, over "
-                "the epochs; a curve that turns upwards is a network that learns noise by heart."),
-            self.figure("memorisation"), self.figure("training-curves"),
+            say("<fig:reliability-and-memorisation> shows where in the range of confidences the arms depart from "
+                "calibration, and how much of the wrong labels they learn by heart."),
+            say("<fig:reliability-and-training> shows where in the range of confidences the arms depart from "
+                "calibration, and the loss on clean labels while they train."),
+            self.figure("reliability-and-memorisation"), self.figure("reliability-and-training"),
+            say("It is drawn on the development part, on which the method's temperature was also fitted, so it "
+                "flatters the method slightly and serves to look at, not to conclude from."
+                if any(figure.name.startswith("reliability") for figure in self.inputs.figures) else "", rank=2),
         )
 
     def ablations(self) -> Part:
@@ -225,18 +221,15 @@ class _Writer:
         if not find.ablated:
             return part("Ablations")
         main = find.datasets[0]
-        leading = find.ablated[0]
         return part(
             "Ablations",
             say("Each ablation changes one part of the method and leaves all else, noise and seeds included, as it "
                 "was.",
                 "<fig:ablation> shows them beside the whole method."),
-            self.table("ablation", "<tab:ablation> lists them on all datasets.", rank=6),
-            say(*find.ablation(leading, main), *find.ablation_elsewhere(leading)),
-            *(say(*find.ablation(arm, main)) for arm in find.ablated[1:3]),
-            *(say(*find.ablation(arm, main), rank=3) for arm in find.ablated[3:]),
-            *(say(*find.ablation_elsewhere(arm), rank=5) for arm in find.ablated[1:3]),
             self.figure("ablation"),
+            self.table("ablation", "<tab:ablation> lists them on all datasets.", rank=6),
+            *(say(*find.ablation(arm, main), rank=0 if k < 4 else 4) for k, arm in enumerate(find.ablated)),
+            *(say(*find.ablation_elsewhere(arm), rank=5 if k else 3) for k, arm in enumerate(find.ablated[:3])),
         )
 
     # --- the end ----------------------------------------------------------------------------------------------------

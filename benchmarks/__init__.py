@@ -1,0 +1,1 @@
+"""Measurements that are too long for the tests: each module prints one JSON object, ratios within one run."""

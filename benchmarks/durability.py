@@ -1,0 +1,135 @@
+"""Whether a run is one run: the demo twice, with two workers and with one; with another seed; and killed all along.
+
+    python -m benchmarks.durability [--out FILE] [--runs DIR]
+
+Prints one JSON object. `kill -9` is sent once in each stage and once while the paper is written; after each the run is
+resumed. Compared are trees, measurements, claims and the text of the paper; counted are attempts that ran twice and
+answers that were asked for again. Exit code 1 when anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from record.claims import paper_claims
+from record.events import Event
+from record.fold import RunState
+from record.log import RecordError, read_events, read_state
+
+ROOT = Path(__file__).resolve().parents[1]
+PHASES = ("preliminary", "tuning", "agenda", "ablation", "reflect")
+"""Where the run is killed; `reflect` stands for the paper being written."""
+
+LONGEST = 1800.0
+"""Seconds that one process gets."""
+
+
+def command(verb: list[str]) -> subprocess.Popen[bytes]:
+    """A `scientist` process in a session of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "agent.cli", *verb], cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL)
+
+
+def run(runs: Path, name: str, *, seed: int = 1, workers: int = 2) -> tuple[Path, float]:
+    """A demo from beginning to end; its folder and seconds."""
+    began = time.monotonic()
+    process = command(["run", "--idea", "examples/ideas/label_noise_calibration.json", "--config", "examples/demo.yaml",
+                       "--runs", str(runs), "--name", name, "--seed", str(seed), "--workers", str(workers)])
+    process.wait(LONGEST)
+    return runs / name, time.monotonic() - began
+
+
+def killed(runs: Path, name: str) -> tuple[Path, list[dict[str, object]]]:
+    """A demo that is killed once in each phase, some decisions into it, and resumed."""
+    folder = runs / name
+    process = command(["run", "--idea", "examples/ideas/label_noise_calibration.json", "--config", "examples/demo.yaml",
+                       "--runs", str(runs), "--name", name, "--seed", "1"])
+    kills: list[dict[str, object]] = []
+    for phase in PHASES:
+        before = _await(folder, phase, process)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+        unfinished = len(before.decisions) - len(before.finished)
+        kills.append({"phase": phase, "events": before.events, "unfinished": unfinished})
+        process = command(["resume", str(folder)])
+    process.wait(LONGEST)
+    return folder, kills
+
+
+def _await(folder: Path, phase: str, process: subprocess.Popen[bytes]) -> RunState:
+    """Wait until the run is a few events into a phase."""
+    entered: int | None = None
+    end = time.monotonic() + LONGEST
+    while time.monotonic() < end and process.poll() is None:
+        time.sleep(0.15)
+        try:
+            state = read_state(folder)
+        except RecordError:
+            continue
+        if state.phase == phase:
+            entered = state.events if entered is None else entered
+            if phase == "reflect" or state.events >= entered + 9:
+                return state
+    raise SystemExit(f"the run never came into phase {phase!r} (exit code {process.returncode})")
+
+
+def tree(state: RunState) -> list[object]:
+    """The tree with all its numbers, without times."""
+    return [(n.id, n.parent, n.stage, n.kind, n.seed, n.status, n.varies, n.source_sha256,
+             [one.model_dump() for one in n.measurements],
+             [one.model_dump() for one in state.tests.get(n.id, ())]) for n in state.nodes.values()]
+
+
+def claims(state: RunState) -> list[object]:
+    return [claim.model_dump() for claim in paper_claims(state)]
+
+
+def twice(events: list[tuple[Event, float]]) -> dict[str, int]:
+    """How many attempts and answers stand in the log more than once."""
+    attempts = [(e.node, e.attempt.number) for e, _ in events if e.type == "executed"]
+    answers = [str(e.key) for e, _ in events if e.type == "answered"]
+    return {"attempts": len(attempts) - len(set(attempts)), "answers": len(answers) - len(set(answers))}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--runs", type=Path, default=Path(tempfile.mkdtemp(prefix="durability-")))
+    given = parser.parse_args()
+    first, seconds = run(given.runs, "first")
+    one, seconds_one = run(given.runs, "one-worker", workers=1)
+    other, _ = run(given.runs, "other-seed", seed=2)
+    broken, kills = killed(given.runs, "killed")
+    reference, single, seeded, resumed = (read_state(folder) for folder in (first, one, other, broken))
+    report = {
+        "nodes": len(reference.nodes), "answers": len(reference.answers),
+        "seconds_ratio_one_to_two_workers": round(seconds_one / seconds, 3),
+        "same_tree_one_worker": tree(single) == tree(reference),
+        "same_claims_one_worker": claims(single) == claims(reference),
+        "same_paper_text_one_worker": single.drafts[-1].draft == reference.drafts[-1].draft,
+        "other_seed_differs": claims(seeded) != claims(reference),
+        "kills": kills,
+        "same_tree_killed": tree(resumed) == tree(reference),
+        "same_claims_killed": claims(resumed) == claims(reference),
+        "same_paper_text_killed": resumed.drafts[-1].draft == reference.drafts[-1].draft,
+        "done_twice": twice(read_events(broken / "run.db")),
+        "exit_codes": [state.ended and state.ended.exit_code for state in (reference, single, seeded, resumed)],
+    }
+    text = json.dumps(report, indent=1)
+    print(text)
+    if given.out:
+        given.out.write_text(text + "\n")
+    held = all(value for key, value in report.items() if key.startswith(("same", "other")))
+    return 0 if held and not any(report["done_twice"].values()) else 1  # pyright: ignore
+
+
+if __name__ == "__main__":
+    sys.exit(main())
