@@ -38,8 +38,9 @@ check: setup  ## lint, types, and who may import whom
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
 
-bench: setup  ## what is too slow for the tests
-	$(BIN)/python -m pytest benchmarks
+bench: setup  ## what is too slow for the tests; JSON in build/bench/
+	@mkdir -p build/bench
+	$(BIN)/python -m benchmarks.durability --out build/bench/durability.json
 
 clean:  ## remove what setup and the tools made (runs/ stays)
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

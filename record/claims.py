@@ -21,6 +21,9 @@ from record.nouns import Frozen, Grade, Measurement, MetricSpec, Node, Split, ar
 MINIMUM_REPLICATES = 5
 """Below this no comparison is called; with 3 seeds the half-width is 2.48 standard deviations (FACTS)."""
 
+MOST_DIGITS = 6
+"""Digits after the point that are printed at most."""
+
 Called = Literal["improved", "no measurable difference", "unknown"]
 
 
@@ -201,11 +204,18 @@ def printed(claims: Iterable[Claim]) -> dict[str, str]:
 
 
 def decimals(claim: Claim) -> int:
-    """Digits after the point: three as a rule, more for values that would print as zero, fewer for large ones."""
+    """Digits after the point: three as a rule, fewer for large values, more where a bound or value would print as zero.
+
+    An interval that excludes zero must not print as if it ended there.
+    """
     largest = max(abs(value) for value in claim.values)
     if largest >= 100:
         return 1
-    return 3 if largest >= 0.01 or largest == 0 else min(8, 2 - math.floor(math.log10(largest)))
+    digits = 3 if largest >= 0.01 or largest == 0 else min(MOST_DIGITS, 2 - math.floor(math.log10(largest)))
+    bounds = [bound for bound in (claim.low, claim.high) if bound]
+    while digits < MOST_DIGITS and any(round(bound, digits) == 0 for bound in bounds):
+        digits += 1
+    return digits
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -40,7 +40,7 @@ def holder(run: Path) -> str | None:
     path = run / "lock"
     if not path.exists():
         return None
-    with open(path, "r+") as file:
+    with open(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

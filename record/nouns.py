@@ -37,7 +37,7 @@ def _lines(value: Any) -> Any:
         return tuple(f"{key}: {text}" for key, text in cast("dict[Any, Any]", value).items())
     if isinstance(value, list):
         items = cast("list[Any]", value)
-        return tuple(item if isinstance(item, str) else "; ".join(_lines(item)) for item in items)
+        return tuple("; ".join(_lines(item)) if isinstance(item, list | dict) else str(item) for item in items)
     return value
 
 

@@ -87,6 +87,8 @@ class _NodeWork:
                               experiment=read_source(self.bench.folder.source(parent.id))["experiment.py"])
         else:
             program = await self.desk.ask("code", code_inputs(self.bench, self.decided), Program)
+        if self.action.kind == "debug":  # a mended node still stands for what its parent tried
+            program = program.model_copy(update={"varies": self.parent.varies})
         self.record_program(program)
 
     def record_program(self, program: Program) -> None:
@@ -140,7 +142,7 @@ class _NodeWork:
             sha256 = write_source(bench.folder.source(self.node.id), {"plots.py": answer.plots})
             bench.recorder.append(Proposed(
                 node=self.node.id, decision=self.decided.k, title=f"replicates of {self.parent.id} together",
-                plan="mean and spread over seeds", varies=f"{len(replicates)} seeds", source_sha256=sha256))
+                plan="mean and spread over seeds", varies=f"{len(replicates)} seed{'s' if len(replicates) > 1 else ''}", source_sha256=sha256))
         failure = await draw(bench, self.desk, canvas)
         self.judge("buggy" if failure else "good", failure)
 

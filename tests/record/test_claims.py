@@ -125,6 +125,11 @@ def test_numbers_print_with_digits_that_mean_something() -> None:
     assert printed([claim(1234.56)])["k.pm"] == "1234.6" and printed([claim(1234.56)])["k.sd"] == "n/a"
 
 
+def test_an_interval_that_excludes_zero_does_not_print_as_if_it_ended_there() -> None:
+    near = claim(-0.010, -0.0190).model_copy(update={"low": -0.0196, "high": -0.0002})
+    assert printed([near])["k.ci"] == r"[\ensuremath{-}0.0196, \ensuremath{-}0.0002]"
+
+
 def test_setups_come_from_code_and_data() -> None:
     log = recorded([0.1], [0.5])
     log.state.nodes["n0001"] = log.state.nodes["n0001"].model_copy(update={"setups": {"EPOCHS": 40}})

@@ -73,7 +73,8 @@ def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
     nodes = list(state.nodes.values())
     assert {node.kind for node in nodes} == {"draft", "debug", "improve", "tune", "ablate", "replicate", "aggregate"}
     debug = next(node for node in nodes if node.kind == "debug")
-    assert debug.status == "good" and state.nodes[debug.parent or ""].status == "buggy"
+    mended = state.nodes[debug.parent or ""]
+    assert debug.status == "good" and mended.status == "buggy" and debug.varies == mended.varies == "draft 0"
     replotted = next(node for node in nodes if node.plots > 1)
     assert replotted.status == "good" and any("label" in issue for r in replotted.plottings[0].reviews or ()
                                               for issue in r.issues)

@@ -162,7 +162,7 @@ class Findings(Names):
         first = {"worse": f"{subject} makes the {words} worse", "better": f"{subject} improved the {words}",
                  "none": f"{subject} makes no measurable difference in {words}",
                  "unknown": f"{subject} leaves the {words} open, since the replicates do not allow a statement"}
-        later = {"better": "it improved it", "none": "no difference is measurable",
+        later = {"better": f"it improved the {words}", "none": "no difference is measurable",
                  "unknown": "the replicates do not allow a statement"}
         given = [(name, places) for name, places in groups.items() if places]
         return [f"{(later if k else first)[name]} {self.where(places)}" for k, (name, places) in enumerate(given)]

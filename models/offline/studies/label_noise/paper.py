@@ -201,7 +201,7 @@ class _Writer:
             self.figure("primary-by-noise"),
             say(rf"\paragraph{{Does the remedy help?}} {find.opening(main)}", *find.by_level(main)),
             *(say(*find.in_groups(other)) for other in others),
-            say(rf"\paragraph{{Calibration error and accuracy.}} {find.of_metric('ece')}", find.disagreement()),
+            say(rf"\paragraph{{Calibration error.}} {find.of_metric('ece')}", find.disagreement()),
             say(find.of_metric("accuracy"), rank=2),
             self.table("metrics", "<tab:metrics> has the numbers of both.", rank=4),
             say("<fig:ece-by-noise> shows the calibration error against the noise rate."),
