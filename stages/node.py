@@ -142,7 +142,8 @@ class _NodeWork:
             sha256 = write_source(bench.folder.source(self.node.id), {"plots.py": answer.plots})
             bench.recorder.append(Proposed(
                 node=self.node.id, decision=self.decided.k, title=f"replicates of {self.parent.id} together",
-                plan="mean and spread over seeds", varies=f"{len(replicates)} seed{'s' if len(replicates) > 1 else ''}", source_sha256=sha256))
+                plan="mean and spread over seeds", source_sha256=sha256,
+                varies=", ".join(f"seed {one.seed}" for one in replicates)))
         failure = await draw(bench, self.desk, canvas)
         self.judge("buggy" if failure else "good", failure)
 
