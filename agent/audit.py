@@ -7,7 +7,6 @@ that was rewritten as a whole together with its files.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -17,6 +16,7 @@ from agent.settings import override
 from record.fold import RunState
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
 from record.log import RecordError, read_state
+from record.manifest import files_of
 from record.nouns import Draft, Measurement
 from review.evidence import check_draft, check_pdf, tex
 from review.evidence.binder import used_keys
@@ -79,7 +79,7 @@ def audit(run: Path) -> AuditReport:
 
 def _files(report: AuditReport, folder: RunFolder, state: RunState) -> None:
     """Every file whose hash the record holds is there, and is what it was."""
-    for path, expected in _hashed(folder, state):
+    for path, expected in files_of(state, folder):
         report.count("files")
         if not path.is_file():
             report.add("missing", str(path.relative_to(folder.root)), "the record names it, and it is not there")
@@ -91,24 +91,6 @@ def _files(report: AuditReport, folder: RunFolder, state: RunState) -> None:
             report.count("sources")
             if not source.is_dir() or sha256_of_files(read_source(source)) != node.source_sha256:
                 report.add("changed", f"nodes/{node.id}/source", "the code is not what the record says was run")
-
-
-def _hashed(folder: RunFolder, state: RunState) -> Iterator[tuple[Path, str]]:
-    for node in state.nodes.values():
-        for attempt in node.attempts:
-            sealed = folder.attempt(node.id, attempt.number)
-            yield from ((sealed / "arrays" / name, digest) for name, digest in attempt.arrays.items())
-            yield from ((sealed / "sealed" / name, digest) for name, digest in attempt.sealed.items())
-            if attempt.curves_sha256:
-                yield sealed / "measurements.jsonl", attempt.curves_sha256
-        for plotting in node.plottings:
-            shown = folder.plots(node.id, plotting.n) / "figures"
-            yield from ((shown / figure.name, figure.sha256) for figure in plotting.figures)
-    if state.figures is not None:
-        yield from ((folder.paper / "figures" / name, digest) for name, digest in state.figures.figures.items())
-    if state.released is not None:
-        yield from ((folder.paper / name, digest) for name, digest in state.released.files.items()
-                    if not (state.figures and Path(name).name in state.figures.figures))
 
 
 # --- scores ---------------------------------------------------------------------------------------------------------

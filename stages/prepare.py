@@ -5,6 +5,7 @@ from __future__ import annotations
 from models.door import Desk
 from models.roles import CatalogueEntry, PlanInputs
 from record.events import Prepared
+from record.folder import write_file
 from record.nouns import DataPlan
 from sandbox.datasets import catalogue, materialise
 from sandbox.scoring import METRICS
@@ -27,6 +28,7 @@ async def prepare(bench: Bench) -> None:
         seed = bench.state.started.seed
         facts = [await in_thread(lambda name=use.name: materialise(
             name, views=bench.folder.views, labels=bench.folder.labels, seed=seed)) for use in plan.datasets]
+        write_file(bench.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         bench.recorder.append(Prepared(data_plan=plan, datasets=tuple(facts)))
 
     await do_work(bench, "prepare", work)

@@ -6,12 +6,14 @@ and replicate statistics, is what ours gets first.
 
 from __future__ import annotations
 
+import json
 import shutil
 
 from models.door import Desk
 from models.roles import ReflectInputs, Reflection
 from record.events import Drafted, Released
-from record.folder import sha256
+from record.folder import sha256, write_file
+from record.manifest import manifest
 from record.nouns import Draft
 from stages.bench import Bench, do_work
 from stages.manuscript import Material, parts_for, write_inputs
@@ -67,6 +69,8 @@ async def release(bench: Bench) -> None:
             released=not reasons, pdf="paper/paper.pdf" if found.pdf else None, reasons=reasons, pages=found.pages,
             files={str(path.relative_to(bench.folder.paper)): sha256(path)
                    for path in sorted(bench.folder.paper.rglob("*")) if path.is_file() and "rounds" not in path.parts}))
+
+        write_file(bench.folder.root / "manifest.json", json.dumps(manifest(bench.state, bench.folder), indent=1))
 
     await do_work(bench, "release", work)
 

@@ -1,0 +1,33 @@
+"""Every file that the record vouches for, with the hash that it had when its event was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from record.fold import RunState
+from record.folder import RunFolder
+
+
+def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
+    """Arrays, sealed predictions, curves, figures and paper files: path and recorded sha256."""
+    for node in state.nodes.values():
+        for attempt in node.attempts:
+            sealed = folder.attempt(node.id, attempt.number)
+            yield from ((sealed / "arrays" / name, digest) for name, digest in attempt.arrays.items())
+            yield from ((sealed / "sealed" / name, digest) for name, digest in attempt.sealed.items())
+            if attempt.curves_sha256:
+                yield sealed / "measurements.jsonl", attempt.curves_sha256
+        for plotting in node.plottings:
+            shown = folder.plots(node.id, plotting.n) / "figures"
+            yield from ((shown / figure.name, figure.sha256) for figure in plotting.figures)
+    drawn = state.figures.figures if state.figures is not None else {}
+    yield from ((folder.paper / "figures" / name, digest) for name, digest in drawn.items())
+    if state.released is not None:
+        yield from ((folder.paper / name, digest) for name, digest in state.released.files.items()
+                    if Path(name).name not in drawn)
+
+
+def manifest(state: RunState, folder: RunFolder) -> dict[str, str]:
+    """The same as a mapping from the path within the run to the sha256, for `manifest.json`."""
+    return {str(path.relative_to(folder.root)): digest for path, digest in files_of(state, folder)}
