@@ -37,6 +37,7 @@ ISOLATION = (
 def notice(state: RunState) -> str:
     """What the first page of a paper says of its origin."""
     assert state.started is not None
+    early = f" The run was ended early: {state.limited}." if state.limited else ""
     return (f"This paper was written by a program, scientist {state.started.version}, with the model "
             f"{' and '.join(state.models)}: plan, code, experiments, figures and text. No person checked or edited it. "
-            "Experiments ran without isolation. The appendix lists every experiment that was run.")
+            f"Experiments ran without isolation.{early} The appendix lists every experiment that was run.")

@@ -60,7 +60,7 @@ def metric_words(metric: ShownMetric) -> str:
     unit = f" in {plain(metric.unit)}" if metric.unit else ""
     better = "higher" if metric.higher_is_better else "lower"
     return (f"{plain(metric.title)}{unit} on {plain(metric.dataset)}, validation, mean over the method's conditions "
-            f"({better} is better)")
+            f"({better} is better; what is best is settled over all datasets)")
 
 
 def stage_line(stage: StageRows) -> Text:

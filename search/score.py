@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from record.nouns import DataPlan, Node, arm_of
+from record.nouns import DataPlan, Node, StageName, arm_of
 
 Cell = tuple[str, str]
 
@@ -31,16 +31,25 @@ def asked(plan: DataPlan) -> set[Cell]:
             if arm_of(condition) not in removed}
 
 
-def gain(node: Node, reference: Node, plan: DataPlan) -> float:
-    """Mean relative gain over the reference in the cells both measured, method arms where there are any.
+def judging_arms(stage: StageName, plan: DataPlan) -> frozenset[str]:
+    """The arms whose cells decide between nodes: in tuning all that are compared, elsewhere the method's.
+
+    A setting that is tried is tried for every arm, and is chosen for all of them together: baselines get the same
+    tuning budget as the method, and no setting is chosen because it suits the method alone.
+    """
+    roles = ("baseline", "method") if stage == "tuning" else ("method",)
+    return frozenset(arm.name for arm in plan.arms if arm.role in roles)
+
+
+def gain(node: Node, reference: Node, plan: DataPlan, arms: frozenset[str]) -> float:
+    """Mean relative gain over the reference in the cells of these arms that both measured (all, where there are none).
 
     Per dataset first, then over datasets; positive is better, whatever the metric's direction; 0.0 without a common
     cell.
     """
     mine, theirs = cells(node, plan), cells(reference, plan)
     common = mine.keys() & theirs.keys()
-    methods = {arm.name for arm in plan.arms if arm.role == "method"}
-    common = {cell for cell in common if arm_of(cell[1]) in methods} or common
+    common = {cell for cell in common if arm_of(cell[1]) in arms} or common
     sign = 1.0 if plan.primary.higher_is_better else -1.0
     by_dataset: dict[str, list[float]] = {}
     for cell in sorted(common):

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from record.fold import RunState
 from record.nouns import STAGES, DataPlan, Node, NodeKind, Seen, StageName
-from search.score import coverage, gain
+from search.score import coverage, gain, judging_arms
 
 SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
 
@@ -62,9 +62,9 @@ class View:
         candidates = ([self.root] if self.root else []) + list(self.good)
         if not candidates:
             return None
-        reference = candidates[0]
+        reference, arms = candidates[0], judging_arms(self.stage, self.plan)
         return max(candidates, key=lambda node: (
-            coverage(node, self.plan), gain(node, reference, self.plan),
+            coverage(node, self.plan), gain(node, reference, self.plan, arms),
             -node.attempts[-1].seconds if self.by_cost else 0.0, -node.decision))
 
     @cached_property

@@ -9,7 +9,7 @@ from record.events import Settled, Summarised
 from record.nouns import Seen, StageName, StageSummary
 from search.policy import BestFirst
 from search.scheduler import Scheduler
-from search.score import asked, coverage, gain
+from search.score import asked, coverage, gain, judging_arms
 from search.tree import SEARCH_KINDS, View, view_of
 from stages.bench import Bench, do_work
 from stages.briefs import node_line, statistic
@@ -54,7 +54,7 @@ def reasons_for(view: View) -> tuple[str, ...]:
     if view.stage == "ablation":
         return ("ablations are measured against the node that the agenda settled on",)
     if view.root is not None and best.id != view.root.id:
-        gained = gain(best, view.root, view.plan)
+        gained = gain(best, view.root, view.plan, judging_arms(view.stage, view.plan))
         reasons.append(f"its {view.plan.primary.name} gains {gained:+.1%} over {view.root.id} on validation data, "
                        "for one seed")
     elif view.root is not None:

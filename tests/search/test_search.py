@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -11,9 +12,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from record.events import Decided, Executed, Judged, Prepared
+from record.events import Decided, Executed, Judged, Prepared, Settled
 from record.log import MemoryLog
-from record.nouns import Attempt, Expand, Failure, Measurement, MetricSpec, Seen
+from record.nouns import Attempt, Expand, Failure, Measurement, MetricSpec, NodeKind, Seen, StageName
 from search.policy import BestFirst
 from search.scheduler import Scheduler, Signals
 from search.settings import StageLimits
@@ -177,3 +178,22 @@ def test_ablated_variants_that_worked_are_all_replicated() -> None:
         replicates = [n for n in state.nodes.values() if n.kind == "replicate" and n.parent == target]
         assert len(replicates) == 3
     assert all(isinstance(d.action, Expand) or d.action.do in ("wait", "end") for d in state.decisions.values())
+
+
+def test_tuning_chooses_a_setting_for_all_arms_alike() -> None:
+    log = new_log()
+    first = {"baseline": 0.5, "method": 0.5}
+    suits_method, suits_both = {"baseline": 0.9, "method": 0.3}, {"baseline": 0.4, "method": 0.4}
+    for k, values in enumerate((first, suits_method, suits_both), start=1):
+        stage: StageName = "preliminary" if k == 1 else "tuning"
+        kind: NodeKind = "draft" if k == 1 else "tune"
+        log.append(Decided(k=k, action=Expand(stage=stage, kind=kind, seed=0, parent="n0001" if k > 1 else None)))
+        found = tuple(Measurement(name="log_loss", value=value, condition=arm, dataset="digits", split="validation",
+                                  seed=0, grade="computed") for arm, value in values.items())
+        log.append(Executed(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=found)))
+        log.append(Judged(node=f"n000{k}", status="good"))
+        if k == 1:
+            log.append(Settled(stage="preliminary", best="n0001", ended="it ran"))
+    view = view_of(log.state, "tuning", Seen(through=3))
+    assert view.best is not None and view.best.id == "n0003"
+    assert replace(view, stage="agenda").best == view.root
