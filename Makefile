@@ -40,6 +40,7 @@ check: setup  ## lint, types, and who may import whom
 
 bench: setup  ## what is too slow for the tests; JSON in build/bench/
 	@mkdir -p build/bench
+	$(BIN)/python -m benchmarks.search --out build/bench/search.json
 	$(BIN)/python -m benchmarks.durability --out build/bench/durability.json
 
 clean:  ## remove what setup and the tools made (runs/ stays)

@@ -20,7 +20,10 @@ from search.policy import Policy
 from search.settings import SearchSettings
 from search.tree import view_of
 
-ExpandNode = Callable[[Decided], Awaitable[None]]
+Freed = Callable[[], None]
+"""To be called once, when a node needs no place to run in any more: its code has run."""
+
+ExpandNode = Callable[[Decided, Freed], Awaitable[None]]
 """Makes the node of a decision, from its plan to its verdict; events are the only thing it gives back."""
 
 
@@ -50,6 +53,9 @@ class Scheduler:
     stage: StageName
     signals: Signals = field(default_factory=Signals)
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
+    _placed: set[int] = field(default_factory=set[int])
+    """Decisions whose node still needs a place: being written, waiting for one, or running."""
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> End | None:
         """The action that ended the stage's search; None when it was asked to stop. Everything started is finished."""
@@ -128,11 +134,22 @@ class Scheduler:
                 self._start(decided)
 
     def _start(self, decided: Decided) -> None:
-        self._tasks[decided.k] = asyncio.ensure_future(self.expand(decided))
+        def freed() -> None:
+            self._placed.discard(decided.k)
+            self._woken.set()
+
+        self._placed.add(decided.k)
+        self._tasks[decided.k] = asyncio.ensure_future(self.expand(decided, freed))
 
     async def _until_room(self) -> None:
-        while not self._stopped and len(self._tasks) >= self.settings.num_workers + self.settings.lookahead:
-            await self._any_result()
+        """Wait until a node may be begun: all places taken and `lookahead` nodes ahead of them is enough.
+
+        Nodes that are plotted, reviewed or judged hold nobody up.
+        """
+        while not self._stopped and len(self._placed) >= self.settings.num_workers + self.settings.lookahead:
+            self._woken.clear()
+            await _first(*self._tasks.values(), self._woken.wait(), self.signals.stop.wait())
+            self._collect()
 
     async def _any_result(self, among: Iterable[int] | None = None) -> None:
         """Wait for one task (of those named) or a request to stop; a task's exception is raised here."""
@@ -142,6 +159,7 @@ class Scheduler:
 
     def _collect(self) -> None:
         for k in [k for k, task in self._tasks.items() if task.done()]:
+            self._placed.discard(k)
             self._tasks.pop(k).result()
 
     async def _drain(self, limit: float | None) -> None:
@@ -155,6 +173,7 @@ class Scheduler:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._tasks.clear()
+        self._placed.clear()
 
 
 async def _first(*awaitables: Awaitable[object]) -> None:

@@ -20,6 +20,7 @@ from record.folder import draft_of, read_source, seal, write_source
 from record.nouns import Attempt, Expand, Failure, Node, NodeStatus, Verdict
 from record.setups import constants_of
 from sandbox.job import Job
+from search.scheduler import Freed
 from search.tree import View
 from stages.bench import Bench, in_thread
 from stages.briefs import code_inputs, seen_by
@@ -27,9 +28,9 @@ from stages.curves import converged
 from stages.plotting import Canvas, draw
 
 
-async def expand(bench: Bench, decided: Decided) -> None:
+async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
     """Make the node of a decision. A failed experiment is a verdict; only a broken model or executor raises."""
-    work = _NodeWork(bench, decided, bench.models.at(decided.k, 0))
+    work = _NodeWork(bench, decided, bench.models.at(decided.k, 0), freed)
     try:
         await work.run()
     except (ModelOutputInvalid, ModelRefused) as error:
@@ -41,14 +42,17 @@ class _NodeWork:
     bench: Bench
     decided: Decided
     desk: Desk
+    freed: Freed
 
     async def run(self) -> None:
         kind = self.action.kind
         if kind == "aggregate":
+            self.freed()
             await self.aggregate()
             return
         await self.propose()
         failure = await self.execute()
+        self.freed()
         if failure is None and kind != "replicate":
             arrays = self.bench.folder.attempt(self.node.id, len(self.node.attempts)) / "arrays"
             failure = await draw(self.bench, self.desk, Canvas(self.node.id, arrays))

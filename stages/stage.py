@@ -22,19 +22,25 @@ class NothingWorkedError(Exception):
 
 async def run_stage(bench: Bench, stage: StageName) -> bool:
     """Bring a stage to its end and report it; False when the run was asked to stop before."""
-    if not bench.state.stages[stage].settled:
-        scheduler = Scheduler(
-            recorder=bench.recorder, policy=BestFirst(bench.search), expand=lambda decided: expand(bench, decided),
-            settings=bench.search, stage=stage, signals=bench.signals)
-        end = await scheduler.run()
-        if end is None:
-            return False
-        view = _whole(bench, stage)
-        bench.recorder.append(Settled(
-            stage=stage, best=view.best.id if view.best else None, reasons=reasons_for(view), ended=end.reason))
+    if not bench.state.stages[stage].settled and not await search_stage(bench, stage):
+        return False
     if stage == "preliminary" and bench.state.stages[stage].best is None:
         raise NothingWorkedError(_what_failed(bench, stage))
     await do_work(bench, f"summary of {stage}", lambda desk: _summarise(bench, desk, stage))
+    return True
+
+
+async def search_stage(bench: Bench, stage: StageName) -> bool:
+    """Search a stage and settle on its best node; False when the run was asked to stop before."""
+    scheduler = Scheduler(
+        recorder=bench.recorder, policy=BestFirst(bench.search), settings=bench.search, stage=stage,
+        expand=lambda decided, freed: expand(bench, decided, freed), signals=bench.signals)
+    end = await scheduler.run()
+    if end is None:
+        return False
+    view = _whole(bench, stage)
+    bench.recorder.append(Settled(
+        stage=stage, best=view.best.id if view.best else None, reasons=reasons_for(view), ended=end.reason))
     return True
 
 

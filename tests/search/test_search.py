@@ -16,7 +16,7 @@ from record.events import Decided, Executed, Judged, Prepared, Settled
 from record.log import MemoryLog
 from record.nouns import Attempt, Expand, Failure, Measurement, MetricSpec, NodeKind, Seen, StageName
 from search.policy import BestFirst
-from search.scheduler import Scheduler, Signals
+from search.scheduler import Freed, Scheduler, Signals
 from search.settings import StageLimits
 from search.tree import SEARCH_KINDS, view_of
 from tests.search.worlds import PLAN, World, new_log, search, settings, tree
@@ -159,7 +159,7 @@ def test_a_pause_holds_decisions_back() -> None:
 
 
 def test_a_broken_model_ends_the_search_with_its_error() -> None:
-    async def broken(_: Decided) -> None:
+    async def broken(_: Decided, __: Freed) -> None:
         raise RuntimeError("provider down")
 
     log = new_log()

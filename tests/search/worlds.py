@@ -24,7 +24,7 @@ from record.nouns import (
     StageName,
 )
 from search.policy import BestFirst
-from search.scheduler import Scheduler
+from search.scheduler import Freed, Scheduler
 from search.settings import SearchSettings, StageLimits
 from search.tree import view_of
 
@@ -58,7 +58,7 @@ class World:
         self.places_used = 0
         self.started: list[int] = []
 
-    async def expand(self, decided: Decided) -> None:
+    async def expand(self, decided: Decided, freed: Freed) -> None:
         assert isinstance(decided.action, Expand)
         node = node_id(decided.k)
         assert node not in self.running, f"{node} is expanded twice at once"
@@ -67,6 +67,9 @@ class World:
         self.places_used = max(self.places_used, len(self.running))
         try:
             await asyncio.sleep(self.delay(decided.k))
+            self.running.discard(node)
+            freed()
+            await asyncio.sleep(self.delay(decided.k) / 4)
             self._finish(node, decided.k, decided.action)
         finally:
             self.running.discard(node)

@@ -1,0 +1,141 @@
+"""How busy the search keeps its places, what a node costs in model calls and prompt, and how it scales.
+
+    python -m benchmarks.search [--out FILE] [--unit SECONDS]
+
+Prints one JSON object. Model and executor are scripted, scheduler, node expansion and record are the real ones. Lengths
+are on a scale of `unit` seconds: 40 jobs of 1, 2, 3, 12 in turn, 4 places, a model that takes 0.2 (or 5) an answer.
+The batch scheduler is written from the description in AI-Scientist-v2, section 3.2.2: nodes are chosen and run in
+batches as large as the places, the next batch begins when the last node of a batch is done; its model calls are made
+in parallel, one latency a batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import heapq
+import json
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from benchmarks.studies import LENGTHS, SlowModel, bench_for, program_of, scripted_jobs, source_of_prompt
+from record.nouns import Seen
+from search.policy import BestFirst
+from search.settings import SearchSettings, StageLimits
+from search.tree import SEARCH_KINDS, view_of
+from stages.stage import search_stage
+
+JOBS, PLACES = 40, 4
+
+
+def list_schedule(lengths: list[float], places: int) -> float:
+    """When the last job ends if each, in order, takes the place that is free first."""
+    free = [0.0] * places
+    for length in lengths:
+        heapq.heapreplace(free, free[0] + length)
+    return max(free)
+
+
+def settings(nodes: int, **changes: object) -> SearchSettings:
+    """A search of one stage without replicates."""
+    limits = StageLimits(nodes=nodes, num_seeds=0)
+    given = {"num_workers": PLACES, "lookahead": 2, "agenda": limits, **changes}
+    return SearchSettings.model_validate(given)
+
+
+def searched(unit: float, latency: float, **changes: object) -> tuple[float, float]:
+    """Wall time on the scale, and model calls a finished search node, of one stage of `JOBS` nodes."""
+    model = SlowModel(program_of, latency * unit)
+    with tempfile.TemporaryDirectory() as folder:
+        bench = bench_for(Path(folder), model, scripted_jobs(unit, PLACES), settings(JOBS, **changes))
+        began = time.perf_counter()
+        asyncio.run(search_stage(bench, "agenda"))
+        wall = (time.perf_counter() - began) / unit
+        finished = [node for node in bench.state.stage_nodes("agenda") if node.kind in SEARCH_KINDS and node.finished]
+        assert len(finished) == JOBS, len(finished)
+    return wall, len(model.requests) / JOBS
+
+
+async def in_batches(unit: float, latency: float) -> None:
+    """The same jobs, batch by batch."""
+    for first in range(0, JOBS, PLACES):
+        await asyncio.sleep(latency * unit)
+        await asyncio.gather(*(asyncio.sleep(LENGTHS[k % len(LENGTHS)] * unit) for k in range(first, first + PLACES)))
+
+
+def batched(unit: float, latency: float) -> float:
+    began = time.perf_counter()
+    asyncio.run(in_batches(unit, latency))
+    return (time.perf_counter() - began) / unit
+
+
+def grown(nodes: int) -> dict[str, float]:
+    """Prompts of a tree of so many nodes, and what picking and keeping it takes."""
+    model = SlowModel(program_of, 0.0)
+    tracemalloc.start()
+    with tempfile.TemporaryDirectory() as folder:
+        before = tracemalloc.get_traced_memory()[0]
+        bench = bench_for(Path(folder), model, scripted_jobs(0.0, PLACES), settings(nodes))
+        asyncio.run(search_stage(bench, "agenda"))
+        sizes = [source_of_prompt(request) for request in model.requests if request.role == "code"]
+        kept = len(model.requests)
+        model.requests.clear()
+        memory = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        view = view_of(bench.state, "agenda", Seen(through=bench.state.last_decision))
+        pick = timed(lambda: BestFirst(settings(nodes + 1)).pick(view, Random(0)))
+        look = timed(lambda: view_of(bench.state, "agenda", Seen(through=bench.state.last_decision)))
+    assert kept and isinstance(view.best, object)
+    return {"prompt_last_ten_to_first_ten": sum(sizes[-10:]) / sum(sizes[:10]), "pick_ms": 1000 * pick,
+            "view_ms": 1000 * look, "memory_mb": memory / 2**20}
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Seconds of the fastest of five calls."""
+    best = float("inf")
+    for _ in range(5):
+        began = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--unit", type=float, default=0.2)
+    given = parser.parse_args()
+    ideal = list_schedule([LENGTHS[k % len(LENGTHS)] for k in range(JOBS)], PLACES)
+    fast, calls = searched(given.unit, 0.2)
+    slow, _ = searched(given.unit, 5.0)
+    slow_ahead, _ = searched(given.unit, 5.0, lookahead=6)
+    ticket, _ = searched(given.unit, 0.2, order="ticket")
+    batch = batched(given.unit, 0.2)
+    hundreds, thousand = grown(200), grown(1000)
+    report = {
+        "list_schedule": ideal,
+        "wall_to_bound_latency_0.2": round(fast / (ideal + 0.2), 3),
+        "wall_to_bound_latency_5": round(slow / (ideal + 5), 3),
+        "wall_to_bound_latency_5_lookahead_6": round(slow_ahead / (ideal + 5), 3),
+        "batch_to_ours_latency_0.2": round(batch / fast, 3),
+        "ticket_to_arrival": round(ticket / fast, 3),
+        "model_calls_per_search_node": round(calls, 3),
+        "prompt_last_ten_to_first_ten_of_200": round(hundreds["prompt_last_ten_to_first_ten"], 3),
+        "pick_ms_1000_nodes": round(thousand["pick_ms"], 2),
+        "view_ms_1000_nodes": round(thousand["view_ms"], 2),
+        "memory_mb_1000_nodes": round(thousand["memory_mb"], 2),
+    }
+    text = json.dumps(report, indent=1)
+    print(text)
+    if given.out:
+        given.out.write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

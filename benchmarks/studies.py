@@ -1,0 +1,129 @@
+"""Scripted parts for benchmarks: a slow model, jobs of known length, and a workbench that stands in mid-run."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from models.backend import Reply, Request
+from models.door import Models
+from models.roles import CodeInputs, FigureReviews, Program, VisionInputs
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.events import Decided, Executed, Judged, Prepared, Proposed, Settled, Started
+from record.folder import RunFolder, write_source
+from record.log import EventLog
+from record.nouns import (
+    Arm,
+    Attempt,
+    AxesFacts,
+    DataPlan,
+    DatasetUse,
+    Expand,
+    Figure,
+    FigureFacts,
+    FigureReview,
+    Idea,
+    Measurement,
+    MetricSpec,
+    Verdict,
+)
+from sandbox.job import Executor, Job, Outcome
+from sandbox.scripted import ScriptedExecutor
+from search.settings import SearchSettings
+from stages.bench import Bench
+from stages.settings import PaperSettings
+
+LENGTHS = (1.0, 2.0, 3.0, 12.0)
+
+PLAN = DataPlan(
+    task="classify", datasets=(DatasetUse(name="digits"),), expected_seconds=1,
+    metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
+    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
+IDEA = Idea.model_validate({"Name": "bench", "Title": "Bench", "Experiments": ["one", "two"]})
+
+
+class SlowModel:
+    """A scripted model that takes so many seconds an answer."""
+
+    def __init__(self, script: Callable[[Request], BaseModel], latency: float) -> None:
+        self._model = ScriptedModel(script)
+        self._latency = latency
+        self.name = self._model.name
+
+    @property
+    def requests(self) -> list[Request]:
+        return self._model.requests
+
+    async def answer(self, request: Request) -> Reply:
+        await asyncio.sleep(self._latency)
+        return await self._model.answer(request)
+
+
+def program_of(request: Request) -> BaseModel:
+    """Answers of the roles of a search, of a constant size."""
+    if isinstance(request.inputs, CodeInputs):
+        return Program(title="a program", plan="as before", varies=f"LEARNING_RATE=0.{request.inputs.ordinal:04d}",
+                       experiment="# " + "experiment " * 200, plots="# " + "plots " * 100)
+    if isinstance(request.inputs, VisionInputs):
+        return FigureReviews(reviews=tuple(FigureReview(name=name, readable=True) for name in request.inputs.names))
+    return Verdict(sound=True, analysis="It measured what it planned.")
+
+
+def source_of_prompt(request: Request) -> int:
+    """Characters of a request."""
+    return len(request.prompt.system) + len(request.prompt.user)
+
+
+def scripted_jobs(unit: float, places: int) -> Executor:
+    """An executor whose k-th experiment takes `LENGTHS` in turn, and whose plots take no time."""
+    begun: dict[str, int] = {}
+    picture = _picture()
+
+    def script(job: Job) -> tuple[float, Outcome]:
+        if job.mode == "plot":
+            (job.folder / "figures").mkdir(parents=True)
+            (job.folder / "figures" / "loss.png").write_bytes(picture)
+            facts = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),))
+            return 0.0, Outcome(seconds=0, figures=(Figure(name="loss.png", sha256="0", facts=facts),))
+        k = begun.setdefault(job.name, len(begun))
+        seconds = LENGTHS[k % len(LENGTHS)] * unit
+        return seconds, Outcome(seconds=seconds, measurements=measured(0.5 - 0.0001 * k))
+
+    return ScriptedExecutor(script, places=places)
+
+
+def measured(value: float) -> tuple[Measurement, ...]:
+    return tuple(Measurement(name="log_loss", value=value, condition=arm.name, dataset="digits", split="validation",
+                             seed=0, grade="computed") for arm in PLAN.arms)
+
+
+def bench_for(root: Path, model: SlowModel, executor: Executor, settings: SearchSettings) -> Bench:
+    """A workbench of a run whose first two stages are over."""
+    folder = RunFolder(root)
+    folder.create()
+    log = EventLog(folder.db)
+    log.append(Started(idea=IDEA, settings={}, seed=0, version="0", model=model.name))
+    log.append(Prepared(data_plan=PLAN, datasets=()))
+    log.append(Decided(k=1, action=Expand(stage="preliminary", kind="draft", seed=0)))
+    sha256 = write_source(folder.source("n0001"), {"experiment.py": "pass", "plots.py": "pass"})
+    log.append(Proposed(node="n0001", decision=1, title="root", plan="root", varies="root", source_sha256=sha256))
+    log.append(Executed(node="n0001", attempt=Attempt(number=1, seconds=1, measurements=measured(0.6))))
+    log.append(Judged(node="n0001", status="good"))
+    for stage in ("preliminary", "tuning"):
+        log.append(Settled(stage=stage, best="n0001", ended="for the benchmark"))
+    return Bench(recorder=log, folder=folder, executor=executor, search=settings, paper=PaperSettings(),
+                 models=Models(model, log, ModelSettings(), time.monotonic), node_seconds=60.0)
+
+
+def _picture() -> bytes:
+    from PIL import Image
+
+    data = io.BytesIO()
+    Image.new("RGB", (8, 8), "white").save(data, "PNG")
+    return data.getvalue()
