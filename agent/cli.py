@@ -13,7 +13,7 @@ import typer
 
 EXIT_CODES = """
 Exit codes: 0 done and released; 1 unexpected failure; 2 wrong use or configuration; 3 stopped by budget or time with a
-partial report; 4 paper not released; 5 findings (audit); 130 interrupted, take it up again with resume.
+partial report; 4 paper not released; 5 findings (audit, doctor); 130 interrupted, take it up again with resume.
 """
 
 app = typer.Typer(
@@ -30,7 +30,11 @@ Assignments = Annotated[list[str] | None, typer.Option(
     "--set", metavar="KEY=VALUE", help="One setting, as search.num_seeds=5; may be repeated.")]
 Workers = Annotated[int | None, typer.Option(help="Experiments that run at the same time.")]
 TimeLimit = Annotated[str | None, typer.Option(help="Of the whole run: 12h, 90m or 45s.")]
+Config = Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NAME} is filled in.")]
 Bib = Annotated[Path | None, typer.Option(help="A .bib file with verified entries that the paper may cite.")]
+Data = Annotated[list[str] | None, typer.Option(
+    "--data", metavar="NAME=PATH[,target=COLUMN]...", help="Data of your own: CSV, Parquet, NPZ, a folder or "
+    "hf:OWNER/SET, with options as in docs/data.md; may be repeated.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -54,7 +58,7 @@ def run(
     idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
     model: Model = None,
     base_url: BaseUrl = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NAME} is filled in.")] = None,
+    config: Config = None,
     assignments: Assignments = None,
     runs: Annotated[Path, typer.Option(help="Where the run's folder is made.")] = Path("runs"),
     name: Annotated[str | None, typer.Option(help="Name of the run's folder; by default time and idea.")] = None,
@@ -62,6 +66,10 @@ def run(
     time_limit: TimeLimit = None,
     seed: Annotated[int | None, typer.Option(help="Of the run.")] = None,
     bib: Bib = None,
+    data: Data = None,
+    dry_run: Annotated[bool, typer.Option(
+        "--dry-run", help="Only make and show the data plan (asks the planner), and what the run would take.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> int:
     """Run an idea: experiments in four stages, then figures and a paper."""
     from agent.commands.run import Request
@@ -69,10 +77,10 @@ def run(
 
     flags = _given({
         "models.name": model, "models.base_url": base_url, "search.num_workers": workers, "time_limit": time_limit,
-        "seed": seed, "paper.bib": bib})
+        "seed": seed, "paper.bib": bib, "data": data or None})
     return work(Request(
         idea=idea, index=idea_idx, config=config, assignments=tuple(assignments or ()), runs=runs, name=name,
-        flags=flags))
+        flags=flags, dry=dry_run, as_json=json))
 
 
 @app.command()
@@ -120,12 +128,13 @@ def tree(run: Run, json: AsJson = False) -> int:
 def execute(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file, as an experiment.py of a node.")],
     timeout: Annotated[str | None, typer.Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None,
+    data: Data = None,
     json: AsJson = False,
 ) -> int:
     """Run a file exactly as a node would. Shows what it printed and measured; exit 1 when it failed."""
     from agent.commands.execute import execute as work
 
-    return work(file, timeout=timeout, as_json=json)
+    return work(file, timeout=timeout, data=data or [], as_json=json)
 
 
 @app.command()
@@ -134,6 +143,51 @@ def audit(run: Run, json: AsJson = False) -> int:
     from agent.commands.audit import audit as work
 
     return work(run, as_json=json)
+
+
+@app.command()
+def judge(
+    paper: Annotated[Path, typer.Argument(
+        metavar="PAPER|RUN", help="A paper as PDF, LaTeX, Markdown or text, or the folder of a run.")],
+    rubric: Annotated[Path | None, typer.Option(help="A TOML file of your own (form: docs/judge.md).")] = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    json: AsJson = False,
+) -> int:
+    """Score a paper by a rubric. For each dimension a score, a reason and a quote that is looked up in the paper."""
+    from agent.commands.judge import Request
+    from agent.commands.judge import judge as work
+
+    flags = _given({"models.name": model, "models.base_url": base_url})
+    return work(Request(path=paper, rubric=rubric, flags=flags, as_json=json))
+
+
+@app.command()
+def why(run: Run, json: AsJson = False) -> int:
+    """Show why a run is where it is. What each worker waits for, errors, best minus baseline, next actions."""
+    from agent.commands.why import why as work
+
+    return work(run, as_json=json)
+
+
+@app.command()
+def doctor(
+    model: Model = None,
+    base_url: BaseUrl = None,
+    config: Config = None,
+    assignments: Assignments = None,
+    runs: Annotated[Path, typer.Option(help="Where runs go: its disk and filesystem are looked at.")] = Path("runs"),
+    probe_context: Annotated[bool, typer.Option(
+        "--probe-context", help="With --model: find out how long a prompt it really reads (up to 500 k characters).",
+    )] = False,
+    json: AsJson = False,
+) -> int:
+    """Look whether this machine is fit for a run. With --model also the model, which is asked some small questions."""
+    from agent.commands.doctor import doctor as work
+    from agent.settings import from_assignments
+
+    flags = from_assignments(assignments or ()) | _given({"models.name": model, "models.base_url": base_url})
+    return work(flags, config=config, runs=runs, probe_context=probe_context, as_json_text=json)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -17,7 +17,9 @@ from record.fold import RunState
 Step = Callable[[], Awaitable[bool]]
 """Brings a phase to its end; False when the run was asked to stop in it."""
 
-PHASES = ("prepare", "preliminary", "tuning", "agenda", "ablation", "score", "figures", "write", "reflect", "release")
+PHASES = (
+    "prepare", "preliminary", "tuning", "agenda", "ablation", "score", "figures", "write", "reflect", "release",
+    "judge")
 MOST_STEPS = 200
 
 

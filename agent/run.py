@@ -19,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from agent.data import pinned, sources_of
 from agent.environment import ISOLATION, environment_text, notice, packages
 from agent.graph import Step, run_graph
 from agent.settings import Settings, override
@@ -35,6 +36,7 @@ from sandbox.executor import LocalExecutor
 from search.scheduler import Signals
 from stages.bench import Bench
 from stages.final_figures import final_figures
+from stages.judging import judge
 from stages.prepare import prepare
 from stages.score import score_tests
 from stages.stage import NothingWorkedError, run_stage
@@ -52,9 +54,11 @@ class RunExistsError(Exception):
 def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, listener: Listener) -> int:
     """Make a run of an idea and bring it to its end; returns the exit code.
 
-    Raises: `ModelConfigError`, `CatalogueError`, `RunExistsError`, `RecordError`: nothing is left behind then.
+    Raises: `ModelConfigError`, `CatalogueError`, `DatasetError`, `RunExistsError`, `RecordError`: nothing is left
+    behind then.
     """
     open_backend(settings.models)  # refuses an impossible model before anything is created
+    settings = pinned(settings)
     root = runs / (name or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{idea.name}")
     if root.exists():
         raise RunExistsError(f"{root} exists; choose another --name, or go on with it: scientist resume {root}")
@@ -131,7 +135,7 @@ class _Process:
             return self._end(INTERRUPTED, "interrupted; work in flight was dropped")
         finally:
             await executor.close()
-        if not done:
+        if not done and self.log.state.phase != "done":
             return self._end(INTERRUPTED, "stopped; go on with 'scientist resume'")
         released = self.log.state.released
         return self._end(_code(self.log), "; ".join(released.reasons) if released else "")
@@ -146,7 +150,7 @@ class _Process:
             recorder=self.log, folder=self.folder, executor=executor, search=settings.search, paper=settings.paper,
             models=Models(open_backend(settings.models), self.log, settings.models, time.monotonic),
             node_seconds=settings.sandbox.timeout, device=settings.sandbox.device, packages=packages(),
-            notice=notice(self.log.state), isolation=ISOLATION, signals=self.signals)
+            notice=notice(self.log.state), isolation=ISOLATION, signals=self.signals, sources=sources_of(settings))
 
     def _steps(self, bench: Bench) -> dict[str, Step]:
         async def whole(step: Callable[[Bench], Coroutine[Any, Any, None]]) -> bool:
@@ -159,7 +163,7 @@ class _Process:
         return {
             "prepare": lambda: whole(prepare), "score": lambda: whole(score_tests),
             "figures": lambda: whole(final_figures), "write": lambda: whole(write),
-            "reflect": lambda: whole(reflect), "release": lambda: whole(release),
+            "reflect": lambda: whole(reflect), "release": lambda: whole(release), "judge": lambda: whole(judge),
             **{stage: searched(stage) for stage in STAGES},
         }
 
@@ -199,7 +203,8 @@ class _Process:
                     self._obey(command, main)
                 path.unlink(missing_ok=True)
             spent = before + time.monotonic() - began
-            if spent > self.settings.time_limit and self.log.state.limited is None:
+            state = self.log.state  # a released paper is not made partial by the time that its judge takes
+            if spent > self.settings.time_limit and state.limited is None and state.released is None:
                 self.log.append(Limited(reason=f"the time limit of {self.settings.time_limit:g} s was reached"))
             await asyncio.sleep(POLL)
 

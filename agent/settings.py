@@ -22,6 +22,8 @@ from pydantic_core import ErrorDetails
 
 from models.settings import ModelSettings
 from record.nouns import Frozen
+from sandbox.data.spec import DataSpec, specs_of
+from sandbox.errors import DatasetError
 from sandbox.settings import SandboxSettings
 from search.settings import SearchSettings
 from stages.settings import PaperSettings
@@ -66,6 +68,7 @@ class Settings(Frozen):
         default=15 * 3600.0, gt=0, allow_inf_nan=False, description="seconds of a whole run; then it reports")
     min_free_gb: float = Field(
         default=1.0, ge=0, allow_inf_nan=False, description="free disk space (10^9 bytes) that a run wants to begin")
+    data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
     search: SearchSettings = SearchSettings()
     sandbox: SandboxSettings = SandboxSettings()
     models: ModelSettings = ModelSettings()
@@ -164,8 +167,8 @@ def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
         for key, value in _flat(layer.values).items():
             path = FAMILIAR.get(key, key)
             _check_known(path, key, known, layer.label)
-            values[path] = _converted(path, value, layer.folder)
             origin[path] = layer.label if path == key else f"{layer.label}, as {key}"
+            values[path] = _data(value, layer) if path == "data" else _converted(path, value, layer.folder)
     try:
         return Settings.model_validate(_nested(values))
     except ValidationError as error:
@@ -179,6 +182,14 @@ def _converted(path: str, value: Any, folder: Path) -> Any:
     if path in PATHS and isinstance(value, str | Path) and str(value):
         return (folder / Path(value).expanduser()).resolve()
     return value
+
+
+def _data(value: Any, layer: _Layer) -> tuple[DataSpec, ...]:
+    """Own data, their paths seen from where they were named."""
+    try:
+        return specs_of(value, layer.folder)
+    except DatasetError as error:
+        raise SettingsError(f"{error} ({layer.label})") from None
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -52,6 +52,8 @@ def _late(event: ev.Event) -> str | None:
         case ev.Released():
             what = "paper released" if event.released else f"paper NOT released: {short('; '.join(event.reasons), 80)}"
             return what + (f" ({plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
+        case ev.Assessed():
+            return judged(event)
         case ev.Commanded():
             return f"asked to {event.verb} {short(f'{event.target} {event.text}', 60)}".rstrip()
         case ev.Limited():
@@ -60,6 +62,13 @@ def _late(event: ev.Event) -> str | None:
             return f"ended with exit code {event.exit_code}: {short(event.reason, 100)}"
         case _:
             return None
+
+
+def judged(event: ev.Assessed) -> str:
+    """The scores of a paper, or why there are none."""
+    if event.judgement is None:
+        return f"no judgement, because {short(event.why, 200)}"
+    return f"judged: {plain(event.judgement.line)}"
 
 
 def _plan(event: ev.Prepared) -> str:

@@ -130,6 +130,10 @@ def status_lines(status: Status) -> list[Text]:
                                f"{duration(cost.model_seconds)} of model"))
     if status.paper:
         lines.append(_pair("paper", plain(status.paper)))
+    if status.judgement is not None:
+        lines.append(_pair("judge", f"{plain(status.judgement.model)}: {plain(status.judgement.line)}"))
+    elif status.no_judgement:
+        lines.append(_pair("judge", f"no judgement, because {short(status.no_judgement, 200)}"))
     return lines + [Text(f"  {one.at[11:19]}  {one.text}", style="dim") for one in status.last_events]
 
 

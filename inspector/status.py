@@ -12,6 +12,7 @@ from inspector.text import plain
 from inspector.tree import SEARCH_KINDS, ceiling_of
 from record.events import Event
 from record.fold import RunState, apply
+from record.judgement import Judgement
 from record.nouns import STAGES, Frozen, StageName
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
@@ -23,6 +24,7 @@ PHASES = {
     "write": "write the paper",
     "reflect": "mend what the binder and LaTeX found in the paper",
     "release": "build and release the paper",
+    "judge": "have the paper judged",
     "done": "nothing: the run is over",
 }
 
@@ -77,6 +79,8 @@ class Status(Frozen):
     stages: tuple[StageCounts, ...]
     cost: Cost
     paper: str | None
+    judgement: Judgement | None = None
+    no_judgement: str = ""
     last_events: tuple[Happened, ...]
 
 
@@ -96,7 +100,9 @@ def status_of(
         last_event=_iso(state.last_at) if events else None,
         elapsed=round(state.active_seconds + open_end, 3),
         stages=tuple(_counts(state, name) for name in STAGES), cost=_cost(state),
-        paper=state.released.pdf if state.released else None, last_events=tuple(told[-last:]))
+        paper=state.released.pdf if state.released else None,
+        judgement=state.assessed.judgement if state.assessed else None,
+        no_judgement=plain(state.assessed.why) if state.assessed else "", last_events=tuple(told[-last:]))
 
 
 def condition_of(state: RunState, process: str | None) -> RunCondition:

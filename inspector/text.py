@@ -26,6 +26,14 @@ def short(text: str, width: int) -> str:
     return line if len(line) <= width else line[: max(0, width - 3)].rstrip() + "..."
 
 
+def plain_lines(text: str, most: int) -> tuple[str, ...]:
+    """The last lines of a text, safe for a terminal, indented as they were; a first line counts those left out."""
+    lines = [line for line in _ESCAPES.sub("", text).splitlines() if line.strip()]
+    shown = [" " * (len(line) - len(line.lstrip(" "))) + short(line, 200) for line in lines[-most:]]
+    left = len(lines) - len(shown)
+    return (f"... {left} lines before", *shown) if left else tuple(shown)
+
+
 def duration(seconds: float) -> str:
     """Seconds as 4.2s, 3m12s or 2h05m."""
     if seconds < 59.95:

@@ -9,6 +9,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from models.judgement import JudgeAnswer as JudgeAnswer
+from models.judgement import JudgeInputs as JudgeInputs
 from record.nouns import (
     DataPlan,
     DatasetFacts,
@@ -24,7 +26,7 @@ from record.nouns import (
     StageSummary,
 )
 
-Role = Literal["plan", "code", "plot", "vision", "feedback", "summary", "figures", "write", "reflect"]
+Role = Literal["plan", "code", "plot", "vision", "feedback", "summary", "figures", "write", "reflect", "judge"]
 
 
 # --- plan -----------------------------------------------------------------------------------------------------------
@@ -38,6 +40,17 @@ class CatalogueEntry(Frozen):
     examples: int
     features: int
     classes: int
+    sizes: dict[str, int] = Field(default_factory=dict, description="examples by split, as it would be cut; empty: "
+                                                                    "not known before it is loaded")
+    own: bool = Field(default=False, description="brought by the person who runs us; the fields below are of such data")
+    task: str = Field(default="", description="classification, regression, or none: a folder without known labels")
+    target: str = ""
+    columns: tuple[str, ...] = Field(default=(), description="features before any encoding; of a folder, file endings")
+    class_names: tuple[str, ...] = ()
+    shape: tuple[int, ...] = Field(default=(), description="of one example, where it is no plain row of features")
+    missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
+    split_rule: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class PlanInputs(Frozen):
@@ -48,6 +61,7 @@ class PlanInputs(Frozen):
     metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
     node_seconds: float = Field(description="wall-clock limit of one experiment")
     device: str = "cpu"
+    shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
 
 
@@ -64,6 +78,7 @@ class ParentBrief(Frozen):
     plots: str
     measurements: tuple[Measurement, ...] = ()
     analysis: str = ""
+    next_step: str = Field(default="", description="what its verdict would do next")
     failure: Failure | None = None
     stdout_tail: str = ""
 
@@ -74,7 +89,28 @@ class Sibling(Frozen):
     id: str
     kind: NodeKind
     varies: str
-    outcome: str = Field(description="the primary metric, an error class, or 'running'")
+    outcome: str = Field(description="the primary metric by arm, or an error class")
+
+
+class InFlight(Frozen):
+    """A node that was decided on before this one, and whose plan and result may not be known yet."""
+
+    id: str
+    kind: NodeKind
+    item: str = Field(default="", description="the agenda item or risk that it takes up, if any")
+
+
+class Duty(Frozen):
+    """What a node of a stage must measure, by the data plan: every condition on every dataset."""
+
+    datasets: tuple[str, ...]
+    arms: tuple[str, ...] = Field(default=(), description="empty for an ablation, which has an arm of its own")
+    levels: tuple[str, ...] = ()
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """`arm`, or `arm@level` where the plan has levels."""
+        return tuple(f"{arm}@{level}" for arm in self.arms for level in self.levels) if self.levels else self.arms
 
 
 class CodeInputs(Frozen):
@@ -88,8 +124,10 @@ class CodeInputs(Frozen):
     goal: str
     item: str = Field(default="", description="the agenda item or risk to take up, if any")
     ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")
+    duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     parent: ParentBrief | None = None
-    siblings: tuple[Sibling, ...] = ()
+    siblings: tuple[Sibling, ...] = Field(default=(), description="finished nodes, the latest ones")
+    in_flight: tuple[InFlight, ...] = Field(default=(), description="nodes that are being made at the same time")
     earlier: tuple[StageSummary, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
     node_seconds: float
@@ -128,8 +166,9 @@ class PlotInputs(Frozen):
     plan: str = ""
     plots: str = Field(default="", description="the script that was refused; or, for an aggregate, the node's")
     complaints: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = Field(default=(), description="for an aggregate: seed of each folder in inputs/, in order")
-    lab_reference: str
+    seeds: tuple[int, ...] = Field(default=(), description="for an aggregate and its replots: seed of each folder in "
+                                                           "inputs/, in order")
+    lab_reference: str = Field(description="the part of `lab`'s documentation that is about plotting")
 
 
 class Plots(Frozen):
@@ -139,14 +178,22 @@ class Plots(Frozen):
 
 
 class VisionInputs(Frozen):
-    """For role `vision`, the images given in the same order; answers with `FigureReviews`."""
+    """For role `vision`, the images given in the same order; answers with `FigureReviews`.
+
+    Figures that were found readable before and are unchanged are not among them.
+    """
 
     data_plan: DataPlan
+    subject: Literal["node", "aggregate", "paper"] = Field(default="node", description="whose figures: of one run, of "
+                                                                                       "its replicates, of the paper")
+    seeds: tuple[int, ...] = Field(default=(), description="of the runs that an aggregate draws together")
     plan: str
     names: tuple[str, ...]
     facts: tuple[FigureFacts, ...]
     lint: tuple[tuple[str, ...], ...] = Field(description="findings of the figure lint, one tuple a figure")
-    measurements: tuple[Measurement, ...] = ()
+    earlier: tuple[tuple[str, ...], ...] = Field(
+        default=(), description="what the last review found in a figure of that name, one tuple a figure")
+    measurements: tuple[Measurement, ...] = Field(default=(), description="on validation, of the node alone")
 
 
 class FigureReviews(Frozen):
@@ -167,6 +214,8 @@ class FeedbackInputs(Frozen):
     experiment: str
     measurements: tuple[Measurement, ...]
     parent_measurements: tuple[Measurement, ...] = ()
+    duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
+    figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
     stdout_tail: str = ""
 
 
@@ -184,6 +233,41 @@ class Statistic(Frozen):
     high: float | None
 
 
+class Contrast(Frozen):
+    """A paired difference over seeds, `condition - other`. `low` and `high` are the 95 % interval, None where n < 3."""
+
+    name: str = Field(description="the metric")
+    dataset: str
+    condition: str
+    other: str
+    mean: float
+    sd: float | None
+    n: int
+    low: float | None
+    high: float | None
+    called: Literal["improved", "no measurable difference", "unknown"]
+    better: str = Field(description="the condition with the better mean")
+
+
+class Candidate(Frozen):
+    """A node that could have been carried forward, as it was compared."""
+
+    id: str
+    cells: int = Field(description="how many of the (dataset, condition) cells that count it measured")
+    mean: float | None = Field(description="primary metric, mean over its cells of the arms that decide")
+    gain: float = Field(description="over the reference, as a share; positive is better")
+
+
+class Selection(Frozen):
+    """How the best node of a stage was chosen."""
+
+    rule: str
+    arms: tuple[str, ...] = Field(description="the arms whose cells decide")
+    cells: int = Field(description="the (dataset, condition) cells that count for coverage")
+    reference: str = Field(default="", description="the node that gains are relative to")
+    candidates: tuple[Candidate, ...] = Field(default=(), description="best first")
+
+
 class NodeLine(Frozen):
     """A node in one line of a stage's table."""
 
@@ -192,10 +276,11 @@ class NodeLine(Frozen):
     varies: str
     status: str
     outcome: str
+    analysis: str = Field(default="", description="of its verdict, for nodes that worked")
 
 
 class SummaryInputs(Frozen):
-    """For role `summary`; answers with `StageSummary`. Validation results only."""
+    """For role `summary`; answers with `StageReport`. Validation results only."""
 
     idea: Idea
     data_plan: DataPlan
@@ -205,8 +290,19 @@ class SummaryInputs(Frozen):
     best: str | None
     best_plan: str = ""
     reasons: tuple[str, ...] = ()
-    statistics: tuple[Statistic, ...] = ()
+    selection: Selection | None = None
+    statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
+    differences: tuple[Contrast, ...] = Field(default=(), description="paired over seeds, for metrics of the plan")
     replicates_failed: int = 0
+
+
+class StageReport(Frozen):
+    """A stage in words, from the record."""
+
+    tried: str = Field(description="what was done: how many nodes, how many failed and of what")
+    found: str = Field(description="the findings, the primary metric first, surprises and failures included")
+    held: str = Field(default="", description="what the replicates support, and what they do not")
+    next: str = Field(default="", description="what the next stage should do with it")
 
 
 # --- paper ----------------------------------------------------------------------------------------------------------

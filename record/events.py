@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from record.judgement import Judgement
 from record.nouns import (
     Action,
     Attempt,
@@ -202,6 +203,15 @@ class Released(Frozen):
     pages: int | None = None
 
 
+class Assessed(Frozen):
+    """The paper was judged, after its release and without bearing on it; or why there is no judgement."""
+
+    type: Literal["assessed"] = "assessed"
+    judgement: Judgement | None = None
+    why: str = Field(default="", description="why there is no judgement")
+    files: dict[str, str] = Field(default_factory=dict, description="report, relative to the run's folder -> sha256")
+
+
 class Commanded(Frozen):
     """Somebody asked something of the running process (`control/`)."""
 
@@ -228,7 +238,7 @@ class Ended(Frozen):
 
 Event = Annotated[
     Started | Resumed | Prepared | Decided | Proposed | Executed | Plotted | Reviewed | Judged | Settled | Summarised
-    | Answered | Unsealed | WorkDone | FiguresMade | Drafted | Released | Commanded | Limited | Ended,
+    | Answered | Unsealed | WorkDone | FiguresMade | Drafted | Released | Assessed | Commanded | Limited | Ended,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -72,6 +72,7 @@ class RunState:
     figures: ev.FiguresMade | None = None
     drafts: list[ev.Drafted] = field(default_factory=list[ev.Drafted])
     released: ev.Released | None = None
+    assessed: ev.Assessed | None = None
     overrides: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings that were given when the run was taken up again, by dotted key; later ones win."""
     models: tuple[str, ...] = ()
@@ -126,13 +127,21 @@ class RunState:
             return "write"
         if not self.drafts[-1].done:
             return "reflect"
-        return "release" if self.released is None else "done"
+        if self.released is None:
+            return "release"
+        # Runs that ended before there was a judge are over: a resume does not begin to judge them.
+        over = self.assessed is not None or (self.ended is not None and self.ended.exit_code in (0, 3, 4))
+        return "done" if over else "judge"
 
     @property
     def total(self) -> RoleUsage:
         """Usage over all roles."""
+        return self.usage_without()
+
+    def usage_without(self, *roles: str) -> RoleUsage:
+        """Usage over all roles but these."""
         total = RoleUsage()
-        for one in self.usage.values():
+        for one in (one for role, one in self.usage.items() if role not in roles):
             for name in vars(total):
                 setattr(total, name, getattr(total, name) + getattr(one, name))
         return total
@@ -159,9 +168,11 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.started, state.started_at, state.models = event, at, (event.model,)
         case ev.Resumed():
             state.stopping = state.paused = False
-            state.limited = state.ended = None
+            state.ended = None
             state.overrides |= event.settings
-            state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
+            if state.released is None:  # what a finished paper says of its origin no longer changes
+                state.limited = None
+                state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
         case ev.Prepared():
             state.data_plan, state.datasets = event.data_plan, event.datasets
         case ev.Decided():
@@ -183,6 +194,8 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.drafts.append(event)
         case ev.Released():
             state.released = event
+        case ev.Assessed():
+            state.assessed = event
         case ev.Commanded():
             _commanded(state, event)
         case ev.Limited():

@@ -10,7 +10,7 @@ from record.folder import RunFolder
 
 
 def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
-    """Arrays, sealed predictions, curves, figures and paper files: path and recorded sha256."""
+    """Arrays, sealed predictions, curves, figures, paper files and the judgement: path and recorded sha256."""
     for node in state.nodes.values():
         for attempt in node.attempts:
             sealed = folder.attempt(node.id, attempt.number)
@@ -26,6 +26,8 @@ def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
     if state.released is not None:
         yield from ((folder.paper / name, digest) for name, digest in state.released.files.items()
                     if Path(name).name not in drawn)
+    if state.assessed is not None:
+        yield from ((folder.root / name, digest) for name, digest in state.assessed.files.items())
 
 
 def manifest(state: RunState, folder: RunFolder) -> dict[str, str]:

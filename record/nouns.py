@@ -106,7 +106,8 @@ class DataPlan(Frozen):
     arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
     levels: tuple[Level, ...] = ()
     factor: str = Field(default="", description="what the levels are levels of, e.g. 'label noise rate'")
-    expected_seconds: float = Field(gt=0, description="expected length of one experiment")
+    expected_seconds: float = Field(gt=0, description="wall clock of one experiment: every arm, level and dataset")
+    untested: tuple[str, ...] = Field(default=(), description="what the idea asks for and this plan cannot test")
     notes: str = ""
 
     @property
@@ -143,6 +144,17 @@ class DatasetFacts(Frozen):
     duplicates: int = Field(default=0, description="test and validation examples that also stand in train")
     fingerprint: str = Field(description="sha256 of all splits")
     seed: int
+    task: str = Field(default="", description="classification, regression, or none: a folder that the code reads; "
+                                              "empty in older records")
+    target: str = Field(default="", description="the column, or what else the labels are")
+    columns: tuple[str, ...] = Field(default=(), description="features as the source has them, before any encoding")
+    class_names: tuple[str, ...] = ()
+    shape: tuple[int, ...] = Field(default=(), description="of one example, where it is no plain row of features")
+    split_rule: str = Field(default="", description="how the splits were made, in words")
+    duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
+    missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
+    origin: str = Field(default="", description="sha256 of the file, folder or examples that it was read from")
+    warnings: tuple[str, ...] = Field(default=(), description="what a reader of its results must know")
 
 
 # --- measurements ---------------------------------------------------------------------------------------------------
@@ -244,8 +256,8 @@ class Plotting(Frozen):
 class Verdict(Frozen):
     """The one typed judgement that a finished node gets."""
 
-    sound: bool = Field(description="does the code test what the plan says, on the data it names?")
-    analysis: str = Field(description="two or three sentences: what was found, what it does not show")
+    sound: bool = Field(description="does the code test what its plan and the data plan say, on the data they name?")
+    analysis: str = Field(description="three to five sentences: what was found, what it does not show")
     next_step: str = ""
 
 

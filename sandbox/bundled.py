@@ -30,9 +30,11 @@ class Bundled:
         import numpy as np
         from sklearn import datasets  # pyright: ignore[reportMissingTypeStubs]
 
-        x, y = getattr(datasets, self.loader)(return_X_y=True)
-        return Examples(np.asarray(x, dtype=np.float64),
-                        np.asarray(y, dtype=np.float32 if self.classes == 0 else np.int64))
+        loaded = getattr(datasets, self.loader)()
+        classes = () if self.classes == 0 else tuple(str(name) for name in loaded.target_names)
+        return Examples(np.asarray(loaded.data, dtype=np.float64),
+                        np.asarray(loaded.target, dtype=np.float32 if self.classes == 0 else np.int64),
+                        names=tuple(str(name) for name in loaded.feature_names), class_names=classes)
 
 
 BUNDLED = (

@@ -1,13 +1,12 @@
-"""Registered datasets, cut into splits and written as what a kernel may see and what it may not.
+"""Datasets that a run may use, written as what a kernel may see and what it may not.
 
 `views/<name>.npz` holds train and dev with labels, validation and test without; `labels/<name>.npz` the labels of
-validation and test, for the host. The cut is stratified by class (not for regression) and depends on the seed alone.
-Features are standardised with the mean and standard deviation of train; features constant there are only centred.
+validation and test, for the host. Both are the run's own copy: the files that they came from may change or go. How
+rows are cut is in `sandbox.data.cut`, how features are made in `sandbox.data.splits`; docs/data.md tells all of it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -17,8 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from record.nouns import DatasetFacts
 from sandbox.bundled import BUNDLED
+from sandbox.data.cut import SHARES
+from sandbox.data.spec import DataSpec
 from sandbox.errors import DatasetError
-from sandbox.sources import DatasetSource, Examples
+from sandbox.sequences import ARITHMETIC
+from sandbox.shapes import Shapes
+from sandbox.sources import DatasetSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,41 +29,70 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Arrays = dict[str, Array]
 
-SHARES = {"train": 0.5, "dev": 0.1, "validation": 0.2, "test": 0.2}
+__all__ = ["DATA_BYTES", "SHARES", "Entry", "Sources", "catalogue", "materialise", "registry"]
+
+DATA_BYTES = 2 * 2**30
+"""Default of the most that one dataset may hold, as a file and as arrays in memory."""
 _IN_LABELS = ("validation_y", "test_y")
+
+Sources = Mapping[str, DatasetSource]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the catalogue. `classes` is 0 for regression."""
+    """A line of the catalogue. `classes` is 0 for regression; `facts` are there for own data, which were read."""
 
     name: str
     title: str
     examples: int
     features: int
     classes: int
+    facts: DatasetFacts | None = None
 
 
-def registry() -> dict[str, DatasetSource]:
-    """Every dataset that can be had, by name. A further source of data is a further line here."""
-    sources: Iterable[DatasetSource] = BUNDLED
-    return {source.name: source for source in sources}
+def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str, DatasetSource]:
+    """Every dataset that can be had, by name; reads nothing. `limit` is in bytes. Raises `DatasetError`.
+
+    A further source of data is a further line here.
+    """
+    from sandbox.data.own import OwnData
+
+    sources: dict[str, DatasetSource] = {source.name: source for source in (*BUNDLED, Shapes(), *ARITHMETIC)}
+    for spec in own:
+        if spec.name in sources:
+            raise DatasetError(f"data {spec.name!r}: a dataset that comes with us has that name; give another one")
+        sources[spec.name] = OwnData(spec, limit)
+    return sources
 
 
-def catalogue() -> tuple[Entry, ...]:
-    """What a plan may choose from, without loading anything."""
-    return tuple(Entry(one.name, one.title, one.examples, one.features, one.classes) for one in registry().values())
+def catalogue(sources: Sources | None = None, *, seed: int = 0) -> tuple[Entry, ...]:
+    """What a plan may choose from, own data first. Bundled ones are not loaded. Raises `DatasetError`."""
+    entries = [_entry(source, seed) for source in (sources or registry()).values()]
+    return tuple(sorted(entries, key=lambda entry: entry.facts is None))
 
 
-def materialise(name: str, *, views: Path, labels: Path, seed: int) -> DatasetFacts:
+def _entry(source: DatasetSource, seed: int) -> Entry:
+    from sandbox.data.own import OwnData
+
+    if not isinstance(source, OwnData):
+        return Entry(source.name, source.title, source.examples, source.features, source.classes)
+    facts = source.facts(seed)
+    return Entry(facts.name, facts.title, sum(facts.sizes.values()), facts.features, facts.classes, facts)
+
+
+def materialise(
+    name: str, *, views: Path, labels: Path, seed: int, sources: Sources | None = None,
+) -> DatasetFacts:
     """The facts of the dataset, after its view and labels have been written. Idempotent.
 
-    What is there from the same seed is kept if it is undamaged. Raises `DatasetError` for an unknown name, and where
-    the folder holds a cut by another seed, which running experiments may be using.
+    What is there from the same seed is kept if it is undamaged. Raises `DatasetError` for an unknown name, for own data
+    that changed since the run began, and where the folder holds a cut by another seed, which running experiments may
+    be using.
     """
-    source = registry().get(name)
+    known = sources if sources is not None else registry()
+    source = known.get(name)
     if source is None:
-        raise DatasetError(f"no dataset {name!r}; there are: {', '.join(registry())}")
+        raise DatasetError(f"no dataset {name!r}; there are: {', '.join(known)}")
     existing = _existing(name, views, labels)
     if existing is not None and existing.seed != seed:
         raise DatasetError(f"{views} holds {name!r} cut with seed {existing.seed}, not {seed}: use another folder")
@@ -68,82 +100,53 @@ def materialise(name: str, *, views: Path, labels: Path, seed: int) -> DatasetFa
 
 
 def _write(source: DatasetSource, *, views: Path, labels: Path, seed: int) -> DatasetFacts:
-    import numpy as np
+    from sandbox.data.own import OwnData
+    from sandbox.data.splits import prepared
 
     examples = source.load()
-    rows = _cut(examples, source.classes, seed)
-    arrays = _arrays(examples, rows)
-    facts = DatasetFacts(
-        name=source.name, title=source.title, source=source.source, features=examples.x.shape[1],
-        classes=source.classes, sizes={split: len(index) for split, index in rows.items()},
-        duplicates=_duplicates(examples.x, rows), fingerprint=_fingerprint(arrays), seed=seed,
-    )
-    meta = np.array(facts.model_dump_json())
-    hidden = {key: arrays[key] for key in _IN_LABELS}
-    seen = {key: array for key, array in arrays.items() if key not in hidden}
-    _save(labels / f"{source.name}.npz", hidden | {"meta": meta})
-    _save(views / f"{source.name}.npz", seen | {"meta": meta})
+    made = prepared(source, examples, seed)
+    facts = made.facts
+    if isinstance(source, OwnData):
+        facts = facts.model_copy(update={"origin": source.facts(seed).origin})
+    meta = _text(facts.model_dump_json())
+    about = _text(json.dumps({"names": made.names, "path": str(examples.folder) if examples.folder else ""}))
+    hidden = {key: made.arrays[key] for key in _IN_LABELS if key in made.arrays}
+    seen = {key: array for key, array in made.arrays.items() if key not in hidden}
+    if hidden:
+        _save(labels / f"{source.name}.npz", hidden | {"meta": meta})
+    _save(views / f"{source.name}.npz", seen | {"meta": meta, "about": about})
     return facts
+
+
+def _text(text: str) -> Array:
+    import numpy as np
+
+    return np.array(text)
 
 
 def _existing(name: str, views: Path, labels: Path) -> DatasetFacts | None:
     """The facts of what stands in the folders; None where something is missing or damaged."""
     import zipfile
 
-    import numpy as np
+    from sandbox.data.splits import fingerprint
 
-    arrays: Arrays = {}
     try:
-        for folder in (views, labels):
-            with open(folder / f"{name}.npz", "rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays |= {key: archive[key] for key in archive.files}
-        facts = DatasetFacts.model_validate_json(str(arrays.pop("meta")))
+        arrays = _load(views / f"{name}.npz")
+        facts = DatasetFacts.model_validate_json(str(arrays["meta"]))
+        if facts.task == "none":
+            return facts
+        arrays |= _load(labels / f"{name}.npz")
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-    return facts if _fingerprint(arrays) == facts.fingerprint else None
+    splits = {key: array for key, array in arrays.items() if key not in ("meta", "about")}
+    return facts if fingerprint(splits) == facts.fingerprint else None
 
 
-def _cut(examples: Examples, classes: int, seed: int) -> dict[str, Array]:
-    """Row numbers of every split, sorted. Class by class, so that each split has each class in its share."""
+def _load(path: Path) -> Arrays:
     import numpy as np
 
-    rng = np.random.default_rng(seed)
-    groups = [np.flatnonzero(examples.y == label) for label in range(classes)] or [np.arange(len(examples.y))]
-    parts: dict[str, list[Array]] = {split: [] for split in SHARES}
-    bounds = np.cumsum(list(SHARES.values()))[:-1]
-    for group in groups:
-        places = np.rint(bounds * len(group)).astype(int)
-        for split, part in zip(SHARES, np.split(rng.permutation(group), places), strict=True):
-            parts[split].append(part)
-    return {split: np.sort(np.concatenate(part)) for split, part in parts.items()}
-
-
-def _arrays(examples: Examples, rows: Mapping[str, Array]) -> Arrays:
-    import numpy as np
-
-    train = examples.x[rows["train"]]
-    spread = train.std(axis=0)
-    scaled = ((examples.x - train.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
-    arrays: Arrays = {}
-    for split, index in rows.items():
-        arrays[f"{split}_x"] = scaled[index]
-        arrays[f"{split}_y"] = examples.y[index]
-    return arrays
-
-
-def _duplicates(x: Array, rows: Mapping[str, Array]) -> int:
-    """Rows of validation and test whose exact features also stand in train."""
-    known = {row.tobytes() for row in x[rows["train"]]}
-    return sum(row.tobytes() in known for split in ("validation", "test") for row in x[rows[split]])
-
-
-def _fingerprint(arrays: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256()
-    for key in sorted(arrays):
-        array = arrays[key]
-        digest.update(json.dumps([key, str(array.dtype), array.shape]).encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        return {key: archive[key] for key in archive.files}
 
 
 def _save(path: Path, arrays: Arrays) -> None:

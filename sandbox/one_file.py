@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from sandbox.datasets import materialise, registry
+from sandbox.datasets import Sources, materialise, registry
 from sandbox.executor import LocalExecutor
 from sandbox.job import ExecutorError, Job, Outcome
 from sandbox.settings import SandboxSettings
@@ -15,15 +15,15 @@ from sandbox.settings import SandboxSettings
 
 async def run_file(
     path: Path, *, timeout: float | None = None, seed: int = 0, folder: Path | None = None,
-    settings: SandboxSettings | None = None,
+    settings: SandboxSettings | None = None, sources: Sources | None = None,
 ) -> Outcome:
     """What came of the file. Raises `ExecutorError`.
 
     `timeout` is in seconds of wall clock. It runs in `folder`, which is kept, or in a temporary one. Modules that the
     file imports and that lie beside it come along. Every registered dataset whose name stands in the source as a
-    string is there, cut with `seed`; others would only cost time.
+    string is there, cut with `seed`; others would only cost time. `sources` are all that there are, own data included.
     """
-    chosen = settings or SandboxSettings()
+    chosen, known = settings or SandboxSettings(), sources or registry()
     try:
         source = _with_neighbours(path)
     except (OSError, UnicodeDecodeError) as error:
@@ -31,9 +31,9 @@ async def run_file(
     around = Path(tempfile.mkdtemp(prefix="scientist-exec-"))
     executor: LocalExecutor | None = None
     try:
-        names = tuple(name for name in registry() if any(name in _strings(text) for text in source.values()))
+        names = tuple(name for name in known if any(name in _strings(text) for text in source.values()))
         for name in names:
-            materialise(name, views=around / "views", labels=around / "labels", seed=seed)
+            materialise(name, views=around / "views", labels=around / "labels", seed=seed, sources=known)
         executor = LocalExecutor(1, around / "views", labels=around / "labels", settings=chosen,
                                  cache=around / "cache")
         return await executor.run(Job(

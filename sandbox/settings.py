@@ -35,3 +35,5 @@ class SandboxSettings(BaseModel):
     """Bytes of one file that the code leaves (an array, a submission, its measurements). Larger ones are refused."""
     figure_bytes: int = Field(default=20 * 2**20, ge=1024)
     """Bytes of one figure."""
+    data_bytes: int = Field(default=2 * 2**30, ge=1024)
+    """Bytes of one dataset of your own, as a file and as arrays in memory. Larger ones are refused."""

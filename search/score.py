@@ -42,17 +42,19 @@ def judging_arms(stage: StageName, plan: DataPlan) -> frozenset[str]:
 
 
 def gain(node: Node, reference: Node, plan: DataPlan, arms: frozenset[str]) -> float:
-    """Mean relative gain over the reference in the cells of these arms that both measured (all, where there are none).
+    """Relative gain over the reference in the cells of these arms that both measured (all, where there are none).
 
-    Per dataset first, then over datasets; positive is better, whatever the metric's direction; 0.0 without a common
-    cell.
+    In each dataset the mean over its cells is compared, then the relative gains of the datasets are averaged, so that
+    neither a cell near zero nor a dataset with large values decides alone. Positive is better, whatever the metric's
+    direction; 0.0 without a common cell.
     """
     mine, theirs = cells(node, plan), cells(reference, plan)
     common = mine.keys() & theirs.keys()
     common = {cell for cell in common if arm_of(cell[1]) in arms} or common
     sign = 1.0 if plan.primary.higher_is_better else -1.0
-    by_dataset: dict[str, list[float]] = {}
-    for cell in sorted(common):
-        scale = max(abs(theirs[cell]), 1e-12)
-        by_dataset.setdefault(cell[0], []).append(sign * (mine[cell] - theirs[cell]) / scale)
-    return fmean(fmean(gains) for gains in by_dataset.values()) if by_dataset else 0.0
+    gains: list[float] = []
+    for dataset in sorted({cell[0] for cell in common}):
+        here = [cell for cell in common if cell[0] == dataset]
+        ours, before = fmean(mine[cell] for cell in here), fmean(theirs[cell] for cell in here)
+        gains.append(sign * (ours - before) / max(abs(before), 1e-12))
+    return fmean(gains) if gains else 0.0

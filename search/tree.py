@@ -55,16 +55,20 @@ class View:
         return tuple(node for node in self.searched if node.status == "good" and not node.suspect)
 
     @cached_property
+    def widest(self) -> tuple[Node, ...]:
+        """The nodes among which the best is chosen: those that measured most of the plan's cells, earliest first."""
+        candidates = (*([self.root] if self.root else ()), *self.good)
+        most = max((coverage(node, self.plan) for node in candidates), default=0)
+        return tuple(node for node in candidates if coverage(node, self.plan) == most)
+
+    @cached_property
     def best(self) -> Node | None:
         """The node to carry forward: widest coverage of the plan, then largest gain, then the cheaper or earlier."""
-        if self.stage == "ablation":
+        if self.stage == "ablation" or not self.widest:
             return self.root
-        candidates = ([self.root] if self.root else []) + list(self.good)
-        if not candidates:
-            return None
-        reference, arms = candidates[0], judging_arms(self.stage, self.plan)
-        return max(candidates, key=lambda node: (
-            coverage(node, self.plan), gain(node, reference, self.plan, arms),
+        reference, arms = self.widest[0], judging_arms(self.stage, self.plan)
+        return max(self.widest, key=lambda node: (
+            gain(node, reference, self.plan, arms),
             -node.attempts[-1].seconds if self.by_cost else 0.0, -node.decision))
 
     @cached_property

@@ -14,6 +14,7 @@ from record.fold import RunState
 from record.folder import RunFolder
 from record.log import Recorder
 from record.nouns import DataPlan, Idea, Work
+from sandbox.datasets import Sources, registry
 from sandbox.job import Executor
 from search.scheduler import Signals
 from search.settings import SearchSettings
@@ -41,6 +42,8 @@ class Bench:
     isolation: str = ""
     """What kept experiments from withheld labels, and what did not, in plain words."""
     signals: Signals = field(default_factory=Signals)
+    sources: Sources = field(default_factory=registry)
+    """Every dataset that can be had, by name."""
 
     @property
     def state(self) -> RunState:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
-from models.roles import ArrayBrief, CodeInputs, NodeLine, ParentBrief, Sibling, Statistic
+from models.roles import ArrayBrief, CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Sibling, Statistic
 from record.claims import Claim
 from record.events import Decided
 from record.folder import RunFolder, read_source
-from record.nouns import STAGES, DataPlan, Expand, Node, StageName
+from record.nouns import STAGES, DataPlan, Expand, Node, StageName, arm_of
 from search.score import cells
 from search.tree import View, view_of
 from stages.bench import Bench
@@ -17,15 +18,21 @@ from stages.bench import Bench
 SIBLINGS = 12
 """Lines of memory in a prompt, the latest ones."""
 
+ARMS_SHOWN = 8
+"""Means of arms in an outcome; more are counted."""
+
 GOALS: dict[StageName, str] = {
-    "preliminary": "a working prototype: the baseline and the method, measured on the main dataset at every level",
-    "tuning": "good hyperparameters with the architecture kept, equally good for baseline and method, and a second "
-              "dataset where the plan has one",
+    "preliminary": "a working prototype of what the data plan compares",
+    "tuning": "good hyperparameters with the architecture kept, tried and chosen for all compared arms alike, and a "
+              "second dataset where the plan has one",
     "agenda": "carry out the experiments that the idea lists, on all datasets of the plan, baselines tuned as well as "
               "the method",
     "ablation": "find out which parts carry the claim: take out or replace one part, leave all else as it is",
 }
-"""Source: AI-Scientist-v2, section 3.2.1."""
+"""What a stage is for; `duty_of` says what its nodes measure. Source: AI-Scientist-v2, section 3.2.1."""
+
+PLOTTING = "## plots.py"
+"""The heading in the reference of `lab` from which on it is about plotting."""
 
 
 def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
@@ -36,9 +43,10 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
     before = STAGES[: STAGES.index(action.stage)]
     return CodeInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.state.datasets, stage=action.stage, kind=action.kind,
-        goal=GOALS[action.stage], item=action.item, ordinal=action.ordinal,
+        goal=GOALS[action.stage], item=action.item, ordinal=action.ordinal, duty=duty_of(view),
         parent=parent_brief(bench.folder, view.nodes[action.parent]) if action.parent else None,
-        siblings=siblings(view, action), notes=bench.state.notes_for(decided.k), node_seconds=bench.node_seconds,
+        siblings=siblings(view, action), in_flight=in_flight(bench, view),
+        notes=bench.state.notes_for(decided.k), node_seconds=bench.node_seconds,
         earlier=tuple(s for name in before if (s := bench.state.stages[name].summary) is not None),
         lab_reference=bench.lab_reference, packages=bench.packages)
 
@@ -58,29 +66,78 @@ def parent_brief(folder: RunFolder, node: Node) -> ParentBrief:
         id=node.id, kind=node.kind, plan=node.plan, experiment=source.get("experiment.py", ""),
         plots=plots.read_text() if node.plots and plots.is_file() else source.get("plots.py", ""),
         measurements=node.measurements, analysis=node.verdict.analysis if node.verdict else "",
+        next_step=node.verdict.next_step if node.verdict else "",
         failure=node.failure, stdout_tail=last.stdout_tail if last else "")
 
 
+def duty_of(view: View) -> Duty:
+    """What a node of this stage measures: the main dataset first, then two, then all; ablations what they ablate."""
+    plan = view.plan
+    names = tuple(use.name for use in plan.datasets)
+    levels = tuple(level.name for level in plan.levels)
+    if view.stage == "ablation":
+        measured = {one.dataset for one in view.root.measurements} if view.root else set[str]()
+        return Duty(datasets=tuple(name for name in names if name in measured) or names, levels=levels)
+    counts: dict[StageName, int] = {"preliminary": 1, "tuning": 2}
+    return Duty(datasets=names[: counts.get(view.stage)], levels=levels,
+                arms=tuple(arm.name for arm in plan.arms if arm.role != "ablation"))
+
+
 def siblings(view: View, action: Expand) -> tuple[Sibling, ...]:
-    """The stage's search nodes in one line each, the latest ones."""
+    """The stage's finished search nodes in one line each, the latest ones."""
+    known = [node for node in view.searched if node.finished and node.id != action.parent]
     return tuple(Sibling(id=node.id, kind=node.kind, varies=node.varies, outcome=outcome(node, view.plan))
-                 for node in view.searched[-SIBLINGS:] if node.id != action.parent)
+                 for node in known[-SIBLINGS:])
+
+
+def in_flight(bench: Bench, view: View) -> tuple[InFlight, ...]:
+    """The stage's search nodes whose results may not be known: only what their decisions say of them."""
+    def item(node: Node) -> str:
+        action = bench.state.decisions[node.decision].action
+        return action.item if isinstance(action, Expand) else ""
+
+    return tuple(InFlight(id=node.id, kind=node.kind, item=item(node)) for node in view.searching)
 
 
 def outcome(node: Node, plan: DataPlan) -> str:
-    """What came of a node in a few words: its primary metric by cell, or its error."""
-    if not node.finished:
-        return "running"
+    """What came of a node in a few words: the mean of its primary metric by dataset and arm, or its error."""
     if node.failure is not None:
-        return f"{node.failure.kind}: {node.failure.message[:120]}"
-    found = cells(node, plan)
-    shown = ", ".join(f"{dataset} {condition} {value:.4g}" for (dataset, condition), value in list(found.items())[:6])
-    return f"{plan.primary.name}: {shown}" if shown else node.status
+        return f"{node.failure.kind}: {_cut(node.failure.message, 120)}"
+    found = _means_by_arm(node, plan)
+    if not found:
+        return node.status
+    left = f", and {len(found) - ARMS_SHOWN} more means left out" if len(found) > ARMS_SHOWN else ""
+    over = " (means over levels)" if plan.levels else ""
+    return f"{plan.primary.name}{over}: {', '.join(found[:ARMS_SHOWN])}{left}"
+
+
+def _means_by_arm(node: Node, plan: DataPlan) -> list[str]:
+    """`dataset arm mean` in the plan's order, then what the plan does not name; a missing level is said."""
+    groups: dict[tuple[str, str], list[float]] = {}
+    for (dataset, condition), value in cells(node, plan).items():
+        groups.setdefault((dataset, arm_of(condition)), []).append(value)
+    order = {(use.name, arm.name): i for i, (use, arm) in enumerate(
+        (use, arm) for use in plan.datasets for arm in plan.arms)}
+    whole = max(1, len(plan.levels))
+    return [f"{dataset} {arm} {fmean(found):.4g}" + (f" ({len(found)} of {whole} levels)" if len(found) < whole else "")
+            for (dataset, arm), found in sorted(groups.items(), key=lambda group: order.get(group[0], len(order)))]
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]} ..."
 
 
 def node_line(node: Node, plan: DataPlan) -> NodeLine:
-    """A node in a stage's table."""
-    return NodeLine(id=node.id, kind=node.kind, varies=node.varies, status=node.status, outcome=outcome(node, plan))
+    """A node in a stage's table, with what its verdict says if it worked."""
+    analysis = node.verdict.analysis if node.verdict and node.status == "good" else ""
+    return NodeLine(id=node.id, kind=node.kind, varies=node.varies, status=node.status, outcome=outcome(node, plan),
+                    analysis=analysis)
+
+
+def plotting_reference(bench: Bench) -> str:
+    """The part of `lab`'s documentation that a script which only plots needs."""
+    whole = bench.lab_reference
+    return whole[whole.index(PLOTTING):]
 
 
 def statistic(claim: Claim) -> Statistic:

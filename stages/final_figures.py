@@ -11,11 +11,11 @@ from models.roles import FigureScript, FiguresInputs
 from record.claims import ablation_conditions, paper_claims, replicates_of, winner
 from record.events import FiguresMade
 from record.folder import draft_of, seal, sha256, write_file
-from record.nouns import Failure, Figure, FigureReview, Node
+from record.nouns import Failure, Figure, FigureReview, Node, Plotting
 from sandbox.job import Job
 from stages.bench import Bench, do_work
-from stages.briefs import parent_brief, statistic
-from stages.plotting import PLOT_SECONDS, Canvas, Gallery, refusal, review_figures
+from stages.briefs import parent_brief, plotting_reference, statistic
+from stages.plotting import PLOT_SECONDS, Canvas, Gallery, Subject, refusal, review_figures
 
 MOST = 12
 """Figures that a paper may have; AI-Scientist-v2, section 3.2 (aggregation of plots)."""
@@ -30,6 +30,11 @@ class _Sheet:
     reviews: tuple[FigureReview, ...]
     failure: Failure | None
 
+    @property
+    def plotting(self) -> Plotting:
+        """This try as the next one's reviewer is told of it."""
+        return Plotting(n=1, figures=self.figures, failure=self.failure, reviews=self.reviews)
+
 
 async def final_figures(bench: Bench) -> None:
     """Draw the final figures, review them, keep those that are readable, and record them."""
@@ -43,32 +48,29 @@ async def _work(bench: Bench, desk: Desk) -> None:
     canvas = Canvas(best, inputs={
         one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays"
         for one in replicates_of(bench.state, best) if one.status == "good"})
-    sheet: _Sheet | None = None
-    for n in range(bench.paper.replots + 1):
-        sheet = await _try(bench, desk, canvas, node=node, before=sheet, n=n)
-        if sheet.failure is None:
-            break
-    assert sheet is not None
-    _record(bench, canvas, sheet)
+    sheets: list[_Sheet] = []
+    while not sheets or (sheets[-1].failure is not None and len(sheets) <= bench.paper.replots):
+        sheets.append(await _try(bench, desk, canvas, node=node, sheets=tuple(sheets)))
+    _record(bench, canvas, sheets[-1])
 
 
-async def _try(
-    bench: Bench, desk: Desk, canvas: Canvas, *, node: Node, before: _Sheet | None, n: int
-) -> _Sheet:
+async def _try(bench: Bench, desk: Desk, canvas: Canvas, *, node: Node, sheets: tuple[_Sheet, ...]) -> _Sheet:
+    before = sheets[-1] if sheets else None
     complaints = tuple(before.failure.message.split("\n")) if before and before.failure else ()
     statistics = tuple(statistic(claim) for claim in paper_claims(bench.state))
     script = await desk.ask("figures", FiguresInputs(
         idea=bench.idea, data_plan=bench.plan, arrays=canvas.briefs(), statistics=statistics,
         example_plots=parent_brief(bench.folder, node).plots, ablations=ablation_conditions(bench.state),
-        lab_reference=bench.lab_reference, complaints=complaints,
+        lab_reference=plotting_reference(bench), complaints=complaints,
         previous=before.script.script if before else ""), FigureScript)
     draft = draft_of(bench.folder.paper / "figures")
     write_file(draft / "inputs" / "statistics.json", json.dumps([one.model_dump() for one in statistics], indent=1))
     outcome = await bench.executor.run(Job(
-        name=f"figures/{n}", folder=draft, source={"figures.py": script.script}, entry="figures.py", mode="plot",
-        seed=node.seed, timeout=PLOT_SECONDS, inputs=canvas.inputs))
+        name=f"figures/{len(sheets)}", folder=draft, source={"figures.py": script.script}, entry="figures.py",
+        mode="plot", seed=node.seed, timeout=PLOT_SECONDS, inputs=canvas.inputs))
+    gallery = Gallery(draft / "figures", outcome.figures, before=tuple(sheet.plotting for sheet in sheets))
     reviews = () if outcome.failure else await review_figures(
-        bench, desk, Gallery(draft / "figures", outcome.figures), about=node)
+        bench, desk, gallery, about=Subject("paper", node.plan, node.measurements))
     return _Sheet(script, outcome.figures, reviews, outcome.failure or refusal(reviews))
 
 

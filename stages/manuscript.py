@@ -148,13 +148,14 @@ def _names(state: RunState) -> tuple[str, ...]:
     plan = state.data_plan
     assert plan is not None
     named = [text for one in (*plan.arms, *plan.levels, *plan.metrics) for text in (one.name, one.title)]
-    named += [text for facts in state.datasets for text in (facts.name, facts.title)]
+    named += [text for facts in state.datasets for text in (facts.name, facts.name.replace("_", " "), facts.title)]
     return tuple(dict.fromkeys(text for text in (*named, *plan.conditions) if text))
 
 
 def _disclosures(state: RunState) -> tuple[str, ...]:
     """What a reader must be told of this run, in words without numbers (the appendix has those)."""
-    told: list[str] = []
+    untested = state.data_plan.untested if state.data_plan else ()
+    told = [f"Not tested, though the idea asks for it: {text}" for text in untested]
     best = winner(state)
     if best and any(one.status != "good" for one in replicates_of(state, best)):
         told.append("Some replicates of the reported configuration failed; the appendix lists them.")

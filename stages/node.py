@@ -23,7 +23,7 @@ from sandbox.job import Job
 from search.scheduler import Freed
 from search.tree import View
 from stages.bench import Bench, in_thread
-from stages.briefs import code_inputs, seen_by
+from stages.briefs import code_inputs, duty_of, plotting_reference, seen_by
 from stages.curves import converged
 from stages.plotting import Canvas, draw
 
@@ -141,7 +141,7 @@ class _NodeWork:
         answer = await self.desk.ask("plot", PlotInputs(
             data_plan=bench.plan, purpose="aggregate", arrays=canvas.briefs(), plan=self.parent.plan,
             plots=parent_source.get("plots.py", ""), seeds=tuple(one.seed for one in replicates),
-            lab_reference=bench.lab_reference), Plots)
+            lab_reference=plotting_reference(bench)), Plots)
         if not self.node.source_sha256:
             sha256 = write_source(bench.folder.source(self.node.id), {"plots.py": answer.plots})
             bench.recorder.append(Proposed(
@@ -159,8 +159,8 @@ class _NodeWork:
         return await self.desk.ask("feedback", FeedbackInputs(
             data_plan=bench.plan, stage=node.stage, kind=node.kind, plan=node.plan, varies=node.varies,
             experiment=read_source(bench.folder.source(node.id))["experiment.py"], measurements=node.measurements,
-            parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail),
-            Verdict)
+            parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
+            duty=duty_of(self.view), figures=node.reviews), Verdict)
 
     def judge_sound(self, verdict: Verdict) -> None:
         if verdict.sound:

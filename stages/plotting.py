@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from models.backend import Image
 from models.door import Desk
 from models.roles import ArrayBrief, FigureReviews, PlotInputs, Plots, VisionInputs
 from record.events import Plotted, Reviewed
 from record.folder import draft_of, read_source, seal
-from record.nouns import Failure, Figure, FigureReview, Measurement, Node, Plotting
+from record.nouns import Failure, Figure, FigureReview, Measurement, Plotting
 from review.figure_lint import lint
 from sandbox.job import Job
 from stages.bench import Bench
-from stages.briefs import array_briefs
+from stages.briefs import array_briefs, plotting_reference
 
 PLOT_SECONDS = 300.0
 """Wall-clock limit of a plotting script."""
@@ -36,6 +38,27 @@ class Canvas:
                            for brief in array_briefs(folder, _names(folder), prefix=f"inputs/{name}"))
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What figures are about, as their author and their reviewer are told."""
+
+    kind: Literal["node", "aggregate", "paper"]
+    plan: str
+    measurements: tuple[Measurement, ...]
+    """Of the node alone, on validation; an aggregate's figures are of its replicates."""
+    seeds: tuple[int, ...] = ()
+
+
+def subject_of(bench: Bench, canvas: Canvas) -> Subject:
+    """The node itself; for an aggregate the node that was replicated."""
+    nodes = bench.state.nodes
+    node = nodes[canvas.node]
+    if node.kind != "aggregate":
+        return Subject("node", node.plan, node.measurements)
+    parent = nodes[node.parent or ""]
+    return Subject("aggregate", parent.plan, parent.measurements, tuple(nodes[name].seed for name in canvas.inputs))
+
+
 async def draw(bench: Bench, desk: Desk, canvas: Canvas) -> Failure | None:
     """Plot until the figures pass, at most `paper.replots` further times; the last failure when they do not.
 
@@ -48,7 +71,7 @@ async def draw(bench: Bench, desk: Desk, canvas: Canvas) -> Failure | None:
         if failure is not None:
             script = await _replot(bench, desk, canvas, script=script, failure=failure)
         failure = await _plot(bench, canvas, n, script)
-        failure = failure or await _review(bench, desk, canvas.node, n)
+        failure = failure or await _review(bench, desk, canvas, n)
         if failure is None:
             return None
     return failure
@@ -82,52 +105,81 @@ async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | 
 
 async def _replot(bench: Bench, desk: Desk, canvas: Canvas, *, script: str, failure: Failure) -> str:
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
+    about = subject_of(bench, canvas)
     answer = await desk.ask("plot", PlotInputs(
-        data_plan=bench.plan, purpose="replot", arrays=canvas.briefs(), plan=bench.state.nodes[canvas.node].plan,
-        plots=script, complaints=complaints, lab_reference=bench.lab_reference), Plots)
+        data_plan=bench.plan, purpose="replot", arrays=canvas.briefs(), plan=about.plan, plots=script,
+        complaints=complaints, seeds=about.seeds, lab_reference=plotting_reference(bench)), Plots)
     return answer.plots
 
 
-async def _review(bench: Bench, desk: Desk, node_id: str, n: int) -> Failure | None:
+async def _review(bench: Bench, desk: Desk, canvas: Canvas, n: int) -> Failure | None:
     """Have the n-th figures reviewed; None when all are readable."""
-    plotting = _plotting(bench, node_id, n)
+    plotting = _plotting(bench, canvas.node, n)
     assert plotting is not None
-    node = bench.state.nodes[node_id]
-    reviews = await review_figures(
-        bench, desk, Gallery(bench.folder.plots(node_id, n) / "figures", plotting.figures), about=node)
+    gallery = Gallery(bench.folder.plots(canvas.node, n) / "figures", plotting.figures,
+                      before=bench.state.nodes[canvas.node].plottings[: n - 1])
+    reviews = await review_figures(bench, desk, gallery, about=subject_of(bench, canvas))
     if plotting.reviews is None:
-        bench.recorder.append(Reviewed(node=node_id, n=n, reviews=reviews))
+        bench.recorder.append(Reviewed(node=canvas.node, n=n, reviews=reviews))
     return refusal(reviews)
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Figures to look at, and the folder they lie in."""
+    """Figures to look at, the folder they lie in, and what was drawn and reviewed in their place before."""
 
     folder: Path
     figures: tuple[Figure, ...]
+    before: tuple[Plotting, ...] = ()
 
     @property
     def shown(self) -> tuple[Figure, ...]:
         return tuple(figure for figure in self.figures if figure.name.endswith(".png"))
 
+    @property
+    def accepted(self) -> dict[str, FigureReview]:
+        """sha256 -> the review of a figure with these bytes that was found readable; the latest one."""
+        return {figure.sha256: review for figure, review in self._reviewed() if review.readable}
 
-async def review_figures(bench: Bench, desk: Desk, gallery: Gallery, *, about: Node) -> tuple[FigureReview, ...]:
-    """A verdict on every PNG figure: the lint's findings always count, the vision model's come on top."""
-    shown = gallery.shown
-    findings = {figure.name: lint(figure) for figure in shown}
-    measurements: tuple[Measurement, ...] = about.measurements
+    @property
+    def found(self) -> dict[str, tuple[str, ...]]:
+        """Name -> what the latest review of a figure of that name said against it."""
+        return {figure.name: review.issues for figure, review in self._reviewed()}
+
+    def _reviewed(self) -> Iterable[tuple[Figure, FigureReview]]:
+        for plotting in self.before:
+            reviews = {review.name: review for review in plotting.reviews or ()}
+            yield from ((figure, reviews[figure.name]) for figure in plotting.figures if figure.name in reviews)
+
+
+async def review_figures(bench: Bench, desk: Desk, gallery: Gallery, *, about: Subject) -> tuple[FigureReview, ...]:
+    """A verdict on every PNG figure: the lint's findings always count, the vision model's come on top.
+
+    Figures whose very bytes were found readable before keep that review, and are not looked at again.
+    """
+    accepted = gallery.accepted
+    new = [figure for figure in gallery.shown if figure.sha256 not in accepted]
+    said = await _look(bench, desk, gallery, figures=new, about=about) if new else {}
+    return tuple(_joined(figure.name, lint(figure), accepted.get(figure.sha256) or said.get(figure.name))
+                 for figure in gallery.shown)
+
+
+async def _look(
+    bench: Bench, desk: Desk, gallery: Gallery, *, figures: list[Figure], about: Subject
+) -> dict[str, FigureReview]:
+    """What the vision model says of these figures, by name."""
+    found = gallery.found
     answer = await desk.ask("vision", VisionInputs(
-        data_plan=bench.plan, plan=about.plan, names=tuple(figure.name for figure in shown),
-        facts=tuple(figure.facts for figure in shown), lint=tuple(findings[figure.name] for figure in shown),
-        measurements=measurements), FigureReviews,
-        images=[Image((gallery.folder / figure.name).read_bytes()) for figure in shown])
-    said = {review.name: review for review in answer.reviews}
-    return tuple(_joined(figure.name, findings[figure.name], said.get(figure.name)) for figure in shown)
+        data_plan=bench.plan, subject=about.kind, seeds=about.seeds, plan=about.plan, measurements=about.measurements,
+        names=tuple(figure.name for figure in figures), facts=tuple(figure.facts for figure in figures),
+        lint=tuple(lint(figure) for figure in figures),
+        earlier=tuple(found.get(figure.name, ()) for figure in figures)), FigureReviews,
+        images=[Image((gallery.folder / figure.name).read_bytes()) for figure in figures])
+    return {review.name: review for review in answer.reviews}
 
 
 def _joined(name: str, findings: tuple[str, ...], said: FigureReview | None) -> FigureReview:
-    issues = tuple(dict.fromkeys((*findings, *(said.issues if said and not said.readable else ()))))
+    issues = tuple(dict.fromkeys((*findings, *(said.issues if said else ()))))
     readable = not findings and (said is None or said.readable)
     return FigureReview(name=name, readable=readable, issues=issues, description=said.description if said else "")
 

@@ -7,7 +7,7 @@ from models.roles import CatalogueEntry, PlanInputs
 from record.events import Prepared
 from record.folder import write_file
 from record.nouns import DataPlan
-from sandbox.datasets import catalogue, materialise
+from sandbox.datasets import SHARES, Entry, catalogue, materialise
 from sandbox.scoring import METRICS
 from stages.bench import Bench, do_work, in_thread
 
@@ -27,7 +27,8 @@ async def prepare(bench: Bench) -> None:
         assert bench.state.started is not None
         seed = bench.state.started.seed
         facts = [await in_thread(lambda name=use.name: materialise(
-            name, views=bench.folder.views, labels=bench.folder.labels, seed=seed)) for use in plan.datasets]
+            name, views=bench.folder.views, labels=bench.folder.labels, seed=seed, sources=bench.sources))
+            for use in plan.datasets]
         write_file(bench.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         bench.recorder.append(Prepared(data_plan=plan, datasets=tuple(facts)))
 
@@ -35,18 +36,32 @@ async def prepare(bench: Bench) -> None:
 
 
 async def _plan(bench: Bench, desk: Desk) -> DataPlan:
-    known = tuple(
-        CatalogueEntry(name=one.name, title=one.title, examples=one.examples, features=one.features,
-                       classes=one.classes) for one in catalogue())
+    assert bench.state.started is not None
+    seed = bench.state.started.seed
+    entries = await in_thread(lambda: catalogue(bench.sources, seed=seed))
+    known = tuple(_entry(one) for one in entries)
     complaints: tuple[str, ...] = ()
     for _ in range(ROUNDS):
         plan = await desk.ask("plan", PlanInputs(
             idea=bench.idea, catalogue=known, metrics=tuple(METRICS), node_seconds=bench.node_seconds,
-            device=bench.device, complaints=complaints), DataPlan)
+            device=bench.device, shares=SHARES, complaints=complaints), DataPlan)
         complaints = faults_of(plan, {entry.name for entry in known})
         if not complaints:
             return plan
     raise PlanError(f"no usable data plan after {ROUNDS} tries: {'; '.join(complaints)}")
+
+
+def _entry(one: Entry) -> CatalogueEntry:
+    """A dataset as the planner sees it, with the sizes that its splits will have to within a few examples."""
+    common = CatalogueEntry(
+        name=one.name, title=one.title, examples=one.examples, features=one.features, classes=one.classes,
+        sizes={split: round(share * one.examples) for split, share in SHARES.items()})
+    if (own := one.facts) is None:
+        return common
+    return common.model_copy(update={
+        "own": True, "sizes": own.sizes, "task": own.task, "target": own.target, "columns": own.columns,
+        "class_names": own.class_names, "shape": own.shape, "missing": own.missing, "split_rule": own.split_rule,
+        "warnings": own.warnings})
 
 
 def faults_of(plan: DataPlan, datasets: set[str]) -> tuple[str, ...]:

@@ -17,3 +17,4 @@ class PaperSettings(Frozen):
     reflections: int = Field(default=3, ge=0, le=10, description="rounds in which the reflector may edit")
     replots: int = Field(default=2, ge=0, le=5, description="further tries at figures that were refused")
     timeout: float = Field(default=120.0, gt=0, description="seconds for one compilation")
+    judge: bool = Field(default=True, description="have the finished paper judged, as the last step of a run")

@@ -61,6 +61,17 @@ def traceback_saved(folder: Path | None = None) -> Generator[None]:
         raise Crashed(f"unexpected failure: {said}; the traceback is in {_save(error, folder)}") from error
 
 
+@contextmanager
+def data_refused() -> Generator[None]:
+    """Where nothing has begun yet, data that are at fault are wrong use."""
+    from sandbox.errors import DatasetError
+
+    try:
+        yield
+    except DatasetError as error:
+        raise WrongUse(str(error)) from None
+
+
 def exit_code_of(error: BaseException) -> int:
     """Say an error in one line on stderr, and return the exit code that belongs to it."""
     if os.environ.get("SCIENTIST_DEBUG") == "1":

@@ -10,22 +10,27 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.commands.edge import DONE, FAILED, WrongUse
+from agent.commands.edge import DONE, FAILED, WrongUse, data_refused, say
+from agent.data import sources_of, survey
 from agent.settings import compose
 from agent.settings import seconds as seconds_of
 from inspector.text import duration, plain
 from sandbox.job import Outcome
 
 
-def execute(file: Path, *, timeout: str | None, as_json: bool) -> int:
+def execute(file: Path, *, timeout: str | None, data: list[str], as_json: bool) -> int:
     """Run a file; returns 0 when it ended without an error, else 1."""
     if not file.is_file():
         raise WrongUse(f"there is no file {file}: give the path of a Python file")
-    settings = compose().sandbox
+    settings = compose(flags={"data": data} if data else {})
+    with data_refused():
+        for warning in survey(settings):
+            say(warning)
     limit = _limit(timeout)
     from sandbox.one_file import run_file
 
-    outcome = asyncio.run(run_file(file, timeout=limit, settings=settings))
+    outcome = asyncio.run(run_file(
+        file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings)))
     if as_json:
         print(json.dumps(as_plain(outcome), indent=1))
     else:

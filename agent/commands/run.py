@@ -14,9 +14,11 @@ from typing import Any
 
 from rich.console import Console
 
-from agent.commands.edge import INTERRUPTED, WrongUse, say, traceback_saved, wrong_use
+from agent.commands.edge import INTERRUPTED, WrongUse, data_refused, say, traceback_saved, wrong_use
 from agent.commands.look import run_folder
+from agent.data import check_unchanged, survey, with_idea
 from agent.settings import Settings, compose, from_assignments, override
+from inspector.lines import judged
 from inspector.live import view_for
 from inspector.render import print_lines, tree_lines
 from inspector.status import condition_of
@@ -41,14 +43,24 @@ class Request:
     runs: Path
     name: str | None
     flags: dict[str, Any] = field(default_factory=dict[str, Any])
+    dry: bool = False
+    as_json: bool = False
 
 
 def run(request: Request) -> int:
-    """Run an idea to its end; returns the exit code."""
+    """Run an idea to its end, or only plan it (`dry`); returns the exit code."""
+    if request.as_json and not request.dry:
+        raise WrongUse("--json goes with --dry-run; of a run ask: scientist status RUN --json")
     idea = read_idea(request.idea, request.index)
     settings = compose(config=request.config, flags=from_assignments(request.assignments) | request.flags)
+    with data_refused():
+        settings = with_idea(settings, idea, request.idea.parent)
     folder = request.runs / (default_name(idea) if request.name is None else named(request.name))
     check(settings, folder)
+    if request.dry:
+        from agent.commands.dry_run import show_plan
+
+        return show_plan(idea, settings, as_json=request.as_json)
 
     def work(listener: Listener) -> int:
         from agent.run import RunExistsError, start
@@ -69,7 +81,12 @@ def resume(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> i
     overrides = from_assignments(assignments) | flags
     if state.started is None:
         raise WrongUse(f"{path} was cut off before it began: start it again with 'scientist run'")
-    check_space(override(state.started.settings, overrides), folder)
+    if "data" in overrides:
+        raise WrongUse("the data of a run are fixed when it begins: start another one with 'scientist run'")
+    settings = override(state.started.settings, overrides)
+    check_space(settings, folder)
+    with data_refused():
+        check_unchanged(settings)
 
     def work(listener: Listener) -> int:
         from agent.run import resume as take_up
@@ -125,6 +142,8 @@ def summary(state: RunState, folder: Path, code: int) -> list[str]:
         lines.append(f"paper: {folder / 'paper' / Path(state.released.pdf).name}")
     elif state.released is not None:
         lines.append(f"paper sources (no PDF was made): {folder / 'paper'}")
+    if state.assessed is not None:
+        lines.append(judged(state.assessed))
     if state.ended is not None and state.ended.reason:
         lines.append(f"because: {state.ended.reason}")
     if condition_of(state, None) == "interrupted":
@@ -144,6 +163,9 @@ def check(settings: Settings, folder: Path) -> None:
     if settings.paper.bib is not None and not settings.paper.bib.is_file():
         raise WrongUse(f"there is no bibliography {settings.paper.bib}: give --bib the path of a .bib file")
     check_parts(settings)
+    with data_refused():
+        for warning in survey(settings):
+            say(warning)
 
 
 def check_parts(settings: Settings) -> None:

@@ -19,6 +19,7 @@ from models.offline.scripts import (
     edited,
     render,
     scaled,
+    titles,
     with_block,
     with_constant,
     with_docstring,
@@ -57,18 +58,20 @@ def draft(study: Study, inputs: CodeInputs) -> Program:
 
 
 def sound_draft(study: Study, inputs: CodeInputs) -> Program:
-    """The ordinal-th way to begin, without mistakes; each later round of the drafts doubles the width."""
+    """The ordinal-th way to begin, without mistakes; each later round of the drafts doubles what `grows`."""
     turn, index = divmod(inputs.ordinal, len(study.drafts))
     spec = study.drafts[index]
-    values = study.draft_defaults | spec.model_dump(include={"epochs", "hidden", "learning_rate"}, exclude_none=True)
-    values["hidden"] = int(values["hidden"]) * 2**turn
+    own = spec.model_dump(include={"epochs", "hidden", "learning_rate"}, exclude_none=True)
+    values = study.draft_defaults | own | spec.values
+    if turn:
+        values[study.grows] = int(values[study.grows]) * 2**turn
     experiment = render(
-        study.folder, "experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH),
+        study.home, "experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH),
         network=spec.network, **values,
     )
     experiment = with_constant(experiment, "DATASETS", _datasets(inputs, 1))
-    varies = spec.network + (f", HIDDEN={values['hidden']}" if turn else "")
-    plots = render(study.folder, "plots.py.jinja")
+    varies = spec.network + (f", {study.grows.upper()}={values[study.grows]}" if turn else "")
+    plots = render(study.home, "plots.py.jinja", **titles(inputs.data_plan))
     return Program(title=spec.title, plan=spec.plan, varies=varies, experiment=experiment, plots=plots)
 
 
@@ -147,14 +150,15 @@ def _addition(study: Study, inputs: CodeInputs, scripts: Scripts) -> Addition:
 def ablate(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Program:
     """The parent with one part removed. Only the ablated arm is trained: under an equal seed it sees the labels, the
     weights and the batches that the whole method saw, so that the two pair."""
-    parts = _parts(study, inputs)
-    experiment = parent.experiment
+    parts = _parts(study, inputs, parent)
+    experiment = edited(Scripts(parent.experiment, ""), (edit for part in parts for edit in part.edits)).experiment
     for part in parts:
         experiment = scaled(experiment, part.scale)
         for name, value in part.set.items():
             experiment = with_constant(experiment, name, value)
     arm = next((part.arm for part in parts if not (part.scale or part.set)), parts[0].arm)
-    experiment = with_block(experiment, "ARMS = {", f'    "{_condition(parts)}": {arm},')
+    arms = {_condition(parts): arm} | {name: text for part in parts for name, text in part.beside.items()}
+    experiment = with_block(experiment, "ARMS = {", "\n".join(f'    "{name}": {text},' for name, text in arms.items()))
     plan = " ".join(part.plan for part in parts)
     title = ", and ".join(part.title for part in parts)
     return Program(title=title, plan=plan, varies=_condition(parts), plots=parent.plots,
@@ -166,17 +170,19 @@ def _condition(parts: Parts) -> str:
     return "without-" + "-and-".join(part.condition.removeprefix("without-") for part in parts)
 
 
-def _parts(study: Study, inputs: CodeInputs) -> Parts:
+def _parts(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Parts:
     """The part or the pair of parts to remove: what the item names if it is new, else the next that is."""
     tried = {sibling.varies for sibling in inputs.siblings}
-    pairs = (pair for pair in itertools.combinations(study.ablations, 2) if _compatible(pair))
-    choices: list[Parts] = [*((part,) for part in study.ablations), *pairs]
+    scripts = Scripts(parent.experiment, parent.plots)
+    singles = [part for part in study.ablations if applicable(scripts, part.edits)]
+    pairs = (pair for pair in itertools.combinations(singles, 2) if _compatible(pair))
+    choices: list[Parts] = [*((part,) for part in singles), *pairs]
     own = choices[inputs.ordinal % len(choices)]
     item = inputs.item.lower()
-    named: list[Parts] = [(part,) for part in study.ablations if item and any(word in item for word in part.keywords)]
+    named: list[Parts] = [(part,) for part in singles if item and any(word in item for word in part.keywords)]
     return next((parts for parts in (*named, own, *choices) if _condition(parts) not in tried), own)
 
 
 def _compatible(pair: tuple[AblationSpec, AblationSpec]) -> bool:
     """Whether two removals can be made at once: one changes the arm, the other a constant, or both a constant."""
-    return any(part.scale or part.set for part in pair)
+    return any(part.scale or part.set for part in pair) and not any(part.beside for part in pair)

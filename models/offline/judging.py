@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from models.roles import FeedbackInputs, FigureReviews, Statistic, SummaryInputs, VisionInputs
-from record.nouns import DataPlan, FigureReview, Measurement, StageSummary, Verdict, arm_of, level_of
+from models.roles import FeedbackInputs, FigureReviews, StageReport, Statistic, SummaryInputs, VisionInputs
+from record.nouns import DataPlan, FigureReview, Measurement, Verdict, arm_of, level_of
 
 
 def vision(inputs: VisionInputs) -> FigureReviews:
@@ -112,7 +112,7 @@ def _next_step(inputs: FeedbackInputs) -> str:
 # --- summary --------------------------------------------------------------------------------------------------------
 
 
-def summary(inputs: SummaryInputs) -> StageSummary:
+def summary(inputs: SummaryInputs) -> StageReport:
     """The stage in words, from its nodes and the replicates of its best."""
     count = len(inputs.nodes)
     buggy = sum(line.status == "buggy" for line in inputs.nodes)
@@ -120,13 +120,13 @@ def summary(inputs: SummaryInputs) -> StageSummary:
                       for kind in dict.fromkeys(line.kind for line in inputs.nodes))
     tried = f"{count} nodes ({kinds or 'none'}), {buggy} of them buggy. The stage ended because {inputs.ended}."
     if inputs.best is None:
-        return StageSummary(stage=inputs.stage, tried=tried, found="No node of this stage can be carried forward.",
-                            held="Nothing was replicated.", next="Look at the failures before going on.")
+        return StageReport(tried=tried, found="No node of this stage can be carried forward.",
+                           held="Nothing was replicated.", next="Look at the failures before going on.")
     best = next((line for line in inputs.nodes if line.id == inputs.best), None)
     reasons = f" Chosen because {'; '.join(inputs.reasons)}." if inputs.reasons else ""
     outcome = f" ({best.varies}; {best.outcome})" if best else ""
-    return StageSummary(stage=inputs.stage, tried=tried, found=f"Best node: {inputs.best}{outcome}.{reasons}",
-                        held=_held(inputs), next=_next(inputs))
+    return StageReport(tried=tried, found=f"Best node: {inputs.best}{outcome}.{reasons}", held=_held(inputs),
+                       next=_next(inputs))
 
 
 def _held(inputs: SummaryInputs) -> str:

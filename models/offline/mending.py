@@ -24,13 +24,15 @@ def mend(study: Study, parent: ParentBrief, fallback: Program) -> Program:
         if repair.failure == kind and re.search(repair.pattern, parent.experiment):
             fixed = re.sub(repair.pattern, repair.replacement, parent.experiment, count=1)
             return _program(parent, f"Mended: {kind}", repair.says, experiment=fixed)
-    return _mend_by_rule(parent, kind, fallback)
+    return _mend_by_rule(study, parent, fallback)
 
 
-def _mend_by_rule(parent: ParentBrief, kind: str, fallback: Program) -> Program:
+def _mend_by_rule(study: Study, parent: ParentBrief, fallback: Program) -> Program:
     """Smaller where it was too slow or too large; else the draft's code with the datasets of the parent."""
-    for failure, name, words in (("timeout", "EPOCHS", "ran out of time"), ("memory", "BATCH", "ran out of memory")):
-        if kind == failure:
+    kind = parent.failure.kind if parent.failure else "other"
+    for failure, name in study.shrinks.items():
+        if kind == failure and re.search(rf"(?m)^{name} = ", parent.experiment):
+            words = {"timeout": "ran out of time", "memory": "ran out of memory"}.get(failure, "was too large")
             says = f"The experiment {words}, so {name.lower()} is halved."
             return _program(parent, f"Mended: {kind}", says, experiment=scaled(parent.experiment, {name: 0.5}))
     datasets = re.search(r"(?m)^DATASETS = \[(.+)\]$", parent.experiment)
@@ -52,6 +54,9 @@ def _short(words: str) -> str:
 
 # --- figures --------------------------------------------------------------------------------------------------------
 
+COMMON_LABELS = {"draw_losses": ("update", "loss")}
+"""Axis labels of the drawing functions in `common/`; a study has more of its own."""
+
 FUNCTION = re.compile(r"(?ms)^def (draw_\w+)\(.*?(?=^\S)")
 
 
@@ -65,7 +70,8 @@ def relabelled(study: Study, plots: str, complaints: str, sound: str) -> str:
     """The script with a label on every axis and a legend, where the complaints are of these; else `sound`."""
     if not re.search(r"label|legend", complaints, flags=re.IGNORECASE):
         return sound
-    fixed = FUNCTION.sub(lambda match: _labelled(match[0], study.labels.get(match[1], ("", ""))), plots)
+    labels = COMMON_LABELS | study.labels
+    fixed = FUNCTION.sub(lambda match: _labelled(match[0], labels.get(match[1], ("", ""))), plots)
     return fixed if fixed != plots else sound
 
 

@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from models.offline.mending import replot
-from models.offline.scripts import render
-from models.offline.study import study_of_idea, study_of_plan
+from models.offline.scripts import render, titles
+from models.offline.study import FigureSpec, study_of_idea, study_of_plan
 from models.roles import FigureScript, FiguresInputs, FinalFigure, PlotInputs, Plots
+from record.nouns import arm_of
 
 MAX_ABLATIONS = 5
+
+COMMON_FIGURES = (
+    FigureSpec(slot="primary", name="primary-by-level", call='by_level("{primary}", "{title}", "primary-by-level")',
+               description="The {title} of the compared arms, one panel a dataset: mean over replicates with the "
+                           "confidence interval of the mean. {better} is better."),
+    FigureSpec(slot="inside", name="training-curves", call='curves("loss", 2, "loss on dev", "training-curves")',
+               array="/loss__",
+               description="The loss on development data while training, on {main}: mean and standard deviation over "
+                           "replicates."),
+    FigureSpec(slot="parts", name="ablation", call='ablation("ablation")', ablations=True,
+               description="The {title} of the whole method and of its ablations on {main}: mean over replicates with "
+                           "the confidence interval of the mean. {better} is better."),
+)
+"""What `common/figures.py.jinja` can draw, for a study that names no figures of its own."""
 
 
 def plot(inputs: PlotInputs) -> Plots:
     """The plots of an aggregate, or refused plots mended by their complaints."""
-    folder = study_of_plan(inputs.data_plan).folder
-    if inputs.purpose == "aggregate":
-        sound = render(folder, "aggregate.py.jinja")
-        # A replot of an aggregate carries the script that was refused.
-        return replot(inputs, sound) if inputs.complaints else Plots(plots=sound)
-    aggregate = any(array.path.startswith("inputs/") for array in inputs.arrays)
-    return replot(inputs, render(folder, "aggregate.py.jinja" if aggregate else "plots.py.jinja"))
+    aggregate = inputs.purpose == "aggregate" or any(array.path.startswith("inputs/") for array in inputs.arrays)
+    sound = render(study_of_plan(inputs.data_plan).home, "aggregate.py.jinja" if aggregate else "plots.py.jinja",
+                   **titles(inputs.data_plan))
+    # A replot of an aggregate carries the script that was refused.
+    refused = inputs.purpose == "replot" or inputs.complaints
+    return replot(inputs, sound) if refused else Plots(plots=sound)
 
 
 def figures(inputs: FiguresInputs) -> FigureScript:
-    """The three final figures, by what was recorded."""
-    chosen = _chosen(inputs)
-    plan = inputs.data_plan
+    """The final figures of the study, by what was recorded."""
+    chosen = list(_chosen(inputs))
+    plan, study = inputs.data_plan, study_of_idea(inputs.idea)
     measured = {statistic.dataset for statistic in inputs.statistics}
     datasets = [use.name for use in plan.datasets if use.name in measured][:3] or [plan.datasets[0].name]
-    script = render(
-        study_of_idea(inputs.idea).folder, "figures.py.jinja",
-        arms={arm.name: arm.title or arm.name for arm in plan.arms if arm.role != "ablation"},
-        levels={level.name: level.value or 0.0 for level in plan.levels}, datasets=datasets, split=_split(inputs),
-        ablations=_ablated_arms(inputs)[:MAX_ABLATIONS], primary=plan.primary.name,
-        primary_title=plan.primary.title or plan.primary.name.replace("_", " "), calls=[call for call, _ in chosen],
-    )
+    said = titles(plan) | {
+        "arms": {arm.name: arm.title or arm.name for arm in plan.arms if arm.role != "ablation"},
+        "level_titles": titles(plan)["levels"], "levels": {level.name: level.value or 0.0 for level in plan.levels},
+        "datasets": datasets, "split": _split(inputs), "ablations": _ablated_arms(inputs)[:MAX_ABLATIONS],
+        "ablation_labels": study.ablation_labels, "calls": [call for call, _ in chosen],
+    }
+    script = render(study.home, "figures.py.jinja", **said)
     return FigureScript(script=script, figures=tuple(figure for _, figure in chosen))
 
 
@@ -45,39 +60,26 @@ def _split(inputs: FiguresInputs) -> str:
 
 
 def _ablated_arms(inputs: FiguresInputs) -> list[str]:
-    measured = {s.condition.partition("@")[0] for s in inputs.statistics if s.name == inputs.data_plan.primary.name}
-    arms = dict.fromkeys(condition.partition("@")[0] for condition in inputs.ablations)
+    measured = {arm_of(s.condition) for s in inputs.statistics if s.name == inputs.data_plan.primary.name}
+    arms = dict.fromkeys(arm_of(condition) for condition in inputs.ablations)
     return [arm for arm in arms if arm in measured]
 
 
-def _chosen(inputs: FiguresInputs) -> list[tuple[str, FinalFigure]]:
-    """The calls of the script and the figures that they draw."""
-    title = inputs.data_plan.primary.title or inputs.data_plan.primary.name
-    main = inputs.data_plan.datasets[0].name.replace("_", " ")
-    chosen = [_by_noise(inputs.data_plan.primary.name, title, "primary-by-noise"), _inside(inputs, main)]
-    if _ablated_arms(inputs):
-        chosen.append(('ablation("ablation")', FinalFigure(
-            name="ablation", description=f"The {title} of the whole method and of its ablations on {main}: mean "
-            "over replicates with the confidence interval of the mean. Lower is better.")))
-    elif any(metric.name == "ece" for metric in inputs.data_plan.metrics):
-        chosen.append(_by_noise("ece", "ECE", "ece-by-noise"))
-    return chosen
+def _chosen(inputs: FiguresInputs) -> Iterator[tuple[str, FinalFigure]]:
+    """The calls of the script and the figures that they draw, the first of each slot that can be drawn."""
+    plan, taken = inputs.data_plan, set[str]()
+    main = plan.datasets[0].name.replace("_", " ")
+    names = {"primary": plan.primary.name, "title": plan.primary.title or plan.primary.name.replace("_", " "),
+             # A number in a caption must be tied to the record, and a name is no exception.
+             "main": "the main dataset" if any(char.isdigit() for char in main) else main,
+             "better": "Higher" if plan.primary.higher_is_better else "Lower"}
+    for spec in study_of_idea(inputs.idea).figures or COMMON_FIGURES:
+        if spec.slot not in taken and _drawable(spec, inputs):
+            taken.add(spec.slot)
+            yield spec.call.format(**names), FinalFigure(name=spec.name, description=spec.description.format(**names))
 
 
-def _inside(inputs: FiguresInputs, main: str) -> tuple[str, FinalFigure]:
-    """Reliability beside what was recorded of the training: wrong labels learned, else the loss."""
-    learned = any(re.search(r"fitted__", array.path) for array in inputs.arrays)
-    name = "memorisation" if learned else "training"
-    right = ("the share of wrong training labels that the network predicts as given" if learned else
-             "the log loss on development data before any temperature")
-    return f'reliability_and_{name}("reliability-and-{name}")', FinalFigure(
-        name=f"reliability-and-{name}",
-        description=f"On {main}: accuracy against confidence by bin on the development part, rows of all replicates "
-        "pooled (points above the dotted line are underconfident, points below it overconfident); and, on the right, "
-        f"{right}, by epoch, mean and standard deviation over replicates.")
-
-
-def _by_noise(metric: str, title: str, name: str) -> tuple[str, FinalFigure]:
-    description = (f"The {title} by label noise rate, one panel a dataset: mean over replicates with the confidence "
-                   "interval of the mean. Lower is better.")
-    return f'by_noise("{metric}", "{title}", "{name}")', FinalFigure(name=name, description=description)
+def _drawable(spec: FigureSpec, inputs: FiguresInputs) -> bool:
+    return ((not spec.array or any(re.search(spec.array, array.path) for array in inputs.arrays))
+            and (not spec.metric or any(metric.name == spec.metric for metric in inputs.data_plan.metrics))
+            and (not spec.ablations or bool(_ablated_arms(inputs))))

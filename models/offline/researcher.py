@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from models.backend import Reply, Request
 from models.errors import CatalogueError
+from models.offline.assessing import judge
 from models.offline.coding import code
 from models.offline.judging import feedback, summary, vision
 from models.offline.planning import plan
@@ -27,7 +28,7 @@ NAME = "offline"
 
 ANSWERS: dict[Role, Callable[[Any], BaseModel]] = {
     "plan": plan, "code": code, "plot": plot, "vision": vision, "feedback": feedback, "summary": summary,
-    "figures": figures, "write": write, "reflect": reflect,
+    "figures": figures, "write": write, "reflect": reflect, "judge": judge,
 }
 
 

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from models.offline.claims import Outline
 from models.offline.length import Measure
-from models.offline.study import STUDIES, study_of_idea
+from models.offline.study import study_of_idea
 from models.roles import WriteInputs
 from record.nouns import Draft, Section
 
@@ -31,5 +31,6 @@ def fitted(paper: Outline, inputs: WriteInputs) -> Outline:
 
 def outline(inputs: WriteInputs) -> Outline:
     """The study's paper with the rank of each paragraph. Raises `CatalogueError` for an idea that is no study."""
-    folder = study_of_idea(inputs.idea).folder
-    return import_module(f"models.offline.{STUDIES.name}.{folder}.paper").outline(inputs)
+    study = study_of_idea(inputs.idea)
+    own = (study.home / "paper.py").is_file()
+    return import_module(f"models.offline.{f'studies.{study.home.name}' if own else 'common'}.paper").outline(inputs)

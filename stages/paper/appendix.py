@@ -11,7 +11,7 @@ from typing import cast
 
 from record.claims import Claim, Difference
 from record.fold import RunState
-from record.nouns import STAGES, Grade, MetricSpec, Node, arm_of
+from record.nouns import STAGES, DatasetFacts, Grade, MetricSpec, Node, arm_of
 from stages.paper.characters import recorded
 
 GRADES: dict[Grade, str] = {
@@ -157,16 +157,28 @@ def _data(state: RunState) -> str:
     if not rows:
         return "No dataset was used."
     head = "Name & Source & Features & Classes & Train & Dev & Val. & Test & Dupl. & Fingerprint"
-    return _longtable(
+    table = _longtable(
         r"@{}L{0.85in}L{1.05in}rrrrrrrl@{}", head, rows,
         "Datasets. Dupl.: validation and test examples that also stand in train. Fingerprint: the first digits of the "
         "SHA of all splits.", "data")
+    return "\n\n".join([table, *(_about(one) for one in state.datasets if one.split_rule)])
+
+
+def _about(one: DatasetFacts) -> str:
+    """How a dataset was cut and what must be known of it, as a paragraph."""
+    said = [f"splits: {one.split_rule}", *([f"target: {one.target}"] if one.target else []), *one.warnings]
+    if one.missing:
+        gaps = ", ".join(f"{name} ({rows} rows)" for name, rows in list(one.missing.items())[:6])
+        more = f" and {len(one.missing) - 6} more columns" if len(one.missing) > 6 else ""
+        said.append(f"values are missing in {gaps}{more}: numbers are train's median there and marked in a column of "
+                    "their own, texts a category of their own")
+    return recorded(f"{one.title or one.name}. {'; '.join(said)}.")
 
 
 def _settings(state: RunState) -> str:
     if state.started is None:
         return "No settings were recorded."
-    flat = dict(_flat(state.started.settings))
+    flat = dict(_flat({name: value for name, value in state.started.settings.items() if name != "data"}))  # told above
     rows = [f"{recorded(name)} & {recorded(_short(str(value), 160))} \\\\" for name, value in sorted(flat.items())]
     first = (f"Model: {recorded(state.started.model)}. Program version: {recorded(state.started.version)}. "
              f"Seed of the run: {recorded(state.started.seed)}.")
@@ -185,14 +197,14 @@ def _flat(value: object, prefix: str = "") -> Iterable[tuple[str, object]]:
 
 
 def _cost(state: RunState) -> str:
-    usage = sorted(state.usage.items())
+    usage = sorted((role, one) for role, one in state.usage.items() if role != "judge")  # it comes after the paper
     rows = [" & ".join(recorded(cell) for cell in (
         role, one.calls, one.input_tokens, one.output_tokens, _usd(one.usd, one.unpriced, one.calls),
         f"{one.seconds:.0f}")) + r" \\" for role, one in usage]
     code = f"Experiment code ran for {recorded(f'{state.seconds_of_code:.0f}')} seconds in all."
     if not rows:
         return f"No model call was recorded. {code}"
-    total = state.total
+    total = state.usage_without("judge")
     rows.append(r"\midrule " + " & ".join(recorded(cell) for cell in (
         "total", total.calls, total.input_tokens, total.output_tokens, _usd(total.usd, total.unpriced, total.calls),
         f"{total.seconds:.0f}")) + r" \\")

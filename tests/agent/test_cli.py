@@ -19,7 +19,7 @@ from record.nouns import Idea
 from tests.inspector.story import Story, ended, told
 
 HEAVY = ("torch", "pydantic_ai", "langgraph", "sklearn", "matplotlib", "numpy", "jupyter_client", "transformers")
-COMMANDS = ("run", "resume", "stop", "status", "tree", "exec", "audit")
+COMMANDS = ("run", "resume", "stop", "status", "tree", "exec", "audit", "judge", "why", "doctor")
 
 
 @pytest.fixture
@@ -59,6 +59,7 @@ def test_looking_at_a_run_loads_nothing_heavy(tmp_path: Path) -> None:
     folder = str(written(tmp_path / "calm", told()))
     assert loaded(["tree", folder]) == (0, [])
     assert loaded(["status", folder]) == (0, [])
+    assert loaded(["why", folder]) == (0, [])
 
 
 def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,7 +111,8 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {
         "run", "title", "model", "seed", "condition", "process", "phase", "next", "exit_code", "reason", "started",
-        "last_event", "elapsed", "stages", "cost", "paper", "last_events"}
+        "last_event", "elapsed", "stages", "cost", "paper", "judgement", "no_judgement",
+        "last_events"}
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from models.judgement import JudgeInputs, RecordFacts
 from models.roles import (
     ArrayBrief,
+    Candidate,
     CatalogueEntry,
     ClaimLine,
     CodeInputs,
     Comparison,
+    Contrast,
+    Duty,
     FeedbackInputs,
     FiguresInputs,
     FinalFigure,
+    InFlight,
     NodeLine,
     ParentBrief,
     PlanInputs,
@@ -21,6 +26,7 @@ from models.roles import (
     Reference,
     ReflectInputs,
     Role,
+    Selection,
     Sibling,
     Statistic,
     SummaryInputs,
@@ -44,6 +50,7 @@ from record.nouns import (
     Section,
     StageSummary,
 )
+from review.judge import read_rubric
 
 IDEA = Idea.model_validate({
     "Name": "wide_margins",
@@ -97,12 +104,13 @@ PARENT = ParentBrief(
     id="n3", kind="draft", plan="A two-layer network, with and without the penalty.",
     experiment="import lab\n\nLEARNING_RATE = 0.01\n\nlab.seed_everything()\n", plots="import numpy as np\n",
     measurements=MEASUREMENTS, analysis="The penalty helped at fifty examples, with one seed.", failure=FAILURE,
-    stdout_tail="plain@n50 dev accuracy 0.80\n",
+    next_step="Lower the learning rate.", stdout_tail="plain@n50 dev accuracy 0.80\n",
 )
 SUMMARY = StageSummary(
     stage="preliminary", tried="Three drafts.", found="Both arms train.", held="Nothing is known about the spread.",
     next="Tune the learning rate.",
 )
+DUTY = Duty(datasets=("digits", "wine"), arms=("plain", "margin"), levels=("n50", "n500"))
 LAB = "- `lab.seed` (int): the seed of this run.\n- `lab.submit(dataset, split, condition, probabilities=p)`.\n"
 STATISTICS = (
     Statistic(key="acc.plain.n50", name="accuracy", dataset="digits", condition="plain@n50", mean=0.8, sd=0.02, n=5,
@@ -117,7 +125,8 @@ CODE = CodeInputs(
     idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", goal="Tune one hyperparameter at a time.",
     ordinal=1, parent=PARENT, node_seconds=120.0, lab_reference=LAB, packages=("numpy 2.4.6", "torch 2.13.0"),
     siblings=(Sibling(id="n4", kind="tune", varies="LEARNING_RATE=0.1", outcome="accuracy 0.7"),),
-    earlier=(SUMMARY,), notes=("Prefer small networks.",),
+    earlier=(SUMMARY,), notes=("Prefer small networks.",), duty=DUTY,
+    in_flight=(InFlight(id="n5", kind="tune"), InFlight(id="n6", kind="debug")),
 )
 WRITE = WriteInputs(
     idea=IDEA, data_plan=PLAN, facts=FACTS, summaries=(SUMMARY,),
@@ -136,7 +145,11 @@ WRITE = WriteInputs(
 INPUTS: dict[Role, BaseModel] = {
     "plan": PlanInputs(
         idea=IDEA, node_seconds=120.0, metrics=("accuracy", "log_loss"),
-        catalogue=(CatalogueEntry(name="digits", title="Digits", examples=1797, features=64, classes=10),),
+        shares={"train": 0.5, "dev": 0.1, "validation": 0.2, "test": 0.2},
+        catalogue=(
+            CatalogueEntry(name="digits", title="Digits", examples=1797, features=64, classes=10,
+                           sizes={"train": 898, "dev": 180, "validation": 359, "test": 359}),
+            CatalogueEntry(name="diabetes", title="Diabetes", examples=442, features=10, classes=0)),
     ),
     "code": CODE,
     "plot": PlotInputs(
@@ -147,17 +160,28 @@ INPUTS: dict[Role, BaseModel] = {
         data_plan=PLAN, plan="A two-layer network.", names=("loss.png",),
         facts=(FigureFacts(axes=(AxesFacts(title="Loss", xlabel="Epoch", series=2, labelled_series=1),),
                            width_inches=6.0, height_inches=4.0),),
-        lint=(("axes 1: no label on the y axis",),), measurements=MEASUREMENTS,
+        lint=(("axes 1: no label on the y axis",),), earlier=(("The legend covers the lines.",),),
+        measurements=MEASUREMENTS,
     ),
     "feedback": FeedbackInputs(
         data_plan=PLAN, stage="tuning", kind="tune", plan="Learning rate down.", varies="LEARNING_RATE=0.003",
         experiment="LEARNING_RATE = 0.003\n", measurements=MEASUREMENTS, parent_measurements=MEASUREMENTS[:2],
-        stdout_tail="done\n",
+        stdout_tail="done\n", duty=DUTY,
+        figures=(FigureReview(name="loss.png", readable=True, issues=("The title is long.",),
+                              description="Losses fall."),),
     ),
     "summary": SummaryInputs(
         idea=IDEA, data_plan=PLAN, stage="tuning", ended="the ceiling of 3 nodes was reached", best="n5",
         best_plan="Learning rate down.", reasons=("best accuracy",), statistics=STATISTICS, replicates_failed=1,
-        nodes=(NodeLine(id="n5", kind="tune", varies="LEARNING_RATE=0.003", status="good", outcome="accuracy 0.82"),),
+        nodes=(NodeLine(id="n5", kind="tune", varies="LEARNING_RATE=0.003", status="good", outcome="accuracy 0.82",
+                        analysis="The lower rate helped both arms, with one seed."),),
+        selection=Selection(rule="the best one", arms=("plain", "margin"), cells=4, reference="n3", candidates=(
+            Candidate(id="n5", cells=4, mean=0.82, gain=0.012), Candidate(id="n3", cells=4, mean=0.81, gain=0.0))),
+        differences=(
+            Contrast(name="accuracy", dataset="digits", condition="margin@n50", other="plain@n50", mean=0.02, sd=0.01,
+                     n=5, low=0.008, high=0.032, called="improved", better="margin@n50"),
+            Contrast(name="log_loss", dataset="digits", condition="margin@n50", other="plain@n50", mean=-0.1, sd=0.05,
+                     n=2, low=None, high=None, called="unknown", better="margin@n50")),
     ),
     "figures": FiguresInputs(
         idea=IDEA, data_plan=PLAN, arrays=ARRAYS, statistics=STATISTICS, example_plots="import numpy as np\n",
@@ -173,4 +197,12 @@ INPUTS: dict[Role, BaseModel] = {
         figure_reviews=(FigureReview(name="accuracy-by-size", readable=True, description="Two rising lines."),),
     ),
 }
+INPUTS["judge"] = JudgeInputs(
+    rubric=read_rubric(), paper="## Abstract\n\nWe ask whether a margin penalty helps when there are few examples.\n",
+    characters=90_000, left_out=("Appendix: 30000 of 40000 characters",),
+    facts=RecordFacts(
+        released=True, nodes=12, failed=3, doubted=1, replicates=5, replicates_failed=1, fewest_seeds=5, ablations=2,
+        datasets=2, conditions=6, for_method=4, for_other=1, no_difference=3, undecided=0, grades=(("computed", 30),),
+        bound_values=17, references=8, figures=2, pages=4, limited="the time limit was reached", models=("offline",),
+        calls=40, usd=1.25, unpriced=2, code_seconds=321.5))
 PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", experiment="import lab\n", plots="pass\n")

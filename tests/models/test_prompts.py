@@ -12,10 +12,27 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from pydantic import BaseModel
 
+from models.judgement import MOST_DIMENSIONS, Band, Dimension, Rubric, Scale
 from models.render import PROMPTS, fence, middle, oneline, render, table
-from models.roles import ArrayBrief, ClaimLine, CodeInputs, PlotInputs, ReflectInputs, Sibling, Statistic, WriteInputs
+from models.roles import (
+    ArrayBrief,
+    Candidate,
+    ClaimLine,
+    CodeInputs,
+    Contrast,
+    Duty,
+    InFlight,
+    NodeLine,
+    PlotInputs,
+    ReflectInputs,
+    Selection,
+    Sibling,
+    Statistic,
+    VisionInputs,
+    WriteInputs,
+)
 from models.settings import ROLES
-from record.nouns import Level, Measurement, NodeKind, StageName
+from record.nouns import FigureReview, Level, Measurement, NodeKind, StageName
 from tests.models.examples import CODE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, WRITE
 from tests.models.snapshot import assert_snapshot
 
@@ -27,6 +44,13 @@ KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
     ("ablation", "ablate", "`without-<part>@n50`"),
 )
 LONG = "0123456789 lorem ipsum\n" * 2_000
+RUBRIC = Rubric(  # as large as a rubric may be
+    name="r" * 60, title="t" * 500, source="s" * 1000, advice=("a" * 500,) * 12,
+    confidence=Scale(bands=tuple(Band(lowest=n, highest=n, meaning="m" * 500) for n in range(11))),
+    dimensions=tuple(
+        Dimension(name=f"d{n}", questions=("q" * 500,) * 6,
+                  bands=tuple(Band(lowest=n, highest=n, meaning="m" * 500) for n in range(11)))
+        for n in range(MOST_DIMENSIONS)))
 
 
 def whole(role: str, inputs: BaseModel, images: int = 0) -> str:
@@ -70,6 +94,47 @@ def test_a_second_draft_is_asked_to_differ_and_an_item_is_taken_up() -> None:
     assert "Compare both at three sizes." in render("code", item).user
 
 
+@pytest.mark.parametrize(("stage", "kind", "said"), [KINDS[0], *KINDS[2:]])
+def test_nodes_that_are_decided_at_the_same_time_take_different_options(
+    stage: StageName, kind: NodeKind, said: str
+) -> None:
+    """Each further one takes the next option of the list, counted by the nodes of its kind and task in flight."""
+    base = CODE.model_copy(update={"stage": stage, "kind": kind, "parent": None if kind == "draft" else PARENT})
+
+    def asked(*in_flight: InFlight) -> str:
+        return " ".join(render("code", base.model_copy(update={"in_flight": in_flight})).user.split())
+
+    other: NodeKind = "tune" if kind != "tune" else "draft"
+    two = (InFlight(id="n7", kind=kind), InFlight(id="n8", kind=kind))
+    assert "take number 3" in asked(*two).lower() and "n7 (" in asked(*two) and said in asked(*two)
+    beside = asked(InFlight(id="n7", kind=other), InFlight(id="n8", kind=kind, item="another item"))
+    assert "take number 2" not in beside.lower() and "take number 3" not in beside.lower()
+    assert "Being written or run" not in asked()
+
+
+def test_what_to_measure_is_said_by_the_stage_alone() -> None:
+    main = CODE.model_copy(update={"duty": Duty(datasets=("digits",), arms=("plain", "margin"), levels=("n50",))})
+    user = render("code", main).user
+    assert "Datasets: `digits`; the others of the plan are not part of this stage." in user
+    assert "conditions: `plain@n50`, `margin@n50`\n" in user and "wine" not in user.split("# The node to start")[0]
+    ablation = Duty(datasets=("digits", "wine"), levels=("n50", "n500"))
+    user = render("code", CODE.model_copy(update={"duty": ablation})).user
+    assert "the one without the ablated part" in user and "So these conditions" not in user
+    flat = Duty(datasets=("digits",), arms=("plain",))
+    assert flat.conditions == ("plain",) and main.duty is not None
+    assert "every condition of the plan" not in render("code", main).system
+
+
+def test_a_reviewer_is_told_whose_figures_and_what_was_found_before() -> None:
+    inputs = INPUTS["vision"]
+    assert isinstance(inputs, VisionInputs)
+    own = render("vision", inputs).user
+    assert "Measured on validation by this run" in own and "last reviewed: The legend covers the lines." in own
+    together = render("vision", inputs.model_copy(update={"subject": "aggregate", "seeds": (11, 12)})).user
+    assert "2 runs of it with other seeds (11, 12)" in together and "left out on purpose" in " ".join(together.split())
+    assert "final figures of the paper" in render("vision", inputs.model_copy(update={"subject": "paper"})).user
+
+
 def test_the_lab_reference_stands_in_the_prompt_as_it_is() -> None:
     path = Path(__file__).parents[2] / "sandbox" / "kernel_side" / "lab" / "REFERENCE.md"
     reference = path.read_text()
@@ -80,12 +145,12 @@ def test_the_lab_reference_stands_in_the_prompt_as_it_is() -> None:
 
 def test_ablation_conditions_are_not_asked_of_every_experiment() -> None:
     system = render("code", CODE).system
-    every = next(line for line in system.splitlines() if line.startswith("Conditions that every"))
+    every = next(line for line in system.splitlines() if line.startswith("Conditions of the compared arms"))
     assert "margin@n500" in every and "no-warmup" not in every
-    assert "Conditions of the ablations only: `no-warmup@n50`, `no-warmup@n500`" in system
+    assert "which only ablation nodes measure: `no-warmup@n50`, `no-warmup@n500`" in system
     plain = PLAN.model_copy(update={"levels": (), "arms": PLAN.arms[:2]})
     system = render("code", CODE.model_copy(update={"data_plan": plain})).system
-    assert "`plain`, `margin`" in system and "ablations only" not in system and "Levels of" not in system
+    assert "`plain`, `margin`" in system and "ablation nodes" not in system and "Levels of" not in system
 
 
 @functools.cache
@@ -104,7 +169,7 @@ def huge() -> dict[str, BaseModel]:
     failure = PARENT.failure.model_copy(update={"message": LONG, "traceback": LONG}) if PARENT.failure else None
     parent = PARENT.model_copy(update={
         "experiment": LONG, "plots": LONG, "analysis": LONG, "stdout_tail": LONG, "plan": LONG,
-        "measurements": measured, "failure": failure,
+        "measurements": measured, "failure": failure, "next_step": LONG,
     })
     plan = PLAN.model_copy(update={"notes": LONG, "levels": tuple(Level(name=f"l{i}") for i in range(500))})
     siblings = tuple(Sibling(id=f"n{i}", kind="tune", varies=LONG, outcome=LONG) for i in range(500))
@@ -112,6 +177,15 @@ def huge() -> dict[str, BaseModel]:
         Statistic(key=f"k{i}", name="accuracy", dataset="d", condition="c", mean=1, sd=None, n=1, low=None, high=None)
         for i in range(3000)
     )
+    duty = Duty(datasets=("d",) * 500, arms=("a",) * 500, levels=("l",) * 50)
+    flying = tuple(InFlight(id=f"n{i}", kind="tune", item=LONG) for i in range(500))
+    review = FigureReview(name="f.png", readable=True, issues=(LONG,) * 50, description=LONG)
+    lines = tuple(NodeLine(id=f"n{i}", kind="tune", varies=LONG, status="good", outcome=LONG, analysis=LONG)
+                  for i in range(500))
+    contrast = Contrast(name="accuracy", dataset="d", condition="c", other="b", mean=1, sd=None, n=1, low=None,
+                        high=None, called="unknown", better="c")
+    selection = Selection(rule=LONG, arms=("a",) * 500, cells=9, reference="n1",
+                          candidates=(Candidate(id="n1", cells=1, mean=None, gain=0.0),) * 500)
     arrays = tuple(ArrayBrief(path=f"arrays/{i}.npy", shape=(1,), dtype="f8") for i in range(3000))
     claims = tuple(ClaimLine(key=f"k{i}", printed="1", meaning=LONG) for i in range(3000))
     write = WRITE.model_copy(update={
@@ -120,14 +194,19 @@ def huge() -> dict[str, BaseModel]:
     })
     common: dict[str, object] = {"idea": idea, "data_plan": plan}
     changes: dict[str, dict[str, object]] = {
-        "plan": {}, "code": {"parent": parent, "siblings": siblings, "goal": LONG, "item": LONG, "notes": (LONG,) * 99},
+        "plan": {}, "code": {"parent": parent, "siblings": siblings, "goal": LONG, "item": LONG, "notes": (LONG,) * 99,
+                             "duty": duty, "in_flight": flying},
         "plot": {"arrays": arrays, "plots": LONG, "complaints": (LONG,) * 99, "plan": LONG},
-        "vision": {"plan": LONG, "measurements": measured, "lint": ((LONG,) * 50,)},
-        "feedback": {"experiment": LONG, "measurements": measured, "stdout_tail": LONG, "plan": LONG},
-        "summary": {"statistics": statistics, "best_plan": LONG, "reasons": (LONG,) * 99},
+        "vision": {"plan": LONG, "measurements": measured, "lint": ((LONG,) * 50,), "earlier": ((LONG,) * 50,),
+                   "subject": "aggregate", "seeds": (1,) * 500},
+        "feedback": {"experiment": LONG, "measurements": measured, "stdout_tail": LONG, "plan": LONG, "duty": duty,
+                     "figures": (review,) * 50},
+        "summary": {"statistics": statistics, "best_plan": LONG, "reasons": (LONG,) * 99, "nodes": lines,
+                    "differences": (contrast,) * 3000, "selection": selection},
         "figures": {"arrays": arrays, "statistics": statistics, "example_plots": LONG, "previous": LONG},
         "write": dict(write),
         "reflect": {"inputs": write, "violations": (LONG,) * 999, "compile_findings": (LONG,) * 999},
+        "judge": {"paper": LONG * 9, "left_out": (LONG,) * 99, "rubric": RUBRIC},
     }
     made: dict[str, BaseModel] = {}
     for role in ROLES:

@@ -38,7 +38,7 @@ def test_listing_loads_nothing() -> None:
 def test_a_view_holds_no_withheld_label(tmp_path: Path) -> None:
     make("digits", tmp_path)
     with np.load(tmp_path / "views" / "digits.npz") as view:
-        assert sorted(view.files) == ["dev_x", "dev_y", "meta", "test_x", "train_x", "train_y", "validation_x"]
+        assert sorted(view.files) == ["about", "dev_x", "dev_y", "meta", "test_x", "train_x", "train_y", "validation_x"]
         assert view["train_x"].dtype == np.float32
         assert abs(float(view["train_x"].mean())) < 1e-4
         spread = view["train_x"].std(axis=0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from record.events import Decided, Executed, Judged, Prepared, Settled
 from record.log import MemoryLog
-from record.nouns import Attempt, Expand, Failure, Measurement, MetricSpec, NodeKind, Seen, StageName
+from record.nouns import Attempt, DatasetUse, Expand, Failure, Measurement, MetricSpec, NodeKind, Seen, StageName
 from search.policy import BestFirst
 from search.scheduler import Freed, Scheduler, Signals
 from search.settings import StageLimits
@@ -197,3 +197,19 @@ def test_tuning_chooses_a_setting_for_all_arms_alike() -> None:
     view = view_of(log.state, "tuning", Seen(through=3))
     assert view.best is not None and view.best.id == "n0003"
     assert replace(view, stage="agenda").best == view.root
+
+
+def test_every_dataset_of_the_widest_nodes_counts() -> None:
+    log = new_log()
+    log.append(Prepared(data_plan=PLAN.model_copy(update={
+        "datasets": (DatasetUse(name="digits"), DatasetUse(name="wine"))}), datasets=()))
+    values = [{"digits": 0.10}, {"digits": 0.30, "wine": 0.20}, {"digits": 0.31, "wine": 0.10}]
+    for k, found in enumerate(values, start=1):
+        log.append(Decided(k=k, action=Expand(stage="preliminary", kind="draft", seed=0)))
+        measured = tuple(Measurement(name="log_loss", value=value, condition="method", dataset=dataset, seed=0,
+                                     split="validation", grade="computed") for dataset, value in found.items())
+        log.append(Executed(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=measured)))
+        log.append(Judged(node=f"n000{k}", status="good"))
+    view = view_of(log.state, "preliminary", Seen(through=3))
+    assert [node.id for node in view.widest] == ["n0002", "n0003"]
+    assert view.best is not None and view.best.id == "n0003"

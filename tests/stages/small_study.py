@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 
+from models.judgement import JudgeAnswer, JudgeInputs, answer_type
 from models.roles import (
     CodeInputs,
     FeedbackInputs,
@@ -21,6 +22,7 @@ from models.roles import (
     Program,
     ReflectInputs,
     Reflection,
+    StageReport,
     SummaryInputs,
     VisionInputs,
     WriteInputs,
@@ -35,7 +37,6 @@ from record.nouns import (
     Idea,
     MetricSpec,
     Section,
-    StageSummary,
     Verdict,
 )
 
@@ -114,7 +115,7 @@ def small_model() -> ScriptedModel:
     """The model that carries the study."""
     return ScriptedModel.by_role(
         plan=_plan, code=_code, plot=_plot, vision=_vision, feedback=_feedback, summary=_summary, figures=_figures,
-        write=_write, reflect=_reflect)
+        write=_write, reflect=_reflect, judge=_judge)
 
 
 def _plan(_: PlanInputs) -> DataPlan:
@@ -154,8 +155,8 @@ def _feedback(inputs: FeedbackInputs) -> Verdict:
     return Verdict(sound=bool(inputs.measurements), analysis="It measured what it planned.")
 
 
-def _summary(inputs: SummaryInputs) -> StageSummary:
-    return StageSummary(stage=inputs.stage, tried="class means", found="they work")
+def _summary(_: SummaryInputs) -> StageReport:
+    return StageReport(tried="class means", found="they work")
 
 
 def _figures(inputs: FiguresInputs) -> FigureScript:
@@ -176,6 +177,15 @@ def _write(inputs: WriteInputs) -> Draft:
                       f"The values are {values}. See Table~\\ref{{tab:main}} and Figure~\\ref{{fig:loss}}.\n\n"
                       f"{tables}\n\n\\paperfigure{{loss}}"))),
         captions={"loss": "Loss on the dev part by arm, one line a replicate."})
+
+
+def _judge(inputs: JudgeInputs) -> JudgeAnswer:
+    """Scores of five, with one quote that stands in the paper and one that does not."""
+    quote = "We measure whether shrinkage helps."
+    scores = {one.name: {"score": 5, "reason": "fair", "quote": quote} for one in inputs.rubric.dimensions}
+    scores["novelty"] = {**scores["novelty"], "quote": "nobody has ever shrunk a mean before"}
+    return answer_type(inputs.rubric).model_validate(
+        {"scores": scores, "confidence": 3, "strengths": ["It is short."], "weaknesses": ["It is small."]})
 
 
 def _reflect(inputs: ReflectInputs) -> Reflection:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,30 @@ def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path:
     assert any("results.tex" in finding.where for finding in found.findings)
     assert any("loss.npy" in finding.where for finding in found.findings)
     assert found.unbound >= 1
+
+
+def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) -> None:
+    from record.log import read_events
+
+    kinds = [event.type for event, _ in read_events(whole / "run.db")]
+    assert kinds[-6:] == ["work_done", "decided", "answered", "assessed", "work_done", "ended"]
+    assessed = read_state(whole).assessed
+    assert assessed is not None and assessed.judgement is not None, assessed
+    assert [(one.dimension, one.quoted) for one in assessed.judgement.scores] == [
+        ("clarity", True), ("novelty", False), ("soundness", True), ("significance", True), ("overall", True)]
+    assert assessed.judgement.paper == "paper/paper.pdf" and (whole / "review" / "judge.json").is_file()
+
+
+def test_cut_off_before_the_judge_and_resumed_it_is_judged_and_released_as_before(whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "cut"
+    shutil.copytree(whole, run)
+    with closing(sqlite3.connect(run / "run.db")) as db, db:
+        db.execute("DELETE FROM events WHERE seq > (SELECT seq FROM events WHERE type = 'released')")
+    assert read_state(run).phase == "judge"
+    assert resume(run) == 0 and resume(run) == 0
+    state = read_state(run)
+    assert state.phase == "done" and state.assessed == read_state(whole).assessed
+    assert audit(run).findings == []
 
 
 def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -23,7 +24,11 @@ LOADERS = {"load_digits": "digits", "load_breast_cancer": "breast_cancer", "load
 
 @dataclass(frozen=True)
 class Labelled:
-    """A split to learn from: x (examples, features) float32; y (examples,) int64, or float32 for regression."""
+    """A split to learn from: x (examples, ...), y (examples,) int64, or float32 for regression.
+
+    x of a table is (examples, features) float32, of images (examples, height, width, channels) float32 in [0, 1], of
+    other arrays what they were (int64 tokens stay int64).
+    """
 
     x: Array
     y: Array
@@ -31,7 +36,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """A split to predict for: x (examples, features) float32."""
+    """A split to predict for: x as in train."""
 
     x: Array
     name: str
@@ -44,7 +49,7 @@ class Unlabelled:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One registered dataset. `classes` is 0 for regression."""
+    """One registered dataset. `classes` is 0 for regression; `names` are of the columns of x, where they are known."""
 
     name: str
     title: str
@@ -53,6 +58,12 @@ class Dataset:
     dev: Labelled
     validation: Unlabelled
     test: Unlabelled
+    names: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> NoReturn:
+        raise LabError(f"{self.name} comes as arrays, not as a folder: use .train, .dev, .validation and .test")
 
     def rows(self, split: str) -> int:
         """How many predictions a submission for `split` holds. Raises `LabError` for another split."""
@@ -61,17 +72,43 @@ class Dataset:
         return len(self.validation.x if split == "validation" else self.test.x)
 
 
+@dataclass(frozen=True)
+class Folder:
+    """A dataset that the code reads by itself, and never writes to. We have no labels of it to score with."""
+
+    name: str
+    title: str
+    path: Path
+    classes: int = 0
+
+    def rows(self, split: str) -> NoReturn:
+        raise LabError(self._instead(f"lab.submit for {split!r}"))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise LabError(self._instead(f".{name}"))
+
+    def _instead(self, what: str) -> str:
+        return (f"{self.name} is a folder without labels that we know, so it has no {what}: read the files under "
+                ".path, cut them yourself, and give final values with lab.result(name, value, condition=, dataset=)")
+
+
 @functools.cache
-def data(name: str) -> Dataset:
+def data(name: str) -> Dataset | Folder:
     """The dataset of that name. Raises `LabError` when the data plan has none."""
     views = experiment("data").datasets
     if name not in views:
         has = ", ".join(sorted(views)) or "none"
         raise LabError(f"no dataset {name!r} in the data plan of this run; it has: {has}")
     with np.load(views[name], allow_pickle=False) as view:
-        meta = json.loads(str(view["meta"]))
+        meta: dict[str, Any] = json.loads(str(view["meta"]))
+        about: dict[str, Any] = json.loads(str(view["about"])) if "about" in view.files else {}
+        if about.get("path"):
+            return Folder(name, meta["title"], Path(about["path"]))
         return Dataset(
-            name=name, title=meta["title"], classes=meta["classes"],
+            name=name, title=meta["title"], classes=meta["classes"], names=tuple(about.get("names", ())),
+            class_names=tuple(meta.get("class_names", ())),
             train=Labelled(view["train_x"], view["train_y"]), dev=Labelled(view["dev_x"], view["dev_y"]),
             validation=Unlabelled(view["validation_x"], f"{name}/validation"),
             test=Unlabelled(view["test_x"], f"{name}/test"),

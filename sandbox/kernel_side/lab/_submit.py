@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab._data import Dataset, data
+from lab._data import Dataset, Folder, data
 from lab._job import LabError, experiment
 from lab._record import append, as_array, write_whole
 
@@ -25,9 +25,10 @@ def submit(
     where = f"lab.submit({dataset!r}, {split!r}, {condition!r})"
     given = {"predictions": predictions, "probabilities": probabilities, "logits": logits}
     kind, values = _only_one(given, where)
-    rows = data(dataset).rows(split)
+    about = data(dataset)
+    rows = about.rows(split)
     key = _unused(where, dataset, split, condition, step)
-    array = _checked(kind, as_array(values, where), data(dataset), rows=rows, where=where)
+    array = _checked(kind, as_array(values, where), about, rows=rows, where=where)
     file = f"{len(_submitted)}.npz"
     (folder / "submissions").mkdir(exist_ok=True)
     write_whole(folder / "submissions" / file, lambda path: _save(path, kind, array))
@@ -67,7 +68,7 @@ def _unused(
     return key
 
 
-def _checked(kind: str, array: Array, about: Dataset, *, rows: int, where: str) -> Array:
+def _checked(kind: str, array: Array, about: Dataset | Folder, *, rows: int, where: str) -> Array:
     classes = about.classes
     if kind != "predictions" and classes == 0:
         raise LabError(f"{where}: {about.name} is a regression, give predictions= with one number a row")

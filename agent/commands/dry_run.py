@@ -1,0 +1,127 @@
+"""`scientist run --dry-run`: the data plan and what the run would take, shown; nothing is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from agent.commands.edge import DONE, FAILED, data_refused, say
+from agent.settings import Settings
+from inspector.text import count, dollars, duration, plain
+from record.nouns import DataPlan, DatasetFacts, Idea
+
+if TYPE_CHECKING:
+    from agent.dry_run import DryRun
+    from agent.forecast import Amount, Forecast
+
+MOST_NAMED = 12
+
+
+def show_plan(idea: Idea, settings: Settings, *, as_json: bool) -> int:
+    """Make the plan and show it; returns 1 where no usable plan came."""
+    from agent.dry_run import dry_run
+    from stages.prepare import PlanError
+
+    console = Console()
+    if settings.models.name != "offline" and not as_json:
+        console.print(Text(f"asking {plain(settings.models.name)} for the data plan; this costs the planner's call"),
+                      soft_wrap=True)
+    try:
+        with data_refused():
+            found = dry_run(idea, settings)
+    except PlanError as error:
+        say(str(error))
+        return FAILED
+    if as_json:
+        print(found.model_dump_json(indent=1))
+        return DONE
+    for line in lines(found):
+        console.print(line, soft_wrap=True, highlight=False)
+    return DONE
+
+
+def lines(found: DryRun) -> list[Text]:
+    """Plan and forecast as a page of text."""
+    text = [Text(plain(found.title), style="bold"), *_plan(found.data_plan)]
+    text += [line for one in found.datasets for line in _dataset(one)]
+    text.append(_row("expected", f"{duration(found.data_plan.expected_seconds)} for one experiment "
+                                 "(all conditions, all datasets)"))
+    for untested in found.data_plan.untested:
+        text.append(_row("not tested", untested))
+    if found.data_plan.notes:
+        text.append(_row("notes", found.data_plan.notes))
+    text.append(Text("what a run would take, as it is likely to go and at most", style="bold"))
+    text += _forecast(found, found.forecast)
+    spent = found.planned
+    price = "price unknown" if spent.usd is None else dollars(spent.usd, 0)
+    took = f"{count(spent.input_tokens)} tokens in, {count(spent.output_tokens)} out, {price}"
+    asked = f"{spent.calls} planner call{'s' * (spent.calls != 1)}"
+    text.append(Text(f"this dry run took {asked}: {took}. No run was made.", style="dim"))
+    return text
+
+
+def _plan(plan: DataPlan) -> list[Text]:
+    metrics = [f"{one.name} ({'higher' if one.higher_is_better else 'lower'} is better"
+               f"{', selects' if one is plan.primary else ''})" for one in plan.metrics]
+    rows = [_row("task", plan.task), _row("metrics", ", ".join(metrics))]
+    rows += [_row(arm.role, ": ".join(filter(None, (arm.name, arm.description or arm.title)))) for arm in plan.arms]
+    if plan.levels:
+        rows.append(_row("levels", f"{plan.factor}: " + ", ".join(level.name for level in plan.levels)))
+    shown = ", ".join(plan.conditions[:MOST_NAMED]) + (", ..." if len(plan.conditions) > MOST_NAMED else "")
+    rows.append(_row("conditions", f"{len(plan.conditions)} ({shown})"))
+    return rows + [_row("dataset", f"{use.name}{': ' if use.reason else ''}{use.reason}") for use in plan.datasets]
+
+
+def _dataset(one: DatasetFacts) -> list[Text]:
+    sizes = ", ".join(f"{split} {size}" for split, size in one.sizes.items())
+    kind = f"{one.classes} classes" if one.classes else one.task or "regression"
+    rule = f"; {one.split_rule}" if one.split_rule else ""
+    rows = [_row("splits", f"{one.name} ({one.source}; {one.features} features, {kind}): {sizes}; {_twins(one)}{rule}")]
+    if one.missing:
+        gaps = [f"{name} {number}" for name, number in one.missing.items()]
+        rows.append(_row("missing", ", ".join(gaps[:MOST_NAMED]) + (", ..." if len(gaps) > MOST_NAMED else "")))
+    return rows + [_row("warning", said) for said in one.warnings]
+
+
+def _twins(one: DatasetFacts) -> str:
+    """Duplicates between splits, in words."""
+    counted = ", ".join(f"{rows} {where}" for where, rows in one.duplicates_by.items() if rows)
+    if one.duplicates:
+        return (f"{one.duplicates} examples of validation and test also stand in train"
+                + (f" (duplicates: {counted})" if counted else ""))
+    return f"duplicates: {counted}" if counted else "no duplicates"
+
+
+def _forecast(found: DryRun, cast: Forecast) -> list[Text]:
+    roles = ", ".join(f"{one.role} {one.likely}-{one.most}" for one in cast.calls)
+    calls, into, out = cast.total_calls, cast.input_tokens, cast.output_tokens
+    said = " (with a language model; offline: none)" if found.model == "offline" else ""
+    tokens = f"{_pair(into, _count)} in, {_pair(out, _count)} out{said}"
+    usd = "unknown: the model has no listed price" if cast.usd is None else _pair(cast.usd, lambda v: f"${v:.2f}")
+    gpu = "none (experiments run on the CPU)" if cast.gpu_hours is None else _pair(cast.gpu_hours, _hours)
+    return [
+        _row("experiments", f"{_pair(cast.experiments, _count)} executions of code, replicates included"),
+        _row("calls", f"{_pair(calls, _count)} ({roles})"), _row("tokens", tokens), _row("USD", usd),
+        _row("code", f"{_pair(cast.code_hours, _hours)}; {_pair(cast.wall_hours_of_code, _hours)} of wall clock on "
+                     f"{found.workers} worker{'s' * (found.workers != 1)}; the run's time limit is "
+                     f"{_hours(found.time_limit / 3600)}"),
+        _row("GPU-hours", gpu), _row("disk", _pair(cast.disk_gb, lambda v: f"{v:.2f} GB"))]
+
+
+def _pair(amount: Amount, form: Callable[[float], str]) -> str:
+    return f"{form(amount.likely)}, at most {form(amount.most)}"
+
+
+def _hours(hours: float) -> str:
+    return duration(hours * 3600)
+
+
+def _count(number: float) -> str:
+    return count(round(number))
+
+
+def _row(name: str, value: str) -> Text:
+    return Text(f"{name:<12}", style="cyan") + Text(plain(value))

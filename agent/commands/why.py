@@ -1,0 +1,90 @@
+"""`scientist why`: what a run waits for, what failed, what was found, what comes next. It changes nothing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from agent.commands.edge import DONE
+from agent.commands.look import process_on, run_folder
+from inspector.found import Compared, ErrorCount
+from inspector.text import duration, plain
+from inspector.waiting import Waiting
+from inspector.why import Why, why_of
+from record.fold import fold
+from record.folder import RunFolder
+from record.log import read_events
+
+MOST_COMPARED = 24
+MOST_WAITING = 16
+
+
+def why(path: Path, *, as_json: bool) -> int:
+    """Show why a run is where it is."""
+    folder = run_folder(path)
+    events = read_events(RunFolder(folder).db)
+    from agent.outlook import outlook
+
+    found = why_of(str(path), events, process_on(folder), outlook=outlook(fold(events)), now=time.time())
+    if as_json:
+        print(found.model_dump_json(indent=1))
+        return DONE
+    console = Console()
+    for line in lines(found):
+        console.print(line, soft_wrap=True, highlight=False)
+    return DONE
+
+
+def lines(found: Why) -> list[Text]:
+    """The answer as a page of text."""
+    who = f"running ({plain(found.process)})" if found.process else f"{found.condition}, no process works on it"
+    text = [Text(f"{plain(found.run)}: ", style="bold") + Text(f"{who}, phase {found.phase}", style="not bold")]
+    text += _section("places", [Text(f"{one.number}: {plain(one.why)}") for one in found.places])
+    shown = [_waiting(one) for one in found.waiting[:MOST_WAITING]]
+    text += _section("unfinished", [*shown, *_more(len(found.waiting) - MOST_WAITING)])
+    text += _section("under way", [Text(f"{plain(one)}: the model is asked, or its answer is worked on")
+                                   for one in found.work])
+    text += _section("errors", [line for one in found.errors for line in _error(one)] or [Text("none", style="dim")])
+    compared = [_compared(one) for one in found.comparisons[:MOST_COMPARED]]
+    of = f"best minus baseline ({found.best}, validation)" if found.best else "best minus baseline"
+    text += _section(of, [*compared, *_more(len(found.comparisons) - MOST_COMPARED)]
+                     or [Text("nothing works yet that could be compared", style="dim")])
+    return text + _section("next", [Text(f"{number}. {plain(one)}") for number, one in enumerate(found.next, 1)])
+
+
+def _section(title: str, body: list[Text]) -> list[Text]:
+    return [Text(title, style="cyan"), *(Text("  ") + line for line in body)] if body else []
+
+
+def _more(number: int) -> list[Text]:
+    return [Text(f"... {number} more: --json", style="dim")] if number > 0 else []
+
+
+def _waiting(one: Waiting) -> Text:
+    line = Text(f"{one.node} {one.kind} ", style="bold")
+    line.append(f"{one.step}: {plain(one.detail)} ({duration(one.since)} since its last event)", style="not bold")
+    return line
+
+
+def _error(one: ErrorCount) -> list[Text]:
+    nodes = ", ".join(one.nodes) + (", ..." if one.count > len(one.nodes) else "")
+    head = Text(f"{one.kind} {one.count}", style="red")
+    head.append(f" ({nodes}; {one.mended} mended by debugging): {one.message}", style="default")
+    return [head, *(Text(f"    {line}", style="dim") for line in one.example)]
+
+
+def _compared(one: Compared) -> Text:
+    line = Text(f"{plain(one.dataset)} {plain(one.condition)} - {plain(one.other)}: ")
+    line.append(f"{plain(one.metric)} {one.difference:+.4g}", style="bold")
+    if one.sd is not None and one.low is not None and one.high is not None:
+        line.append(f" (sd {one.sd:.3g}, 95 % interval [{one.low:+.4g}, {one.high:+.4g}], n = {one.n})")
+    elif one.n == 1:
+        line.append(" (one seed: no noise is known)")
+    words = {"improved": f"{plain(one.better)} is better", "unknown": f"unknown: n = {one.n} < 5"}
+    known = one.n < 5 or one.called != "unknown"
+    line.append(f"  {words.get(one.called, one.called) if known else 'unknown: replicates are identical'}",
+                style="green" if one.called == "improved" else "yellow")
+    return line

@@ -1,0 +1,55 @@
+"""The data of the user's own that a run may use: from flags, file and idea to sources that were read and found fit.
+
+    DatasetError    (sandbox.errors) you: a file or an option is at fault; nothing was created
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent.settings import Settings
+from record.nouns import Idea
+from sandbox.data.spec import of_idea
+from sandbox.datasets import Sources, catalogue, registry
+
+
+def with_idea(settings: Settings, idea: Idea, folder: Path) -> Settings:
+    """The settings with the data that the idea brings, seen from its file's folder; ours of a name go first."""
+    taken = {spec.name for spec in settings.data}
+    brought = [spec for spec in of_idea(idea.datasets, folder) if spec.name not in taken]
+    return settings.model_copy(update={"data": (*settings.data, *brought)})
+
+
+def sources_of(settings: Settings) -> Sources:
+    """Every dataset that a run with these settings can have, by name; reads nothing. Raises `DatasetError`."""
+    return registry(settings.data, settings.sandbox.data_bytes)
+
+
+def survey(settings: Settings) -> tuple[str, ...]:
+    """What must be known of own data before a run, one line each, after reading all of it. Raises `DatasetError`."""
+    if not settings.data:
+        return ()
+    entries = catalogue(sources_of(settings), seed=settings.seed)
+    return tuple(f"data {entry.name!r}: {warning}" for entry in entries if entry.facts is not None
+                 for warning in entry.facts.warnings)
+
+
+def pinned(settings: Settings) -> Settings:
+    """The settings with the fingerprints of own data, so that a change is seen. Raises `DatasetError`."""
+    from sandbox.data.own import OwnData
+
+    limit = settings.sandbox.data_bytes
+    return settings.model_copy(update={
+        "data": tuple(OwnData(spec, limit).pinned(settings.seed) for spec in settings.data)})
+
+
+def check_unchanged(settings: Settings) -> None:
+    """Raises `DatasetError` for own data that changed since the run began, and for a folder by path that is gone.
+
+    A file that is gone is not missed: the run has a copy of its own.
+    """
+    from sandbox.data.own import OwnData
+
+    for spec in settings.data:
+        if spec.path is not None and (spec.path.exists() or spec.task == "none"):
+            OwnData(spec, settings.sandbox.data_bytes).check_unchanged()

@@ -1,0 +1,174 @@
+"""What the machine itself offers: GPU, memory, disk, the filesystem of the runs, the clock."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.doctor.command import run
+from agent.doctor.finding import Finding, fault, ok, warning
+
+GPU_LIMIT = 20.0
+TORCH_LIMIT = 90.0
+TORCH = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0, torch.version.cuda or '-')"
+
+KERNEL_GB = 1.2
+"""Memory of one experiment with torch, at least (FACTS: torch needs more than 1.2 GB of address space)."""
+ROOMY_GB = 10.0
+"""Free disk below which a run of the default size may fill it."""
+
+NETWORK = frozenset({
+    "nfs", "nfs3", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "fuse.glusterfs",
+    "fuse.sshfs", "fuse.ceph", "fuse.juicefs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "afs", "orangefs", "pvfs2",
+    "wekafs", "davfs", "fuse.davfs2", "ncpfs", "drvfs",
+})
+"""Filesystems that several hosts share, or that do not keep SQLite's locks and shared memory."""
+DOUBTFUL = frozenset({"9p", "virtiofs", "fuse", "fuseblk", "vboxsf", "fuse.vmhgfs-fuse"})
+"""Filesystems through which a host shares its disk with a guest: SQLite's WAL may or may not work on them."""
+
+SKEW = 2.0
+"""Seconds that a file's time may differ from the clock."""
+
+
+# --- GPU ------------------------------------------------------------------------------------------------------------
+
+
+def gpu(interpreter: str, device: str) -> Finding:
+    """GPUs, and whether the kernels' torch can use them. `device` is the setting sandbox.device."""
+    ran = run(["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"], limit=GPU_LIMIT)
+    cards = [line.strip() for line in ran.out.splitlines() if line.strip()] if ran.good else []
+    usable = cuda(interpreter)
+    if not cards and not usable.count:
+        if device == "cuda":
+            why = usable.why or (ran.said if shutil.which("nvidia-smi") else "no NVIDIA driver was found")
+            return fault("gpu", f"none can be used ({why}), and sandbox.device is cuda",
+                         "install the NVIDIA driver and a CUDA build of torch, or: --set sandbox.device=cpu")
+        if shutil.which("nvidia-smi"):
+            return warning("gpu", f"none: experiments run on the CPU (nvidia-smi failed: {ran.said})",
+                           "if there should be a GPU: mend the driver until nvidia-smi lists it")
+        return ok("gpu", "none: experiments run on the CPU")
+    shown = "; ".join(cards) or f"{usable.count} CUDA device(s)"
+    if not usable.count:
+        mend = ("install a CUDA build of the same torch version for the interpreter of the kernels "
+                "(see pytorch.org, 'Start locally')")
+        why = usable.why or f"torch sees none, its CUDA version is {usable.cuda}"
+        return (fault if device == "cuda" else warning)("gpu", f"{shown}, but {why}", mend)
+    if device == "cpu":
+        return warning("gpu", f"{shown}, but sandbox.device is cpu: experiments will not use it",
+                       "--set sandbox.device=cuda")
+    return ok("gpu", shown)
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """What torch says of CUDA in a fresh process of an interpreter."""
+
+    count: int = 0
+    cuda: str = "-"
+    why: str = ""
+
+
+def cuda(interpreter: str, *, limit: float = TORCH_LIMIT) -> Cuda:
+    """Devices that torch can use; asked in a process of its own, since a broken driver may hang."""
+    ran = run([interpreter, "-c", TORCH], limit=limit)
+    found = re.search(r"^(\d+) (\S+)$", ran.out, re.MULTILINE)
+    return Cuda(int(found[1]), found[2]) if ran.good and found else Cuda(why=f"torch could not be asked: {ran.said}")
+
+
+# --- memory and disk ------------------------------------------------------------------------------------------------
+
+
+def memory(workers: int, *, proc: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> Finding:
+    """Memory that experiments can have: what is free, or what the control group leaves of it."""
+    values = dict(re.findall(r"^(\w+):\s+(\d+) kB", proc.read_text(), re.MULTILINE))
+    total, free = (int(values[name]) * 1024 / 1e9 for name in ("MemTotal", "MemAvailable"))
+    limit = _limit_gb(cgroup)
+    if limit is not None and limit < total:
+        total, free = limit, min(free, limit)
+    wanted = KERNEL_GB * workers
+    found = f"{free:.1f} of {total:.1f} GB are free"
+    if free < KERNEL_GB:
+        return fault("memory", f"{found}; one experiment with torch takes {KERNEL_GB:g} GB", "end other programs")
+    if free < wanted:
+        fits = max(1, int(free / KERNEL_GB))
+        return warning("memory", f"{found}; {workers} experiments at the same time take {wanted:.1f} GB and more",
+                       f"--workers {fits}, or end other programs")
+    return ok("memory", found)
+
+
+def _limit_gb(cgroup: Path) -> float | None:
+    """The control group's limit in 10^9 bytes; None where there is none."""
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            return int((cgroup / name).read_text()) / 1e9
+    return None
+
+
+def disk(place: Path, least_gb: float) -> Finding:
+    """Free space where the runs go."""
+    free = shutil.disk_usage(place).free / 1e9
+    found = f"{free:.1f} GB are free at {place}"
+    if free < least_gb:
+        return fault("disk", f"{found}, a run wants {least_gb:g} to begin",
+                     "free some, or choose another --runs, or lower min_free_gb")
+    if free < ROOMY_GB:
+        return warning("disk", f"{found}; a run of the default size with large data may fill them",
+                       "free some, or choose another --runs")
+    return ok("disk", found)
+
+
+# --- filesystem and clock -------------------------------------------------------------------------------------------
+
+
+def filesystem(place: Path, *, mounts: Path = Path("/proc/self/mounts")) -> Finding:
+    """Whether the log of a run can live where the runs go: SQLite's WAL does not work on network filesystems."""
+    kind = kind_of(place.resolve(), mounts.read_text())
+    mend = "choose a folder on a local disk: --runs DIR"
+    if kind is None:
+        return warning("filesystem", f"what {place} lies on is not in {mounts}", mend)
+    if kind in NETWORK:
+        return fault("filesystem", f"{place} lies on a network filesystem ({kind}), where the record of a run would be "
+                                   "damaged (SQLite's WAL)", mend)
+    if kind in DOUBTFUL:
+        return warning("filesystem", f"{place} lies on {kind}, a shared folder where SQLite's WAL may fail", mend)
+    return ok("filesystem", f"{place} lies on {kind}")
+
+
+def kind_of(place: Path, mounts: str) -> str | None:
+    """The type of the filesystem that a path lies on: of the longest mount point above it, the latest of equals."""
+    found: tuple[int, str] | None = None
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) < 3:
+            continue
+        point = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields[1]))
+        if place.is_relative_to(point) and (found is None or len(point.parts) >= found[0]):
+            found = len(point.parts), fields[2]
+    return found[1] if found is not None else None
+
+
+def clock(
+    place: Path, *, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+) -> Finding:
+    """Whether time can be trusted: limits, events and the order of files lean on it."""
+    mend = "set the clock: timedatectl set-ntp true (in a virtual machine or container: on its host)"
+    year = time.gmtime(wall()).tm_year
+    if not 2025 <= year <= 2100:
+        return fault("clock", f"it says the year {year}", mend)
+    first, began = monotonic(), wall()
+    time.sleep(0.05)
+    passed, drift = monotonic() - first, wall() - began
+    if passed <= 0 or abs(drift - passed) > 1.0:
+        return fault("clock", f"{passed:.3f} s passed by the monotonic clock and {drift:.3f} s by the wall clock", mend)
+    with tempfile.NamedTemporaryFile(dir=place) as file:
+        skew = os.fstat(file.fileno()).st_mtime - wall()
+    if abs(skew) > SKEW:
+        return warning("clock", f"files at {place} are dated {skew:+.1f} s from this machine's clock", mend)
+    return ok("clock", f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(wall()))}, files agree with it")

@@ -1,0 +1,247 @@
+"""A model really asked: does it answer, keep to a schema, see pictures, and read to the end of a long prompt?
+
+Nothing here runs unless a model was named. Every question has a time limit, and the bounds on what a probe may send
+are constants of this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from agent.doctor.finding import Finding, fault, ok, warning
+from inspector.text import count, duration
+from models.backend import Backend, Image, Prompt, Reply, Request, open_backend
+from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable
+from models.prices import context_tokens
+from models.settings import ModelSettings
+from record.nouns import Frozen
+
+LIMIT = 90.0
+"""Seconds for one question, its retries included."""
+FIRST, LAST = 16_000, 256_000
+"""Characters of the shortest and the longest prompt of the context probe; each is twice as long as the one before."""
+MOST_CALLS = 5
+"""Questions of the context probe; with the lengths above half a million characters at most in all."""
+CHARS_A_TOKEN = 4
+"""Of English prose, roughly; used to say characters as tokens."""
+NEEDED_TOKENS = 40_000
+"""What the longest prompt of a run (writer or reflector, some 90,000 characters) and its answer of up to 16,384 tokens
+take together."""
+
+Question = Literal["reachable", "schema", "vision", "context"]
+
+
+class Colour(Frozen):
+    name: Literal["red", "green", "blue"]
+    warm: bool
+
+
+class Answer(Frozen):
+    """The small structured answer: a word, a number, and a list of objects with a fixed vocabulary."""
+
+    word: str
+    number: int = Field(ge=0, le=1000)
+    colours: tuple[Colour, ...] = Field(min_length=2, max_length=3)
+
+
+class Seen(Frozen):
+    """What was read in a picture."""
+
+    text: str = Field(description="what is written in the picture, or an empty string if you see no picture")
+
+
+class Needles(Frozen):
+    """What was found in a long text."""
+
+    words: tuple[str, ...] = Field(description="the code words in the order of the text; fewer where some are missing")
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A model with the means to ask it. `rng` draws what it cannot guess."""
+
+    settings: ModelSettings
+    backend: Backend
+    rng: Random
+    limit: float = LIMIT
+
+    async def ask(self, user: str, output: type[BaseModel], images: tuple[Image, ...] = ()) -> Reply:
+        """The answer within the limit. Raises `ModelError`."""
+        request = Request(
+            role="plan", inputs=output.model_construct(), output_type=output, images=images,
+            prompt=Prompt("You answer exactly what is asked, by the tool that you are given.", user),
+            temperature=self.settings.temperature("plan"), max_tokens=self.settings.tokens("plan"))
+        try:
+            async with asyncio.timeout(self.limit):
+                return await self.backend.answer(request)
+        except TimeoutError:
+            raise ModelUnavailable(f"no answer within {self.limit:g} s") from None
+
+
+def examine(settings: ModelSettings, *, probe_context: bool, rng: Random, limit: float = LIMIT) -> Iterator[Finding]:
+    """Findings on a model, one after the other; the later ones only when it can be reached at all."""
+    if settings.name == "offline":
+        yield ok("model", "offline: built in, asks nobody, for the studies of docs/offline.md only")
+        return
+    bounds = settings.model_copy(update={"timeout": limit, "retries": 0, "output_retries": 2})
+    try:
+        model = Examined(settings, open_backend(bounds), rng, limit)
+    except ModelConfigError as error:
+        yield fault("model", str(error), "correct --model and --base-url, or export the key that it names")
+        return
+    first = list(answers(model))
+    yield from first
+    if first[0].grade != "ok":
+        return
+    yield vision(model)
+    yield probed(model) if probe_context else known(settings)
+
+
+# --- reachable, schema ----------------------------------------------------------------------------------------------
+
+
+def answers(model: Examined) -> Iterator[Finding]:
+    """One question decides two findings: whether the model is reached, and whether it keeps to a schema."""
+    number = model.rng.randrange(100, 1000)
+    question = (f"Give the word 'cedar', the number {number}, and the colours red (warm) and blue (not warm), "
+                "in this order.")
+    began = time.monotonic()
+    try:
+        reply = asyncio.run(model.ask(question, Answer))
+    except ModelOutputInvalid as error:
+        yield ok("model", f"{model.settings.name} answers ({duration(time.monotonic() - began)})")
+        yield fault("schema", str(error), "choose a model (or server option) with tool calls: for vLLM "
+                    "--enable-auto-tool-choice and --tool-call-parser; for Ollama a model listed with 'tools'")
+        return
+    except ModelError as error:
+        yield fault("model", str(error), _unreachable(error, model.settings))
+        return
+    yield ok("model", f"{reply.model} answers ({duration(time.monotonic() - began)}, "
+                      f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out)")
+    colours = (Colour(name="red", warm=True), Colour(name="blue", warm=False))
+    wanted = Answer(word="cedar", number=number, colours=colours)
+    yield _schema(reply, wanted)
+
+
+def _schema(reply: Reply, wanted: Answer) -> Finding:
+    better = "choose a larger model: this one will fail often on the large answers of a run"
+    if reply.retries:
+        return warning("schema", f"a small structured answer fitted only after {reply.retries} correction(s)", better)
+    if reply.output != wanted:
+        return warning("schema", "the answer fits the schema and is wrong: it does not say what it was told to", better)
+    return ok("schema", "a small structured answer came at once, and right")
+
+
+def _unreachable(error: ModelError, settings: ModelSettings) -> str:
+    if isinstance(error, ModelConfigError):
+        return "correct --model, --base-url or the key, as the message says"
+    if isinstance(error, ModelRefused):
+        return "see the provider's account and rights for this model"
+    where = f" at {settings.base_url}" if settings.base_url else ""
+    return f"is the server{where} up, and the network? Try again in a minute"
+
+
+# --- vision ---------------------------------------------------------------------------------------------------------
+
+
+def vision(model: Examined) -> Finding:
+    """Whether it reads a number from a tiny picture."""
+    mend = "--set models.vision=false (figures are then checked by the lint alone), or a model that sees"
+    if model.settings.vision is False:
+        return ok("vision", "not asked: models.vision is false")
+    number = str(model.rng.randrange(1000, 10_000))
+    try:
+        reply = asyncio.run(model.ask("What number is written in this picture? Give its digits.", Seen,
+                                      (Image(picture(number)),)))
+    except ModelError as error:
+        return warning("vision", f"it does not take pictures: {error}", mend)
+    assert isinstance(reply.output, Seen)
+    if number not in "".join(reply.output.text.split()):
+        return warning("vision", f"it answered {reply.output.text[:40]!r} to a picture of the number {number}", mend)
+    return ok("vision", f"it read the number {number} in a picture")
+
+
+def picture(text: str) -> bytes:
+    """A small PNG with the text in it, large and black on white."""
+    from PIL import Image as Pillow
+    from PIL import ImageDraw, ImageFont
+
+    image = Pillow.new("RGB", (56 * len(text) + 40, 120), "white")
+    ImageDraw.Draw(image).text((20, 10), text, fill="black", font=ImageFont.load_default(size=90))
+    data = io.BytesIO()
+    image.save(data, "PNG")
+    return data.getvalue()
+
+
+# --- context --------------------------------------------------------------------------------------------------------
+
+
+def known(settings: ModelSettings) -> Finding:
+    """The context length by the public price list."""
+    tokens = context_tokens(settings)
+    if tokens is None:
+        sent = sum(min(LAST, FIRST * 2**n) for n in range(MOST_CALLS))
+        return warning("context", "its length is not known from a public list",
+                       f"find out with --probe-context (it sends up to {count(sent)} characters, about "
+                       f"{count(sent // CHARS_A_TOKEN)} tokens)")
+    return _enough(tokens, f"{count(tokens)} tokens by the public list (not probed)")
+
+
+def probed(model: Examined) -> Finding:
+    """The context length that really works: three words hidden at the beginning, middle and end of a growing text."""
+    read, why = 0, ""
+    for n in range(MOST_CALLS):
+        length = min(LAST, FIRST * 2**n)
+        why = lost(model, length)
+        if why:
+            break
+        read = length
+    tokens = read // CHARS_A_TOKEN
+    if not read:
+        return fault("context", f"a prompt of {count(FIRST)} characters was not read whole: {why}", _LONGER)
+    said = f"a prompt of {count(read)} characters (about {count(tokens)} tokens) was read whole"
+    return _enough(tokens, f"{said}; of twice that: {why}" if why else f"{said}; longer ones were not tried")
+
+
+_LONGER = ("give the model more context: for Ollama OLLAMA_CONTEXT_LENGTH=65536 (its default truncates without a "
+           "word), for vLLM --max-model-len 65536")
+
+
+def _enough(tokens: int, said: str) -> Finding:
+    if tokens < NEEDED_TOKENS:
+        return warning("context", f"{said}; the longest prompts of a run want about {count(NEEDED_TOKENS)}", _LONGER)
+    return ok("context", said)
+
+
+def lost(model: Examined, length: int) -> str:
+    """Why a text of so many characters was not read whole; empty when all three words came back."""
+    words = [f"{model.rng.choice(_NOUNS)}-{model.rng.randrange(1000, 10_000)}" for _ in range(3)]
+    try:
+        reply = asyncio.run(model.ask(haystack(words, length), Needles))
+    except ModelError as error:
+        return str(error)
+    assert isinstance(reply.output, Needles)
+    found = {word.strip().lower() for word in reply.output.words}
+    missing = [place for place, word in zip(("first", "middle", "last"), words, strict=True) if word not in found]
+    return f"the {' and the '.join(missing)} of three hidden words did not come back" if missing else ""
+
+
+_NOUNS = ("amber", "birch", "copper", "delta", "ember", "falcon", "garnet", "harbor")
+_HAY = "The gauge at the weir was read again and the level had not changed since the morning. "
+
+
+def haystack(words: list[str], length: int) -> str:
+    """A dull text of so many characters with a code word at its beginning, middle and end."""
+    ask = "\n\nThree code words stand in the text above, each as 'code word: ...'. Give all three."
+    lines = [f"\nThis is a code word: {word}\n" for word in words]
+    room = max(0, length - len(ask) - sum(map(len, lines))) // 2
+    hay = (_HAY * (room // len(_HAY) + 1))[:room]
+    return lines[0] + hay + lines[1] + hay + lines[2] + ask

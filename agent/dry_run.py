@@ -1,0 +1,96 @@
+"""The data plan of an idea, made as a run would make it, and what that run would take; no run is left behind.
+
+The planner is really asked, which costs its call; the datasets are really cut, so that sizes and duplicates are facts.
+Everything is written to a temporary folder that is removed. Not guaranteed: that a run makes the same plan again; a
+model's second answer may differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from agent.data import sources_of
+from agent.forecast import Amount, Forecast, Shape, forecast
+from agent.settings import Settings
+from models import prices
+from models.backend import open_backend
+from models.door import Models
+from record.events import Started
+from record.fold import RunState
+from record.folder import RunFolder
+from record.log import MemoryLog
+from record.nouns import DataPlan, DatasetFacts, Frozen, Idea
+from sandbox.executor import LocalExecutor
+from stages.bench import Bench
+from stages.prepare import prepare
+
+
+class Planned(Frozen):
+    """What the planner's calls took. `usd` is None where the price is unknown."""
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float | None
+
+
+class DryRun(Frozen):
+    """A data plan with its datasets as they are, what making it took, and what the run would take."""
+
+    idea: str
+    title: str
+    model: str
+    workers: int
+    device: str
+    time_limit: float
+    data_plan: DataPlan
+    datasets: tuple[DatasetFacts, ...]
+    planned: Planned
+    forecast: Forecast
+
+
+def dry_run(idea: Idea, settings: Settings) -> DryRun:
+    """Plan a run without starting it. Raises `PlanError`, `ModelError`, `DatasetError`."""
+    with tempfile.TemporaryDirectory(prefix="scientist-dry-run-") as folder:
+        state = asyncio.run(_prepared(idea, settings, RunFolder(Path(folder) / "run")))
+    assert state.data_plan is not None
+    total = state.total
+    shape = Shape(plan=state.data_plan, datasets=state.datasets, search=settings.search, paper=settings.paper,
+                  device=settings.sandbox.device, node_seconds=settings.sandbox.timeout, time_limit=settings.time_limit)
+    return DryRun(
+        idea=idea.name, title=idea.title, model=settings.models.name, workers=settings.search.num_workers,
+        device=settings.sandbox.device, time_limit=settings.time_limit, data_plan=state.data_plan,
+        datasets=state.datasets, forecast=priced(forecast(shape), settings),
+        planned=Planned(calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
+                        usd=None if total.unpriced and settings.models.name != "offline" else total.usd))
+
+
+def priced(found: Forecast, settings: Settings) -> Forecast:
+    """A forecast with its USD, where the price of the model is known."""
+    tokens = [(round(found.input_tokens.likely), round(found.output_tokens.likely)),
+              (round(found.input_tokens.most), round(found.output_tokens.most))]
+    likely, most = (prices.usd(settings.models, *pair) for pair in tokens)
+    if likely is None or most is None:
+        return found
+    return found.model_copy(update={"usd": Amount(likely=likely, most=most)})
+
+
+async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunState:
+    """The state of a run right after its first step."""
+    folder.create()
+    log = MemoryLog()
+    log.append(Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
+                       version=version("scientist"), model=settings.models.name))
+    executor = LocalExecutor(1, folder.views, labels=folder.labels, settings=settings.sandbox, cache=folder.cache)
+    try:
+        await prepare(Bench(
+            recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
+            models=Models(open_backend(settings.models), log, settings.models, time.monotonic),
+            node_seconds=settings.sandbox.timeout, device=settings.sandbox.device, sources=sources_of(settings)))
+    finally:
+        await executor.close()
+    return log.state

@@ -1,0 +1,185 @@
+"""What a run will take, from its data plan and its ceilings: model calls, tokens, USD, hours of code, disk.
+
+`likely` is what a run of this shape took where we measured one; `most` is where the ceilings end it (a transport or
+schema retry is no call of its own and comes on top). Both are estimates: token counts are of one language model's run
+and of rendered prompts, and a model that thinks before it answers writes several times as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from models.roles import Role
+from record.nouns import STAGES, DataPlan, DatasetFacts, Frozen, StageName
+from search.settings import SearchSettings
+from stages.settings import PaperSettings
+
+DEBUGS_A_DRAFT = 0.6
+"""Debug nodes that follow a first draft, on average: three drafts of five fail in the offline studies."""
+FAILED = 0.15
+"""Share of search nodes that end in an error or unsound, so that nobody looks at figures or gives a verdict."""
+REPLOTS = 0.3
+"""Further plottings a node: 2 of 16 in the offline runs, 2 of 3 with a language model."""
+IMAGE_TOKENS = 1200
+"""Tokens of one picture, roughly, at the providers that say."""
+
+TOKENS: Mapping[Role, tuple[int, int]] = {
+    "plan": (1900, 900), "code": (4500, 3200), "plot": (3300, 1300), "vision": (2000 + 2 * IMAGE_TOKENS, 600),
+    "feedback": (3900, 400), "summary": (3300, 700), "figures": (6500, 2400), "write": (22_000, 3500),
+    "reflect": (23_000, 2000), "judge": (14_000, 2000),
+}
+"""Tokens in and out of one call, rounded. Up to `summary` after one run by a language model (characters / 4), from
+`figures` on after rendered prompts of a finished run; `judge` is a guess. No figure was checked against a bill."""
+
+_BASE_BYTES = 400_000
+"""Source, notebook, figures and the log of one execution."""
+_RUN_BYTES = 4_000_000
+"""Paper, its rounds of LaTeX, and the log."""
+
+
+class Amount(Frozen):
+    """An estimate and its upper end."""
+
+    likely: float
+    most: float
+
+
+class RoleCalls(Frozen):
+    """Calls of one role."""
+
+    role: Role
+    likely: int
+    most: int
+
+
+class Forecast(Frozen):
+    """What a run will take. `usd` is None where the price is unknown, `gpu_hours` where experiments use no GPU."""
+
+    calls: tuple[RoleCalls, ...]
+    experiments: Amount
+    input_tokens: Amount
+    output_tokens: Amount
+    usd: Amount | None = None
+    code_hours: Amount
+    wall_hours_of_code: Amount
+    gpu_hours: Amount | None
+    disk_gb: Amount
+
+    @property
+    def total_calls(self) -> Amount:
+        """Over all roles."""
+        return Amount(likely=sum(one.likely for one in self.calls), most=sum(one.most for one in self.calls))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What decides about the size of a run."""
+
+    plan: DataPlan
+    datasets: Sequence[DatasetFacts]
+    search: SearchSettings
+    paper: PaperSettings
+    device: str = "cpu"
+    node_seconds: float = 3600.0
+    time_limit: float = 15 * 3600.0
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Things that a run makes, by one estimate."""
+
+    searched: float
+    works: float
+    replicates: float
+    aggregates: int
+    replots: float
+    figure_tries: int
+    reflections: int
+
+    @property
+    def executions(self) -> float:
+        return self.searched + self.replicates
+
+
+def forecast(shape: Shape) -> Forecast:
+    """What a run of this shape will take; without USD, which `priced` adds."""
+    likely, most = _likely(shape), _most(shape)
+    calls = tuple(RoleCalls(role=role, likely=round(low), most=ceil(max(low, high)))
+                  for (role, low), high in zip(_calls(likely).items(), _calls(most).values(), strict=True))
+    seconds = min(shape.plan.expected_seconds, shape.node_seconds)
+    workers, limit = shape.search.num_workers, shape.time_limit * shape.search.num_workers
+    hours = Amount(likely=min(limit, likely.executions * seconds) / 3600,
+                   most=min(limit, most.executions * shape.node_seconds) / 3600)
+    size = bytes_of_execution(shape.plan, shape.datasets)
+    views = sum(_bytes_of_data(one) for one in shape.datasets)
+    return Forecast(
+        calls=calls, experiments=Amount(likely=round(likely.executions), most=ceil(most.executions)),
+        input_tokens=_tokens(calls, 0), output_tokens=_tokens(calls, 1), code_hours=hours,
+        wall_hours_of_code=Amount(likely=hours.likely / workers, most=hours.most / workers),
+        gpu_hours=hours if shape.device == "cuda" else None,
+        disk_gb=Amount(likely=(likely.executions * size + views + _RUN_BYTES) / 1e9,
+                       most=(2 * most.executions * size + views + 2 * _RUN_BYTES) / 1e9))
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+def _likely(shape: Shape) -> _Counts:
+    search, drafts = shape.search, shape.search.num_drafts
+    first = min(search.preliminary.nodes, drafts + round(DEBUGS_A_DRAFT * drafts))
+    searched = first + sum(search.limits(stage).nodes for stage in STAGES[1:])
+    works = searched * (1 - FAILED)
+    ablated = round(search.ablation.nodes * (1 - FAILED))
+    return _Counts(
+        searched=searched, works=works, replicates=_replicates(search, ablated), aggregates=_aggregates(search),
+        replots=works * REPLOTS, figure_tries=min(2, shape.paper.replots + 1),
+        reflections=min(2, shape.paper.reflections))
+
+
+def _most(shape: Shape) -> _Counts:
+    search, again = shape.search, shape.paper.replots
+    searched = sum(search.limits(stage).nodes for stage in STAGES)
+    aggregates = _aggregates(search)
+    return _Counts(
+        searched=searched, works=searched, replicates=_replicates(search, search.ablation.nodes), aggregates=aggregates,
+        replots=(searched + aggregates) * again, figure_tries=again + 1, reflections=shape.paper.reflections)
+
+
+def _replicates(search: SearchSettings, ablated: int) -> int:
+    """Each stage's best, and in the end every ablation that works; the winner has those of the agenda by then."""
+    before: tuple[StageName, ...] = ("preliminary", "tuning", "agenda")
+    more = max(0, search.seeds("ablation") - search.seeds("agenda"))
+    return sum(search.seeds(stage) for stage in before) + more + ablated * search.seeds("ablation")
+
+
+def _aggregates(search: SearchSettings) -> int:
+    return sum(search.seeds(stage) > 0 for stage in STAGES)
+
+
+# --- calls, tokens, bytes -------------------------------------------------------------------------------------------
+
+
+def _calls(counts: _Counts) -> dict[Role, float]:
+    """Model calls by role; replicates need none, since they run their parent's code."""
+    return {
+        "plan": 1, "code": counts.searched, "plot": counts.aggregates + counts.replots,
+        "vision": counts.works + counts.aggregates + counts.replots + counts.figure_tries, "feedback": counts.works,
+        "summary": len(STAGES), "figures": counts.figure_tries, "write": 1, "reflect": counts.reflections, "judge": 1,
+    }
+
+
+def _tokens(calls: Sequence[RoleCalls], side: int) -> Amount:
+    return Amount(likely=sum(one.likely * TOKENS[one.role][side] for one in calls),
+                  most=sum(one.most * TOKENS[one.role][side] for one in calls))
+
+
+def bytes_of_execution(plan: DataPlan, datasets: Sequence[DatasetFacts]) -> int:
+    """What one experiment leaves on disk: withheld predictions of every condition, and what is around."""
+    rows = [(one.sizes.get("validation", 0) + one.sizes.get("test", 0)) * max(1, one.classes) for one in datasets]
+    return _BASE_BYTES + 8 * sum(rows) * len(plan.conditions)
+
+
+def _bytes_of_data(one: DatasetFacts) -> int:
+    return 4 * sum(one.sizes.values()) * max(1, one.features)

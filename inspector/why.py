@@ -1,0 +1,48 @@
+"""Why a run is where it is, in one value: what `scientist why` prints and `--json` writes (see docs/command-line.md).
+
+Made from the log alone. Which action comes next is decided by the search; `agent` asks its policy and hands the answer
+in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from inspector.found import Compared, ErrorCount, comparisons_of, errors_of
+from inspector.status import RunCondition, condition_of
+from inspector.waiting import Outlook, Place, Waiting, left_of, places_of, queue_of, waiting_of, work_of
+from record.events import Event
+from record.fold import fold
+from record.nouns import Frozen
+
+
+class Why(Frozen):
+    """The whole answer (see docs/command-line.md)."""
+
+    run: str
+    condition: RunCondition
+    process: str | None
+    phase: str
+    places: tuple[Place, ...]
+    waiting: tuple[Waiting, ...]
+    work: tuple[str, ...]
+    errors: tuple[ErrorCount, ...]
+    best: str | None
+    comparisons: tuple[Compared, ...]
+    next: tuple[str, ...]
+
+
+def why_of(
+    run: str, events: Sequence[tuple[Event, float]], process: str | None, *, outlook: Outlook, now: float
+) -> Why:
+    """Why a run is where it is. `process` names who works on it now; `now` is seconds since the epoch."""
+    state = fold(events)
+    condition = condition_of(state, process)
+    queue = queue_of(state, events, outlook)
+    running = condition == "running"
+    waiting = (waiting_of(state, events, queue, outlook=outlook, now=now) if running
+               else left_of(state, events, now=now))
+    return Why(
+        run=run, condition=condition, process=process, phase=state.phase, waiting=waiting, work=work_of(state),
+        places=places_of(queue, outlook) if running else (), errors=errors_of(state), best=outlook.best,
+        comparisons=comparisons_of(state, outlook.best), next=outlook.actions)

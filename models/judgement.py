@@ -1,0 +1,183 @@
+"""The typed question to a judge and the shape of its answer, which follows from the rubric.
+
+`answer_type(rubric)` makes the output type: one required score a dimension, each within its own scale. A score that is
+missing or out of range does not fit the schema, so the door asks again; nothing is ever filled in for a judge.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import keyword
+from typing import Annotated, Any
+
+from pydantic import Field, create_model, field_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from record.nouns import Frozen
+
+MOST_DIMENSIONS = 10
+Text = Annotated[str, Field(min_length=1, max_length=500)]
+
+
+# --- the rubric -----------------------------------------------------------------------------------------------------
+
+
+class Band(Frozen):
+    """What the scores from `lowest` to `highest` mean."""
+
+    lowest: int = Field(ge=0, le=100)
+    highest: int = Field(ge=0, le=100)
+    meaning: Text
+
+
+class Scale(Frozen):
+    """Whole scores with a meaning each: bands from the best down, without gap or overlap."""
+
+    bands: tuple[Band, ...] = Field(min_length=1, max_length=11)
+
+    @field_validator("bands")
+    @classmethod
+    def _seamless(cls, bands: tuple[Band, ...]) -> tuple[Band, ...]:
+        bands = tuple(sorted(bands, key=lambda band: -band.lowest))
+        for band in bands:
+            if band.lowest > band.highest:
+                raise ValueError(f"band {band.lowest}-{band.highest} runs backwards; write the lower score first")
+        for upper, lower in itertools.pairwise(bands):
+            if upper.lowest != lower.highest + 1:
+                raise ValueError(f"bands {lower.lowest}-{lower.highest} and {upper.lowest}-{upper.highest} leave a gap "
+                                 "or overlap")
+        if bands[0].highest == bands[-1].lowest:
+            raise ValueError("a scale needs at least two scores")
+        return bands
+
+    @property
+    def lowest(self) -> int:
+        return self.bands[-1].lowest
+
+    @property
+    def highest(self) -> int:
+        return self.bands[0].highest
+
+
+class Dimension(Scale):
+    """One thing that is scored, with the questions that a judge asks of it."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
+    questions: tuple[Text, ...] = Field(min_length=1, max_length=6)
+
+    @field_validator("name")
+    @classmethod
+    def _usable(cls, name: str) -> str:
+        if keyword.iskeyword(name) or hasattr(Frozen, name):
+            raise ValueError(f"{name!r} is a word that the program needs itself; choose another name")
+        return name
+
+
+class Rubric(Frozen):
+    """What a paper is scored on."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")
+    title: Text
+    source: str = Field(default="", max_length=1000)
+    advice: tuple[Text, ...] = Field(default=(), max_length=12)
+    dimensions: tuple[Dimension, ...] = Field(min_length=1, max_length=MOST_DIMENSIONS)
+    confidence: Scale
+
+    @field_validator("dimensions")
+    @classmethod
+    def _distinct(cls, dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+        names = [one.name for one in dimensions]
+        if len(set(names)) != len(names):
+            raise ValueError(f"a dimension is named twice: {', '.join(names)}")
+        return dimensions
+
+
+# --- the question ---------------------------------------------------------------------------------------------------
+
+
+class RecordFacts(Frozen):
+    """What the record says of the run behind a paper of ours. Counts, unless a unit is given."""
+
+    released: bool = Field(description="False: the paper is a draft that the binder or LaTeX refused")
+    nodes: int = Field(description="nodes of the search, without replicates and aggregates")
+    failed: int = Field(description="of these: buggy, pruned or cancelled")
+    doubted: int = Field(description="of these: judged unsound, or marked as suspect")
+    replicates: int = Field(description="good replicates of the reported configuration")
+    replicates_failed: int
+    fewest_seeds: int = Field(description="replicates behind the least replicated value of the paper; 0: none")
+    ablations: int = Field(description="ablated parts whose node is good")
+    datasets: int
+    conditions: int = Field(description="of the data plan")
+    for_method: int = Field(description="comparisons in which the method is measurably better, by paired intervals")
+    for_other: int = Field(description="comparisons in which it is measurably worse")
+    no_difference: int
+    undecided: int = Field(description="comparisons with too few replicates to say")
+    grades: tuple[tuple[str, int], ...] = Field(default=(), description="grade -> values of the paper with it")
+    bound_values: int = Field(description="values in the text that are tied to the record")
+    references: int = Field(description="distinct works cited")
+    figures: int
+    pages: int | None = Field(default=None, description="of main text")
+    limited: str = Field(default="", description="why the run was ended early, if it was")
+    models: tuple[str, ...] = ()
+    calls: int = Field(description="model answers, up to the release")
+    usd: float
+    unpriced: int = Field(default=0, description="calls whose price is unknown")
+    code_seconds: float = Field(description="seconds that experiments ran")
+
+
+class JudgeInputs(Frozen):
+    """For role `judge`; answers with `answer_type(rubric)`."""
+
+    rubric: Rubric
+    paper: str = Field(description="the text by section; what was left out is marked in it")
+    characters: int = Field(description="of the whole paper, the parts left out included")
+    left_out: tuple[str, ...] = ()
+    facts: RecordFacts | None = Field(default=None, description="None: a paper that is not of a run of ours")
+
+
+# --- the answer -----------------------------------------------------------------------------------------------------
+
+
+class Score(Frozen):
+    """A score and what it rests on. `answer_type` adds the field `score`, last: the ground comes before the number."""
+
+    quote: str = Field(min_length=12, max_length=600, description=(
+        "a passage of up to thirty words that supports the score, copied word for word from the paper"))
+    reason: str = Field(min_length=1, max_length=3000, description="why this score and not the next higher one")
+
+
+class Scores(Frozen):
+    """One `Score` a dimension; `answer_type` adds them."""
+
+
+Remark = Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+class JudgeAnswer(Frozen):
+    """What a judge answers."""
+
+    strengths: tuple[Remark, ...] = Field(min_length=1, max_length=12)
+    weaknesses: tuple[Remark, ...] = Field(min_length=1, max_length=12)
+    scores: Scores
+    confidence: int = Field(description="in the overall judgement")
+    heuristic: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model: counted, not read")
+
+
+def answer_type(rubric: Rubric) -> type[JudgeAnswer]:
+    """The output type for a rubric; the same one for an equal rubric."""
+    return _answer_type(rubric.model_dump_json())
+
+
+@functools.lru_cache(maxsize=32)
+def _answer_type(text: str) -> type[JudgeAnswer]:
+    rubric = Rubric.model_validate_json(text)
+    fields: dict[str, Any] = {}
+    for one in rubric.dimensions:
+        score = create_model(
+            f"{one.name.title().replace('_', '')}Score", __base__=Score,
+            score=(Annotated[int, Field(ge=one.lowest, le=one.highest)], ...))
+        fields[one.name] = (score, Field(description=" ".join(one.questions)))
+    scores = create_model("RubricScores", __base__=Scores, **fields)
+    confidence = Annotated[int, Field(ge=rubric.confidence.lowest, le=rubric.confidence.highest)]
+    return create_model("Judgement", __base__=JudgeAnswer, scores=(scores, ...), confidence=(confidence, ...))

@@ -1,0 +1,168 @@
+"""Role `judge`: a heuristic over the facts of a run's record, so that a run's last step can be shown without a model.
+
+Nobody reads the paper here, and every answer says so. Only the bundled rubric's dimensions are known, and only runs of
+ours have facts; anything else is refused with `CatalogueError`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from models.errors import CatalogueError
+from models.judgement import JudgeAnswer, JudgeInputs, RecordFacts, answer_type
+
+CONFIGURE = (
+    "configure a model: --model PROVIDER:MODEL (as anthropic:NAME, or openai-chat:NAME with --base-url for a server of "
+    "your own), or SCIENTIST_MODELS__NAME")
+PREFIX = "Heuristic, counted from the record: "
+
+
+@dataclass
+class Count:
+    """A score that is put together from facts, each with the points that it gave or took."""
+
+    score: int
+    why: list[str] = field(default_factory=list[str])
+
+    def add(self, points: int, holds: bool, fact: str) -> None:
+        if holds:
+            self.score += points
+            self.why.append(f"{fact} ({points:+d})")
+
+    def within(self, lowest: int, highest: int) -> tuple[int, str]:
+        """The score between bounds, and what it came from."""
+        return max(lowest, min(highest, self.score)), PREFIX + ("; ".join(self.why) or "nothing spoke for or against")
+
+
+def judge(inputs: JudgeInputs) -> JudgeAnswer:
+    """Scores from the facts of the record.
+
+    Raises:
+        CatalogueError: a paper that is not of a run of ours, or a rubric with other dimensions or scales.
+    """
+    facts = inputs.facts
+    if facts is None:
+        raise CatalogueError(
+            f"the offline model cannot read a paper, it only counts over the record of a run of ours; {CONFIGURE}")
+    rubric = inputs.rubric
+    strange = [one.name for one in rubric.dimensions if one.name not in SCORES or (one.lowest, one.highest) != (1, 10)]
+    if strange:
+        raise CatalogueError(f"the offline model has no heuristic for {', '.join(strange)} of the rubric "
+                             f"{rubric.name!r}, only for {', '.join(SCORES)} from 1 to 10; {CONFIGURE}")
+    scores: dict[str, dict[str, object]] = {}
+    for one in rubric.dimensions:
+        score, reason = SCORES[one.name](facts)
+        scores[one.name] = {"score": score, "reason": reason, "quote": quote(inputs.paper, WORDS[one.name])}
+    return answer_type(rubric).model_validate({
+        "strengths": _strengths(facts), "weaknesses": _weaknesses(facts), "scores": scores, "heuristic": True,
+        "confidence": rubric.confidence.lowest})
+
+
+# --- scores ---------------------------------------------------------------------------------------------------------
+
+
+def clarity(facts: RecordFacts) -> tuple[int, str]:
+    """Counts what helps a reader; says nothing of how the text reads."""
+    count = Count(4)
+    count.add(1, facts.released, "compiled and within its limits")
+    count.add(1, facts.figures >= 1, f"{facts.figures} figures placed")
+    count.add(-1, facts.bound_values == 0, "no value in the text")
+    return count.within(1, 6)
+
+
+def novelty(facts: RecordFacts) -> tuple[int, str]:
+    """A catalogue study is no new idea; what it adds is counted, and capped low."""
+    count = Count(2)
+    count.add(1, facts.references >= 5, f"{facts.references} works to differ from are cited")
+    count.add(1, facts.ablations >= 1, f"{facts.ablations} parts taken out one by one")
+    return count.within(1, 4)
+
+
+def soundness(facts: RecordFacts) -> tuple[int, str]:
+    """Replicates, ablations and grades for; failures, doubts and values that only the code vouches for against."""
+    count = Count(3)
+    logged = dict(facts.grades).get("logged", 0)
+    count.add(1, facts.fewest_seeds >= 3, f"at least {facts.fewest_seeds} seeds behind every value")
+    count.add(1, facts.fewest_seeds >= 5, "enough of them for a verdict")
+    count.add(1, facts.ablations >= 2, f"{facts.ablations} ablations")
+    count.add(1, bool(facts.grades) and not logged, "every value computed by the program")
+    count.add(-1, "computed" in dict(facts.grades), "labels within the code's reach")
+    count.add(1, _settled(facts) > facts.undecided, f"{_settled(facts)} comparisons settled")
+    count.add(-1, facts.replicates_failed > 0, f"{facts.replicates_failed} replicates failed")
+    count.add(-1, facts.doubted * 4 > facts.nodes, f"{facts.doubted} of {facts.nodes} nodes in doubt")
+    count.add(-1, bool(facts.limited), "ended early")
+    count.add(-2, not facts.released, "not released: something is untied or does not fit")
+    return count.within(1, 8)
+
+
+def significance(facts: RecordFacts) -> tuple[int, str]:
+    """Breadth of data and settled questions; the importance of the question is beyond a count."""
+    count = Count(2)
+    count.add(1, facts.datasets >= 2, f"{facts.datasets} datasets")
+    count.add(1, _settled(facts) > 0, f"{_settled(facts)} comparisons settled")
+    count.add(1, facts.for_method > facts.for_other, f"{facts.for_method} of them for the method")
+    return count.within(1, 5)
+
+
+def overall(facts: RecordFacts) -> tuple[int, str]:
+    """The mean of the others, no more than one above soundness, rounded down."""
+    parts = {name: SCORES[name](facts)[0] for name in ("clarity", "novelty", "soundness", "significance")}
+    score = min(sum(parts.values()) // len(parts), parts["soundness"] + 1)
+    return max(1, score), f"{PREFIX}mean of {', '.join(f'{name} {one}' for name, one in parts.items())}, rounded down"
+
+
+SCORES: dict[str, Callable[[RecordFacts], tuple[int, str]]] = {
+    "clarity": clarity, "novelty": novelty, "soundness": soundness, "significance": significance, "overall": overall}
+WORDS = {
+    "clarity": ("we ask", "we study", "we measure", "question", "we "),
+    "novelty": ("closest", "differs", "prior", "we "),
+    "soundness": ("seeds", "replicate", "interval", "validation", "test"),
+    "overall": ("we find", "improved", "result", "we "),
+    "significance": ("because", "matters", "decisions", "practice", "we ")}
+
+
+def _settled(facts: RecordFacts) -> int:
+    return facts.for_method + facts.for_other + facts.no_difference
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def _strengths(facts: RecordFacts) -> tuple[str, ...]:
+    found = [
+        (facts.bound_values > 0 and facts.released, f"{facts.bound_values} values of the text are tied to the record."),
+        (facts.fewest_seeds >= 3, f"At least {facts.fewest_seeds} seeds stand behind every value."),
+        (facts.ablations > 0, f"{facts.ablations} parts were taken out one by one."),
+    ]
+    said = tuple(PREFIX + text for holds, text in found if holds)
+    return said or (f"{PREFIX}none that a count can find.",)
+
+
+def _weaknesses(facts: RecordFacts) -> tuple[str, ...]:
+    logged = dict(facts.grades).get("logged", 0)
+    found = [
+        (not facts.released, "The paper was not released."),
+        (facts.fewest_seeds < 5, f"Only {facts.fewest_seeds} seeds stand behind some value; a verdict needs five."),
+        (facts.replicates_failed > 0, f"{facts.replicates_failed} replicates of the reported configuration failed."),
+        (logged > 0, f"{logged} values were said by the code itself."),
+        (facts.ablations == 0, "Nothing was ablated."),
+        (facts.datasets < 2, "One dataset only."),
+    ]
+    said = tuple(PREFIX + text for holds, text in found if holds)
+    return (*said, "Nobody read the paper: clarity, novelty and significance cannot be counted.")
+
+
+_SENTENCE = re.compile(r"[A-Z][^.!?\[\]\\#`|]{30,340}[^.!?\[\]\\#`|\s][.!?](?<!et al\.)(?=\s|$)")
+
+
+def quote(paper: str, words: tuple[str, ...]) -> str:
+    """The first sentence of the paper with one of the words, the earlier words first; else its first sentence."""
+    paragraphs = (one for one in re.split(r"\n\s*\n", paper) if not one.startswith("#"))
+    sentences = [" ".join(match[0].split()) for one in paragraphs for match in _SENTENCE.finditer(one)]
+    for word in words:
+        for sentence in sentences:
+            if word in sentence.lower():
+                return sentence
+    return sentences[0] if sentences else " ".join(paper.split())[:80].ljust(12, ".")

@@ -1,0 +1,277 @@
+"""What the comparisons of a study let one say: sentences with marks of `models.offline.claims`, chosen by verdicts.
+
+A study gives its words (`Words`); the plan gives arms, levels, datasets and metrics. A cell is a dataset and a level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from models.offline.claims import Claims, listed
+from record.nouns import DataPlan, Level, arm_of
+
+Outcome = Literal["better", "worse", "none", "unknown"]
+Cell = tuple[str, str]
+Groups = dict[Outcome, list[Cell]]
+OUTCOMES: tuple[Outcome, ...] = ("better", "worse", "none", "unknown")
+
+
+def on_datasets(names: Sequence[str]) -> str:
+    """Datasets as a phrase: `on a and b`."""
+    return "on " + listed([rf"\textsf{{{name.replace('_', ' ')}}}" for name in names])
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a study calls things. `level` may hold {value}, which prints a level's number."""
+
+    method: str = "the method"
+    on: Callable[[Sequence[str]], str] = on_datasets
+    on_all: str = "on all datasets"
+    level: str = r"at level {value}"
+    at_all: str = "at all levels"
+    ablated: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Arm -> what is done to the method, as a noun or a gerund; in the order in which a paper treats them."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Phrases and sentences; an empty string or list where there is nothing to say."""
+
+    claims: Claims
+    words: Words = field(default_factory=Words)
+
+    # --- names ------------------------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> DataPlan:
+        return self.claims.inputs.data_plan
+
+    @cached_property
+    def baseline(self) -> str:
+        return next((arm.name for arm in self.plan.arms if arm.role == "baseline"), "")
+
+    @cached_property
+    def method(self) -> str:
+        return next((arm.name for arm in self.plan.arms if arm.role == "method"), "")
+
+    @cached_property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the levels; one empty name where the plan has none."""
+        return tuple(level.name for level in self.plan.levels) or ("",)
+
+    @cached_property
+    def datasets(self) -> list[str]:
+        """Datasets with a result, the plan's main one first; the plan's main one if there are none."""
+        planned = [use.name for use in self.plan.datasets]
+        measured = {line.key.split("/")[1] for line in self.claims.inputs.results if line.key.count("/") >= 3}
+        return [name for name in planned if name in measured] or planned[:1]
+
+    @cached_property
+    def split(self) -> str:
+        """What the results are on: test, or validation where no test predictions were scored."""
+        return "test" if any(line.key.startswith("test/") for line in self.claims.inputs.results) else "validation"
+
+    def metric(self, name: str = "") -> str:
+        """A metric as a word; the primary one without a name."""
+        found = next((one for one in self.plan.metrics if one.name == (name or self.plan.primary.name)), None)
+        return found.title or found.name.replace("_", " ") if found else name.replace("_", " ")
+
+    def at(self, level: str) -> str:
+        """A level as a phrase; its title where its number cannot be printed."""
+        found: Level | None = next((one for one in self.plan.levels if one.name == level), None)
+        if found is None:
+            return ""
+        if self.claims.has("s", f"level.{level}"):
+            return self.words.level.format(value=f"<s:level.{level}>")
+        return self.words.level.format(value=rf"\textsf{{{found.title or found.name.replace('_', ' ')}}}")
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """Every dataset at every level."""
+        return [(dataset, level) for level in self.levels for dataset in self.datasets]
+
+    def where(self, cells: Iterable[Cell]) -> str:
+        """Cells as one phrase, `throughout` for all of them."""
+        chosen = set(cells)
+        if len(self.cells) > 1 and chosen == set(self.cells):
+            return "throughout"
+        levels: dict[tuple[str, ...], list[str]] = {}
+        for level in self.levels:
+            if here := tuple(name for name in self.datasets if (name, level) in chosen):
+                levels.setdefault(here, []).append(level)
+        return ", and ".join(f"{self._on(here)} {self._at(at)}".strip() for here, at in levels.items())
+
+    def _on(self, datasets: Sequence[str]) -> str:
+        every = len(datasets) == len(self.datasets) > 1
+        return self.words.on_all if every else self.words.on(datasets)
+
+    def _at(self, levels: Sequence[str]) -> str:
+        every = len(levels) == len(self.levels) > 1
+        return self.words.at_all if every else listed([self.at(level) for level in levels])
+
+    def spread(self, groups: Groups) -> list[tuple[Outcome, str]]:
+        """Outcomes with their places; the last of several is `elsewhere` if every cell was compared."""
+        said: list[tuple[Outcome, str]] = [(outcome, self.where(cells)) for outcome, cells in groups.items()]
+        if len(said) > 1 and sum(len(cells) for cells in groups.values()) == len(self.cells):
+            said[-1] = (said[-1][0], "elsewhere")
+        return said
+
+    # --- numbers ----------------------------------------------------------------------------------------------------
+
+    def condition(self, arm: str, level: str) -> str:
+        return f"{arm}@{level}" if level else arm
+
+    def result(self, cell: Cell, arm: str, *, metric: str = "", form: str = "pm") -> str:
+        key = f"{self.split}/{cell[0]}/{metric or self.plan.primary.name}/{self.condition(arm, cell[1])}"
+        return f"<r:{key}.{form}>"
+
+    def difference(self, cell: Cell, arm: str, other: str, metric: str = "") -> str:
+        """`arm` minus `other` with its interval, if it is recorded that way round; else nothing."""
+        a, b = (self.condition(one, cell[1]) for one in (arm, other))
+        key = f"diff/{cell[0]}/{metric or self.plan.primary.name}/{a}~{b}"
+        if not (self.claims.has("r", f"{key}.mean") and self.claims.has("r", f"{key}.ci")):
+            return ""
+        return f"<r:{key}.mean> <r:{key}.ci>"
+
+    # --- outcomes ---------------------------------------------------------------------------------------------------
+
+    def outcome(self, cell: Cell, arm: str, other: str, metric: str = "") -> Outcome | None:
+        """What is called of an arm against another in a cell; None where they were not compared."""
+        a, b = (self.condition(one, cell[1]) for one in (arm, other))
+        found = self.claims.comparison(cell[0], metric or self.plan.primary.name, a, b)
+        if found is None:
+            return None
+        if found.verdict != "improved":
+            return "none" if found.verdict == "no measurable difference" else "unknown"
+        return "better" if arm_of(found.better) == arm else "worse"
+
+    def groups(self, arm: str, other: str, metric: str = "", *, within: Iterable[Cell] = ()) -> Groups:
+        """Cells by outcome, of all datasets and levels or of those given."""
+        found: Groups = {outcome: [] for outcome in OUTCOMES}
+        for cell in list(within) or self.cells:
+            if (outcome := self.outcome(cell, arm, other, metric)) is not None:
+                found[outcome].append(cell)
+        return {outcome: chosen for outcome, chosen in found.items() if chosen}
+
+    def compared(self, metric: str = "") -> Groups:
+        """The method against the baseline."""
+        return self.groups(self.method, self.baseline, metric)
+
+    # --- sentences --------------------------------------------------------------------------------------------------
+
+    def level_by_level(self, metric: str = "") -> list[str]:
+        """A metric (the primary one by default), one sentence a level and outcome, with the paired differences."""
+        said: list[str] = []
+        for level in self.levels:
+            within = [(name, level) for name in self.datasets]
+            groups = self.groups(self.method, self.baseline, metric, within=within)
+            for k, (outcome, cells) in enumerate(groups.items()):
+                start = f"{capital(self.at(level))}, " if level and not k else ""
+                said.append(f"{start}{self._with_differences(outcome, cells, metric)}.")
+        return [capital(one) for one in said]
+
+    def _with_differences(self, outcome: Outcome, cells: Sequence[Cell], name: str) -> str:
+        metric = self.metric(name)
+        lead = {"better": f"{self.words.method} improved the {metric}", "worse": f"the {metric} is worse with it",
+                "none": f"no difference in {metric} is measurable",
+                "unknown": f"the replicates do not allow a statement on the {metric}"}[outcome]
+        places: list[str] = []
+        for cell in cells:
+            difference = self.difference(cell, self.method, self.baseline, name)
+            places.append(self.words.on([cell[0]]) + (f" ({difference})" if difference else ""))
+        return f"{lead.replace('with it', f'with {self.words.method}')} {listed(places)}"
+
+    def of_metric(self, metric: str) -> str:
+        """A secondary metric in one sentence, grouped by what is called of it."""
+        groups, words = self.compared(metric), self.metric(metric)
+        texts: dict[Outcome, str] = {
+            "better": f"{self.words.method} improved the {words}", "worse": f"the {words} is worse",
+            "none": f"no difference in {words} is measurable",
+            "unknown": f"the replicates do not allow a statement on the {words}"}
+        clauses = [f"{texts[outcome]} {where}" for outcome, where in self.spread(groups)]
+        return f"{capital('; '.join(clauses))}." if clauses else ""
+
+    def summary(self, metric: str = "") -> str:
+        """The outcomes of a metric in a clause without numbers, for an abstract or a conclusion."""
+        groups = self.compared(metric)
+        words, method = self.metric(metric), self.words.method
+        if not groups:
+            return f"the record holds no paired comparison of the arms in {words}, so no effect is claimed"
+        if set(groups) == {"unknown"}:
+            return f"the replicates do not allow a statement on the {words}"
+        texts: dict[Outcome, str] = {
+            "better": f"{method} improved the {words}", "worse": f"{method} makes the {words} worse",
+            "none": "no difference is measurable", "unknown": "the replicates leave it open"}
+        if "better" not in groups and "worse" not in groups:
+            texts["none"] = f"no difference in {words} is measurable"
+        return "; ".join(f"{texts[outcome]} {where}" for outcome, where in self.spread(groups))
+
+    # --- ablations --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def ablated(self) -> list[str]:
+        """Ablated arms that were compared with the method on the main dataset, those of `Words.ablated` first."""
+        arms = {arm_of(side) for c in self.claims.inputs.comparisons for side in (c.better, c.worse)
+                if c.metric == self.plan.primary.name and c.dataset == self.datasets[0]}
+        ranks = {arm: k for k, arm in enumerate(self.words.ablated)}
+        return sorted(arms - {self.method, self.baseline}, key=lambda arm: (ranks.get(arm, len(ranks)), arm))
+
+    def ablation_words(self, arm: str) -> str:
+        parts = arm.removeprefix("without-").split("-and-")
+        known = self.words.ablated
+        return listed([known.get(f"without-{one}", f"leaving {one.replace('-', ' ')} out") for one in parts])
+
+    def ablation(self, arm: str) -> list[str]:
+        """What an ablation does to the primary metric, and its means on the main dataset."""
+        groups = self.groups(arm, self.method)
+        if not groups:
+            return []
+        subject, words = self.ablation_words(arm), self.metric()
+        first: dict[Outcome, str] = {
+            "better": f"{subject} improved the {words}", "worse": f"{subject} makes the {words} worse",
+            "none": f"{subject} makes no measurable difference in {words}",
+            "unknown": f"{subject} leaves the {words} open, since the replicates do not allow a statement,"}
+        later: dict[Outcome, str] = {
+            "better": f"it improved the {words}", "worse": f"the {words} is worse",
+            "none": "no difference is measurable", "unknown": "the replicates do not allow a statement"}
+        clauses = [f"{(later if k else first)[outcome]} {where}"
+                   for k, (outcome, where) in enumerate(self.spread(groups))]
+        cell = (self.datasets[0], self.levels[-1])
+        place = " ".join(part for part in (self.words.on([cell[0]]), self.at(cell[1])) if part)
+        return [f"{capital('; '.join(clauses))}.",
+                f"{capital(place)} the {words} is {self.result(cell, arm)}, and {self.result(cell, self.method)} for "
+                "the whole method."]
+
+    # --- what surrounds results -------------------------------------------------------------------------------------
+
+    def sizes(self) -> str:
+        """Rows and classes of every dataset in one sentence."""
+        sized = [rf"\textsf{{{one.replace('_', ' ')}}} has <s:data.{one}.classes> classes and <s:data.{one}.train>, "
+                 f"<s:data.{one}.dev>, <s:data.{one}.validation> and <s:data.{one}.test> rows" for one in self.datasets]
+        known = [sentence for sentence in sized if self.claims.say(sentence)]
+        return f"In the order of training, development, validation and test, {listed(known)}." if known else ""
+
+    def duplicates(self) -> str:
+        """Rows of held-out parts that also stand in training; that there are none where there are none."""
+        facts = [one for one in self.claims.inputs.facts if one.name in self.datasets]
+        named = [f"<s:data.{one.name}.duplicates> {self.words.on([one.name])}" for one in facts if one.duplicates]
+        if named:
+            return f"Some held-out rows also stand in training: {listed(named)}."
+        return "No held-out row also stands in training; the program counted them." if facts else ""
+
+    def disclosures(self) -> list[str]:
+        """What a reader must be told, in words that hold no number; the appendix has the particulars."""
+        told = " ".join(self.claims.inputs.disclosures).lower()
+        said = {
+            "fail": "Some executions failed; the appendix lists them.",
+            "isolation": "Experiments ran without isolation, so held-out labels were within the code's reach.",
+        }
+        return [sentence for word, sentence in said.items() if word in told]
+
+
+def capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

@@ -1,0 +1,20 @@
+"""What can go wrong before a judge is asked.
+
+    JudgeError
+        PaperError     you: the paper cannot be read
+        RubricError    you: the rubric file cannot be used
+"""
+
+from __future__ import annotations
+
+
+class JudgeError(Exception):
+    """A paper cannot be judged. The message is one line that says why, and how to mend it."""
+
+
+class PaperError(JudgeError):
+    """The paper cannot be read."""
+
+
+class RubricError(JudgeError):
+    """The rubric cannot be used."""

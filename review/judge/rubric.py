@@ -1,0 +1,73 @@
+"""Rubrics from TOML files: the one of this program, or the user's own in the same form."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from models.judgement import Rubric
+from review.judge.errors import RubricError
+
+END_TO_END = Path(__file__).parent / "rubrics" / "end_to_end.toml"
+MOST_BYTES = 200_000
+_BAND = re.compile(r"(\d{1,3})(?:\s*-\s*(\d{1,3}))?")
+
+
+def read_rubric(path: Path = END_TO_END) -> Rubric:
+    """The rubric in a file. Raises `RubricError`."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise RubricError(f"the rubric {path} is larger than {MOST_BYTES} bytes: shorten it")
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RubricError(f"cannot read the rubric {path}: {error.strerror}; give the path of a TOML file") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise RubricError(f"the rubric {path} is not TOML: {' '.join(str(error).split())}") from None
+    try:
+        return Rubric.model_validate(_typed(found))
+    except ValidationError as error:
+        raise RubricError(f"the rubric {path}: {_said(error)}; its form is in docs/judge.md") from None
+    except ValueError as error:
+        raise RubricError(f"the rubric {path}: {error}; its form is in docs/judge.md") from None
+
+
+def sha256_of(rubric: Rubric) -> str:
+    """The hash of what a rubric says, whatever its file looks like."""
+    return hashlib.sha256(rubric.model_dump_json().encode()).hexdigest()
+
+
+def _typed(found: dict[str, Any]) -> dict[str, Any]:
+    """The file's tables as the fields of a `Rubric`; what is not a table is left to the model to refuse."""
+    dimensions = found.get("dimensions")
+    if not isinstance(dimensions, dict):
+        raise ValueError("it has no [dimensions.NAME] tables")
+    named = [{"name": name, **_scaled(table, f"dimensions.{name}")}
+             for name, table in cast("dict[str, Any]", dimensions).items()]
+    confidence = _scaled(found.get("confidence"), "confidence")
+    return {**found, "dimensions": named, "confidence": confidence}
+
+
+def _scaled(table: Any, where: str) -> dict[str, Any]:
+    bands = cast("dict[str, Any]", table).get("bands") if isinstance(table, dict) else None
+    if not isinstance(bands, dict):
+        raise ValueError(f"[{where}.bands] is missing: lines such as \"9-10\" = \"what it means\"")
+    return {**cast("dict[str, Any]", table),
+            "bands": [_band(key, text, where) for key, text in cast("dict[str, Any]", bands).items()]}
+
+
+def _band(key: str, text: Any, where: str) -> dict[str, Any]:
+    match = _BAND.fullmatch(key.strip())
+    if match is None:
+        raise ValueError(f"[{where}.bands] has {key!r}, which is no score and no range such as \"9-10\"")
+    return {"lowest": int(match[1]), "highest": int(match[2] or match[1]), "meaning": text}
+
+
+def _said(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg'].removeprefix('Value error, ')}"

@@ -1,0 +1,152 @@
+"""Images as one array: a folder with a folder for each class, or pictures from a table.
+
+All are brought to the most common size (bilinear). Where every picture is grey there is one channel, otherwise three;
+16-bit grey is reduced to 8, transparency is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sandbox.data.tree import files_in
+from sandbox.errors import DatasetError
+from sandbox.sources import Examples
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
+_GREY = frozenset({"1", "L", "LA", "I;16", "I;16B", "I", "F"})
+
+
+@dataclass(frozen=True)
+class Stack:
+    """x (n, height, width, channels) uint8, and how many pictures had another size."""
+
+    x: Array
+    resized: int
+
+
+def stacked(sources: Sequence[tuple[str, Any]], limit: int) -> Stack:
+    """Pictures in one array. `sources` are a name for messages and a path or file each. Raises `DatasetError`."""
+    import numpy as np
+
+    heads = [_head(where, source) for where, source in sources]
+    (width, height), most = Counter(size for size, _ in heads).most_common(1)[0]
+    channels = 1 if all(mode in _GREY for _, mode in heads) else 3
+    size = len(heads) * height * width * channels * 4
+    if size > limit:
+        raise DatasetError(f"{len(heads)} images of {width} x {height} take {size} bytes in memory, more than "
+                           f"sandbox.data_bytes ({limit}): make them smaller, or raise it")
+    x = np.empty((len(heads), height, width, channels), dtype=np.uint8)
+    for i, (where, source) in enumerate(sources):
+        x[i] = _pixels(where, source, (width, height), channels)
+    return Stack(x, len(heads) - most)
+
+
+def _head(where: str, source: Any) -> tuple[tuple[int, int], str]:
+    """Size and mode, from the header alone."""
+    with _opened(where, source) as picture:
+        width, height = picture.size
+        return ((height, width) if _lay_on_its_side(picture) else (width, height)), picture.mode
+
+
+def _lay_on_its_side(picture: Any) -> bool:
+    """Whether the camera says so: then width and height change places. Only photographs are asked: others decode."""
+    if picture.format not in ("JPEG", "MPO", "TIFF", "WEBP"):
+        return False
+    try:
+        return int(picture.getexif().get(0x0112, 1)) >= 5
+    except (OSError, SyntaxError, ValueError, TypeError):  # a broken note on a picture that may be whole
+        return False
+
+
+def _pixels(where: str, source: Any, size: tuple[int, int], channels: int) -> Array:
+    import numpy as np
+    from PIL import Image, ImageOps
+
+    with _opened(where, source) as picture:
+        try:
+            picture.load()
+        except (OSError, SyntaxError, ValueError) as error:
+            raise DatasetError(f"{where} cannot be read as an image: {error}") from None
+        if picture.mode.startswith("I;16") or picture.mode == "I":
+            picture = Image.fromarray((np.asarray(picture).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8))
+        picture = ImageOps.exif_transpose(picture).convert("L" if channels == 1 else "RGB")
+        if picture.size != size:
+            picture = picture.resize(size, Image.Resampling.BILINEAR)
+        return np.asarray(picture).reshape(size[1], size[0], channels)
+
+
+def _opened(where: str, source: Any) -> Any:
+    from PIL import Image
+
+    if hasattr(source, "seek"):
+        source.seek(0)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            return Image.open(source)
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+        raise DatasetError(f"{where} is too large an image: make it smaller") from None
+    except (OSError, SyntaxError, ValueError):
+        raise DatasetError(f"{where} cannot be read as an image: replace or remove it") from None
+
+
+# --- folders --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One file of an image folder."""
+
+    path: Path
+    label: str
+    part: str = ""
+
+
+def pictures(root: Path, parts: dict[str, str]) -> list[Picture]:
+    """The pictures of a folder by class, sorted; empty where it is no such folder. `parts` are names of splits.
+
+    Raises `DatasetError` for links that lead out of the folder.
+    """
+    below = _folders(root)
+    known = {folder: parts[folder.name.lower()] for folder in below if folder.name.lower() in parts}
+    if "train" in known.values() and len(known) == len(below) and all(_folders(folder) for folder in known):
+        return [Picture(one.path, one.label, part) for folder, part in known.items() for one in _by_class(root, folder)]
+    return list(_by_class(root, root))
+
+
+def _folders(root: Path) -> list[Path]:
+    return sorted(Path(one.path) for one in os.scandir(root) if one.is_dir() and not one.name.startswith("."))
+
+
+def _by_class(root: Path, folder: Path) -> Iterator[Picture]:
+    for label in _folders(folder):
+        for path in files_in(label, root):
+            if path.suffix.lower() in SUFFIXES:
+                yield Picture(path, label.name)
+
+
+def from_folder(found: Sequence[Picture], root: Path, limit: int) -> Examples:
+    """The examples of an image folder. Raises `DatasetError` where a file is no image, or one class is all there is."""
+    import numpy as np
+
+    names = sorted({one.label for one in found})
+    if len(names) < 2:
+        raise DatasetError(f"it holds one class only ({names[0]!r}): a classification needs at least two folders of "
+                           "images, one a class")
+    stack = stacked([(str(one.path.relative_to(root)), one.path) for one in found], limit)
+    resized = (f"{stack.resized} of {len(found)} images were resized to the most common size, "
+               f"{stack.x.shape[2]} x {stack.x.shape[1]}",) if stack.resized else ()
+    return Examples(stack.x, np.array([names.index(one.label) for one in found], dtype=np.int64),
+                    class_names=tuple(names), target="folder name", warnings=resized,
+                    parts=np.array([one.part for one in found]) if found[0].part else None)

@@ -1,0 +1,214 @@
+"""A dataset of the user's own as a source: what kind it is, how it is read, and what is known of it.
+
+Every fault is a `DatasetError` of one line that begins with the dataset's name and place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from record.nouns import DatasetFacts
+from sandbox.data import archives, frames, hub, images, roles, tables, tree
+from sandbox.data.spec import HUB, DataSpec
+from sandbox.data.splits import prepared
+from sandbox.errors import DatasetError
+from sandbox.sources import Examples
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+KINDS = "CSV, TSV, Parquet, NPZ, or a folder"
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """A `DatasetSource` that a `DataSpec` names. `limit` is in bytes, of a file as of arrays in memory."""
+
+    spec: DataSpec
+    limit: int
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def title(self) -> str:
+        return self.spec.name.replace("_", " ")
+
+    @property
+    def source(self) -> str:
+        """Kind and file name, or the id on the hub; not the folder, which is nobody's business in a paper."""
+        path = self.spec.path
+        if path is None:
+            return HUB + self.spec.hub + (f"@{self.spec.revision}" if self.spec.revision else "")
+        return f"{'folder' if path.is_dir() else path.suffix.lower().lstrip('.')}:{path.name}"
+
+    @property
+    def examples(self) -> int:
+        return sum(self.facts(0).sizes.values())
+
+    @property
+    def features(self) -> int:
+        return self.facts(0).features
+
+    @property
+    def classes(self) -> int:
+        return self.facts(0).classes
+
+    def facts(self, seed: int) -> DatasetFacts:
+        """What materialising it with that seed records. It is read for that, and found fit or refused."""
+        self.check_unchanged()
+        return _facts(replace(self, spec=self.spec.model_copy(update={"sha256": ""})), seed, self.origin())
+
+    def origin(self) -> str:
+        """The sha256 of what lies at its place; empty for the hub, where the examples are hashed instead."""
+        path = self.spec.path
+        if path is None:
+            return ""
+        with self._named():
+            there = _there(path)
+            return tree.fingerprint(there, ends=there.is_dir() and _kind(self.spec) == "folder")
+
+    def load(self) -> Examples:
+        """All examples. Raises `DatasetError`, also where they are not those that the run began with."""
+        with self._named():
+            self.check_unchanged()
+            examples = _read(self.spec, self.limit)
+            if self.spec.hub and self.spec.sha256 not in ("", origin_of(examples)):
+                raise DatasetError("it changed on the hub since the run began: name the revision of then")
+            return examples
+
+    def check_unchanged(self) -> None:
+        """Raises `DatasetError` where the file or folder is not what it was when the run began."""
+        if self.spec.path is None or not self.spec.sha256:
+            return
+        now = self.origin()
+        if now != self.spec.sha256:
+            raise self.refuse(f"it changed since the run began (sha256 {self.spec.sha256[:12]}, now {now[:12]}): put "
+                              "back what was there, or begin a new run")
+
+    def pinned(self, seed: int) -> DataSpec:
+        """The same spec with the fingerprint of what is there now, and with its task where it is a path."""
+        found = self.facts(seed)
+        task = "none" if found.task == "none" else self.spec.task
+        return self.spec.model_copy(update={"sha256": found.origin, "task": task})
+
+    @contextmanager
+    def _named(self) -> Generator[None]:
+        place = self.spec.path.name if self.spec.path is not None else HUB + self.spec.hub
+        prefix = f"data {self.name!r} ({place}): "
+        try:
+            yield
+        except DatasetError as error:
+            said = str(error)
+            raise DatasetError(said if said.startswith(prefix) else prefix + said) from None
+
+    def refuse(self, message: str) -> DatasetError:
+        """An error about this dataset."""
+        try:
+            with self._named():
+                raise DatasetError(message)
+        except DatasetError as error:
+            return error
+
+
+@lru_cache(maxsize=64)
+def _facts(source: OwnData, seed: int, origin: str) -> DatasetFacts:
+    """Kept by fingerprint: a run asks for them when it is checked, started and planned."""
+    examples = source.load()
+    try:
+        found = prepared(source, examples, seed).facts
+    except DatasetError as error:
+        raise source.refuse(str(error)) from None
+    return found.model_copy(update={"origin": origin or origin_of(examples)})
+
+
+def origin_of(examples: Examples) -> str:
+    """A sha256 over examples, for what has no bytes of its own."""
+    digest = hashlib.sha256()
+    for array in (examples.x, examples.y):
+        digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+# --- kinds ----------------------------------------------------------------------------------------------------------
+
+
+def _read(spec: DataSpec, limit: int) -> Examples:
+    if spec.path is None:
+        return tables.examples_of(hub.from_hub(spec, limit), spec, limit)
+    path = _there(spec.path)
+    kind = _kind(spec)
+    if kind != "folder" and path.is_file() and path.stat().st_size > limit:
+        raise DatasetError(f"it holds {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): take a part "
+                           "of it, or raise it")
+    if kind == "table":
+        return tables.examples_of(frames.Frame(frames.read(path)), spec, limit)
+    if kind == "npz":
+        return archives.from_npz(path, spec, limit)
+    if kind == "saved":
+        return tables.examples_of(hub.from_disk(path, spec, limit), spec, limit)
+    _check_options(spec)
+    if kind == "images":
+        return images.from_folder(images.pictures(path, roles.PARTS), path, limit)
+    return _as_path(path)
+
+
+def _kind(spec: DataSpec) -> str:
+    """table, npz, saved, images or folder."""
+    assert spec.path is not None
+    path = _there(spec.path)
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        if spec.task == "none":
+            return "folder"
+        if hub.is_saved(path):
+            return "saved"
+        return "images" if images.pictures(path, roles.PARTS) else "folder"
+    if suffix in (*frames.CSV, *frames.PARQUET):
+        return "table"
+    if suffix == ".npz":
+        return "npz"
+    raise DatasetError(f"{suffix or 'a file without an ending'} is no kind that is read: give {KINDS}")
+
+
+def _there(path: Path) -> Path:
+    try:
+        found = path.resolve(strict=True)
+    except FileNotFoundError:
+        raise DatasetError(f"there is no file or folder {path}") from None
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "a link in a circle"
+        raise DatasetError(f"{path} cannot be opened: {reason}") from None
+    if not (found.is_file() or found.is_dir()):
+        raise DatasetError(f"{path} is neither a file nor a folder")
+    return found
+
+
+def _check_options(spec: DataSpec) -> None:
+    given = [name for name in ("target", "group", "time", "split", "drop", "categorical") if getattr(spec, name)]
+    if given:
+        raise DatasetError(f"{given[0]}= is for tables: classes of an image folder are its folders, splits are folders "
+                           "named train, validation and test around them")
+    if spec.task == "regression":
+        raise DatasetError("task=regression is for tables, a folder has classes or no labels at all")
+
+
+def _as_path(path: Path) -> Examples:
+    """A folder that the code reads by itself. We have no labels to score with."""
+    import numpy as np
+
+    files = tree.files_in(path, path)
+    if not files:
+        raise DatasetError("it is an empty folder")
+    empty: NDArray[Any] = np.empty(0)
+    kinds = sorted({file.suffix.lower() or "no ending" for file in files})
+    return replace(Examples(empty, empty, folder=path), columns=tuple(kinds), warnings=(
+        f"a folder of {len(files)} files ({', '.join(kinds[:6])}) without labels that we know: the code reads it "
+        "itself, so what it measures there is graded `logged`",))

@@ -1,0 +1,163 @@
+"""How a person names data of their own: on the command line, in the configuration file, and in an idea.
+
+`NAME=PATH[,target=COL][,group=COL][,time=COL][,split=COL][,task=classification|regression|none][,drop=COL]...`, or
+`NAME=hf:OWNER/SET[,config=..][,revision=..]...` for the Hugging Face hub; in a file the same as a mapping. A comma that
+no `key=` follows belongs to what stands before it, so paths and column names may hold commas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sandbox.errors import DatasetError
+
+HUB = "hf:"
+LISTS = ("drop", "categorical")
+"""Keys that may be given several times."""
+_FORM = "write NAME=PATH,target=COLUMN"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_PATHLIKE = re.compile(r"[/\\~]|\.[A-Za-z0-9]{1,8}(,|$)|^hf:")
+
+
+class DataSpec(BaseModel):
+    """One dataset of the user's own. Column names are those of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="what plans and `lab.data` call it")
+    path: Path | None = Field(default=None, description="a CSV, Parquet or NPZ file, or a folder")
+    hub: str = Field(default="", description="a dataset of the Hugging Face hub, as owner/name")
+    config: str = Field(default="", description="its configuration on the hub")
+    revision: str = Field(default="", description="its revision on the hub; empty: the newest")
+    target: str = ""
+    group: str = Field(default="", description="rows of one group stay in one split")
+    time: str = Field(default="", description="test comes after validation, validation after train")
+    split: str = Field(default="", description="a column that says train, validation or test")
+    task: Literal["classification", "regression", "none"] | None = Field(
+        default=None, description="None: seen from the target; none: a folder that the code gets as a path")
+    drop: tuple[str, ...] = Field(default=(), description="columns to leave out")
+    categorical: tuple[str, ...] = Field(default=(), description="columns of numbers that are codes")
+    sha256: str = Field(default="", description="of what was read when the run began; another one is refused")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> DataSpec:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"the name {self.name!r} is unfit: a letter, then up to 39 letters, digits, _ and -")
+        if (self.path is None) == (not self.hub):
+            raise ValueError(f"data {self.name!r} needs one of path and hub: {_FORM}")
+        if (self.config or self.revision) and not self.hub:
+            raise ValueError(f"data {self.name!r}: config= and revision= belong to the hub, as in NAME={HUB}OWNER/SET")
+        if self.group and self.time:
+            raise ValueError(f"data {self.name!r}: give group= or time=, not both")
+        named = [name for name in (self.target, self.group, self.time, self.split) if name]
+        if twice := sorted({name for name in named if named.count(name) > 1 or name in self.drop}):
+            raise ValueError(f"data {self.name!r}: column {twice[0]!r} is given two roles")
+        return self
+
+
+def specs_of(value: Any, folder: Path) -> tuple[DataSpec, ...]:
+    """What a setting, a flag or a file names: a text, a mapping, or a list of these. Raises `DatasetError`.
+
+    Relative paths are seen from `folder`.
+    """
+    items = list(cast("Iterable[Any]", value)) if isinstance(value, list | tuple) else [value]
+    specs = tuple(spec_of(one, folder) for one in items)
+    names = [spec.name for spec in specs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise DatasetError(f"data {twice[0]!r} is named twice: give each dataset a name of its own")
+    return specs
+
+
+def spec_of(value: Any, folder: Path) -> DataSpec:
+    """One dataset from a text or a mapping. Raises `DatasetError`."""
+    if isinstance(value, DataSpec):
+        return value
+    if isinstance(value, str):
+        fields = _parsed(value)
+    elif isinstance(value, Mapping):
+        fields = {str(key): one for key, one in cast("Mapping[Any, Any]", value).items()}
+    else:
+        raise DatasetError(f"data must be a text or a mapping, not {value!r}: {_FORM}")
+    for key in LISTS:
+        if isinstance(fields.get(key), str):
+            fields[key] = [fields[key]]
+    if isinstance(path := fields.get("path"), str | Path) and str(path):
+        fields["path"] = _absolute(folder / Path(path).expanduser())
+    try:
+        return DataSpec.model_validate(fields)
+    except ValidationError as error:
+        raise DatasetError(_said(error, fields)) from None
+
+
+def of_idea(named: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
+    """The data that an idea brings: its `NAME=PATH,...` texts, seen from the idea file's folder.
+
+    Other texts are names or prose, which the planner reads. Paths must lie within the folder: an idea may have been
+    written by a model, which has no business to point at other files of the machine. Raises `DatasetError`.
+    """
+    texts = [one.strip() for one in named]
+    specs = specs_of([one for one in texts if _names_a_place(one)], folder)
+    root = folder.resolve()
+    for spec in specs:
+        if spec.path is not None and not spec.path.resolve().is_relative_to(root):
+            raise DatasetError(f"the idea's data {spec.name!r} lie outside of the idea file's folder: give them "
+                               f"yourself, with --data {spec.name}=PATH")
+    return specs
+
+
+def _names_a_place(text: str) -> bool:
+    name, equals, rest = text.partition("=")
+    return bool(equals and _NAME.fullmatch(name) and _PATHLIKE.search(rest))
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    name, equals, rest = text.partition("=")
+    if not equals or not rest:
+        raise DatasetError(f"data {text!r} is not NAME=PATH: {_FORM}")
+    place, *options = _joined(rest)
+    fields: dict[str, Any] = {"name": name.strip()}
+    fields |= {"hub": place.removeprefix(HUB)} if place.startswith(HUB) else {"path": place}
+    for option in options:
+        key, _, value = option.partition("=")
+        if key in LISTS:
+            fields.setdefault(key, []).append(value)
+        elif key in fields:
+            raise DatasetError(f"data {fields['name']!r}: {key}= is given twice")
+        else:
+            fields[key] = value
+    return fields
+
+
+def _joined(text: str) -> list[str]:
+    """The parts between commas; a part that is no `key=value` is the rest of the one before."""
+    parts: list[str] = []
+    for part in text.split(","):
+        if parts and not re.match(r"[a-z0-9]+=", part):
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    return parts
+
+
+def _absolute(path: Path) -> Path:
+    """Without following links: a link in a circle is said better by who opens it."""
+    return Path.cwd() / path
+
+
+def _said(error: ValidationError, fields: Mapping[str, Any]) -> str:
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    name = fields.get("name", "?")
+    if first["type"] == "value_error":
+        return str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        known = ", ".join(one for one in DataSpec.model_fields if one not in ("name", "sha256"))
+        return f"data {name!r}: there is no option {key!r}; there are {known}"
+    if first["type"] == "missing":
+        return f"data {fields!r} has no {key}: {_FORM}"
+    return f"data {name!r}: {key}={first['input']!r} is wrong: {first['msg'].lower()}"

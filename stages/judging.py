@@ -1,0 +1,74 @@
+"""The last step of a run: its paper is judged, and the judgement recorded. Whatever comes of it, the release stands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from models.door import Desk
+from models.errors import ModelError
+from models.judgement import Rubric, answer_type
+from record.events import Assessed
+from record.fold import RunState
+from record.folder import RunFolder, sha256, write_file
+from record.judgement import Judgement
+from record.manifest import manifest
+from review.evidence.tex import TexError
+from review.judge import JudgeError, Paper, facts_of, judgement, question, read_paper, read_rubric
+from review.judge.errors import PaperError
+from stages.bench import Bench, do_work
+from stages.writing import best_of
+
+
+async def judge(bench: Bench) -> None:
+    """Record a judgement of the run's paper, or why there is none."""
+
+    async def work(desk: Desk) -> None:
+        if bench.state.assessed is None:
+            bench.recorder.append(await _assessed(bench, desk))
+
+    await do_work(bench, "judge", work)
+
+
+async def _assessed(bench: Bench, desk: Desk) -> Assessed:
+    if not bench.paper.judge:
+        return Assessed(why="judging is off (paper.judge)")
+    try:
+        found = await judge_run(bench.state, bench.folder, desk, rubric=read_rubric(), model=bench.models.name)
+        report = write_report(bench.folder, found)
+        files = {str(report.relative_to(bench.folder.root)): sha256(report)}
+        listed = manifest(bench.state, bench.folder) | files
+        write_file(bench.folder.root / "manifest.json", json.dumps(listed, indent=1))
+    except (ModelError, JudgeError, TexError, OSError) as error:
+        return Assessed(why=str(error))
+    return Assessed(judgement=found, files=files)
+
+
+async def judge_run(state: RunState, folder: RunFolder, desk: Desk, *, rubric: Rubric, model: str) -> Judgement:
+    """The judgement of a run's paper by a rubric. Raises `ModelError`, `JudgeError`, `TexError`."""
+    paper = await paper_of(state, folder)
+    asked = question(paper, rubric, facts_of(state, best_of(state.drafts).draft))
+    answer = await desk.ask("judge", asked, answer_type(asked.rubric))
+    return judgement(answer, paper, asked, name=str(paper.path.relative_to(folder.root)), model=model)
+
+
+async def paper_of(state: RunState, folder: RunFolder) -> Paper:
+    """The paper of a run as its reader gets it: the PDF, or its LaTeX where none was made. Raises `PaperError`."""
+    if state.released is None or not state.drafts:
+        raise PaperError("this run has no paper yet; bring it to its end first: scientist resume RUN")
+    name = Path(state.released.pdf).name if state.released.pdf else "paper.tex"
+    return await read_paper(folder.paper / name)
+
+
+def write_report(folder: RunFolder, found: Judgement) -> Path:
+    """The file that holds a judgement: `review/judge.json`, or the next free `judge-N.json`; none is overwritten."""
+    text = found.model_dump_json(indent=1) + "\n"
+    number = 1
+    while True:
+        path = folder.review / ("judge.json" if number == 1 else f"judge-{number}.json")
+        if not path.exists():
+            write_file(path, text)
+            return path
+        if path.read_text() == text:  # this very judgement, written before a kill
+            return path
+        number += 1

@@ -1,0 +1,129 @@
+"""The report on a stage: what its writer is told of the nodes, of the choice among them, and of the replicates.
+
+Validation data only. Nothing here depends on times or costs, except that a rule may name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from models.door import Desk
+from models.roles import Candidate, Contrast, Selection, StageReport, Statistic, SummaryInputs
+from record.claims import Claim, Difference, ablations, differences, replicates_of, validation_claims
+from record.events import Summarised
+from record.fold import RunState
+from record.nouns import DataPlan, Node, Seen, StageName, StageSummary, arm_of
+from search.score import asked, cells, coverage, gain, judging_arms
+from search.tree import SEARCH_KINDS, View, view_of
+from stages.bench import Bench
+from stages.briefs import node_line, statistic
+
+FEWEST = 3
+"""Replicates below which an interval is not shown: with two, its half-width is nine standard deviations."""
+
+RULE = (
+    "the node that measured most of the plan's (dataset, condition) cells of baselines and methods; of equals the one "
+    "with the largest gain over the reference node (the earliest of those): the relative difference of the primary "
+    "metric's mean over the cells of the arms that decide which both measured, by dataset, averaged over datasets; of "
+    "equals the {tie} one. Validation data, one seed a node")
+"""`search.tree.View.best` in words."""
+
+
+def whole_stage(bench: Bench, stage: StageName) -> View:
+    """The stage with every result seen."""
+    return view_of(bench.state, stage, Seen(through=bench.state.last_decision),
+                   by_cost=bench.search.order == "arrival")
+
+
+def selection_of(view: View) -> Selection:
+    """What was compared when the best node was chosen, best first; nothing where a stage does not choose."""
+    if view.stage == "ablation":
+        return Selection(rule="nothing is chosen: ablations are measured against the node that was settled on before",
+                         arms=(), cells=len(asked(view.plan)))
+    nodes = ([view.root] if view.root else []) + list(view.good)
+    arms = judging_arms(view.stage, view.plan)
+    reference = view.widest[0] if view.widest else None
+    compared = [_candidate(node, reference or node, view.plan, arms) for node in nodes]
+    best = view.best.id if view.best else ""
+    compared.sort(key=lambda one: (one.cells, one.gain, one.id == best), reverse=True)
+    return Selection(
+        rule=RULE.format(tie="cheaper" if view.by_cost else "earlier"), cells=len(asked(view.plan)),
+        arms=tuple(arm.name for arm in view.plan.arms if arm.name in arms),
+        reference=reference.id if reference else "", candidates=tuple(compared))
+
+
+def _candidate(node: Node, reference: Node, plan: DataPlan, arms: frozenset[str]) -> Candidate:
+    found = cells(node, plan)
+    values = [value for (_, condition), value in found.items() if arm_of(condition) in arms] or list(found.values())
+    return Candidate(id=node.id, cells=coverage(node, plan), mean=fmean(values) if values else None,
+                     gain=gain(node, reference, plan, arms))
+
+
+def reasons_for(view: View) -> tuple[str, ...]:
+    """Why this node is carried forward, from what was compared."""
+    if view.best is None:
+        return ("no node of this stage works",)
+    if view.stage == "ablation":
+        return ("ablations are measured against the node that the agenda settled on",)
+    chosen = selection_of(view)
+    first, *others = chosen.candidates
+    equals = [one for one in others if one.cells == first.cells]
+    reasons = [f"it measured {first.cells} of the {chosen.cells} (dataset, condition) cells of the plan, "
+               + (f"as many as {', '.join(one.id for one in equals)}" if equals else "no other node as many")]
+    if equals:
+        reasons.append(_compared(first, equals[0], chosen, view.plan))
+    if view.root is not None and first.id == view.root.id:
+        reasons.append(f"no node of this stage gains over {first.id}")
+    return tuple(reasons)
+
+
+def _compared(first: Candidate, second: Candidate, chosen: Selection, plan: DataPlan) -> str:
+    means = [f"{one.id} {one.mean:.4g} ({one.gain:+.1%})" for one in (first, second) if one.mean is not None]
+    return (f"{plan.primary.name} over the validation cells of {', '.join(chosen.arms)}, and the gain relative to "
+            f"{chosen.reference}, for one seed: {' against '.join(means)}, the next best")
+
+
+async def summarise(bench: Bench, desk: Desk, stage: StageName) -> None:
+    """Record the report on a stage."""
+    said = await desk.ask("summary", summary_inputs(bench, stage), StageReport)
+    bench.recorder.append(Summarised(summary=StageSummary(stage=stage, **said.model_dump())))
+
+
+def summary_inputs(bench: Bench, stage: StageName) -> SummaryInputs:
+    """What the report is written from."""
+    state, plan = bench.state, bench.plan
+    known = state.stages[stage]
+    best = state.nodes.get(known.best or "")
+    tops = ([best] if best else []) + (ablations(state) if stage == "ablation" else [])
+    planned = {metric.name: place for place, metric in enumerate(plan.metrics)}
+    claims = sorted((claim for claim in _claims(state, tops) if claim.name in planned),
+                    key=lambda claim: planned[claim.name])
+    return SummaryInputs(
+        idea=bench.idea, data_plan=plan, stage=stage, ended=known.ended or "", best=known.best,
+        nodes=tuple(node_line(node, plan) for node in state.stage_nodes(stage) if node.kind in SEARCH_KINDS),
+        best_plan=best.plan if best else "", reasons=known.reasons, selection=selection_of(whole_stage(bench, stage)),
+        statistics=tuple(_statistic(claim) for claim in claims),
+        differences=tuple(_contrast(one) for one in differences(state, claims)),
+        replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)))
+
+
+def _claims(state: RunState, tops: Sequence[Node]) -> list[Claim]:
+    """Claims on validation of the best and of the ablated variants, each condition of the first that measured it."""
+    found: dict[str, Claim] = {}
+    for node in tops:
+        for claim in validation_claims(state, node.id):
+            found.setdefault(claim.key, claim)
+    return list(found.values())
+
+
+def _statistic(claim: Claim) -> Statistic:
+    shown = statistic(claim)
+    return shown if claim.n >= FEWEST else shown.model_copy(update={"low": None, "high": None})
+
+
+def _contrast(one: Difference) -> Contrast:
+    enough = one.n >= FEWEST
+    return Contrast(
+        name=one.name, dataset=one.dataset, condition=one.condition, other=one.other, mean=one.mean, sd=one.sd, n=one.n,
+        low=one.low if enough else None, high=one.high if enough else None, called=one.called, better=one.better)

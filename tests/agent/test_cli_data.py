@@ -1,0 +1,152 @@
+"""Data of the user's own on the command line: refused before anything is created, or recorded and watched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from agent.data import check_unchanged, pinned, sources_of, survey, with_idea
+from agent.settings import Settings, SettingsError, compose, override
+from record.log import read_state
+from record.nouns import Idea
+from sandbox.errors import DatasetError
+from tests.agent.test_cli import written
+from tests.agent.test_cli_bad_input import refused
+from tests.inspector.story import told
+from tests.sandbox.data.files import fields, pictures, table
+
+OPTIONS = "target=good,drop=farm,drop=day,drop=tons"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "fields.csv", fields())
+    (tmp_path / "idea.json").write_text(json.dumps({"Name": "calm", "Title": "Calm", "Experiments": ["one"]}))
+    return tmp_path
+
+
+def with_rows(change: Callable[[int, dict[str, object]], dict[str, object]]) -> None:
+    table(Path("bad.csv"), [row | change(i, row) for i, row in enumerate(fields())])
+
+
+BAD: dict[str, tuple[Callable[[], object], str, str]] = {
+    "missing file": (lambda: None, f"bad=nowhere.csv,{OPTIONS}", "there is no file or folder"),
+    "missing target": (lambda: table(Path("bad.csv"), fields()), "bad=bad.csv,target=goood", "did you mean 'good'?"),
+    "text in numbers": (lambda: with_rows(lambda i, _: {"rain": "wet"} if i == 6 else {}), f"bad=bad.csv,{OPTIONS}",
+                        "column 'rain' holds the text 'wet' in row 7"),
+    "one class": (lambda: with_rows(lambda i, _: {"good": "yes"}), f"bad=bad.csv,{OPTIONS}", "holds one class only"),
+    "five rows": (lambda: table(Path("bad.csv"), fields(5)), f"bad=bad.csv,{OPTIONS}", "5 examples, at least 50"),
+    "no rows": (lambda: Path("bad.csv").write_text("rain,good\n"), "bad=bad.csv,target=good", "it holds no rows"),
+    "few groups": (lambda: table(Path("bad.csv"), fields()), "bad=bad.csv,target=good,drop=farm,drop=day,group=soil",
+                   "3 groups are too few for 4 splits"),
+    "broken image": (lambda: (pictures(Path("bad"), {"a": 30, "b": 30}) / "a" / "000.png").write_bytes(b"x"), "bad=bad",
+                     "a/000.png cannot be read as an image"),
+    "no form": (lambda: None, "bad", "data 'bad' is not NAME=PATH"),
+    "unknown option": (lambda: None, "bad=x.csv,tagret=good", "there is no option 'tagret'"),
+    "bundled name": (lambda: None, f"iris=fields.csv,{OPTIONS}", "a dataset that comes with us has that name"),
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_data_at_fault_are_one_line_and_leave_nothing(
+    place: Path, capsys: pytest.CaptureFixture[str], fault: str,
+) -> None:
+    make, text, words = BAD[fault]
+    make()
+    assert words in refused(capsys, "run", "--idea", "idea.json", "--data", text)
+
+
+def test_rows_shared_by_given_splits_are_a_warning_before_the_run(
+    place: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [{**row, "part": "test" if i % 4 == 0 else "train"} for i, row in enumerate(fields())]
+    for i in range(0, 40, 4):
+        rows[i] = {**rows[i + 1], "part": "test"}
+    table(Path("bad.csv"), rows)
+    settings = compose(flags={"data": f"bad=bad.csv,split=part,{OPTIONS}"}, environment={})
+    warnings = survey(settings)
+    assert warnings and all(line.startswith("data 'bad': ") and "also stand in" in line for line in warnings)
+    main(["run", "--idea", "idea.json", "--data", f"bad=bad.csv,split=part,{OPTIONS}"])
+    assert f"scientist: {warnings[0]}" in capsys.readouterr().err
+
+
+def test_flag_file_and_environment_name_data(place: Path) -> None:
+    text = f"fields=fields.csv,{OPTIONS}"
+    (place / "below").mkdir()
+    config = place / "below" / "run.yaml"
+    config.write_text("data:\n  - {name: fields, path: ../fields.csv, target: good, drop: [farm, day, tons]}\n"
+                      "  - other=hf:some/set,target=y\n")
+    flag = compose(flags={"data": [text]}, environment={}).data
+    by_file = compose(config=config, environment={}).data
+    assert compose(environment={"SCIENTIST_DATA": text}).data == flag
+    assert [one.name for one in by_file] == ["fields", "other"]
+    assert by_file[0].path is not None and by_file[0].path.resolve() == place / "fields.csv"
+    assert compose(config=config, flags={"data": [text]}, environment={}).data == flag, "a flag replaces the list"
+    with pytest.raises(SettingsError, match=r"data 'x' is not NAME=PATH.* \(in "):
+        config.write_text("data: [x]")
+        compose(config=config, environment={})
+
+
+def test_an_idea_brings_data_and_flags_go_first(place: Path) -> None:
+    idea = Idea.model_validate({"Name": "n", "Title": "t", "Experiments": ["e"], "Datasets": [
+        "iris", f"fields=fields.csv,{OPTIONS}", "more=fields.csv,target=soil"]})
+    named = compose(flags={"data": "fields=fields.csv,target=tons"}, environment={})
+    found = with_idea(named, idea, place)
+    assert [(one.name, one.target) for one in found.data] == [("fields", "tons"), ("more", "soil")]
+    assert with_idea(Settings(), idea, place).data[0].drop == ("farm", "day", "tons")
+
+
+def test_a_change_is_noticed_when_a_run_is_resumed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = pinned(compose(flags={"data": f"fields=fields.csv,{OPTIONS}"}, environment={}))
+    recorded = settings.model_dump(mode="json")
+    assert override(recorded, {}) == settings
+    story = told()
+    started = story.events[0][0].model_copy(update={"settings": recorded})  # pyright: ignore
+    story.events[0] = (started, story.events[0][1])  # pyright: ignore
+    run = written(place / "calm", story)
+    table(place / "fields.csv", fields(119))
+    with pytest.raises(DatasetError, match="it changed since the run began"):
+        check_unchanged(settings)
+    before = read_state(run)
+    for more, words in (((), "data 'fields' (fields.csv): it changed since the run began (sha256 "),
+                        (("--set", "data=a=b.csv"), "the data of a run are fixed when it begins")):
+        assert main(["resume", str(run), *more]) == 2
+        err = capsys.readouterr().err
+        assert words in err and err.count("\n") == 1 and read_state(run) == before
+    (place / "fields.csv").unlink()
+    check_unchanged(settings)
+
+
+def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pictures(place / "drawn", {"cat": 30, "dog": 30})
+    (place / "try.py").write_text(
+        "import numpy as np\nimport lab\n"
+        "d = lab.data('drawn')\nprint(d.train.x.shape, d.train.x.dtype, d.class_names)\n"
+        "t = lab.data('fields')\nprint(t.names[0], t.train.x.shape)\n"
+        "lab.submit('drawn', 'validation', 'base', predictions=np.zeros(len(d.validation.x), int))\n")
+    assert main(["exec", "try.py", "--data", "drawn=drawn", "--data", f"fields=fields.csv,{OPTIONS}", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["stdout_tail"].splitlines() == ["(30, 6, 6, 1) float32 ('cat', 'dog')", "soil=clay (60, 6)"]
+    accuracy = next(one for one in found["measurements"] if one["name"] == "accuracy")
+    assert accuracy["value"] == 0.5 and accuracy["grade"] == "computed"
+    assert "there is no file or folder" in refused(capsys, "exec", "try.py", "--data", "drawn=gone")
+
+
+def test_the_offline_model_says_that_it_cannot_plan_with_own_data(
+    place: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    idea = str(Path(__file__).parents[2] / "examples" / "ideas" / "label_noise_calibration.json")
+    assert main(["run", "--idea", idea, "--data", f"fields=fields.csv,{OPTIONS}"]) == 2
+    err = capsys.readouterr().err
+    assert "not with data of yours (fields): choose another model with --model" in err and err.count("\n") == 1
+    assert not (place / "runs").exists()
+
+
+def test_sources_hold_bundled_and_own(place: Path) -> None:
+    settings = compose(flags={"data": "fields=not-there.csv,target=good"}, environment={})
+    assert {"iris", "fields"} <= set(sources_of(settings)), "naming reads nothing"

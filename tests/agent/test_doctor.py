@@ -1,0 +1,351 @@
+"""The examination of a machine: real probes, with faults planted through PATH, files and what the system says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.requirements import Requirement
+
+from agent.cli import main
+from agent.doctor import isolation, kernel, keys, machine, packages, typesetting
+from agent.doctor.command import run
+from agent.doctor.examination import templates
+from agent.doctor.finding import Finding, guarded
+from agent.doctor.packages import Package
+from agent.doctor.systems import System, read_system
+from sandbox.settings import SandboxSettings
+
+DEBIAN = System("debian", "12", "debian")
+
+
+@pytest.fixture
+def bin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder on PATH, empty."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def plant(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def grade(finding: Finding) -> str:
+    assert bool(finding.mend) == (finding.grade != "ok"), "what is not ok comes with its mend, and nothing else does"
+    return finding.grade
+
+
+# --- programs -------------------------------------------------------------------------------------------------------
+
+
+def test_a_program_that_does_not_end_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    plant(tmp_path, "slow", f"/bin/sleep 5 & echo $! > {tmp_path}/child; wait")
+    began = time.monotonic()
+    ran = run([str(tmp_path / "slow")], limit=0.3)
+    assert ran.code is None and "within 0.3 s" in ran.said
+    assert time.monotonic() - began < 3
+    child = Path("/proc") / (tmp_path / "child").read_text().strip() / "stat"
+    until = time.monotonic() + 2
+    while (state := child.read_text().split()[2] if child.exists() else "gone") not in ("Z", "gone"):
+        assert time.monotonic() < until, f"still there: {state}"
+        time.sleep(0.02)
+
+
+def test_a_program_that_cannot_be_started_says_so(tmp_path: Path) -> None:
+    assert "cannot be started" in run([str(tmp_path / "none")], limit=1).said
+
+
+def test_a_probe_that_breaks_is_a_fault_and_hides_no_other() -> None:
+    def broken() -> Finding:
+        raise RuntimeError("two\nlines")
+
+    found = guarded("disk", broken)
+    assert (found.check, grade(found)) == ("disk", "fault") and "RuntimeError: two lines" in found.found
+
+
+# --- Python and packages --------------------------------------------------------------------------------------------
+
+
+def test_an_old_python_is_a_fault() -> None:
+    assert grade(packages.python((3, 10, 9))) == "fault"
+    assert grade(packages.python((3, 13, 0))) == "ok"
+
+
+def test_every_dependency_is_looked_at_and_every_tested_version_known() -> None:
+    names = {one.name for one in packages.declared()}
+    assert {"torch", "numpy", "pydantic-ai-slim", "typer"} <= names
+    assert set(packages.tested()) >= {one.lower() for one in names}
+
+
+def test_an_import_is_really_tried() -> None:
+    found = packages.installed(sys.executable, ["packaging", "no-such-package"], limit=30)
+    assert [bool(one.error) for one in found if isinstance(one, Package)] == [False, True]
+
+
+def test_a_package_that_breaks_the_interpreter_is_named(tmp_path: Path) -> None:
+    plant(tmp_path, "python", 'echo \'found {"name": "good", "version": "1", "error": ""}\'; echo boom >&2; exit 139')
+    found = packages.installed(str(tmp_path / "python"), ["good", "bad"], limit=5)
+    assert found == "importing bad broke the interpreter: boom"
+
+
+@pytest.mark.parametrize(("version", "error", "expected"), [
+    ("2.0", "", "ok"), ("2.0+cpu", "", "ok"), ("1.4", "", "fault"), ("2.1", "", "warning"),
+    ("2.0", "ImportError: libcuda", "fault"), (None, "not installed", "fault"),
+])
+def test_versions_are_held_against_what_is_wanted_and_tested(version: str | None, error: str, expected: str) -> None:
+    found = packages.judged([Requirement("torch>=1.5")], [Package("torch", version, error)], {"torch": "2.0"})
+    assert grade(found) == expected
+
+
+# --- the machine ----------------------------------------------------------------------------------------------------
+
+
+def test_a_machine_without_a_gpu_is_fine_unless_one_was_asked_for(bin: Path) -> None:
+    plant(bin, "python", "echo '0 -'")
+    assert machine.gpu("python", "cpu").found == "none: experiments run on the CPU"
+    assert grade(machine.gpu("python", "cuda")) == "fault"
+
+
+@pytest.mark.parametrize(("torch", "device", "expected", "words"), [
+    ("echo '2 12.8'", "cuda", "ok", "H200"), ("echo '2 12.8'", "cpu", "warning", "will not use it"),
+    ("echo '0 -'", "cuda", "fault", "torch sees none"), ("echo '0 -'", "cpu", "warning", "torch sees none"),
+    ("exit 1", "cuda", "fault", "could not be asked"),
+])
+def test_a_gpu_that_torch_cannot_use_is_found(
+    bin: Path, torch: str, device: str, expected: str, words: str
+) -> None:
+    plant(bin, "nvidia-smi", "echo 'NVIDIA H200, 143771 MiB'")
+    plant(bin, "python", torch)
+    found = machine.gpu("python", device)
+    assert grade(found) == expected and words in found.found and "H200" in found.found
+
+
+def test_a_driver_that_hangs_is_bounded_and_told(bin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "GPU_LIMIT", 0.2)
+    plant(bin, "nvidia-smi", "/bin/sleep 20")
+    plant(bin, "python", "echo '0 -'")
+    found = machine.gpu("python", "cpu")
+    assert grade(found) == "warning" and "did not end within 0.2 s" in found.found
+
+
+@pytest.mark.parametrize(("free_kb", "limit", "expected"), [
+    (16_000_000, "max", "ok"), (2_000_000, "max", "warning"), (500_000, "max", "fault"),
+    (16_000_000, "1000000000", "fault"), (16_000_000, "2000000000", "warning"),
+])
+def test_memory_counts_what_the_control_group_allows(
+    tmp_path: Path, free_kb: int, limit: str, expected: str
+) -> None:
+    (tmp_path / "meminfo").write_text(f"MemTotal:       32000000 kB\nMemFree: 1 kB\nMemAvailable:   {free_kb} kB\n")
+    (tmp_path / "memory.max").write_text(limit + "\n")
+    assert grade(machine.memory(4, proc=tmp_path / "meminfo", cgroup=tmp_path)) == expected
+
+
+def test_a_full_disk_is_a_fault(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free / 1e9
+    assert grade(machine.disk(tmp_path, free + 5)) == "fault"
+
+
+MOUNTS = r"""rootfs / rootfs rw 0 0
+/dev/vda / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+/dev/vdb /home/ada/local\040disk xfs rw 0 0
+host /mnt/c 9p rw 0 0
+broken
+"""
+
+
+@pytest.mark.parametrize(("place", "kind", "expected"), [
+    ("/tmp/runs", "ext4", "ok"), ("/home/ada/runs", "nfs4", "fault"), ("/home/ada/local disk/runs", "xfs", "ok"),
+    ("/homestead/runs", "ext4", "ok"), ("/mnt/c/runs", "9p", "warning"),
+])
+def test_the_filesystem_is_that_of_the_nearest_mount(tmp_path: Path, place: str, kind: str, expected: str) -> None:
+    (tmp_path / "mounts").write_text(MOUNTS)
+    assert machine.kind_of(Path(place), MOUNTS) == kind
+    assert grade(machine.filesystem(Path(place), mounts=tmp_path / "mounts")) == expected
+
+
+def test_the_real_mounts_are_read(tmp_path: Path) -> None:
+    assert machine.kind_of(tmp_path.resolve(), Path("/proc/self/mounts").read_text()) is not None
+
+
+def test_a_clock_of_another_time_is_found(tmp_path: Path) -> None:
+    assert grade(machine.clock(tmp_path)) == "ok"
+    assert grade(machine.clock(tmp_path, wall=lambda: 0.0)) == "fault"
+    assert grade(machine.clock(tmp_path, wall=lambda: time.time() + 3600)) == "warning"
+    assert grade(machine.clock(tmp_path, monotonic=lambda: 5.0)) == "fault"
+    assert not list(tmp_path.iterdir())
+
+
+# --- TeX ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_that_templates_load_are_read_from_them() -> None:
+    wanted = typesetting.wanted(templates())
+    assert {"article.cls", "natbib.sty", "booktabs.sty", "hyperref.sty", "ptmr8t.tfm"} <= set(wanted)
+    assert "scientist-workshop.sty" not in wanted
+
+
+def test_a_missing_tex_set_names_the_packages_of_this_distribution(bin: Path) -> None:
+    found = typesetting.typesetting(DEBIAN, templates())
+    assert grade(found) == "fault" and "pdflatex" in found.found
+    assert found.mend == ("sudo apt-get install -y --no-install-recommends poppler-utils texlive-latex-base")
+    fedora = typesetting.typesetting(System("fedora", "41", "fedora"), templates())
+    assert fedora.mend.startswith("sudo dnf install -y ") and "texlive-bibtex" in fedora.mend
+
+
+def test_a_missing_style_is_a_fault_and_a_missing_chktex_is_not(bin: Path) -> None:
+    for name in typesetting.NEEDED:
+        plant(bin, name, "exit 0")
+    plant(bin, "kpsewhich", 'for f in "$@"; do [ "$f" = microtype.sty ] || echo /tex/$f; done; exit 1')
+    found = typesetting.typesetting(DEBIAN, templates())
+    assert grade(found) == "fault" and found.mend.endswith("texlive-latex-recommended")
+    plant(bin, "kpsewhich", 'for f in "$@"; do echo /tex/$f; done')
+    found = typesetting.typesetting(DEBIAN, templates())
+    assert grade(found) == "warning" and found.mend.endswith("chktex latexmk")
+
+
+# --- isolation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+def test_bubblewrap_is_really_tried() -> None:
+    assert grade(isolation.isolation(DEBIAN)) in ("ok", "warning")
+
+
+def test_a_missing_bubblewrap_is_a_warning_that_says_what_it_means(bin: Path) -> None:
+    found = isolation.isolation(DEBIAN)
+    assert grade(found) == "warning" and "without isolation" in found.found
+    assert found.mend.endswith("bubblewrap")
+
+
+class Case(NamedTuple):
+    kernel: isolation.Kernel
+    words: str
+
+
+@pytest.mark.parametrize("case", [
+    Case(isolation.Kernel(restricted_by_apparmor=True), "/etc/apparmor.d/bwrap"),
+    Case(isolation.Kernel(restricted_by_apparmor=True), "apparmor_restrict_unprivileged_userns=0"),
+    Case(isolation.Kernel(clone_allowed=False), "kernel.unprivileged_userns_clone=1"),
+    Case(isolation.Kernel(most_namespaces=0), "user.max_user_namespaces="),
+    Case(isolation.Kernel(container="docker", restricted_by_apparmor=True), "docker run --security-opt"),
+    Case(isolation.Kernel(container="kubernetes"), "let this container be the wall"),
+    Case(isolation.Kernel(), "dmesg"),
+])
+def test_each_reason_has_its_own_mend(bin: Path, case: Case) -> None:
+    plant(bin, "bwrap", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
+    found = isolation.isolation(DEBIAN, case.kernel)
+    assert grade(found) == "warning" and case.words in found.mend
+    assert "No permissions" in found.found and "\n" not in found.mend
+
+
+def test_the_kernel_and_the_container_are_read_from_their_marks(tmp_path: Path) -> None:
+    for name, text in (("proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n"),
+                       ("proc/sys/kernel/unprivileged_userns_clone", "0\n"),
+                       ("proc/1/cgroup", "0::/kubepods.slice/pod\n"), (".dockerenv", "")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert isolation.read_kernel(tmp_path) == isolation.Kernel(True, False, None, "kubernetes")
+    assert isolation.read_kernel(tmp_path / "none") == isolation.Kernel()
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n', System("ubuntu", "24.04", "debian")),
+    ('ID="rocky"\nID_LIKE="rhel centos fedora"\n', System("rocky", "", "fedora")),
+    ("ID=opensuse-tumbleweed\n", System("opensuse-tumbleweed", "", "suse")),
+    ('ID=odd\nNAME="half\n', System("odd", "", "other")),
+])
+def test_distributions_are_told_apart(tmp_path: Path, text: str, expected: System) -> None:
+    (tmp_path / "os-release").write_text(text)
+    assert read_system(tmp_path / "os-release") == expected
+
+
+# --- keys -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.text("QXZJ9876", min_size=4, max_size=60), st.sampled_from(keys.NAMES))
+def test_no_part_of_a_key_is_ever_shown(secret: str, name: str) -> None:
+    parts = {secret[n: n + 3] for n in range(len(secret) - 2)}
+    for held in (secret, f" {secret}", f"'{secret}'", f"{secret}\n", f"<{secret}>", f"your-{secret}"):
+        shown = keys.keys({name: held}).model_dump_json()
+        assert name in shown and not any(part in shown for part in parts) and str(len(held)) not in shown
+
+
+@pytest.mark.parametrize(("value", "words"), [
+    ("", "is empty"), ("  ", "is empty"), ("abc def", "holds white space"), ("abc\n", "holds white space"),
+    ("'abc'", "holds quotes"), ("your-key-here", "is a placeholder"), ("...", "is a placeholder"),
+])
+def test_a_key_that_cannot_be_right_is_a_warning(value: str, words: str) -> None:
+    found = keys.keys({"OPENAI_API_KEY": value, "HF_TOKEN": "hf-good"})
+    assert grade(found) == "warning" and words in found.found and "HF_TOKEN" in found.found
+
+
+# --- a kernel, and the whole ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_real_kernel_makes_the_round_trip() -> None:
+    assert grade(kernel.kernel(SandboxSettings())) == "ok"
+
+
+def test_an_interpreter_that_cannot_be_a_kernel_is_a_fault(tmp_path: Path) -> None:
+    for script in ("echo no module named ipykernel >&2; exit 1", None):
+        python = tmp_path / "python"
+        plant(tmp_path, "python", script) if script else python.unlink()
+        found = kernel.kernel(SandboxSettings(python=str(python), start_timeout=5))
+        assert grade(found) == "fault" and "sandbox.python" in found.mend
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The slow probes answer at once; they have tests of their own."""
+    def fine(*_: object) -> Finding:
+        return Finding(check="x", grade="ok", found="fine")
+
+    monkeypatch.setattr(packages, "packages", fine)
+    monkeypatch.setattr(kernel, "kernel", fine)
+    monkeypatch.setattr(machine, "gpu", fine)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_command_prints_a_line_a_check_and_makes_no_folder(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed")
+    code = main(["doctor", "--runs", str(tmp_path / "runs")])
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 12 and "not asked" in out[-1]
+    assert all(line.split()[0] in ("ok", "warning", "fault") for line in out[:-1])
+    assert code == (5 if any(line.startswith("fault") for line in out) else 0)
+    assert "secret" not in "".join(out) and not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_fault_is_exit_5_also_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--set", "min_free_gb=1000000", "--json"]) == 5
+    said = json.loads(capsys.readouterr().out)
+    assert said["counts"]["fault"] >= 1
+    assert next(one for one in said["findings"] if one["check"] == "disk")["grade"] == "fault"
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--probe-context"], "nothing is sent without it"), (["--base-url", "http://localhost:1/v1"], "go with --model"),
+    (["--set", "min_free=1"], "did you mean 'min_free_gb'?"), (["--config", "none.yaml"], "no configuration file"),
+])
+def test_what_doctor_cannot_use_is_refused(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and words in err

@@ -1,0 +1,239 @@
+"""The examination of a model, with its real client against a local server that reads, sees and forgets by a script."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from PIL import Image as Pillow
+from pydantic_ai import models as pydantic_ai_models
+
+from agent.cli import main
+from agent.doctor import kernel, machine, model, packages
+from agent.doctor.finding import Finding
+from models.settings import ModelSettings
+from tests.models.openai_server import Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool
+
+SEED = 5
+REMEMBERS = 10**9
+
+
+@pytest.fixture(autouse=True)
+def local_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    with pydantic_ai_models.override_allow_model_requests(True):
+        yield
+
+
+def reader(*, remembers: int = REMEMBERS, sees: bool = True, refuses_over: int = REMEMBERS) -> Step:
+    """A model that reads the last `remembers` characters of a prompt, as a server that truncates silently does."""
+
+    def step(exchange: Exchange) -> None:
+        text, images = asked(exchange.script.requests[-1])
+        if len(text) > refuses_over:
+            status(400, "this model's maximum context length is exceeded")(exchange)
+        elif images and not sees:
+            status(400, "this model takes no images")(exchange)
+        else:
+            tool(answered(text[-remembers:]))(exchange)
+
+    return step
+
+
+def asked(body: dict[str, Any]) -> tuple[str, list[bytes]]:
+    """Text and pictures of what the user asked."""
+    said = next(one["content"] for one in body["messages"] if one["role"] == "user")
+    parts: list[dict[str, Any]] = [{"type": "text", "text": said}] if isinstance(said, str) else said
+    return ("".join(part.get("text", "") for part in parts),
+            [base64.b64decode(part["image_url"]["url"].partition(",")[2]) for part in parts if "image_url" in part])
+
+
+def answered(text: str) -> dict[str, Any]:
+    if found := re.search(r"the number (\d+), and the colours", text):
+        return {"word": "cedar", "number": int(found[1]),
+                "colours": [{"name": "red", "warm": True}, {"name": "blue", "warm": False}]}
+    if "picture" in text:
+        return {"text": f"{drawn()}"}
+    return {"words": re.findall(r"a code word: (\S+)", text)}
+
+
+def drawn() -> int:
+    """The number in the picture of an examination with `SEED`."""
+    rng = Random(SEED)
+    rng.randrange(100, 1000)
+    return rng.randrange(1000, 10_000)
+
+
+def examined(steps: list[Step], *, limit: float = 10.0, probe: bool = False, **settings: Any) -> dict[str, Finding]:
+    with OpenAIServer(steps) as server:
+        chosen = ModelSettings(name="openai-chat:some-model", base_url=server.url, **settings)
+        found = list(model.examine(chosen, probe_context=probe, rng=Random(SEED), limit=limit))
+    assert all(bool(one.mend) == (one.grade != "ok") for one in found)
+    return {one.check: one for one in found}
+
+
+def test_a_good_model_is_found_good() -> None:
+    found = examined([reader()])
+    assert {check: one.grade for check, one in found.items()} == {
+        "model": "ok", "schema": "ok", "vision": "ok", "context": "warning"}
+    assert "--probe-context" in found["context"].mend
+
+
+def test_the_picture_is_a_small_png_with_something_in_it() -> None:
+    with OpenAIServer([reader()]) as server:
+        settings = ModelSettings(name="openai-chat:m", base_url=server.url)
+        list(model.examine(settings, probe_context=False, rng=Random(SEED)))
+        [data] = [image for body in server.requests for image in asked(body)[1]]
+    image = Pillow.open(io.BytesIO(data)).convert("L")
+    assert image.size == (264, 120) and image.getextrema() == (0, 255) and len(data) < 5000
+    assert model.picture("1234") != model.picture("1235")
+
+
+# --- reachable and schema -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("step", "words", "mend"), [
+    (status(401, "bad key"), "the key is not accepted", "correct --model"),
+    (status(404, "no such model"), "no such model", "correct --model"),
+    (status(402, "insufficient_quota"), "", "account"),
+    (status(503, "overloaded"), "no answer after 1 try", "is the server at http"),
+    (page(), "no answer", "is the server at http"), (drop(), "no answer", "is the server at http"),
+])
+def test_a_model_that_cannot_be_reached_is_one_fault_with_its_mend(step: Step, words: str, mend: str) -> None:
+    found = examined([step])
+    assert list(found) == ["model"] and found["model"].grade == "fault"
+    assert words in found["model"].found and mend in found["model"].mend
+
+
+def test_a_model_that_stalls_is_given_up_after_the_limit() -> None:
+    found = examined([stall(20)], limit=0.3)
+    assert found["model"].grade == "fault" and "no answer within 0.3 s" in found["model"].found
+
+
+def test_nothing_listens_there() -> None:
+    [found] = model.examine(ModelSettings(name="openai-chat:m", base_url="http://127.0.0.1:1/v1"),
+                            probe_context=True, rng=Random(SEED))
+    assert (found.check, found.grade) == ("model", "fault")
+
+
+def test_a_key_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    [found] = model.examine(ModelSettings(name="openai:gpt-4o"), probe_context=False, rng=Random(SEED))
+    assert found.grade == "fault" and "OPENAI_API_KEY" in found.found
+
+
+def test_a_model_without_tool_calls_answers_but_cannot_be_used() -> None:
+    found = examined([content("a cedar, of course")])
+    assert (found["model"].grade, found["schema"].grade) == ("ok", "fault") and "tool calls" in found["schema"].mend
+
+
+def test_a_schema_that_fits_only_when_corrected_is_a_warning() -> None:
+    found = examined([tool({"word": 3}), reader()])
+    assert found["schema"].grade == "warning" and "after 1 correction" in found["schema"].found
+
+
+def test_an_answer_that_fits_and_is_wrong_is_a_warning() -> None:
+    wrong = {"word": "cedar", "number": 1, "colours": [{"name": "red", "warm": True}, {"name": "green", "warm": True}]}
+    assert examined([tool(wrong), reader()])["schema"].grade == "warning"
+
+
+# --- vision ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_takes_no_pictures_is_a_warning() -> None:
+    found = examined([reader(sees=False)])["vision"]
+    assert found.grade == "warning" and "models.vision=false" in found.mend
+
+
+def test_a_model_that_only_guesses_at_a_picture_is_found_out() -> None:
+    found = examined([reader(), tool({"text": "a fine chart \x1b[31m"}), reader()])["vision"]
+    assert found.grade == "warning" and "a fine chart" in found.found and "\x1b" not in found.found
+
+
+def test_no_picture_is_sent_where_vision_is_off() -> None:
+    with OpenAIServer([reader()]) as server:
+        settings = ModelSettings(name="openai-chat:m", base_url=server.url, vision=False)
+        found = {one.check: one for one in model.examine(settings, probe_context=False, rng=Random(SEED))}
+        assert found["vision"].grade == "ok" and not any(asked(body)[1] for body in server.requests)
+
+
+# --- context --------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_context_is_probed_to_the_bound_and_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    with OpenAIServer([reader()]) as server:
+        settings = ModelSettings(name="openai-chat:m", base_url=server.url)
+        found = {one.check: one for one in model.examine(settings, probe_context=True, rng=Random(SEED))}
+        sizes = [len(asked(body)[0]) for body in server.requests][2:]
+    assert found["context"].grade == "ok" and "longer ones were not tried" in found["context"].found
+    assert len(sizes) == model.MOST_CALLS and sum(sizes) <= 500_000
+    assert all(abs(size - model.FIRST * 2**n) < 10 for n, size in enumerate(sizes))
+
+
+def test_a_server_that_truncates_silently_is_found_out() -> None:
+    found = examined([reader(remembers=20_000)], probe=True)["context"]
+    assert found.grade == "warning" and "16.0k characters" in found.found and "the first of three" in found.found
+    assert "OLLAMA_CONTEXT_LENGTH" in found.mend
+
+
+def test_a_context_that_ends_in_a_refusal_is_told() -> None:
+    found = examined([reader(refuses_over=40_000)], probe=True)["context"]
+    assert found.grade == "warning" and "32.0k characters" in found.found and "400" in found.found
+
+
+def test_a_context_too_short_for_anything_is_a_fault() -> None:
+    assert examined([reader(remembers=4_000)], probe=True)["context"].grade == "fault"
+
+
+def test_a_listed_model_needs_no_probe() -> None:
+    found = model.known(ModelSettings(name="openai:gpt-4o"))
+    assert found.grade == "ok" and "128.0k tokens by the public list" in found.found
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fine(*_: object) -> Finding:
+        return Finding(check="x", grade="ok", found="fine")
+
+    for module, name in ((packages, "packages"), (kernel, "kernel"), (machine, "gpu")):
+        monkeypatch.setattr(module, name, fine)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("quick")
+def test_nothing_is_sent_without_a_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with OpenAIServer([reader()]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("SCIENTIST_MODELS__NAME", "openai-chat:m")
+        main(["doctor"])
+        assert server.requests == []
+        capsys.readouterr()
+        main(["doctor", "--model", "openai-chat:m", "--json"])
+        assert len(server.requests) == 2
+    checks = [one["check"] for one in json.loads(capsys.readouterr().out)["findings"]]
+    assert checks[-4:] == ["model", "schema", "vision", "context"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_model_at_fault_is_exit_5(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--model", "openai-chat:m", "--base-url", "http://127.0.0.1:1/v1"]) == 5
+    assert main(["doctor", "--model", "nonsense"]) == 5
+    assert "is no model name" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_offline_model_is_asked_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor", "--model", "offline"])
+    assert "offline: built in" in capsys.readouterr().out

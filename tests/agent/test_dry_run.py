@@ -1,0 +1,98 @@
+"""`run --dry-run`: the plan of a real planner and its forecast are shown, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai import models as pydantic_ai_models
+
+from agent.cli import main
+from tests.models.openai_server import OpenAIServer, status, tool
+
+ROOT = Path(__file__).parents[2]
+IDEA = ROOT / "examples" / "ideas" / "label_noise_calibration.json"
+PLAN: dict[str, Any] = {
+    "task": "learn wines \x1b[2J", "datasets": [{"name": "wine"}], "expected_seconds": 30,
+    "metrics": [{"name": "accuracy", "higher_is_better": True}],
+    "arms": [{"name": "plain", "role": "baseline"}, {"name": "smooth", "role": "method"}],
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory, with the place for temporary folders inside; both must be empty afterwards."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    with pydantic_ai_models.override_allow_model_requests(True):
+        yield tmp_path
+    left = [path for folder in ("work", "tmp") for path in (tmp_path / folder).iterdir() if path.name != "idea.json"]
+    assert left == []
+
+
+def asked(server: OpenAIServer, *more: str) -> int:
+    return main(["run", "--idea", str(IDEA), "--dry-run", "--model", "openai-chat:m", "--base-url", server.url,
+                 "--set", "models.retries=0", *more])
+
+
+def test_the_offline_plan_is_shown_with_its_forecast(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]) == 0
+    out = capsys.readouterr().out
+    for words in ("log_loss (lower is better, selects)", "method@noise40", "wine (sklearn:load_wine; 13 features",
+                  "train 90, dev", "experiments 40, at most 40", "No run was made", "experiments run on the CPU"):
+        assert words in out
+
+
+def test_a_model_is_asked_once_and_its_plan_and_cost_are_shown(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with OpenAIServer([tool(PLAN)]) as server:
+        assert asked(server) == 0
+        assert len(server.requests) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("asking openai-chat:m for the data plan; this costs the planner's call")
+    assert "this dry run took 1 planner call: 100 tokens in, 20 out, price unknown" in out
+    assert "USD         unknown" in out and "\x1b" not in out
+
+
+def test_the_json_holds_plan_data_and_forecast(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with OpenAIServer([tool({**PLAN, "datasets": [{"name": "moon"}]}), tool(PLAN)]) as server:
+        assert asked(server, "--json", "--set", "sandbox.device=cuda") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["data_plan"]["datasets"] == [{"name": "wine", "reason": ""}]
+    assert sum(found["datasets"][0]["sizes"].values()) == 178
+    assert found["planned"]["calls"] == 2, "a plan with a dataset that is not there is asked for again"
+    assert found["forecast"]["usd"] is None and found["forecast"]["gpu_hours"] == found["forecast"]["code_hours"]
+    assert {one["role"] for one in found["forecast"]["calls"]} >= {"plan", "code", "judge"}
+
+
+def test_a_plan_that_stays_unusable_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with OpenAIServer([tool({**PLAN, "datasets": [{"name": "moon"}]})]) as server:
+        assert asked(server, "--json") in (1, 2)
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "there is no dataset 'moon'" in err
+
+
+def test_a_model_that_is_away_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with OpenAIServer([status(503)]) as server:
+        assert asked(server, "--json") == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+
+
+def test_an_idea_outside_the_catalogue_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("idea.json").write_text(json.dumps({"Name": "calm", "Title": "Calm", "Experiments": ["one"]}))
+    assert main(["run", "--idea", "idea.json", "--dry-run"]) == 2
+    assert "--model" in capsys.readouterr().err
+
+
+def test_json_without_dry_run_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--idea", str(IDEA), "--json"]) == 2
+    assert "--json goes with --dry-run" in capsys.readouterr().err

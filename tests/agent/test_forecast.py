@@ -1,0 +1,144 @@
+"""The forecast: a pure function, held against what finished runs really took."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.dry_run import priced
+from agent.forecast import TOKENS, Forecast, Shape, forecast
+from agent.settings import Settings
+from models import prices
+from models.roles import Role
+from models.settings import ModelSettings
+from record.nouns import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
+from search.settings import SearchSettings, StageLimits
+from stages.settings import PaperSettings
+
+DEMO: dict[str, Any] = {
+    "num_workers": 2, "num_drafts": 3, "num_seeds": 3, "preliminary": {"nodes": 5}, "tuning": {"nodes": 3},
+    "agenda": {"nodes": 3, "num_seeds": 5}, "ablation": {"nodes": 3, "num_seeds": 5},
+}
+FEW = {**DEMO, "num_seeds": 1, "agenda": {"nodes": 3, "num_seeds": 2}, "ablation": {"nodes": 3, "num_seeds": 1}}
+
+
+class Took(NamedTuple):
+    """A finished run of the label noise study on two cores (November 2026): what it was set to and what it took."""
+
+    search: dict[str, Any]
+    calls: dict[Role, int]
+    experiments: int
+    code_seconds: float
+    bytes: int
+
+
+RUNS = (
+    Took(DEMO, {"plan": 1, "code": 13, "plot": 6, "vision": 19, "feedback": 12, "summary": 4, "figures": 1, "write": 1,
+                "reflect": 1}, 39, 316.0, 32_350_000),
+    Took({**DEMO, "preliminary": {"nodes": 6}}, {
+        "plan": 1, "code": 13, "plot": 6, "vision": 21, "feedback": 12, "summary": 4, "figures": 3, "write": 1,
+        "reflect": 2}, 39, 410.0, 33_030_000),
+    Took(FEW, {"plan": 1, "code": 13, "plot": 6, "vision": 19, "feedback": 12, "summary": 4, "figures": 1, "write": 1,
+               "reflect": 1, "judge": 1}, 20, 482.0, 23_360_000),
+)
+"""The last one ran while the machine was busy with other work: its code took three times as long."""
+
+PLAN = DataPlan(
+    task="t", datasets=tuple(DatasetUse(name=name) for name in ("digits", "breast_cancer", "wine")),
+    metrics=(MetricSpec(name="log_loss", higher_is_better=False),), expected_seconds=6.0,
+    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
+    levels=tuple(Level(name=name) for name in ("noise0", "noise20", "noise40")))
+
+
+def facts(name: str, sizes: tuple[int, int, int, int], features: int, classes: int) -> DatasetFacts:
+    return DatasetFacts(name=name, source="s", features=features, classes=classes, fingerprint="f", seed=0,
+                        sizes=dict(zip(("train", "dev", "validation", "test"), sizes, strict=True)))
+
+
+FACTS = (facts("digits", (898, 180, 360, 359), 64, 10), facts("breast_cancer", (284, 57, 115, 113), 30, 2),
+         facts("wine", (90, 17, 35, 36), 13, 3))
+
+
+def shape(search: dict[str, Any] | None = None, **changes: Any) -> Shape:
+    given: dict[str, Any] = {"plan": PLAN, "datasets": FACTS, "search": SearchSettings.model_validate(search or DEMO),
+                    "paper": PaperSettings(), "node_seconds": 120.0, "time_limit": 1800.0, **changes}
+    return Shape(**given)
+
+
+@pytest.mark.parametrize("took", RUNS, ids=("second", "first", "arrival"))
+def test_a_finished_run_took_what_was_forecast(took: Took) -> None:
+    found = forecast(shape(took.search))
+    assert 0.8 < found.total_calls.likely / sum(took.calls.values()) < 1.25
+    assert 0.9 < found.experiments.likely / took.experiments < 1.15
+    assert 0.8 < found.disk_gb.likely * 1e9 / took.bytes < 1.25
+    assert 0.25 < found.code_hours.likely * 3600 / took.code_seconds < 1.5
+    for one in found.calls:
+        assert abs(one.likely - took.calls.get(one.role, 0)) <= 3, one.role
+        assert took.calls.get(one.role, 0) <= one.most, one.role
+    assert took.experiments <= found.experiments.most
+    assert took.code_seconds <= found.code_hours.most * 3600
+    assert took.bytes <= found.disk_gb.most * 1e9
+
+
+def test_every_role_is_counted_and_has_its_tokens() -> None:
+    roles = set(get_args(Role))
+    assert {one.role for one in forecast(shape()).calls} == roles == set(TOKENS)
+
+
+@given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 10), st.integers(1, 16), st.integers(0, 5))
+def test_the_likely_never_exceeds_the_most_and_ceilings_only_add(
+    nodes: int, drafts: int, seeds: int, workers: int, replots: int
+) -> None:
+    limits = StageLimits(nodes=nodes)
+    search = SearchSettings(preliminary=limits, tuning=limits, agenda=limits, ablation=limits, num_drafts=drafts,
+                            num_seeds=seeds, num_workers=workers)
+    paper = PaperSettings(replots=replots)
+    found = forecast(Shape(plan=PLAN, datasets=FACTS, search=search, paper=paper, node_seconds=120.0))
+    amounts = (found.experiments, found.input_tokens, found.output_tokens, found.code_hours, found.wall_hours_of_code,
+               found.disk_gb, found.total_calls)
+    assert all(0 <= one.likely <= one.most for one in amounts)
+    assert found.wall_hours_of_code.likely * workers == pytest.approx(found.code_hours.likely)
+    more = forecast(Shape(plan=PLAN, datasets=FACTS, paper=paper, node_seconds=120.0, search=search.model_copy(
+        update={"ablation": StageLimits(nodes=nodes + 1)})))
+    assert more.experiments.most > found.experiments.most and more.total_calls.most > found.total_calls.most
+
+
+def test_code_ends_at_the_time_limit_of_the_run_and_of_a_node() -> None:
+    slow = PLAN.model_copy(update={"expected_seconds": 9000.0})
+    found = forecast(shape(plan=slow, node_seconds=3600.0, time_limit=7200.0))
+    assert found.wall_hours_of_code.likely == found.wall_hours_of_code.most == 2.0
+    short = forecast(shape(plan=slow, node_seconds=60.0, time_limit=7200.0))
+    assert short.code_hours.likely == pytest.approx(short.experiments.likely * 60 / 3600, rel=0.02)
+
+
+def test_gpu_hours_are_those_of_code_on_a_gpu() -> None:
+    assert forecast(shape()).gpu_hours is None
+    found = forecast(shape(device="cuda"))
+    assert found.gpu_hours == found.code_hours
+
+
+# --- prices ---------------------------------------------------------------------------------------------------------
+
+
+def cast(name: str, base_url: str | None = None) -> Forecast:
+    return priced(forecast(shape()), Settings(models=ModelSettings(name=name, base_url=base_url)))
+
+
+def test_usd_comes_from_the_public_list_where_it_knows_the_model() -> None:
+    found = cast("openai:gpt-4o")
+    assert found.usd is not None and 0.5 < found.usd.likely < found.usd.most < 50
+    assert cast("offline").usd is not None
+    assert cast("openai:no-such-model").usd is None
+    assert cast("openai:gpt-4o", "http://localhost:8000/v1").usd is None, "a server of one's own has no public price"
+
+
+def test_the_same_model_by_another_road_has_the_same_price() -> None:
+    prices_of = [prices.usd(ModelSettings(name=name), 10_000, 1000, {}) for name in
+                 ("openai:gpt-4o", "openai-chat:gpt-4o", "openai-responses:gpt-4o")]
+    assert prices_of[0] is not None and len(set(prices_of)) == 1
+    assert prices.usd(ModelSettings(name="nonsense"), 1, 1, {}) is None
+    assert prices.context_tokens(ModelSettings(name="anthropic:claude-sonnet-4-5"), {}) == 200_000
+    assert prices.context_tokens(ModelSettings(name="offline"), {}) is None

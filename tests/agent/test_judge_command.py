@@ -1,0 +1,230 @@
+"""`scientist judge`: papers of others and of ours, what is printed and written, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai import models as pydantic_ai_models
+
+from agent.cli import main
+from agent.commands.run import summary
+from models import backend as backends
+from models.scripted import ScriptedModel
+from record.events import Assessed, Ended
+from record.folder import RunFolder
+from record.judgement import Judgement
+from record.lock import hold
+from record.log import EventLog, read_state
+from tests.agent.test_cli_bad_input import refused
+from tests.models.openai_server import OpenAIServer, status, tool
+from tests.review.test_judge import BODY, OWN, QUOTE, given_answer, pdf
+from tests.stages import finished
+from tests.stages.test_judging import reader
+
+HOSTILE = "\x1b[2J[bold red]ten[/] \u202eout\u202c\nof ten"
+KEYS = {"paper", "paper_sha256", "rubric", "rubric_sha256", "model", "heuristic", "scores", "confidence",
+        "most_confidence", "strengths", "weaknesses", "left_out"}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.md").write_text(f"# Rain\n\n{BODY}\n")
+    (tmp_path / "p.tex").write_text(f"\\begin{{document}}\\section{{Rain}}{BODY}\\end{{document}}")
+    (tmp_path / "own.toml").write_text(OWN)
+    return tmp_path
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[ScriptedModel], ScriptedModel]:
+    """Puts a scripted model behind the door, whatever --model says."""
+
+    def put(one: ScriptedModel) -> ScriptedModel:
+        monkeypatch.setattr(backends, "open_backend", lambda settings: one)  # pyright: ignore
+        return one
+
+    return put
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line with which a command on a run is refused. (Reading a run.db touches SQLite's files beside it.)"""
+    assert main(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("scientist: ") and err.count("\n") == 1
+    return err
+
+
+# --- papers of others -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["p.md", "p.tex", "p.pdf"])
+def test_a_paper_of_others_is_judged_printed_and_nothing_is_written(
+    place: Path, capsys: pytest.CaptureFixture[str], model: Callable[[ScriptedModel], ScriptedModel], name: str
+) -> None:
+    if name == "p.pdf" and shutil.which("pdftotext") is None:
+        pytest.skip("needs poppler-utils")
+    (place / "p.pdf").write_bytes(pdf(["Rain", *BODY.split(". ")]))
+    before = sorted(path.name for path in place.rglob("*"))
+    model(reader(strengths=[HOSTILE]))
+    assert main(["judge", name, "--model", "any:thing"]) == 0
+    out = capsys.readouterr().out
+    assert f"{name} by the rubric end-to-end, judged by scripted" in out and "HEURISTIC" not in out
+    assert "clarity        6/10" in out.replace("clarity       ", "clarity        ") and "confidence" in out
+    assert "(not in the" in out, "the quotes of this reader are from another paper"
+    assert "+ [bold red]ten[/] out of ten" in out and "\x1b" not in out and "\u202e" not in out
+    assert sorted(path.name for path in place.rglob("*")) == before
+
+
+def test_without_a_model_a_paper_of_others_is_refused_in_one_line(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(capsys, "judge", "p.md")
+    assert "--model PROVIDER:MODEL" in line and "SCIENTIST_MODELS__NAME" in line
+    assert "--model PROVIDER:MODEL" in refused(capsys, "judge", "p.md", "--model", "offline", "--json")
+
+
+def test_a_rubric_of_ones_own(
+    place: Path, capsys: pytest.CaptureFixture[str], model: Callable[[ScriptedModel], ScriptedModel]
+) -> None:
+    answer = {"scores": {"fit": {"quote": QUOTE, "reason": "it rains", "score": 2}}, "confidence": 5,
+              "strengths": ["s"], "weaknesses": ["w"]}
+    model(ScriptedModel(lambda request: request.output_type.model_validate(answer)))
+    assert main(["judge", "p.md", "--rubric", "own.toml", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == KEYS and found["rubric"] == "workshop"
+    assert found["scores"] == [{"dimension": "fit", "score": 2, "lowest": 0, "highest": 2, "reason": "it rains",
+                                "quote": QUOTE, "quoted": True}]
+
+
+def test_a_provider_whose_score_is_out_of_range_is_asked_again(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = [tool(given_answer(overall={"score": 11})), tool(given_answer())]
+    with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer(steps) as server:
+        assert main(["judge", "p.md", "--model", "openai-chat:m", "--base-url", server.url, "--json"]) == 0
+        assert len(server.requests) == 2 and "less than or equal to 10" in json.dumps(server.requests[1]["messages"])
+        assert server.requests[0]["temperature"] == 0.0 and QUOTE in json.dumps(server.requests[0]["messages"])
+    found = json.loads(capsys.readouterr().out)
+    assert [one["score"] for one in found["scores"]] == [6] * 5 and all(one["quoted"] for one in found["scores"])
+
+
+def test_a_provider_that_cannot_keep_to_the_rubric_gives_no_judgement(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = given_answer()
+    del broken["scores"]["novelty"]
+    with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer([tool(broken)]) as server:
+        assert main(["judge", "p.md", "--model", "openai-chat:m", "--base-url", server.url]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "Traceback" not in err
+    with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer([status(400)]) as server:
+        assert main(["judge", "p.md", "--model", "openai-chat:m", "--base-url", server.url]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["none.pdf"], "there is no none.pdf"), (["."], "is a folder and no run"), (["own.toml"], "give *.pdf"),
+    (["p.md", "--rubric", "none.toml"], "cannot read the rubric none.toml"),
+    (["p.md", "--rubric", "p.md"], "is not TOML"), (["p.md", "--model", "nonsense"], "is no model name"),
+    ([], "Missing argument 'PAPER|RUN'"),
+])
+def test_what_cannot_be_judged_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert words in refused(capsys, "judge", *arguments)
+
+
+# --- runs of ours ---------------------------------------------------------------------------------------------------
+
+
+def test_a_run_of_ours_gets_a_heuristic_labelled_so_and_its_log_is_left_alone(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = finished.written(place / "calm", Ended(exit_code=0, reason=""))
+    before = read_state(run).events
+    assert main(["judge", "calm"]) == 0
+    out = capsys.readouterr().out
+    assert "HEURISTIC: counted from the record of the run; nobody read the paper" in out
+    assert out.rstrip().endswith("written to calm/review/judge.json")
+    assert main(["judge", "calm", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == KEYS and found["heuristic"] is True and found["paper"] == "paper/paper.tex"
+    assert Judgement.model_validate_json((run / "review" / "judge.json").read_text()) == Judgement.model_validate(found)
+    assert [one.name for one in (run / "review").iterdir()] == ["judge.json"] and read_state(run).events == before
+    assert "offline model has no heuristic for fit" in told(capsys, "judge", "calm", "--rubric", "own.toml")
+
+
+def test_another_model_judges_beside_the_first(
+    place: Path, capsys: pytest.CaptureFixture[str], model: Callable[[ScriptedModel], ScriptedModel]
+) -> None:
+    finished.written(place / "calm", Ended(exit_code=0, reason=""))
+    assert main(["judge", "calm"]) == 0
+    one = model(reader())
+    assert main(["judge", "calm", "--model", "any:thing"]) == 0
+    assert "written to calm/review/judge-2.json" in capsys.readouterr().out
+    assert "What the record says of the run" in one.requests[0].prompt.user
+
+
+def test_where_nothing_can_be_written_the_judgement_is_printed_all_the_same(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = finished.written(place / "calm", Ended(exit_code=0, reason=""))
+    (run / "review").rmdir()
+    (run / "review").write_text("a file where the folder should be")
+    assert main(["judge", "calm", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert set(json.loads(out)) == KEYS and "could not be written under calm/review" in err and err.count("\n") == 1
+
+
+def test_a_run_without_a_paper_or_with_a_process_on_it_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = finished.written(place / "calm", Ended(exit_code=0, reason=""))
+    with hold(run):
+        assert "is being worked on by process" in told(capsys, "judge", "calm")
+    RunFolder(place / "young").create()
+    log = EventLog(place / "young" / "run.db")
+    log.append(finished.events()[0])
+    log.close()
+    assert "young has no paper yet" in told(capsys, "judge", "young")
+    assert not list((run / "review").iterdir())
+
+
+# --- where a judgement is seen --------------------------------------------------------------------------------------
+
+
+def assessed(**changes: Any) -> Assessed:
+    score = {"dimension": "clarity", "score": 6, "lowest": 1, "highest": 10, "reason": HOSTILE, "quote": HOSTILE,
+             "quoted": False}
+    return Assessed(judgement=Judgement.model_validate({
+        "paper": "paper/paper.pdf", "paper_sha256": "0", "rubric": "end-to-end", "rubric_sha256": "0",
+        "model": HOSTILE, "scores": [score], "confidence": 2, "most_confidence": 5, **changes}))
+
+
+def test_status_shows_the_judgement_or_why_there_is_none(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    over = Ended(exit_code=0, reason="")
+    finished.written(place / "good", assessed(heuristic=True), over)
+    finished.written(place / "none", Assessed(why=f"the model said {HOSTILE}"), over)
+    assert main(["status", "good"]) == 0
+    out = capsys.readouterr().out
+    line = "clarity 6/10; confidence 2/5; 1 of 1 quotes not in the paper (a heuristic over the record"
+    assert out.count(line) == 2 and "judged: " in out and "\x1b" not in out and "\u202e" not in out
+    assert main(["status", "good", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["judgement"]["heuristic"] is True and found["no_judgement"] == "" and found["phase"] == "done"
+    assert main(["status", "none"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("no judgement, because the model said [bold red]ten[/] out of ten") == 2 and "\x1b" not in out
+    assert main(["status", "none", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["judgement"] is None
+
+
+def test_the_last_lines_of_a_run_have_the_judgement(place: Path) -> None:
+    run = finished.written(place / "calm", assessed(), Ended(exit_code=0, reason=""))
+    lines = summary(read_state(run), run, 0)
+    assert any(line.startswith("judged: clarity 6/10; confidence 2/5") for line in lines)

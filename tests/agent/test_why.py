@@ -1,0 +1,245 @@
+"""Why a run is where it is: steps and places from the log, errors, comparisons, and the policy's own next actions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from agent.cli import main
+from agent.graph import PHASES
+from agent.outlook import AFTER, outlook
+from inspector.found import errors_of, own_part
+from inspector.waiting import Outlook, Step
+from inspector.why import Why, why_of
+from record.events import Decided, Executed, Judged, Plotted, Released, Resumed, Reviewed
+from record.fold import fold
+from record.nouns import Attempt, End, Expand, Failure, FigureReview, Measurement, NodeKind, Seen, StageName
+from search.policy import BestFirst
+from search.settings import SearchSettings
+from search.tree import view_of
+from tests.agent.test_cli import written
+from tests.inspector.story import BEGAN, HOSTILE, Story, ended, told
+
+WORKING = "process 7 on host"
+GOOD = FigureReview(name="loss.png", readable=True)
+BAD = FigureReview(name="loss.png", readable=False, issues=("no label",))
+
+
+def story() -> Story:
+    one = Story()
+    one.begin()
+    return one
+
+
+def why(one: Story, process: str | None = WORKING, **changes: object) -> Why:
+    ahead = Outlook(workers=2, **changes)  # pyright: ignore[reportArgumentType]
+    return why_of("runs/calm", one.events, process, outlook=ahead, now=BEGAN + len(one.events) + 9)
+
+
+def step(one: Story, node: str) -> Step:
+    return next(w.step for w in why(one).waiting if w.node == node)
+
+
+def measured(value: float, *, seed: int = 1) -> tuple[Measurement, ...]:
+    return tuple(Measurement(name="log_loss", value=value + gap, condition=arm, dataset="digits", split="validation",
+                             seed=seed, grade="computed") for arm, gap in (("plain", 0.5), ("smooth", 0.1 * seed)))
+
+
+# --- what each place and node waits for -----------------------------------------------------------------------------
+
+
+def test_a_node_is_followed_through_its_steps() -> None:
+    one = story()
+    one.k += 1
+    one.tell(Decided(k=1, action=Expand(stage="preliminary", kind="draft", seed=1)))
+    assert step(one, "n0001") == "written"
+    one.events.pop()
+    one.k = 0
+    node = one.expand("preliminary", "draft")
+    assert step(one, node) == "executed"
+    one.tell(Executed(node=node, attempt=Attempt(number=1, seconds=1.0, measurements=measured(0.3))))
+    assert step(one, node) == "plotted"
+    one.tell(Plotted(node=node, n=1))
+    assert step(one, node) == "reviewed"
+    one.tell(Reviewed(node=node, n=1, reviews=(BAD,)))
+    assert step(one, node) == "replotted"
+    one.tell(Plotted(node=node, n=2), Reviewed(node=node, n=2, reviews=(GOOD,)))
+    assert step(one, node) == "judged"
+    one.tell(Judged(node=node, status="good"))
+    assert why(one).waiting == ()
+
+
+@pytest.mark.parametrize("kind", ["draft", "replicate"])
+def test_what_failed_or_needs_no_figures_is_about_to_be_judged(kind: NodeKind) -> None:
+    one = story()
+    node = one.expand("preliminary", kind)
+    failure = Failure(kind="shape", message="m") if kind == "draft" else None
+    one.tell(Executed(node=node, attempt=Attempt(number=1, seconds=1.0, failure=failure)))
+    assert step(one, node) == "judged"
+
+
+def test_places_go_to_those_who_came_first_and_the_rest_waits() -> None:
+    one = story()
+    first, second, third = (one.expand("preliminary", "draft") for _ in range(3))
+    found = why(one)
+    assert [place.node for place in found.places] == [first, second]
+    assert step(one, third) == "waits for a place"
+    one.tell(Executed(node=first, attempt=Attempt(number=1, seconds=1.0, measurements=measured(0.3))))
+    assert [place.node for place in why(one).places] == [second, third], "its figures stand in line like all else"
+    assert step(one, first) == "waits for a place"
+
+
+def test_a_run_that_was_taken_up_again_begins_in_the_order_of_its_decisions() -> None:
+    one = story()
+    first, second = one.expand("preliminary", "draft"), one.expand("preliminary", "draft")
+    one.tell(Executed(node=first, attempt=Attempt(number=1, seconds=1.0, measurements=measured(0.3))), Resumed())
+    assert [place.node for place in why(one).places] == [first, second]
+
+
+def test_a_free_place_says_why() -> None:
+    one = story()
+    one.expand("preliminary", "draft")
+    assert why(one, idle="nothing to run").places[1].why == "nothing to run"
+
+
+def test_nobody_works_on_it() -> None:
+    one = story()
+    one.expand("preliminary", "draft")
+    found = why(one, None)
+    assert found.condition == "interrupted" and found.places == ()
+    assert [one.step for one in found.waiting] == ["interrupted"]
+
+
+# --- errors and comparisons -----------------------------------------------------------------------------------------
+
+
+def test_errors_are_counted_by_class_with_one_traceback() -> None:
+    found = errors_of(told().state)
+    assert [(one.kind, one.count, one.mended, one.nodes) for one in found] == [("shape", 1, 1, ("n0001",))]
+
+
+def test_a_traceback_shows_the_experiments_own_frame_and_the_error() -> None:
+    library = "\n".join(f"File /lib/torch/m{n}.py:1, in f()\n   1 return g()" for n in range(30))
+    text = f"Traceback\nexperiment.py, line 7, in run()\n----> 7 net(x)\n\n{library}\nValueError: shapes"
+    shown = own_part(text).splitlines()
+    assert shown[0].startswith("experiment.py, line 7") and shown[-1] == "ValueError: shapes" and len(shown) < 12
+    assert own_part("Traceback\nValueError: no frame") == "Traceback\nValueError: no frame"
+
+
+def test_one_seed_has_no_noise_and_calls_nothing() -> None:
+    one = story()
+    node = one.expand("preliminary", "draft")
+    one.good(node, 0.4)
+    [found] = why(one, best=node).comparisons
+    assert (found.n, found.sd, found.called) == (1, None, "unknown")
+    assert found.difference == pytest.approx(-0.5) and found.better == "smooth"
+
+
+@pytest.mark.parametrize(("seeds", "called"), [(3, "unknown"), (6, "improved")])
+def test_replicates_give_paired_differences_with_their_noise(seeds: int, called: str) -> None:
+    one = story()
+    node = one.expand("preliminary", "draft")
+    one.good(node, 0.4)
+    for seed in range(2, 2 + seeds):
+        copy = one.expand("preliminary", "replicate", node, seed=seed)
+        values = measured(0.4, seed=1 if seed % 2 else 2)
+        one.tell(Executed(node=copy, attempt=Attempt(number=1, seconds=1.0, measurements=tuple(
+            m.model_copy(update={"seed": seed}) for m in values))), Judged(node=copy, status="good"))
+    [found] = why(one, best=node).comparisons
+    assert found.n == seeds and found.called == called and found.sd is not None and found.sd > 0
+
+
+# --- the next actions -----------------------------------------------------------------------------------------------
+
+
+def test_the_phases_are_those_of_the_state_machine() -> None:
+    assert (*PHASES, "done") == AFTER
+
+
+def test_the_first_action_is_the_one_that_the_policy_then_picks() -> None:
+    one = story()
+    one.buggy(one.expand("preliminary", "draft"))
+    state = one.state
+    view = view_of(state, "preliminary", Seen(also=tuple(state.finished)), by_cost=True)
+    settings = SearchSettings.model_validate({"preliminary": {"nodes": 5}, "tuning": {"nodes": 3}})
+    action = BestFirst(settings).pick(view, Random("1/2"))
+    assert isinstance(action, Expand) and action.kind == "debug"
+    found = outlook(state)
+    assert found.actions[0] == "debug of n0001 in preliminary" and found.actions[1] == "draft in preliminary"
+    assert len(found.actions) == 3 and state.nodes.keys() == {"n0001"}, "nothing was written"
+
+
+def test_a_full_house_and_a_ticket_say_what_they_wait_for() -> None:
+    one = story()
+    nodes = [one.expand("preliminary", "draft") for _ in range(4)]
+    assert outlook(one.state).actions[0].endswith(f"(once the code of one of {', '.join(nodes)} has run)")
+    started = one.events[0][0].model_copy(update={"settings": {"search": {"order": "ticket", "window": 2}}})
+    one.events[0] = (started, BEGAN)
+    assert outlook(one.state).actions == (
+        "decision 5 waits for the results up to decision 3: n0001, n0002, n0003 "
+        "(once the code of one of n0001, n0002, n0003, n0004 has run)",)
+
+
+def test_outside_a_stage_the_phases_are_told() -> None:
+    one = ended()
+    assert outlook(one.state).actions[0] == "summarise the tuning stage"
+    assert outlook(fold([])).actions[0] == "make the data plan and fetch its datasets"
+
+
+def test_a_run_with_settings_of_another_version_is_still_shown() -> None:
+    one = told()
+    one.events[0] = (one.events[0][0].model_copy(update={"settings": {"gone": 1}}), BEGAN)
+    assert outlook(one.state).actions[0] == "search the tuning stage"
+
+
+STAGES: tuple[StageName, ...] = ("preliminary", "tuning")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_end_of_a_search_is_foreseen(stage: StageName) -> None:
+    one = story()
+    one.events[0] = (one.events[0][0].model_copy(update={"settings": {
+        "search": {stage: {"nodes": 1}, "num_seeds": 0}}}), BEGAN)
+    node = one.expand(stage, "draft")
+    one.good(node, 0.4)
+    if stage == "preliminary":
+        found = outlook(one.state).actions
+        assert found[0] == "end the search of preliminary: ceiling of 1 nodes"
+        assert found[1] == "settle on the best node and summarise the preliminary stage"
+    one.tell(Decided(k=2, action=End(reason="x")))
+    assert outlook(one.state).actions
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def test_every_prefix_of_a_log_can_be_asked(tmp_path: Path) -> None:
+    whole = ended()
+    whole.tell(Released(released=True, pdf=None))
+    for length in range(len(whole.events) + 1):
+        events = whole.events[:length]
+        for process in (None, WORKING):
+            why_of("r", events, process, outlook=outlook(fold(events)), now=BEGAN + 1000)
+
+
+def test_hostile_text_does_nothing_to_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = told()
+    failure = Failure(kind="other", message="m " + HOSTILE, traceback=f"experiment.py, line 1\n  {HOSTILE}\nend")
+    one.tell(Judged(node=one.expand("tuning", "tune"), status="buggy", failure=failure))
+    folder = written(tmp_path / "calm", one)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.suffix not in (".db-shm", ".db-wal")}
+    assert main(["why", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "best minus baseline" in out and "next" in out and "[bold red]" in out
+    assert not any(sign in out for sign in ("\x1b", "\x07", "\x00", "\u202e", "\x9b"))
+    assert main(["why", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"run", "condition", "process", "phase", "places", "waiting", "work", "errors", "best",
+                          "comparisons", "next"}
+    after = {path: path.stat().st_mtime_ns for path in before}
+    assert after == before, "it only looks"

@@ -1,0 +1,264 @@
+"""NPZ archives, image folders, Hugging Face sets and plain folders of the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sandbox.data import hub
+from sandbox.data.own import OwnData
+from sandbox.data.spec import spec_of
+from sandbox.data.untyped import hugging_face
+from sandbox.datasets import DATA_BYTES, SHARES
+from sandbox.errors import DatasetError
+from tests.sandbox.data.files import fields, made, pictures, refusal, table
+
+# --- NPZ ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "shape", "served"), [
+    (np.int64, (6,), np.int64), (np.int16, (6,), np.int64), (np.float32, (4, 3), np.float32),
+    (np.float64, (5,), np.float32), (np.uint8, (5, 5), np.float32), (np.uint8, (5, 5, 3), np.float32)])
+def test_arrays_are_served_as_they_are(tmp_path: Path, dtype: Any, shape: tuple[int, ...], served: Any) -> None:
+    x = (np.random.default_rng(0).random((100, *shape)) * 200).astype(dtype)
+    np.savez(tmp_path / "a.npz", x=x, y=np.arange(100) % 2)
+    found = made("a=a.npz", tmp_path)
+    train = found.view["train_x"]
+    image = dtype == np.uint8
+    assert train.dtype == served and train.shape[1:] == (*shape, *((1,) if image and len(shape) == 2 else ()))
+    everything = np.concatenate([found.view[f"{split}_x"].reshape(-1) for split in SHARES])
+    expected = x.astype(np.float32) / np.float32(255) if image else x.astype(served)
+    assert np.array_equal(np.sort(everything), np.sort(expected.reshape(-1)))
+
+
+def test_an_archive_may_bring_its_splits(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    sizes = {"train": 60, "val": 20, "test": 30}
+    arrays = {f"{part}_x": rng.integers(0, 9, (n, 4)) for part, n in sizes.items()}
+    labels = {f"{part}_y": np.arange(n) % 3 for part, n in sizes.items()}
+    np.savez(tmp_path / "a.npz", **arrays, **labels)  # pyright: ignore[reportArgumentType]
+    found = made("a=a.npz", tmp_path)
+    assert np.array_equal(found.view["test_x"], arrays["test_x"])
+    assert found.facts.sizes == {"train": 51, "dev": 9, "validation": 20, "test": 30}
+    assert found.facts.split_rule.startswith("the data's own train, validation, test; dev cut from train")
+
+
+def test_an_archive_may_hold_groups_and_texts_as_labels(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", pixels=np.ones((100, 3)) * np.arange(100)[:, None], who=np.arange(100) // 5,
+             kind=np.array(["cat", "dog"])[np.arange(100) % 2])
+    facts = made("a=a.npz,target=kind,group=who", tmp_path).facts
+    assert (facts.class_names, facts.split_rule) == (("cat", "dog"), "ours, whole groups, seed 3")
+
+
+@pytest.mark.parametrize(("arrays", "words"), [
+    ({"x": np.array([{}] * 60, dtype=object), "y": np.arange(60) % 2}, "arrays of Python objects, which are never un"),
+    ({"x": np.zeros((60, 2))}, "it must hold x and y, or train_x, train_y, ...; it holds x"),
+    ({"x": np.zeros((60, 2)), "y": np.arange(50)}, "x has shape (60, 2) and y (50,)"),
+    ({"x": np.zeros(60), "y": np.arange(60) % 2}, "x must hold numbers of shape (examples, ...), not float64 of"),
+    ({"x": np.array([["a"]] * 60), "y": np.arange(60) % 2}, "x must hold numbers"),
+    ({"x": np.full((60, 2), np.nan), "y": np.arange(60) % 2}, "x holds a value that is not finite in example 1"),
+    ({"x": np.zeros((60, 2)), "y": np.zeros(60)}, "y holds one value only"),
+    ({"x": np.zeros((60, 2)), "y": np.full(60, np.inf)}, "y holds a value that is not finite in example 1"),
+    ({"x": np.zeros((60, 2)), "y": np.zeros((60, 2))}, "y must hold one label an example"),
+    ({"train_x": np.zeros((60, 2)), "train_y": np.arange(60) % 2, "test_x": np.zeros((9, 3)),
+      "test_y": np.arange(9) % 2}, "its splits hold examples of different shapes"),
+])
+def test_an_archive_that_cannot_be_used(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
+    np.savez(tmp_path / "a.npz", **arrays)
+    assert words in refusal("a=a.npz", tmp_path)
+
+
+def test_an_archive_is_asked_for_its_size_before_it_is_unpacked(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros((1000, 1000)), y=np.zeros(1000))
+    assert (tmp_path / "a.npz").stat().st_size < 50_000
+    assert "it unpacks to 8008" in refusal("a=a.npz", tmp_path, limit=100_000)
+    (tmp_path / "b.npz").write_bytes(b"PK no archive at all")
+    assert "it is not an NPZ archive that numpy can read" in refusal("b=b.npz", tmp_path)
+
+
+# --- images ---------------------------------------------------------------------------------------------------------
+
+
+def test_images_by_class(tmp_path: Path) -> None:
+    from PIL import Image
+
+    pictures(tmp_path / "set", {"cat": 30, "dog": 30})
+    Image.new("L", (9, 7), 100).save(tmp_path / "set" / "cat" / "odd.png")
+    (tmp_path / "set" / "dog" / ".DS_Store").write_bytes(b"x")
+    found = made("pets=set", tmp_path)
+    facts = found.facts
+    assert (facts.shape, facts.class_names, facts.features) == ((6, 6, 1), ("cat", "dog"), 36)
+    assert sum(facts.sizes.values()) == 61
+    assert facts.warnings == ("1 of 61 images were resized to the most common size, 6 x 6",)
+    x = found.view["train_x"]
+    assert x.dtype == np.float32 and x.shape[1:] == (6, 6, 1) and x.min() >= 0 and x.max() <= 1 and x.max() > 0.9
+
+
+def test_colour_gives_three_channels_and_folders_give_splits(tmp_path: Path) -> None:
+    for part, count in (("train", 40), ("test", 8)):
+        pictures(tmp_path / "set" / part, {"cat": count, "dog": count}, mode="RGB")
+    facts = made("pets=set", tmp_path).facts
+    assert facts.shape == (6, 6, 3) and facts.sizes["test"] == 16
+    assert facts.split_rule.startswith("the data's own train, test; dev and validation cut from train stratified")
+
+
+def test_sixteen_bits_transparency_and_palettes(tmp_path: Path) -> None:
+    from PIL import Image
+
+    pictures(tmp_path / "set", {"a": 25, "b": 25})
+    Image.fromarray(np.full((6, 6), 257 * 200, dtype=np.uint16)).save(tmp_path / "set" / "a" / "deep.png")
+    Image.new("LA", (6, 6), (50, 10)).save(tmp_path / "set" / "a" / "see.png")
+    source = OwnData(spec_of("s=set", tmp_path), DATA_BYTES)
+    x = source.load().x
+    assert x.shape == (52, 6, 6, 1) and 200 in {int(one.max()) for one in x if one.min() == one.max()}
+    Image.new("P", (6, 6)).save(tmp_path / "set" / "b" / "few.png")
+    assert source.load().x.shape == (53, 6, 6, 3), "a palette may hold colours"
+
+
+def test_image_folders_that_cannot_be_used(tmp_path: Path) -> None:
+    pictures(tmp_path / "one", {"cat": 60})
+    assert "it holds one class only ('cat')" in refusal("p=one", tmp_path)
+    pictures(tmp_path / "few", {"cat": 60, "dog": 2})
+    assert "1 of 2 classes have too few examples ('dog' has 2)" in refusal("p=few", tmp_path)
+    pictures(tmp_path / "bad", {"cat": 30, "dog": 30})
+    (tmp_path / "bad" / "dog" / "003.png").write_bytes(b"\x89PNG no image")
+    assert "dog/003.png cannot be read as an image" in refusal("p=bad", tmp_path)
+    whole = (tmp_path / "bad" / "dog" / "004.png").read_bytes()
+    (tmp_path / "bad" / "dog" / "003.png").write_bytes(whole[:60])
+    assert "dog/003.png cannot be read as an image" in refusal("p=bad", tmp_path)
+    assert "target= is for tables" in refusal("p=few,target=x", tmp_path)
+
+
+def test_links_lead_neither_out_nor_in_circles(tmp_path: Path) -> None:
+    root = pictures(tmp_path / "set", {"cat": 30, "dog": 30})
+    outside = pictures(tmp_path / "other", {"x": 1}) / "x" / "000.png"
+    link = root / "cat" / "link.png"
+    link.symlink_to(outside)
+    assert "cat/link.png is a link out of the folder" in refusal("p=set", tmp_path)
+    link.unlink()
+    link.symlink_to(link)
+    assert "cat/link.png is a link that leads nowhere or in a circle" in refusal("p=set", tmp_path)
+    link.unlink()
+    link.symlink_to(root)
+    assert "cat/link.png is a link to a folder" in refusal("p=set", tmp_path)
+    link.unlink()
+    link.symlink_to(root / "cat" / "001.png")
+    assert made("p=set", tmp_path).facts.sizes["train"] > 0
+    loop = tmp_path / "loop.csv"
+    loop.symlink_to(loop)
+    assert "cannot be opened" in refusal("p=loop.csv", tmp_path)
+
+
+# --- plain folders --------------------------------------------------------------------------------------------------
+
+
+def test_any_other_folder_is_a_path(tmp_path: Path) -> None:
+    (tmp_path / "clips" / "day").mkdir(parents=True)
+    for i in range(3):
+        (tmp_path / "clips" / "day" / f"{i}.wav").write_bytes(bytes(50))
+    found = made("clips=clips", tmp_path)
+    assert (found.facts.task, found.facts.classes, found.facts.sizes, found.facts.columns) == ("none", 0, {}, (".wav",))
+    assert "graded `logged`" in found.facts.warnings[0] and not found.labels
+    assert f'"path": "{tmp_path}/clips"' in str(found.view["about"])
+    (tmp_path / "void").mkdir()
+    assert "it is an empty folder" in refusal("v=void", tmp_path)
+    assert made("pets=set,task=none", pictures(tmp_path / "set", {"cat": 3, "dog": 3}).parent).facts.task == "none"
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("none.csv", "there is no file or folder"), ("book.xlsx", ".xlsx is no kind that is read: give CSV, TSV, Parquet"),
+    ("plain", "a file without an ending is no kind that is read")])
+def test_other_files(tmp_path: Path, name: str, words: str) -> None:
+    if not name.startswith("none"):
+        (tmp_path / name).write_bytes(b"x")
+    assert words in refusal(f"d={name}", tmp_path)
+
+
+# --- Hugging Face ---------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_dataset(tmp_path: Path) -> None:
+    datasets = hugging_face()
+    rows = fields()
+    columns = {key: [row[key] for row in rows] for key in ("soil", "rain", "good")}
+    datasets.Dataset.from_dict(columns).save_to_disk(str(tmp_path / "saved"))
+    table(tmp_path / "fields.csv", [{key: row[key] for key in columns} for row in rows])
+    one, two = made("one=saved,target=good", tmp_path), made("two=fields.csv,target=good", tmp_path)
+    assert one.facts.fingerprint == two.facts.fingerprint and one.facts.source == "folder:saved"
+
+
+def test_saved_splits_class_labels_tokens_and_images(tmp_path: Path) -> None:
+    datasets = hugging_face()
+    from PIL import Image
+
+    features = datasets.Features({"tokens": datasets.List(datasets.Value("int32"), length=4),
+                                  "label": datasets.ClassLabel(names=["pos", "neg", "odd"])})
+
+    def part(n: int, labels: list[int]) -> Any:
+        return datasets.Dataset.from_dict({"tokens": [[i, i + 1, 2, 3] for i in range(n)],
+                                           "label": [labels[i % len(labels)] for i in range(n)]}, features=features)
+
+    datasets.DatasetDict({"train": part(60, [0, 1, 2]), "validation": part(12, [0, 1, 2]), "test": part(9, [-1]),
+                          "unsupervised": part(9, [-1])}).save_to_disk(str(tmp_path / "text"))
+    found = made("t=text", tmp_path)
+    assert found.view["train_x"].dtype == np.int64 and found.facts.class_names == ("pos", "neg", "odd")
+    assert found.facts.split_rule.startswith("the data's own train, validation; dev and test cut from train")
+    assert [line[:20] for line in found.facts.warnings[:2]] == ["its split 'unsupervi", "its split 'test' has"]
+    drawn = [Image.new("L", (5, 4), i) for i in range(60)]
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["even", "odd"])})
+    shown = datasets.Dataset.from_dict({"image": drawn, "label": [i % 2 for i in range(60)]}, features=features)
+    shown.save_to_disk(str(tmp_path / "drawn"))
+    assert made("d=drawn", tmp_path).facts.shape == (4, 5, 1)
+
+
+def test_saved_sets_that_cannot_be_used(tmp_path: Path) -> None:
+    datasets = hugging_face()
+    labels = [i % 2 for i in range(60)]
+    ragged = datasets.Dataset.from_dict({"tokens": [[1] * (1 + i % 3) for i in range(60)], "label": labels})
+    ragged.save_to_disk(str(tmp_path / "ragged"))
+    assert "column 'tokens' holds lists of different lengths" in refusal("r=ragged", tmp_path)
+    ragged.add_column("n", list(range(60))).save_to_disk(str(tmp_path / "mixed"))
+    assert "must be the only feature: leave the others out (drop=n ...)" in refusal("r=mixed", tmp_path)
+    texts = datasets.Dataset.from_dict({"text": [f"a long text {i}" for i in range(60)], "label": labels})
+    texts.save_to_disk(str(tmp_path / "texts"))
+    assert "column 'text' holds 60 different texts" in refusal("t=texts", tmp_path)
+    assert "more than sandbox.data_bytes (100)" in refusal("t=texts", tmp_path, limit=100)
+    (tmp_path / "texts" / "state.json").write_text("{}")
+    assert "the datasets library cannot read it" in refusal("t=texts", tmp_path)
+
+
+def test_the_hub_without_a_network_is_one_line_with_the_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offline as the libraries know it; without their word for it they only try for longer."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(hugging_face().config, "HF_HUB_OFFLINE", True)
+    line = refusal("h=hf:nobody/such-a-set", tmp_path)
+    assert line.startswith("data 'h' (hf:nobody/such-a-set): the hub cannot be reached") and "save_to_disk" in line
+
+
+def test_the_hub_loads_by_name_configuration_and_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the hub only the fetch is replaced: what comes back is a real dataset, made from a file here."""
+    datasets = hugging_face()
+    rows = [{key: row[key] for key in ("soil", "rain", "good")} for row in fields()]
+    local = str(table(tmp_path / "f.csv", rows))
+    real = datasets.load_dataset
+    asked: list[tuple[str, str | None, str | None]] = []
+
+    def fetched(path: str, name: str | None, *, revision: str | None) -> Any:
+        asked.append((path, name, revision))
+        return real("csv", data_files=local, cache_dir=str(tmp_path / "cache"))
+
+    monkeypatch.setattr(datasets, "load_dataset", fetched)
+    spec = spec_of("h=hf:some/set,config=small,revision=v2,target=good", tmp_path)
+    source = OwnData(spec, DATA_BYTES)
+    facts = source.facts(3)
+    assert asked == [("some/set", "small", "v2")] and facts.source == "hf:some/set@v2"
+    assert facts.classes == 2 and len(facts.origin) == 64
+    other = OwnData(spec.model_copy(update={"sha256": "0" * 64}), DATA_BYTES)
+    with pytest.raises(DatasetError, match="it changed on the hub since the run began"):
+        other.load()
+    assert not hub.is_saved(tmp_path)

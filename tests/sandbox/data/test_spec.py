@@ -1,0 +1,102 @@
+"""How data are named, where their paths are seen from, and when a change of them is noticed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.data.own import OwnData
+from sandbox.data.spec import DataSpec, of_idea, spec_of, specs_of
+from sandbox.datasets import DATA_BYTES, catalogue, materialise, registry
+from sandbox.errors import DatasetError
+from tests.sandbox.data.files import fields, table
+
+
+def test_a_text_and_a_mapping_say_the_same(tmp_path: Path) -> None:
+    text = spec_of("a=x/b.csv,target=y,group=g,drop=one,drop=two, and more,task=regression", tmp_path)
+    assert text == spec_of({"name": "a", "path": "x/b.csv", "target": "y", "group": "g", "task": "regression",
+                            "drop": ["one", "two, and more"]}, tmp_path)
+    assert text.path == tmp_path / "x" / "b.csv" and text.drop == ("one", "two, and more")
+    assert DataSpec.model_validate(text.model_dump(mode="json")) == text
+
+
+def test_a_path_may_hold_a_comma_and_the_hub_has_no_path(tmp_path: Path) -> None:
+    assert spec_of("a=my, own.csv", tmp_path).path == tmp_path / "my, own.csv"
+    hub = spec_of("a=hf:some/set,config=c,revision=r,target=y", tmp_path)
+    assert (hub.hub, hub.config, hub.revision, hub.path) == ("some/set", "c", "r", None)
+
+
+@pytest.mark.parametrize(("value", "words"), [
+    ("farms.csv", "data 'farms.csv' is not NAME=PATH: write NAME=PATH,target=COLUMN"),
+    ("a=", "is not NAME=PATH"), ("2a=x.csv", "the name '2a' is unfit"), ("a/b=x.csv", "the name 'a/b' is unfit"),
+    ("a=x.csv,colour=red", "data 'a': there is no option 'colour'; there are path, hub"),
+    ("a=x.csv,target=y,target=z", "data 'a': target= is given twice"),
+    ("a=x.csv,task=clustering", "data 'a': task='clustering' is wrong"),
+    ("a=x.csv,group=g,time=t", "give group= or time=, not both"),
+    ("a=x.csv,target=y,group=y", "column 'y' is given two roles"),
+    ("a=x.csv,target=y,drop=y", "column 'y' is given two roles"),
+    ("a=x.csv,revision=v1", "config= and revision= belong to the hub"),
+    ({"name": "a"}, "data 'a' needs one of path and hub"), ({"path": "x.csv"}, "has no name"),
+    (7, "data must be a text or a mapping, not 7"), (["a=x.csv", "a=y.csv"], "data 'a' is named twice"),
+])
+def test_data_that_are_named_wrongly(tmp_path: Path, value: Any, words: str) -> None:
+    with pytest.raises(DatasetError) as caught:
+        specs_of(value, tmp_path)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_an_idea_brings_data_from_its_own_folder_only(tmp_path: Path) -> None:
+    home = tmp_path / "idea"
+    home.mkdir()
+    prose = ["CIFAR-10 with N=1000 labels", "digits", "n=10 per class", "ratio=0.5 of wine"]
+    [spec] = of_idea([*prose, "farms=sub/farms.csv,target=y"], home)
+    assert spec.path == home / "sub" / "farms.csv"
+    for path in ("/etc/passwd.csv", "../farms.csv"):
+        with pytest.raises(DatasetError, match="lie outside of the idea file's folder: give them yourself, with --"):
+            of_idea([f"farms={path},target=y"], home)
+    (home / "way.csv").symlink_to(tmp_path / "farms.csv")
+    with pytest.raises(DatasetError, match="lie outside"):
+        of_idea(["farms=way.csv"], home)
+
+
+def test_a_bundled_name_cannot_be_taken(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="data 'iris': a dataset that comes with us has that name"):
+        registry([spec_of("iris=x.csv", tmp_path)])
+
+
+def test_own_data_come_first_in_the_catalogue_with_what_is_known_of_them(tmp_path: Path) -> None:
+    table(tmp_path / "fields.csv", fields())
+    sources = registry([spec_of("fields=fields.csv,target=good,group=farm,drop=day,drop=tons", tmp_path)])
+    first, *others = catalogue(sources, seed=4)
+    assert first.name == "fields" and first.facts is not None and all(one.facts is None for one in others)
+    facts = materialise("fields", views=tmp_path / "v", labels=tmp_path / "l", seed=4, sources=sources)
+    assert facts == first.facts, "what the planner saw is what the run gets"
+
+
+def test_the_copy_of_a_run_does_not_need_the_file(tmp_path: Path) -> None:
+    path = table(tmp_path / "fields.csv", fields())
+    spec = OwnData(spec_of("fields=fields.csv,target=good,drop=farm,drop=day", tmp_path), DATA_BYTES).pinned(3)
+    places = {"views": tmp_path / "v", "labels": tmp_path / "l"}
+    facts = materialise("fields", **places, seed=3, sources=registry([spec]))
+    path.unlink()
+    assert materialise("fields", **places, seed=3, sources=registry([spec])) == facts
+    shutil.rmtree(places["views"])
+    with pytest.raises(DatasetError, match=r"data 'fields' \(fields.csv\): there is no file or folder"):
+        materialise("fields", **places, seed=3, sources=registry([spec]))
+    table(path, fields(121))
+    with pytest.raises(DatasetError, match=r"it changed since the run began \(sha256 [0-9a-f]{12}, now [0-9a-f]{12}\)"):
+        materialise("fields", **places, seed=3, sources=registry([spec]))
+    assert not places["views"].exists()
+
+
+def test_a_folder_by_path_is_watched_by_names_sizes_and_ends(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    shard = tmp_path / "shards" / "0.bin"
+    shard.write_bytes(bytes(3 * 2**20))
+    source = OwnData(spec_of("s=shards", tmp_path), DATA_BYTES)
+    before = source.origin()
+    shard.write_bytes(bytes(3 * 2**20 - 1) + b"x")
+    assert source.origin() != before

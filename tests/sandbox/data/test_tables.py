@@ -1,0 +1,171 @@
+"""CSV and Parquet of the user's own: what x and y become of them, and a clear line for each thing that can be wrong."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sandbox.data.untyped import pyarrow
+from tests.sandbox.data.files import Row, fields, made, refusal, table
+
+PLAIN = "fields=fields.csv,target=good,drop=farm,drop=day,drop=tons"
+
+
+def test_a_table_becomes_numbers_categories_and_marks(tmp_path: Path) -> None:
+    table(tmp_path / "fields.csv", fields())
+    found = made(PLAIN, tmp_path)
+    names = json.loads(str(found.view["about"]))["names"]
+    assert names == ["soil=clay", "soil=loam", "soil=sand", "rain", "ph", "ph missing"]
+    facts = found.facts
+    assert (facts.task, facts.classes, facts.class_names, facts.columns) == (
+        "classification", 2, ("no", "yes"), ("soil", "rain", "ph"))
+    assert facts.missing == {"ph": 11} and facts.features == 6 and sum(facts.sizes.values()) == 120
+    x = found.view["train_x"]
+    assert x.dtype == np.float32 and set(np.unique(x[:, :3])) == {0.0, 1.0} and (x[:, :3].sum(axis=1) == 1).all()
+    assert abs(float(x[:, 3].mean())) < 1e-5 and abs(float(x[:, 3].std()) - 1) < 1e-4
+    everything = np.concatenate([found.view[f"{split}_x"] for split in ("train", "dev", "validation", "test")])
+    assert everything[:, 5].sum() == 11
+    assert np.unique(everything[everything[:, 5] == 1, 4]).size == 1, "all gaps hold the one median of train"
+    assert set(found.labels["test_y"]) == {0, 1} and "test_y" not in found.view
+
+
+def test_gaps_are_filled_from_train_alone(tmp_path: Path) -> None:
+    """A value of test that is far out moves neither the median nor the scale."""
+    rows = [{"a": "" if i == 3 else float(i % 7), "b": i * 1.5, "part": "test" if i >= 80 else "train",
+             "y": "uv"[i % 2]} for i in range(100)]
+    table(tmp_path / "one.csv", rows)
+    table(tmp_path / "two.csv", [*rows[:80], *({**row, "a": 1e9} for row in rows[80:])])
+    one, two = (made(f"{name}={name}.csv,split=part", tmp_path).view for name in ("one", "two"))
+    assert np.array_equal(one["train_x"], two["train_x"]) and not np.array_equal(one["test_x"], two["test_x"])
+
+
+def test_a_regression_keeps_the_unit_of_its_target(tmp_path: Path) -> None:
+    rows = fields()
+    table(tmp_path / "fields.csv", rows)
+    found = made("fields=fields.csv,target=tons,drop=farm,drop=day,drop=good", tmp_path)
+    assert (found.facts.task, found.facts.classes, found.facts.class_names) == ("regression", 0, ())
+    y = np.concatenate([found.view["train_y"], found.view["dev_y"],
+                        found.labels["validation_y"], found.labels["test_y"]])
+    assert y.dtype == np.float32
+    assert np.array_equal(np.sort(y), np.sort(np.array([row["tons"] for row in rows], dtype=np.float32)))
+
+
+@pytest.mark.parametrize(("values", "task", "option"), [
+    ([0, 1], "classification", ""), ([1.5, 2.5], "regression", ""), (list(range(30)), "regression", ""),
+    (list(range(6)), "classification", ""), ([0, 1], "regression", ",task=regression"),
+    (["3", "x"], "classification", ",task=classification")])
+def test_the_task_is_seen_from_the_target_or_named(
+    tmp_path: Path, values: list[Any], task: str, option: str,
+) -> None:
+    table(tmp_path / "t.csv", [{"a": i % 9, "y": values[i % len(values)]} for i in range(180)])
+    assert made(f"t=t.csv{option}", tmp_path).facts.task == task
+
+
+def test_codes_that_are_numbers_can_be_categories(tmp_path: Path) -> None:
+    table(tmp_path / "t.csv", [{"zone": i % 3, "a": i * 0.5, "y": i % 2} for i in range(80)])
+    found = made("t=t.csv,categorical=zone", tmp_path)
+    assert json.loads(str(found.view["about"]))["names"] == ["zone=0", "zone=1", "zone=2", "a"]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_the_delimiter_is_found(tmp_path: Path, delimiter: str) -> None:
+    table(tmp_path / "fields.csv", fields(), delimiter=delimiter)
+    assert made(PLAIN, tmp_path).facts.columns == ("soil", "rain", "ph")
+
+
+def test_parquet_gives_the_same_as_csv(tmp_path: Path) -> None:
+    rows = [{**row, "ph": None if row["ph"] == "" else row["ph"]} for row in fields()]
+    table(tmp_path / "fields.csv", fields())
+    pyarrow("parquet").write_table(pyarrow().Table.from_pylist(rows), tmp_path / "fields.parquet")
+    one, two = made(PLAIN, tmp_path), made(PLAIN.replace("fields=fields.csv", "other=fields.parquet"), tmp_path)
+    assert one.facts.fingerprint == two.facts.fingerprint and two.facts.source == "parquet:fields.parquet"
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+def changed(row: int, **values: Any) -> list[Row]:
+    rows = fields()
+    rows[row].update(values)
+    return rows
+
+
+@pytest.mark.parametrize(("rows", "words"), [
+    (changed(16, rain="wet"), "column 'rain' holds the text 'wet' in row 17, where most values are numbers"),
+    (changed(16, rain="inf"), "column 'rain' holds inf in row 17"),
+    (changed(4, good=""), "the target 'good' is missing in 1 rows (the first is row 5)"),
+    ([{**row, "good": "yes"} for row in fields()], "the target 'good' holds one class only ('yes' in all 120 rows)"),
+    (fields(5), "it has 5 examples, at least 50 are needed: validation and test get a fifth each"),
+    (changed(3, good="maybe"), "1 of 3 classes have too few examples ('maybe' has 1): at least 5 are needed"),
+    ([{**row, "note": f"text {i}"} for i, row in enumerate(fields())], "column 'note' holds 120 different texts, more "
+     "than the 20 that are made one-hot: turn it into numbers, or leave it out with drop=note"),
+    ([{**row, "void": ""} for row in fields()], "column 'void' is empty"),
+])
+def test_a_table_that_cannot_be_used(tmp_path: Path, rows: list[Row], words: str) -> None:
+    table(tmp_path / "fields.csv", rows)
+    assert words in refusal(PLAIN, tmp_path)
+
+
+@pytest.mark.parametrize(("content", "words"), [
+    (b"", "it is empty"),
+    (b"a,good\n", "it holds no rows, only a header"),
+    (b"a,b,a\n1,2,3\n", "column 'a' stands there twice"),
+    (b",a,good\n0,1,yes\n", "column 1 has no name"),
+    (b"a,good\n1,yes\n2\n", "it is not a well-formed CSV: line 3: Expected 2 columns, got 1"),
+    (b"a,good\n\xe9,yes\n", "it is not UTF-8 text"),
+    (b"PK\x03\x04\x00\x00", "it is not a CSV text file but a binary one"),
+    ("a,good\n1,yes\n".encode("utf-16"), "it is not a CSV text file but a binary one (or UTF-16)"),
+])
+def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "t.csv").write_bytes(content)
+    assert words in refusal("t=t.csv,target=good", tmp_path)
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ("", "which column is the target? say target=COLUMN; there are farm, day, soil"),
+    (",target=godo", "there is no column 'godo' for target=: did you mean 'good'?"),
+    (",target=good,group=fram", "there is no column 'fram' for group=: did you mean 'farm'?"),
+    (",target=good,drop=zzz", "there is no column 'zzz' for drop=: there are farm"),
+    (",target=good,task=regression,drop=farm,drop=day", "the target 'good' holds texts ('no' is one): a regression "),
+    (",target=good,task=none,drop=farm,drop=day", "task=none is for folders"),
+    (",target=good,split=soil,drop=farm,drop=day", "the split column 'soil' says 'clay' in some row"),
+    (",target=good,time=soil,drop=farm,drop=day", "the time column 'soil' holds 'clay', which is no number and no ISO"),
+    (",target=good,group=soil,drop=farm,drop=day", "it cannot be cut by group: 3 groups are too few for 4 splits"),
+    (",target=good,time=good2", "there is no column 'good2' for time="),
+])
+def test_options_that_do_not_fit_the_table(tmp_path: Path, options: str, words: str) -> None:
+    table(tmp_path / "fields.csv", fields())
+    assert words in refusal(f"fields=fields.csv{options}", tmp_path)
+
+
+def test_a_file_and_its_arrays_must_fit_into_memory(tmp_path: Path) -> None:
+    path = table(tmp_path / "fields.csv", fields())
+    size = path.stat().st_size
+    assert f"it holds {size} bytes, more than sandbox.data_bytes (1024)" in refusal(PLAIN, tmp_path, limit=1024)
+    wide = [{**row, **{f"c{i}": c for i, c in enumerate("123456789" * 3)}} for row in fields()]
+    big = table(tmp_path / "fields.csv", wide).stat().st_size
+    assert "120 rows of 33 features take 31680 bytes in memory" in refusal(PLAIN, tmp_path, limit=big + 1)
+
+
+def test_an_identifier_is_warned_of(tmp_path: Path) -> None:
+    table(tmp_path / "t.csv", [{"id": i + 1, "a": (i * 7) % 13, "y": i % 2} for i in range(80)])
+    assert made("t=t.csv", tmp_path).facts.warnings[0].startswith("column 'id' counts the rows (an identifier?)")
+
+
+@pytest.mark.parametrize("content", [b"PAR1 is how it begins, no more", b""])
+def test_a_file_that_is_no_parquet(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "t.parquet").write_bytes(content)
+    assert "it is not a Parquet file that can be read" in refusal("t=t.parquet,target=y", tmp_path)
+
+
+def test_a_column_of_dates_is_no_feature(tmp_path: Path) -> None:
+    columns = {"when": [datetime(2024, 1, 1 + i % 28, i // 28) for i in range(80)], "a": [i % 5 for i in range(80)],
+               "y": [(i * i) % 3 % 2 for i in range(80)]}
+    pyarrow("parquet").write_table(pyarrow().table(columns), tmp_path / "t.parquet")
+    assert "column 'when' is of type timestamp" in refusal("t=t.parquet", tmp_path)
+    assert made("t=t.parquet,time=when", tmp_path).facts.split_rule == "ours, in order of time"

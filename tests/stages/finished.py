@@ -1,0 +1,53 @@
+"""The folder of a run whose paper is released and not judged yet: the synthetic record and a paper in LaTeX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent.settings import Settings
+from record.events import Decided, Drafted, Event, FiguresMade, Released, Started, Summarised, WorkDone
+from record.folder import RunFolder, sha256
+from record.log import EventLog
+from record.nouns import STAGES, StageSummary, Work
+from tests.paper import synthetic
+
+QUOTE = "We ask whether smoothing the targets helps when labels are noisy."
+PAPER = rf"""\documentclass{{article}}
+\title{{Smoothing}}
+\begin{{document}}
+\begin{{abstract}}{QUOTE} The log loss falls on digits, measured over five seeds.\end{{abstract}}
+\section{{Method}} {"Both arms start from the same weights and see the same wrong labels in the same batches. " * 5}
+\section{{Results}} Label smoothing improved the log loss by the interval of paired differences; it matters in practice.
+\end{{document}}
+"""
+
+
+def events(*, released: bool = True) -> list[Event]:
+    """Everything up to the release of the paper."""
+    first, *search = synthetic.events()
+    assert isinstance(first, Started)
+    k = max(event.k for event in search if isinstance(event, Decided)) + 1
+    return [
+        first.model_copy(update={"settings": Settings().model_dump(mode="json")}), *search,
+        *(Summarised(summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
+        Decided(k=k, action=Work(task="score tests")), WorkDone(k=k),
+        FiguresMade(figures={}, descriptions={"loss": "the loss"}, arrays=()),
+        Drafted(round=0, draft=synthetic.DRAFT, pages=4, done=True),
+        Released(released=released, pdf=None, reasons=() if released else ("an untied number",), pages=4)]
+
+
+def written(root: Path, *more: Event, released: bool = True) -> Path:
+    """The folder with these events and its paper."""
+    folder = RunFolder(root)
+    folder.create()
+    folder.paper.mkdir()
+    source = folder.paper / "paper.tex"
+    source.write_text(PAPER)
+    times = iter(range(1, 10_000))
+    log = EventLog(folder.db, clock=lambda: float(next(times)))
+    for event in (*events(released=released), *more):
+        if isinstance(event, Released):
+            event = event.model_copy(update={"files": {"paper.tex": sha256(source)}})
+        log.append(event)
+    log.close()
+    return root

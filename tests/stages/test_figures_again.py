@@ -1,0 +1,85 @@
+"""Figures that are drawn again: what was accepted is not looked at twice, and reviewers know what was found before."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import time
+from pathlib import Path
+
+from models.door import Models
+from models.roles import FigureReviews, PlotInputs, Plots, VisionInputs
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.nouns import AxesFacts, Figure, FigureFacts, FigureReview
+from sandbox.job import Job, Outcome
+from sandbox.scripted import ScriptedExecutor
+from stages.bench import Bench
+from stages.plotting import Canvas, draw, subject_of
+from tests.stages.test_prompt_inputs import Story, cells
+
+GOOD = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),))
+
+
+def drawing(job: Job) -> tuple[float, Outcome]:
+    """`plots.py` holds a line a figure: its name, then what its bytes are."""
+    figures: list[Figure] = []
+    (job.folder / "figures").mkdir(parents=True)
+    for line in job.source["plots.py"].splitlines():
+        name, content = line.split(maxsplit=1)
+        (job.folder / "figures" / name).write_bytes(content.encode())
+        figures.append(Figure(name=name, sha256=hashlib.sha256(content.encode()).hexdigest(), facts=GOOD))
+    return 0.0, Outcome(seconds=0.0, figures=tuple(figures))
+
+
+def look(inputs: VisionInputs) -> FigureReviews:
+    """The legend of `b.png` is covered until it was complained of; `a.png` is good but for its title."""
+    return FigureReviews(reviews=tuple(
+        FigureReview(name=name, readable=name != "b.png" or bool(before), description=f"{name} seen",
+                     issues=("long title",) if name == "a.png" else () if before else ("covered",))
+        for name, before in zip(inputs.names, inputs.earlier, strict=True)))
+
+
+def mend(inputs: PlotInputs) -> Plots:
+    assert inputs.complaints == ("b.png: covered",) and inputs.lab_reference.startswith("## plots.py")
+    return Plots(plots="a.png first\nb.png mended\nc.png first")
+
+
+def bench_of(story: Story) -> tuple[Bench, ScriptedModel]:
+    model = ScriptedModel.by_role(vision=look, plot=mend)
+    models = Models(model, story.log, ModelSettings(), time.monotonic)
+    return dataclasses.replace(story.bench, models=models, executor=ScriptedExecutor(drawing)), model
+
+
+async def test_only_changed_figures_are_reviewed_again(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    (story.bench.folder.source(node) / "plots.py").write_text("a.png first\nb.png bad")
+    bench, model = bench_of(story)
+    assert await draw(bench, bench.models.at(1, 0), Canvas(node)) is None
+
+    first, second = (request for request in model.requests if request.role == "vision")
+    assert isinstance(first.inputs, VisionInputs) and isinstance(second.inputs, VisionInputs)
+    assert first.inputs.names == ("a.png", "b.png") and first.inputs.earlier == ((), ())
+    # c.png has the bytes of a.png, which were accepted: it is not looked at either
+    assert second.inputs.names == ("b.png",) and second.inputs.earlier == (("covered",),)
+    assert [image.data for image in second.images] == [b"mended"]
+    reviews = {review.name: review for review in story.log.state.nodes[node].reviews}
+    assert reviews["a.png"].issues == ("long title",) and reviews["a.png"].readable
+    assert reviews["c.png"].description == "a.png seen" and reviews["b.png"].readable
+
+    again, silent = bench_of(story)  # resumed: every answer is in the ledger, and the same is asked
+    assert await draw(again, again.models.at(1, 0), Canvas(node)) is None
+    assert silent.requests == []
+    assert len(story.log.state.nodes[node].plottings) == 2
+
+
+def test_an_aggregate_is_judged_by_what_was_replicated(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    one = story.finish(story.decide("replicate", parent=node, seed=8), cells(0.6, 0.5))
+    together = story.decide("aggregate", parent=node)
+    about = subject_of(story.bench, Canvas(f"n{together.k:04d}", inputs={one: tmp_path}))
+    assert (about.kind, about.plan, about.seeds) == ("aggregate", "p", (8,))
+    assert {m.seed for m in about.measurements} == {7}
+    assert subject_of(story.bench, Canvas(node)).kind == "node"
