@@ -204,7 +204,8 @@ class Findings:
         if set(groups) == {"unknown"}:
             return f"the replicates do not allow a statement on the {words}"
         texts: dict[Outcome, str] = {
-            "better": f"{method} improved the {words}", "worse": f"{method} makes the {words} worse",
+            "better": f"{method} improved the {words}",
+            "worse": "it makes it worse" if "better" in groups else f"{method} makes the {words} worse",
             "none": "no difference is measurable", "unknown": "the replicates leave it open"}
         if "better" not in groups and "worse" not in groups:
             texts["none"] = f"no difference in {words} is measurable"

@@ -177,7 +177,7 @@ def test_any_mixture_of_outcomes_holds(seed: int) -> None:
 
 def test_verdicts_choose_the_words() -> None:
     better, worse = (text_of(write(CASE.write_inputs(always("improved", one), ABLATIONS))) for one in (True, False))
-    assert "The pair improved the macro F1 throughout" in better and "In every comparison under imbalance" in better
+    assert "The remedy improved the macro F1 throughout" in better and "In every comparison under imbalance" in better
     assert "makes the macro F1 worse throughout" in worse and "and in some it is worse" in worse
     assert "it needs balanced sampling and the augmentation in every comparison" in worse
     none = text_of(write(CASE.write_inputs(always("no measurable difference", True), ABLATIONS)))

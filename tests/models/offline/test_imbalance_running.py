@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from models.offline.coding import code
 from models.offline.plotting import figures, plot
+from models.offline.scripts import with_constant
 from models.roles import ArrayBrief, PlotInputs, Program
 from record.nouns import ErrorClass, Measurement
 from review.figure_lint import lint
@@ -72,6 +73,10 @@ def short(program: Program, epochs: int = 1) -> Program:
     return program.model_copy(update={"experiment": "\n".join(lines) + "\n"})
 
 
+def on_shapes(program: Program) -> Program:
+    return program.model_copy(update={"experiment": with_constant(program.experiment, "DATASETS", ["shapes"])})
+
+
 def findings(outcome: Outcome) -> list[str]:
     assert outcome.failure is None, outcome.failure
     return [finding for figure in outcome.figures for finding in lint(figure)]
@@ -98,12 +103,12 @@ async def test_a_draft_with_two_mistakes_fails_as_documented_and_is_mended_in_tw
 async def test_winner_ablation_plots_and_final_figures_from_end_to_end(kitchen: Kitchen) -> None:
     winner = short(CASE.winner(SOUND))
     ablated = code(CASE.code_inputs("ablation", "ablate", item=CASE.idea.risks[2], parent=brief(winner)))
-    outcomes = await asyncio.gather(
-        kitchen.run(winner, "n1"), kitchen.run(winner, "n2", 12), kitchen.run(ablated, "ablated"))
+    outcomes = await asyncio.gather(kitchen.run(winner, "n1"), kitchen.run(on_shapes(winner), "n2", 12),
+                                    kitchen.run(on_shapes(ablated), "ablated"))
     assert [outcome.failure for outcome in outcomes] == [None] * 3
     one, other, alike = (values(outcome.measurements) for outcome in outcomes)
     assert one.keys() == {(name, condition) for name in CASE.names for condition in CASE.plan.conditions}
-    assert one != other  # another seed draws other rare classes, images and weights
+    assert not set(one.items()) & set(other.items())  # another seed draws other rare classes, images and weights
     # Where all classes are equally large, focus has nothing to act on: the ablation pairs exactly.
     assert alike["shapes", "without-focus@ratio1"] == one["shapes", "method@ratio1"]
     thinned_as_said(kitchen.base)

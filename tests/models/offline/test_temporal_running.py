@@ -1,4 +1,4 @@
-"""Programs of the study on temporal consistency in real kernels: the encoder runs, figures pass, faults fail as told."""
+"""The study on temporal consistency in real kernels: the encoder runs, figures pass, faults fail as told."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_winner_encoder_fault_and_figures_from_end_to_end(executor: LocalE
     mended = code(CASE.code_inputs(kind="debug", parent=brief(faulty, failed.failure)))
     assert mended.experiment == CASE.sound(3).experiment
 
-    inputs = {name: tmp_path / "n1" / "arrays" for name in ("n1", "n2")}  # one run stands for its replicates
+    inputs = dict.fromkeys(("n1", "n2"), tmp_path / "n1" / "arrays")  # one run stands for its replicates
     arrays = tuple(ArrayBrief(path=f"inputs/{name}/{file}", shape=(1,), dtype="float64")
                    for name in inputs for file in first.arrays)
     together = plot(PlotInputs(data_plan=CASE.plan, purpose="aggregate", arrays=arrays, seeds=(11, 12),

@@ -15,7 +15,7 @@ NOTHING, RATIO, RATIOS = "without imbalance", "at a ratio of ", "at ratios of "
 LATER: dict[Outcome, str] = {"better": "it is better", "worse": "it is worse", "none": "no difference is measurable",
                              "unknown": "the replicates do not allow a statement"}
 
-WORDS = Words(ablated={
+WORDS = Words(method="the remedy", ablated={
     NO_BALANCING: "drawing images as often as they come",
     NO_AUGMENTATION: "leaving the augmentation out",
     NO_FOCUS: "transforming all classes alike",
@@ -117,8 +117,9 @@ class Findings(Common):
         groups, words = self.compared(metric), self.metric(metric)
         if not groups:
             return f"the record holds no paired comparison of the arms in {words}, so no effect is claimed"
+        remedy = self.words.method
         first: dict[Outcome, str] = {
-            "better": f"the pair improved the {words}", "worse": f"the pair makes the {words} worse",
+            "better": f"{remedy} improved the {words}", "worse": f"{remedy} makes the {words} worse",
             "none": f"no difference in {words} is measurable",
             "unknown": f"the replicates do not allow a statement on the {words}"}
         return self._told(groups, first, first | LATER)

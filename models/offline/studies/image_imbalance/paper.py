@@ -54,8 +54,8 @@ class _Writer(Writer):
             "Where some classes have many images and others few, a common remedy is to draw rare classes more often "
             "and to transform their few images.",
             "We ask on small images whether this serves all classes, what it costs, and which part does the work.",
-            "Rare classes, drawn anew for every seed, keep one training image in a given ratio; test images stay "
-            "balanced, and every arm draws equally many images.",
+            "Rare classes, drawn anew for every seed, keep only a given share of their training images; test images "
+            "stay balanced, and every arm draws equally many images.",
             f"{capital(find.summary())}.",
             find.parts_in_brief(),
         ).text
@@ -118,9 +118,9 @@ class _Writer(Writer):
                 r"The \emph{method} draws every class equally often, and shows a drawn image of class $c$ transformed "
                 "with probability"),
             self.chance(),
-            say("A transformation turns an image by up to <s:code.ROTATION> degrees, shifts it by up to <s:code.SHIFT> "
-                "pixels along each axis, all drawn uniformly, and adds normal noise with a standard deviation of "
-                "<s:code.NOISE> of the range of a pixel.",
+            say("A transformation turns an image by up to <s:code.ROTATION> degrees, shifts it by at most "
+                "<s:code.SHIFT> pixel along each axis, all drawn uniformly, and adds normal noise with a standard "
+                "deviation of <s:code.NOISE> of the range of a pixel.",
                 "<fig:examples> shows examples."),
             self.figure("examples"),
             say(r"\paragraph{Budget and pairing.} In every arm and at every ratio an epoch draws as many images as the "
@@ -189,16 +189,16 @@ class _Writer(Writer):
         return part(
             "Results",
             self.table("main", ""),
-            say(f"<tab:main> gives the {find.split} results of both arms.",
+            say(f"<tab:main> gives the {find.split} results of the baseline and of the whole remedy.",
                 "<fig:primary-by-ratio> shows them against the ratio.",
-                "<fig:ablation> shows them beside those of the method's parts."),
+                "<fig:ablation> shows them beside those of its parts."),
             say(rf"\paragraph{{What imbalance does.}} {find.harm()}",
                 "These are means side by side, without a test; and a thinned training set is also a smaller one, so "
                 "that not all of it is the skew."),
             self.figure("primary-by-ratio"),
             self.figure("ablation"),
             say(r"\paragraph{Does the remedy help?}", *find.level_by_level(),
-                "Brackets hold the paired differences, method minus baseline, with their intervals."
+                "Brackets hold the paired differences, remedy minus baseline, with their intervals."
                 if find.compared() else f"{capital(find.summary())}."),
             say(rf"\paragraph{{Other scores.}} {find.of_metric('log_loss')}", find.apart("log_loss")),
             say(find.of_metric("accuracy"), rank=3),
