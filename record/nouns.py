@@ -337,6 +337,7 @@ class End(Frozen):
 
     do: Literal["end"] = "end"
     reason: str
+    stage: StageName | None = None
 
 
 class Work(Frozen):

@@ -36,8 +36,9 @@ class BestFirst:
         if view.searching:
             return Wait()
         if view.best is None:
-            return End(reason=f"{over}; nothing worked")
-        return self._replicate(view) or (Wait() if view.in_flight else self._aggregate(view) or End(reason=over))
+            return End(reason=f"{over}; nothing worked", stage=view.stage)
+        return self._replicate(view) or (Wait() if view.in_flight else self._aggregate(view)
+                                         or End(reason=over, stage=view.stage))
 
     def over(self, view: View) -> str | None:
         """Why the search of this stage is over, or None while it goes on.

@@ -59,6 +59,8 @@ class Scheduler:
 
     async def run(self) -> End | None:
         """The action that ended the stage's search; None when it was asked to stop. Everything started is finished."""
+        if (decided := self._ended()) is not None:  # killed between this decision and what follows from it
+            return decided
         try:
             self._restart_unfinished()
             while await self._allowed():
@@ -125,6 +127,11 @@ class Scheduler:
         return [k for k in self._tasks if k <= through]
 
     # --- doing ------------------------------------------------------------------------------------------------------
+
+    def _ended(self) -> End | None:
+        """The recorded decision that this stage is over, if there is one: nothing is decided twice."""
+        actions = (decided.action for decided in self.recorder.state.decisions.values())
+        return next((one for one in actions if isinstance(one, End) and one.stage == self.stage), None)
 
     def _restart_unfinished(self) -> None:
         state = self.recorder.state

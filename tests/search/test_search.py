@@ -60,6 +60,16 @@ def test_another_seed_gives_another_tree() -> None:
     assert tree(run(seed=1)[0]) != tree(run(seed=0)[0])
 
 
+def test_a_kill_between_the_end_of_a_stage_and_its_settling_decides_nothing_twice() -> None:
+    whole, _ = run()
+    ends = [i for i, event in enumerate(whole.events) if isinstance(event, Decided) and event.action.do == "end"]
+    assert len(ends) == 4
+    for cut in ends:
+        log = MemoryLog(whole.events[: cut + 1])
+        asyncio.run(search(log, World(log), settings()))
+        assert tree(log) == tree(whole) and len(log.state.decisions) == len(whole.state.decisions)
+
+
 @hypothesis_settings(max_examples=40, deadline=None)
 @given(cut=st.integers(0, 400), order=st.sampled_from(["ticket", "arrival"]), buggy=st.sampled_from([0.0, 0.3, 0.6]))
 def test_any_prefix_of_the_log_resumes(cut: int, order: str, buggy: float) -> None:
