@@ -1,141 +1,26 @@
-"""What the comparisons of a study let one say: sentences with marks of `models.offline.claims`, chosen by verdicts.
-
-A study gives its words (`Words`); the plan gives arms, levels, datasets and metrics. A cell is a dataset and a level.
-"""
+"""What the comparisons of a study let one say: sentences with marks of `models.offline.claims`, chosen by verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from models.offline.claims import Claims, listed
-from record.nouns import DataPlan, Level, arm_of
+from models.offline.claims import listed
+from models.offline.common.names import Cell, Phrases
+from models.offline.common.names import Words as Words  # studies take their words from here, too
+from models.offline.common.names import capital as capital
+from record.nouns import arm_of
 
 Outcome = Literal["better", "worse", "none", "unknown"]
-Cell = tuple[str, str]
 Groups = dict[Outcome, list[Cell]]
 OUTCOMES: tuple[Outcome, ...] = ("better", "worse", "none", "unknown")
 
 
-def on_datasets(names: Sequence[str]) -> str:
-    """Datasets as a phrase: `on a and b`."""
-    return "on " + listed([rf"\textsf{{{name.replace('_', ' ')}}}" for name in names])
-
-
 @dataclass(frozen=True)
-class Words:
-    """How a study calls things. `level` may hold {value}, which prints a level's number."""
-
-    method: str = "the method"
-    on: Callable[[Sequence[str]], str] = on_datasets
-    on_all: str = "on all datasets"
-    level: str = r"at level {value}"
-    at_all: str = "at all levels"
-    ablated: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Arm -> what is done to the method, as a noun or a gerund; in the order in which a paper treats them."""
-
-
-@dataclass(frozen=True)
-class Findings:
-    """Phrases and sentences; an empty string or list where there is nothing to say."""
-
-    claims: Claims
-    words: Words = field(default_factory=Words)
-
-    # --- names ------------------------------------------------------------------------------------------------------
-
-    @property
-    def plan(self) -> DataPlan:
-        return self.claims.inputs.data_plan
-
-    @cached_property
-    def baseline(self) -> str:
-        return next((arm.name for arm in self.plan.arms if arm.role == "baseline"), "")
-
-    @cached_property
-    def method(self) -> str:
-        return next((arm.name for arm in self.plan.arms if arm.role == "method"), "")
-
-    @cached_property
-    def levels(self) -> tuple[str, ...]:
-        """Names of the levels; one empty name where the plan has none."""
-        return tuple(level.name for level in self.plan.levels) or ("",)
-
-    @cached_property
-    def datasets(self) -> list[str]:
-        """Datasets with a result, the plan's main one first; the plan's main one if there are none."""
-        planned = [use.name for use in self.plan.datasets]
-        measured = {line.key.split("/")[1] for line in self.claims.inputs.results if line.key.count("/") >= 3}
-        return [name for name in planned if name in measured] or planned[:1]
-
-    @cached_property
-    def split(self) -> str:
-        """What the results are on: test, or validation where no test predictions were scored."""
-        return "test" if any(line.key.startswith("test/") for line in self.claims.inputs.results) else "validation"
-
-    def metric(self, name: str = "") -> str:
-        """A metric as a word; the primary one without a name."""
-        found = next((one for one in self.plan.metrics if one.name == (name or self.plan.primary.name)), None)
-        return found.title or found.name.replace("_", " ") if found else name.replace("_", " ")
-
-    def at(self, level: str) -> str:
-        """A level as a phrase; its title where its number cannot be printed."""
-        found: Level | None = next((one for one in self.plan.levels if one.name == level), None)
-        if found is None:
-            return ""
-        if self.claims.has("s", f"level.{level}"):
-            return self.words.level.format(value=f"<s:level.{level}>")
-        return self.words.level.format(value=rf"\textsf{{{found.title or found.name.replace('_', ' ')}}}")
-
-    @cached_property
-    def cells(self) -> list[Cell]:
-        """Every dataset at every level."""
-        return [(dataset, level) for level in self.levels for dataset in self.datasets]
-
-    def where(self, cells: Iterable[Cell]) -> str:
-        """Cells as one phrase, `throughout` for all of them."""
-        chosen = set(cells)
-        if len(self.cells) > 1 and chosen == set(self.cells):
-            return "throughout"
-        levels: dict[tuple[str, ...], list[str]] = {}
-        for level in self.levels:
-            if here := tuple(name for name in self.datasets if (name, level) in chosen):
-                levels.setdefault(here, []).append(level)
-        return ", and ".join(f"{self._on(here)} {self._at(at)}".strip() for here, at in levels.items())
-
-    def _on(self, datasets: Sequence[str]) -> str:
-        every = len(datasets) == len(self.datasets) > 1
-        return self.words.on_all if every else self.words.on(datasets)
-
-    def _at(self, levels: Sequence[str]) -> str:
-        every = len(levels) == len(self.levels) > 1
-        return self.words.at_all if every else listed([self.at(level) for level in levels])
-
-    def spread(self, groups: Groups) -> list[tuple[Outcome, str]]:
-        """Outcomes with their places; the last of several is `elsewhere` if every cell was compared."""
-        said: list[tuple[Outcome, str]] = [(outcome, self.where(cells)) for outcome, cells in groups.items()]
-        if len(said) > 1 and sum(len(cells) for cells in groups.values()) == len(self.cells):
-            said[-1] = (said[-1][0], "elsewhere")
-        return said
-
-    # --- numbers ----------------------------------------------------------------------------------------------------
-
-    def condition(self, arm: str, level: str) -> str:
-        return f"{arm}@{level}" if level else arm
-
-    def result(self, cell: Cell, arm: str, *, metric: str = "", form: str = "pm") -> str:
-        key = f"{self.split}/{cell[0]}/{metric or self.plan.primary.name}/{self.condition(arm, cell[1])}"
-        return f"<r:{key}.{form}>"
-
-    def difference(self, cell: Cell, arm: str, other: str, metric: str = "") -> str:
-        """`arm` minus `other` with its interval, if it is recorded that way round; else nothing."""
-        a, b = (self.condition(one, cell[1]) for one in (arm, other))
-        key = f"diff/{cell[0]}/{metric or self.plan.primary.name}/{a}~{b}"
-        if not (self.claims.has("r", f"{key}.mean") and self.claims.has("r", f"{key}.ci")):
-            return ""
-        return f"<r:{key}.mean> <r:{key}.ci>"
+class Findings(Phrases):
+    """Sentences; an empty string or list where there is nothing to say."""
 
     # --- outcomes ---------------------------------------------------------------------------------------------------
 
@@ -160,6 +45,13 @@ class Findings:
     def compared(self, metric: str = "") -> Groups:
         """The method against the baseline."""
         return self.groups(self.method, self.baseline, metric)
+
+    def spread(self, groups: Groups) -> list[tuple[Outcome, str]]:
+        """Outcomes with their places; the last of several is `elsewhere` if every cell was compared."""
+        said: list[tuple[Outcome, str]] = [(outcome, self.where(cells)) for outcome, cells in groups.items()]
+        if len(said) > 1 and sum(len(cells) for cells in groups.values()) == len(self.cells):
+            said[-1] = (said[-1][0], "elsewhere")
+        return said
 
     # --- sentences --------------------------------------------------------------------------------------------------
 
@@ -272,7 +164,3 @@ class Findings:
             "isolation": "Experiments ran without isolation, so held-out labels were within the code's reach.",
         }
         return [sentence for word, sentence in said.items() if word in told]
-
-
-def capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"

@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 
 from models.offline.claims import Claims, Outline, Paragraph, Part, part, places
-from models.offline.common.findings import Findings, Words, capital
+from models.offline.common.findings import Findings
+from models.offline.common.names import Words, capital
 from models.roles import WriteInputs
 
 

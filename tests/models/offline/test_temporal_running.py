@@ -75,7 +75,8 @@ async def test_winner_encoder_fault_and_figures_from_end_to_end(executor: LocalE
     mended = code(CASE.code_inputs(kind="debug", parent=brief(faulty, failed.failure)))
     assert mended.experiment == CASE.sound(3).experiment
 
-    inputs = dict.fromkeys(("n1", "n2"), tmp_path / "n1" / "arrays")  # one run stands for its replicates
+    arrays_of_n1 = tmp_path / "n1" / "arrays"  # one run stands for its replicates
+    inputs: dict[str, Path] = {"n1": arrays_of_n1, "n2": arrays_of_n1}
     arrays = tuple(ArrayBrief(path=f"inputs/{name}/{file}", shape=(1,), dtype="float64")
                    for name in inputs for file in first.arrays)
     together = plot(PlotInputs(data_plan=CASE.plan, purpose="aggregate", arrays=arrays, seeds=(11, 12),

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
 from models.offline.claims import listed
-from models.offline.common.findings import Cell, Groups, Outcome, Words, capital
 from models.offline.common.findings import Findings as Common
+from models.offline.common.findings import Groups, Outcome
+from models.offline.common.names import Cell, Words, capital
 
 NO_AUGMENTATION, NO_BALANCING, NO_FOCUS, NO_SKEW = (
     "without-augmentation", "without-balancing", "without-focus", "without-skew")
 NOTHING, RATIO, RATIOS = "without imbalance", "at a ratio of ", "at ratios of "
 
-LATER: dict[Outcome, str] = {"better": "it is better", "worse": "it is worse", "none": "no difference is measurable",
-                             "unknown": "the replicates do not allow a statement"}
-
-WORDS = Words(method="the remedy", ablated={
+WORDS = Words(method="the remedy", on_all="on both sets", at_all="with and without imbalance", ablated={
     NO_BALANCING: "drawing images as often as they come",
     NO_AUGMENTATION: "leaving the augmentation out",
     NO_FOCUS: "transforming all classes alike",
@@ -49,23 +47,11 @@ class Findings(Common):
             return f"{RATIO}<s:level.{level}>"
         return "at the highest ratio" if level == self.raised[-1] else "at a lower ratio"
 
-    def where(self, cells: Iterable[Cell], of: Iterable[Cell] = ()) -> str:
-        """Cells as one phrase; all those in question are `throughout`."""
-        chosen, every = list(cells), set(of)
-        if len(every) > 1 and set(chosen) == every:
-            return "throughout"
-        levels: dict[tuple[str, ...], list[str]] = {}
-        for dataset in self.datasets:
-            here = tuple(level for level in self.levels if (dataset, level) in chosen)
-            if here:
-                levels.setdefault(here, []).append(dataset)
-        return ", and ".join(f"{self.words.on(names)} {self._ats(here)}" for here, names in levels.items())
-
-    def _ats(self, levels: Iterable[str]) -> str:
+    def _at(self, levels: Sequence[str]) -> str:
         """`without imbalance and at ratios of a and b`."""
+        if len(levels) == len(self.levels) > 1:
+            return self.words.at_all
         phrases = [self.at(level) for level in levels]
-        if set(phrases) == {self.at(level) for level in self.levels} and len(phrases) > 1:
-            return "with and without imbalance"
         others = [phrase for phrase in phrases if not phrase.startswith(RATIO)]
         values = [phrase.removeprefix(RATIO) for phrase in phrases if phrase.startswith(RATIO)]
         return listed([*others, *([f"{RATIOS if len(values) > 1 else RATIO}{listed(values)}"] if values else [])])
@@ -103,43 +89,13 @@ class Findings(Common):
         return (f"The two scores point in opposite directions {self.where(cells)}: what is won in images recognised is "
                 "paid in sure mistakes, or the other way round.") if cells else ""
 
-    def _told(self, groups: Groups, first: Mapping[Outcome, str], later: Mapping[Outcome, str]) -> str:
-        """Outcomes with their cells, in clauses; what is left for the last of several is `elsewhere`."""
-        every = [cell for cells in groups.values() for cell in cells]
-        clauses: list[str] = []
-        for k, (name, cells) in enumerate(groups.items()):
-            place = "elsewhere" if 0 < k == len(groups) - 1 else self.where(cells, every)
-            clauses.append(f"{(later if k else first)[name]} {place}")
-        return "; ".join(clauses)
-
-    def summary(self, metric: str = "") -> str:
-        """The outcomes of a metric in a clause without numbers."""
-        groups, words = self.compared(metric), self.metric(metric)
-        if not groups:
-            return f"the record holds no paired comparison of the arms in {words}, so no effect is claimed"
-        remedy = self.words.method
-        first: dict[Outcome, str] = {
-            "better": f"{remedy} improved the {words}", "worse": f"{remedy} makes the {words} worse",
-            "none": f"no difference in {words} is measurable",
-            "unknown": f"the replicates do not allow a statement on the {words}"}
-        return self._told(groups, first, first | LATER)
-
-    def of_metric(self, metric: str) -> str:
-        return f"{capital(self.summary(metric))}." if self.compared(metric) else ""
-
     # --- ablations --------------------------------------------------------------------------------------------------
 
     def ablation(self, arm: str) -> list[str]:
         """What an ablation does to the primary metric, and its means at the highest ratio; beside the first of them
         stand those of the whole method and of the baseline."""
-        groups, subject, words = self.groups(arm, self.method), self.ablation_words(arm), self.metric()
-        if not groups:
-            return []
-        first: dict[Outcome, str] = {
-            "better": f"{subject} improved the {words}", "worse": f"{subject} makes the {words} worse",
-            "none": f"{subject} makes no measurable difference in {words}",
-            "unknown": f"{subject} leaves the {words} open, since the replicates do not allow a statement,"}
-        return [f"{capital(self._told(groups, first, LATER))}.", self._beside(arm, brief=arm != self.ablated[0])]
+        said = super().ablation(arm)[:1]
+        return [*said, self._beside(arm, brief=arm != self.ablated[0])] if said else []
 
     def _beside(self, arm: str, *, brief: bool) -> str:
         top = self.raised[-1] if self.raised else self.levels[-1]
@@ -155,11 +111,11 @@ class Findings(Common):
         """What removing each of the two parts does, in one sentence for the abstract."""
         said: list[str] = []
         for arm, subject in ((NO_AUGMENTATION, "without augmentation"), (NO_BALANCING, "without balanced sampling")):
-            groups = self.groups(arm, self.method)
-            if groups:
-                words: dict[Outcome, str] = {**LATER, "better": f"the {self.metric()} is better",
-                                             "worse": f"the {self.metric()} is worse"}
-                said.append(f"{subject}, {self._told(groups, words, LATER).replace('; ', ', and ')}")
+            texts: dict[Outcome, str] = {
+                "better": f"the {self.metric()} is better", "worse": f"the {self.metric()} is worse",
+                "none": "no difference is measurable", "unknown": "the replicates do not allow a statement"}
+            clauses = [f"{texts[name]} {where}" for name, where in self.spread(self.groups(arm, self.method))]
+            said += [f"{subject}, {', and '.join(clauses)}"] if clauses else []
         return f"Taken apart: {'; '.join(said)}." if said else ""
 
     # --- conclusion -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from models.offline.claims import Claims, Outline, Paragraph, Part, listed, part
-from models.offline.common.findings import capital
+from models.offline.common.names import capital
 from models.offline.common.paper import Writer
 from models.offline.studies.image_imbalance.findings import (
     NO_AUGMENTATION,
@@ -115,8 +115,8 @@ class _Writer(Writer):
                 "What is kept at a higher ratio is kept at a lower one, too."),
             say(r"\paragraph{Arms.} The \emph{baseline} minimises the cross-entropy and draws every remaining image "
                 "equally often.",
-                r"The \emph{method} draws every class equally often, and shows a drawn image of class $c$ transformed "
-                "with probability"),
+                r"The \emph{method}, the remedy as a whole, draws every class equally often and shows a drawn image of "
+                "class $c$ transformed with probability"),
             self.chance(),
             say("A transformation turns an image by up to <s:code.ROTATION> degrees, shifts it by at most "
                 "<s:code.SHIFT> pixel along each axis, all drawn uniformly, and adds normal noise with a standard "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.offline.claims import listed
-from models.offline.common.findings import Words
+from models.offline.common.names import Words
 
 NETWORKS = (
     ("class Encoder(nn.Module)", "a transformer encoder <citep:vaswani2017attention> with <s:code.ENCODER_LAYERS> "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from models.offline.claims import Claims, Outline, Paragraph, Part, listed, part
-from models.offline.common.findings import Cell, Findings, capital
+from models.offline.common.findings import Findings
+from models.offline.common.names import Cell, capital
 from models.offline.common.paper import Writer
 from models.offline.studies.temporal_consistency.names import ENCODER, NETWORKS, PLAIN_ENCODER, WORDS, on_operators
 from models.roles import WriteInputs
