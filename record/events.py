@@ -123,6 +123,17 @@ class Judged(Frozen):
     verdict: Verdict | None = None
 
 
+class Compared(Frozen):
+    """Decision k, a comparison, is answered; it is never asked again for this pair."""
+
+    type: Literal["compared"] = "compared"
+    k: int
+    a: str
+    b: str
+    better: str | None = Field(default=None, description="the sounder node; None: neither")
+    reasons: str = ""
+
+
 class Settled(Frozen):
     """A stage's search ended and this node was carried forward (None: nothing good was found)."""
 
@@ -222,10 +233,11 @@ class Commanded(Frozen):
 
 
 class Limited(Frozen):
-    """A ceiling of the whole run was reached: nothing new is proposed, the report is written from what is there."""
+    """A ceiling of the run, or of one stage, was reached: nothing new is proposed there, what is there is reported."""
 
     type: Literal["limited"] = "limited"
     reason: str
+    stage: StageName | None = Field(default=None, description="None: the whole run")
 
 
 class Ended(Frozen):
@@ -237,8 +249,9 @@ class Ended(Frozen):
 
 
 Event = Annotated[
-    Started | Resumed | Prepared | Decided | Proposed | Executed | Plotted | Reviewed | Judged | Settled | Summarised
-    | Answered | Unsealed | WorkDone | FiguresMade | Drafted | Released | Assessed | Commanded | Limited | Ended,
+    Started | Resumed | Prepared | Decided | Proposed | Executed | Plotted | Reviewed | Judged | Compared | Settled
+    | Summarised | Answered | Unsealed | WorkDone | FiguresMade | Drafted | Released | Assessed | Commanded | Limited
+    | Ended,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -6,6 +6,7 @@ reading a log twice, or a prefix of it, always gives the state that the writer h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from record import events as ev
 from record.nouns import (
     STAGES,
     CallKey,
+    Compare,
     DataPlan,
     DatasetFacts,
     Expand,
@@ -35,6 +37,10 @@ class StageState:
     ended: str | None = None
     summary: StageSummary | None = None
     settled: bool = False
+    limited: str | None = None
+    """The ceiling of this stage that was reached."""
+    began: float | None = None
+    """Active seconds of the run when the stage's first search node was decided on."""
 
 
 @dataclass
@@ -64,10 +70,14 @@ class RunState:
     decisions: dict[int, ev.Decided] = field(default_factory=dict[int, ev.Decided])
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     finished: set[int] = field(default_factory=set[int])
-    """Decisions whose work is done: nodes judged, waits, ends, and finished work."""
+    """Decisions whose work is done: nodes judged, comparisons answered, waits, ends, and finished work."""
     stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})
     answers: dict[CallKey, ev.Answered] = field(default_factory=dict[CallKey, ev.Answered])
     usage: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])
+    calls: Counter[int] = field(default_factory=Counter[int])
+    """Model calls by decision."""
+    compared: dict[tuple[str, str], ev.Compared] = field(default_factory=dict[tuple[str, str], ev.Compared])
+    """Answered comparisons by pair, the node that was decided on earlier first."""
     tests: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
     figures: ev.FiguresMade | None = None
     drafts: list[ev.Drafted] = field(default_factory=list[ev.Drafted])
@@ -109,8 +119,12 @@ class RunState:
 
     @property
     def stage(self) -> StageName | None:
-        """The first stage that has no summary yet; None when all are over."""
-        return next((name for name in STAGES if self.stages[name].summary is None), None)
+        """The stage that is searched; then the last one, until every stage has its summary; None when all are over.
+
+        What a settled stage still owes (replicates, their aggregate, its summary) is done beside the next search.
+        """
+        searched = next((name for name in STAGES if not self.stages[name].settled), None)
+        return searched or next((name for name in STAGES if self.stages[name].summary is None), None)
 
     @property
     def phase(self) -> str:
@@ -179,6 +193,9 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             _decided(state, event)
         case ev.Answered():
             _answered(state, event)
+        case ev.Compared():
+            state.compared[event.a, event.b] = event
+            state.finished.add(event.k)
         case ev.Settled():
             stage = state.stages[event.stage]
             stage.best, stage.reasons, stage.ended, stage.settled = event.best, event.reasons, event.ended, True
@@ -199,7 +216,10 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
         case ev.Commanded():
             _commanded(state, event)
         case ev.Limited():
-            state.limited = event.reason
+            if event.stage is None:
+                state.limited = event.reason
+            else:
+                state.stages[event.stage].limited = event.reason
         case ev.Ended():
             state.ended = event
         case ev.Proposed() | ev.Executed() | ev.Plotted() | ev.Reviewed() | ev.Judged():
@@ -221,12 +241,16 @@ def _decided(state: RunState, event: ev.Decided) -> None:
         state.nodes[node_id(event.k)] = Node(
             id=node_id(event.k), decision=event.k, parent=action.parent, stage=action.stage, kind=action.kind,
             seed=action.seed)
-    elif not isinstance(event.action, Work):
+        stage = state.stages[action.stage]
+        if stage.began is None:
+            stage.began = state.active_seconds
+    elif not isinstance(event.action, Work | Compare):
         state.finished.add(event.k)
 
 
 def _answered(state: RunState, event: ev.Answered) -> None:
     state.answers[event.key] = event
+    state.calls[event.key.decision] += 1
     role = state.usage.setdefault(event.key.role, RoleUsage())
     role.calls += 1
     role.input_tokens += event.usage.input_tokens

@@ -17,7 +17,10 @@ NodeKind = Literal["draft", "debug", "improve", "tune", "ablate", "replicate", "
 NodeStatus = Literal["proposed", "running", "buggy", "good", "pruned", "cancelled"]
 Split = Literal["train", "dev", "validation", "test"]
 Grade = Literal["scored", "evaluated", "computed", "logged"]
-ErrorClass = Literal["syntax", "import", "shape", "memory", "timeout", "died", "no measurement", "figure", "other"]
+ErrorClass = Literal[
+    "syntax", "import", "shape", "memory", "timeout", "died", "no measurement", "figure", "no answer", "hopeless",
+    "other"]
+"""`no answer`: the model wrote nothing usable; `hopeless`: we ended the code, since it could not come to anything."""
 
 
 class Frozen(BaseModel):
@@ -196,6 +199,8 @@ class Attempt(Frozen):
 
     number: int = Field(ge=1)
     seconds: float = Field(ge=0, description="wall clock, of the code alone")
+    limit: float | None = Field(default=None, description="wall clock that it was allowed; None in older records")
+    alone: bool = Field(default=False, description="whether no other code of ours ran beside it: a retry for memory")
     failure: Failure | None = None
     measurements: tuple[Measurement, ...] = Field(default=(), description="final values (no step), validation only")
     arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
@@ -326,6 +331,15 @@ class Expand(Frozen):
     seed: int = Field(description="the seed that its code runs with")
 
 
+class Compare(Frozen):
+    """Ask which of two nodes is the sounder one to build on: measurements cannot tell them apart."""
+
+    do: Literal["compare"] = "compare"
+    stage: StageName
+    a: str = Field(description="node id; of the two the one decided on earlier")
+    b: str
+
+
 class Wait(Frozen):
     """Nothing worth doing until a result comes in."""
 
@@ -341,13 +355,18 @@ class End(Frozen):
 
 
 class Work(Frozen):
-    """A step outside the search (prepare, summary, write ...), numbered so that its model calls have a key."""
+    """A step that makes no node (prepare, summary, write ...), numbered so that its model calls have a key."""
 
     do: Literal["work"] = "work"
     task: str
 
 
-Action = Annotated[Expand | Wait | End | Work, Field(discriminator="do")]
+def summary_of(stage: StageName) -> Work:
+    """The step that reports on a stage: part of the search, since it overlaps the stage after."""
+    return Work(task=f"summary of {stage}")
+
+
+Action = Annotated[Expand | Compare | Wait | End | Work, Field(discriminator="do")]
 
 
 class Seen(Frozen):
