@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from agent.environment import ISOLATION, notice
+from agent.environment import isolation_text, notice
 from agent.settings import override
 from record.fold import RunState
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
@@ -105,7 +105,8 @@ def _scores(report: AuditReport, folder: RunFolder, state: RunState) -> None:
             again: list[Measurement] = []
             try:
                 if recorded:
-                    again += score_submissions(place, folder.labels, split="validation", seed=node.seed)
+                    again += score_submissions(
+                        place, folder.labels, split="validation", seed=node.seed, grade=recorded[0].grade)
                 if node.id in state.tests:
                     recorded += state.tests[node.id]
                     again += score_sealed(place, folder.labels, seed=node.seed, expected=attempt.sealed)
@@ -127,7 +128,7 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
     """The paper as it lies there is the one that the record makes, and everything in it is tied."""
     assert state.started is not None
     settings = override(state.started.settings, state.overrides)
-    material = Material(state, folder, settings.paper, notice(state), ISOLATION)
+    material = Material(state, folder, settings.paper, notice(state), isolation_text(state))
     draft = best_of(state.drafts).draft
     evidence = material.evidence
     _count_uses(report, draft)

@@ -29,6 +29,8 @@ BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatib
 Assignments = Annotated[list[str] | None, typer.Option(
     "--set", metavar="KEY=VALUE", help="One setting, as search.num_seeds=5; may be repeated.")]
 Workers = Annotated[int | None, typer.Option(help="Experiments that run at the same time.")]
+Gpus = Annotated[str | None, typer.Option(
+    help="GPUs to use, as 0,1: indices within CUDA_VISIBLE_DEVICES, or UUIDs; sets sandbox.device to cuda.")]
 TimeLimit = Annotated[str | None, typer.Option(help="Of the whole run: 12h, 90m or 45s.")]
 Config = Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NAME} is filled in.")]
 Bib = Annotated[Path | None, typer.Option(help="A .bib file with verified entries that the paper may cite.")]
@@ -63,6 +65,7 @@ def run(
     runs: Annotated[Path, typer.Option(help="Where the run's folder is made.")] = Path("runs"),
     name: Annotated[str | None, typer.Option(help="Name of the run's folder; by default time and idea.")] = None,
     workers: Workers = None,
+    gpus: Gpus = None,
     time_limit: TimeLimit = None,
     seed: Annotated[int | None, typer.Option(help="Of the run.")] = None,
     bib: Bib = None,
@@ -77,7 +80,7 @@ def run(
 
     flags = _given({
         "models.name": model, "models.base_url": base_url, "search.num_workers": workers, "time_limit": time_limit,
-        "seed": seed, "paper.bib": bib, "data": data or None})
+        "seed": seed, "paper.bib": bib, "data": data or None, **_on(gpus)})
     return work(Request(
         idea=idea, index=idea_idx, config=config, assignments=tuple(assignments or ()), runs=runs, name=name,
         flags=flags, dry=dry_run, as_json=json))
@@ -90,13 +93,15 @@ def resume(
     base_url: BaseUrl = None,
     assignments: Assignments = None,
     workers: Workers = None,
+    gpus: Gpus = None,
     time_limit: TimeLimit = None,
 ) -> int:
     """Take a run up where it was left; overrides are recorded. Nothing finished is done again."""
     from agent.commands.run import resume as work
 
     flags = _given({
-        "models.name": model, "models.base_url": base_url, "search.num_workers": workers, "time_limit": time_limit})
+        "models.name": model, "models.base_url": base_url, "search.num_workers": workers, "time_limit": time_limit,
+        **_on(gpus)})
     return work(run, tuple(assignments or ()), flags)
 
 
@@ -135,6 +140,22 @@ def execute(
     from agent.commands.execute import execute as work
 
     return work(file, timeout=timeout, data=data or [], as_json=json)
+
+
+@app.command()
+def prefetch(
+    file: Annotated[Path, typer.Argument(metavar="IDEA|CONFIG", help="An idea (.json) or a configuration (.yaml).")],
+    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
+    config: Config = None,
+    assignments: Assignments = None,
+    data: Data = None,
+) -> int:
+    """Fetch what a run needs from the hub. Datasets and pretrained models, for a machine without a network."""
+    from agent.commands.prefetch import prefetch as work
+    from agent.settings import from_assignments
+
+    return work(file, index=idea_idx, config=config,
+                flags=from_assignments(assignments or ()) | _given({"data": data or None}))
 
 
 @app.command()
@@ -203,6 +224,10 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  the outer edge of the program
         return exit_code_of(error)
     return code if isinstance(code, int) else 0
+
+
+def _on(gpus: str | None) -> dict[str, Any]:
+    return {} if gpus is None else {"sandbox.gpus": gpus, "sandbox.device": "cuda"}
 
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:

@@ -2,42 +2,54 @@
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import PackageNotFoundError, distributions, version
-
 from record.fold import RunState
+from sandbox.isolation.interpreter import interpreter
+from sandbox.isolation.probe import BUBBLEWRAP
 
 SHOWN = ("torch", "numpy", "scipy", "scikit-learn", "transformers", "datasets", "pandas", "matplotlib", "pillow")
 """Packages that prompts name when they are installed."""
 
 
-def packages() -> tuple[str, ...]:
-    """Packages that experiments may import, as `name version`."""
-    found: list[str] = []
-    for name in SHOWN:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return tuple(found)
+def packages(python: str) -> tuple[str, ...]:
+    """Packages that experiments may import, as `name version`, of the interpreter that runs them."""
+    found = {name.lower(): version for name, version in interpreter(python).packages.items()}
+    return tuple(f"{name} {found[name]}" for name in SHOWN if name in found)
 
 
-def environment_text() -> str:
-    """Python, platform and every installed distribution, one a line."""
-    lines = sorted({f"{one.metadata['Name']}=={one.version}" for one in distributions()}, key=str.lower)
-    return "\n".join((f"python {platform.python_version()}", platform.platform(), *lines, ""))
+def environment_text(python: str) -> str:
+    """Python, platform and every installed distribution of the interpreter that runs experiments, one a line."""
+    found = interpreter(python)
+    lines = sorted((f"{name}=={version}" for name, version in found.packages.items()), key=str.lower)
+    return "\n".join((f"python {found.version}", found.platform, *lines, ""))
 
 
-ISOLATION = (
+EXPOSED = (
     "Experiments ran as ordinary processes, without isolation: withheld labels were not handed to their code, but it "
     "could have reached them, so values computed from its predictions are graded 'computed', not 'scored'.")
-"""What a reader must be told of how experiments ran. Isolation is a later step of the sandbox."""
+CONNECTED = (
+    "Each experiment ran behind walls (bubblewrap) that kept the withheld labels from its code, but with a network, "
+    "where labels of public data can be found; so values computed from its predictions are graded 'computed', not "
+    "'scored'.")
+ISOLATED = (
+    "Each experiment ran behind walls (bubblewrap), with no network and no file but its own folder and the data views: "
+    "its code could not reach the withheld labels, so values computed from its predictions are graded 'scored'.")
+PARTLY = " This holds for a part of the run: it was taken up again on other terms."
+
+
+def isolation_text(state: RunState) -> str:
+    """What a reader must be told of how experiments ran: the weakest of the terms that the run had."""
+    held = [ISOLATED if one == BUBBLEWRAP else CONNECTED if one.startswith(BUBBLEWRAP) else EXPOSED
+            for one in state.isolations or ("",)]
+    weakest = next(text for text in (EXPOSED, CONNECTED, ISOLATED) if text in held)
+    return weakest + PARTLY * (len(set(held)) > 1)
 
 
 def notice(state: RunState) -> str:
     """What the first page of a paper says of its origin."""
     assert state.started is not None
+    ran = "Experiments ran without isolation." if isolation_text(state).startswith(EXPOSED) else (
+        "Experiments ran in isolation.")
     early = f" The run was ended early: {state.limited}." if state.limited else ""
     return (f"This paper was written by a program, scientist {state.started.version}, with the model "
             f"{' and '.join(state.models)}: plan, code, experiments, figures and text. No person checked or edited it. "
-            f"Experiments ran without isolation.{early} The appendix lists every experiment that was run.")
+            f"{ran}{early} The appendix lists every experiment that was run.")

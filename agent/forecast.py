@@ -27,8 +27,8 @@ IMAGE_TOKENS = 1200
 
 TOKENS: Mapping[Role, tuple[int, int]] = {
     "plan": (1900, 900), "code": (4500, 3200), "plot": (3300, 1300), "vision": (2000 + 2 * IMAGE_TOKENS, 600),
-    "feedback": (3900, 400), "summary": (3300, 700), "figures": (6500, 2400), "write": (22_000, 3500),
-    "reflect": (23_000, 2000), "judge": (14_000, 2000),
+    "feedback": (3900, 400), "compare": (7000, 300), "summary": (3300, 700), "figures": (6500, 2400),
+    "write": (22_000, 3500), "reflect": (23_000, 2000), "judge": (14_000, 2000),
 }
 """Tokens in and out of one call, rounded. Up to `summary` after one run by a language model (characters / 4), from
 `figures` on after rendered prompts of a finished run; `judge` is a guess. No figure was checked against a bill."""
@@ -94,6 +94,7 @@ class _Counts:
     works: float
     replicates: float
     aggregates: int
+    comparisons: int
     replots: float
     figure_tries: int
     reflections: int
@@ -134,7 +135,7 @@ def _likely(shape: Shape) -> _Counts:
     ablated = round(search.ablation.nodes * (1 - FAILED))
     return _Counts(
         searched=searched, works=works, replicates=_replicates(search, ablated), aggregates=_aggregates(search),
-        replots=works * REPLOTS, figure_tries=min(2, shape.paper.replots + 1),
+        comparisons=min(1, search.comparisons), replots=works * REPLOTS, figure_tries=min(2, shape.paper.replots + 1),
         reflections=min(2, shape.paper.reflections))
 
 
@@ -144,7 +145,8 @@ def _most(shape: Shape) -> _Counts:
     aggregates = _aggregates(search)
     return _Counts(
         searched=searched, works=searched, replicates=_replicates(search, search.ablation.nodes), aggregates=aggregates,
-        replots=(searched + aggregates) * again, figure_tries=again + 1, reflections=shape.paper.reflections)
+        comparisons=search.comparisons * (len(STAGES) - 1), replots=(searched + aggregates) * again,
+        figure_tries=again + 1, reflections=shape.paper.reflections)
 
 
 def _replicates(search: SearchSettings, ablated: int) -> int:
@@ -166,7 +168,8 @@ def _calls(counts: _Counts) -> dict[Role, float]:
     return {
         "plan": 1, "code": counts.searched, "plot": counts.aggregates + counts.replots,
         "vision": counts.works + counts.aggregates + counts.replots + counts.figure_tries, "feedback": counts.works,
-        "summary": len(STAGES), "figures": counts.figure_tries, "write": 1, "reflect": counts.reflections, "judge": 1,
+        "compare": counts.comparisons, "summary": len(STAGES), "figures": counts.figure_tries, "write": 1,
+        "reflect": counts.reflections, "judge": 1,
     }
 
 

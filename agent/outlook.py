@@ -1,20 +1,23 @@
 """What the search will do next, by asking its own policy on copies of what it may see. Nothing is decided or written.
 
 Each action is asked for as if the ones before it had been begun and no result had come in meanwhile; a result may
-change the later ones.
+change the later ones. A ceiling of the stage on model calls or time may refuse a node that is told here.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from agent.settings import Settings, SettingsError, override
 from inspector.status import PHASES
-from inspector.waiting import Outlook
+from inspector.waiting import Outlook, runs_again
+from record.events import Decided
 from record.fold import RunState, node_id
-from record.nouns import STAGES, Action, End, Expand, Node, Seen, StageName, Wait
-from search.policy import BestFirst
+from record.nouns import STAGES, Action, Compare, End, Expand, Node, Seen, StageName, Wait, Work, summary_of
+from search.goals import over
+from search.policy import policy_of
+from search.scheduler import ahead
 from search.settings import SearchSettings
 from search.tree import View, view_of
 
@@ -31,8 +34,9 @@ def outlook(state: RunState) -> Outlook:
         return Outlook(best=_best(state, None), actions=_phases(state), idle=_outside(state),
                        workers=settings.search.num_workers if settings else 1)
     search, stage = settings.search, state.stage
-    view = view_of(state, stage, _all_seen(state), by_cost=search.order == "arrival")
-    actions = _phases(state) if state.stages[stage].settled else _once_there_is_room(state, search, stage)
+    view = view_of(state, stage, _all_seen(state), settings=search)
+    ended = state.stages[stage].settled or state.end_of(stage) is not None
+    actions = _phases(state) if ended else _once_there_is_room(state, search, stage)
     return Outlook(best=_best(state, view), idle=_idle(state, actions), actions=actions, workers=search.num_workers,
                    replots=settings.paper.replots)
 
@@ -69,45 +73,80 @@ def _seen(state: RunState, search: SearchSettings, k: int) -> Seen:
 def _once_there_is_room(state: RunState, search: SearchSettings, stage: StageName) -> tuple[str, ...]:
     """The next actions; the first one says what it waits for while nodes enough are being written and run."""
     actions = _actions(state, search, stage)
-    placed = [node.id for node in state.nodes.values() if not node.finished and not node.attempts
-              and node.kind != "aggregate"]
-    if len(placed) < search.num_workers + search.lookahead or not actions:
+    placed = [node for node in state.nodes.values() if not node.finished and node.kind != "aggregate"
+              and (not node.attempts or runs_again(node))]
+    room = search.num_workers + ahead(state, stage, [node.decision for node in placed], search)
+    if len(placed) < room or not actions:
         return actions
-    return (f"{actions[0]} (once the code of one of {', '.join(placed)} has run)", *actions[1:])
+    return (f"{actions[0]} (once the code of one of {', '.join(node.id for node in placed)} has run)", *actions[1:])
 
 
 def _actions(state: RunState, search: SearchSettings, stage: StageName) -> tuple[str, ...]:
     """The next actions of the policy in a stage that is being searched, in words."""
     said: list[str] = []
-    begun: dict[str, Node] = {}
+    policy, begun = policy_of(search), _Begun()
     for k in range(state.last_decision + 1, state.last_decision + 1 + ACTIONS):
         seen = _seen(state, search, k)
-        late = [node.id for node in state.nodes.values()
-                if search.order == "ticket" and not node.finished and node.decision <= seen.through]
-        if late or any(node.decision <= seen.through for node in begun.values()):
+        late = [_name(decided) for number, decided in state.decisions.items()
+                if search.order == "ticket" and number not in state.finished and number <= seen.through]
+        if late or (begun.first is not None and begun.first <= seen.through):
             said.append(f"decision {k} waits for the results up to decision {seen.through}"
                         + (f": {', '.join(late)}" if late else ", which come first"))
             break
-        view = view_of(state, stage, seen, by_cost=search.order == "arrival")
-        view = replace(view, nodes={**view.nodes, **begun})
-        action = BestFirst(search).pick(view, Random(f"{view.seed}/{k}"))
+        view = begun.on(view_of(state, stage, seen, settings=search))
+        action = policy.pick(view, Random(f"{view.seed}/{k}"))
         said.append(_words(action, view))
-        if not isinstance(action, Expand):
-            said += _after(action, BestFirst(search).over(view), state)
+        if isinstance(action, Wait | End):
+            said += _after(action, over(view, search), state)
             break
-        begun[node_id(k)] = Node(id=node_id(k), decision=k, parent=action.parent, stage=action.stage, kind=action.kind,
-                                 seed=action.seed, status="running")
+        begun.add(k, action)
     return tuple(said[:ACTIONS])
 
 
-def _after(action: Action, over: str | None, state: RunState) -> tuple[str, ...]:
+@dataclass
+class _Begun:
+    """The actions that were told so far, as if they were under way."""
+
+    first: int | None = None
+    nodes: dict[str, Node] = field(default_factory=dict[str, Node])
+    asked: frozenset[tuple[str, str]] = frozenset()
+    reports: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
+
+    def add(self, k: int, action: Action) -> None:
+        self.first = k if self.first is None else self.first
+        match action:
+            case Expand():
+                self.nodes[node_id(k)] = Node(
+                    id=node_id(k), decision=k, parent=action.parent, stage=action.stage, kind=action.kind,
+                    seed=action.seed, status="running")
+            case Compare():
+                self.asked |= {(action.a, action.b)}
+            case _:
+                self.reports |= {stage: False for stage in STAGES if summary_of(stage) == action}
+
+    def on(self, view: View) -> View:
+        return replace(view, nodes={**view.nodes, **self.nodes}, asked=view.asked | self.asked,
+                       reports={**view.reports, **self.reports})
+
+
+def _after(action: Action, reason: str | None, state: RunState) -> tuple[str, ...]:
     """What follows a wait or the end of a search."""
     then = _phases(state)[1:]
     if isinstance(action, End):
-        return (f"settle on the best node and summarise the {state.phase} stage", *then)
-    goes_on = (f"then replicate the best and end the search: {over}" if over else
+        last = action.stage == STAGES[-1]
+        return ("settle on the best node" + (f" and report on the {action.stage} stage" if last else
+                                             "; its replicates and report are made beside the next search"), *then)
+    goes_on = (f"then end the search: {reason}" if reason else
                "then what the result asks for: debugging, another draft, or growth from the best")
     return (goes_on, *(f"after the stage: {step}" for step in then[:1]))
+
+
+def _name(decided: Decided) -> str:
+    """An unfinished decision in a word: its node, or what is worked on."""
+    action = decided.action
+    if isinstance(action, Compare):
+        return f"comparison of {action.a} and {action.b}"
+    return action.task if isinstance(action, Work) else node_id(decided.k)
 
 
 def _words(action: Action, view: View) -> str:
@@ -117,13 +156,16 @@ def _words(action: Action, view: View) -> str:
             what = f", seed {action.seed}" if action.kind == "replicate" else ""
             item = f", for: {action.item[:100]}" if action.item else ""
             return f"{action.kind}{origin} in {action.stage}{what}{item}"
+        case Compare():
+            return f"ask which of {action.a} and {action.b} is the sounder one: measurements do not tell them apart"
+        case Work():
+            return action.task
         case Wait():
-            names = ", ".join(node.id for node in view.in_flight)
-            return f"wait for a result of {names}" if names else "wait"
+            names = [*(node.id for node in view.in_flight), *(f"comparison of {a} and {b}" for a, b in view.asked),
+                     *(f"report on {stage}" for stage, known in view.reports.items() if not known)]
+            return f"wait for a result of {', '.join(names)}" if names else "wait"
         case End():
             return f"end the search of {view.stage}: {action.reason}"
-        case _:
-            return str(action.do)
 
 
 def _idle(state: RunState, actions: tuple[str, ...]) -> str:
@@ -152,7 +194,10 @@ def _phases(state: RunState) -> tuple[str, ...]:
 def _step(state: RunState, phase: str) -> str:
     if phase in STAGES:
         settled = state.stages[phase].settled
-        return f"summarise the {phase} stage" if settled else f"search the {phase} stage"
+        if settled:
+            return f"report on the {phase} stage"
+        ended = state.end_of(phase) is not None
+        return f"settle on the best node of the {phase} stage" if ended else f"search the {phase} stage"
     return PHASES.get(phase, phase)
 
 

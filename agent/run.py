@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.data import pinned, sources_of
-from agent.environment import ISOLATION, environment_text, notice, packages
+from agent.environment import environment_text, isolation_text, notice, packages
 from agent.graph import Step, run_graph
+from agent.pretrained import provided
 from agent.settings import Settings, override
 from models.backend import open_backend
 from models.door import Models
@@ -33,13 +34,14 @@ from record.lock import hold
 from record.log import EventLog, Listener, RecordError, read_state
 from record.nouns import STAGES, Idea, StageName
 from sandbox.executor import LocalExecutor
+from sandbox.isolation.probe import terms_of
 from search.scheduler import Signals
 from stages.bench import Bench
 from stages.final_figures import final_figures
 from stages.judging import judge
 from stages.prepare import prepare
 from stages.score import score_tests
-from stages.stage import NothingWorkedError, run_stage
+from stages.stage import NothingWorkedError, Research
 from stages.writing import reflect, release, write
 
 RELEASED, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 3, 4, 130
@@ -54,10 +56,11 @@ class RunExistsError(Exception):
 def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, listener: Listener) -> int:
     """Make a run of an idea and bring it to its end; returns the exit code.
 
-    Raises: `ModelConfigError`, `CatalogueError`, `DatasetError`, `RunExistsError`, `RecordError`: nothing is left
-    behind then.
+    Raises: `ModelConfigError`, `CatalogueError`, `IsolationError`, `DatasetError`, `RunExistsError`, `RecordError`:
+    nothing is left behind then.
     """
     open_backend(settings.models)  # refuses an impossible model before anything is created
+    isolation = terms_of(settings.sandbox)
     settings = pinned(settings)
     root = runs / (name or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{idea.name}")
     if root.exists():
@@ -67,11 +70,12 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
     try:
         write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
         write_file(root / "config.yaml", _yaml(settings))
-        write_file(root / "environment.txt", environment_text())
+        write_file(root / "environment.txt", environment_text(settings.sandbox.python))
         if settings.paper.bib is not None:
             write_file(folder.library, settings.paper.bib.read_bytes())
         started = Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
-                          version=version("scientist"), model=settings.models.name)
+                          version=version("scientist"), model=settings.models.name,
+                          isolation=isolation)
         return _drive(folder, settings, listener, first=started)
     except (ModelConfigError, CatalogueError):
         if read_state(root).data_plan is None:
@@ -82,13 +86,14 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
 def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     """Take a run up where it was left; returns the exit code.
 
-    Raises: `RecordError`, `RunLockedError`, `SettingsError`, `ModelError`.
+    Raises: `RecordError`, `RunLockedError`, `SettingsError`, `IsolationError`, `ModelError`.
     """
     state = read_state(run)
     if state.started is None:
         raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")
     settings = override(state.started.settings, state.overrides | overrides)
-    return _drive(RunFolder(run), settings, listener, first=Resumed(settings=overrides, model=settings.models.name))
+    first = Resumed(settings=overrides, model=settings.models.name, isolation=terms_of(settings.sandbox))
+    return _drive(RunFolder(run), settings, listener, first=first)
 
 
 def _drive(folder: RunFolder, settings: Settings, listener: Listener, *, first: Started | Resumed) -> int:
@@ -122,11 +127,12 @@ class _Process:
         self.signals = Signals()
         executor = LocalExecutor(
             self.settings.search.num_workers, self.folder.views, labels=self.folder.labels,
-            settings=self.settings.sandbox, cache=self.folder.cache)
+            settings=self.settings.sandbox, cache=self.folder.cache, pretrained=provided(self.settings, self.folder))
         bench = self._bench(executor)
+        research = Research(bench)
         try:
             async with self._attended(asyncio.current_task()):
-                done = await run_graph(self._steps(bench), lambda: self.log.state)
+                done = await run_graph(self._steps(bench, research), lambda: self.log.state)
         except NothingWorkedError as error:
             return self._end(NOT_RELEASED, str(error))
         except asyncio.CancelledError:
@@ -134,6 +140,7 @@ class _Process:
                 raise
             return self._end(INTERRUPTED, "interrupted; work in flight was dropped")
         finally:
+            await research.close()
             await executor.close()
         if not done and self.log.state.phase != "done":
             return self._end(INTERRUPTED, "stopped; go on with 'scientist resume'")
@@ -149,16 +156,17 @@ class _Process:
         return Bench(
             recorder=self.log, folder=self.folder, executor=executor, search=settings.search, paper=settings.paper,
             models=Models(open_backend(settings.models), self.log, settings.models, time.monotonic),
-            node_seconds=settings.sandbox.timeout, device=settings.sandbox.device, packages=packages(),
-            notice=notice(self.log.state), isolation=ISOLATION, signals=self.signals, sources=sources_of(settings))
+            node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=settings.sandbox.device,
+            packages=packages(settings.sandbox.python), notice=notice(self.log.state),
+            isolation=isolation_text(self.log.state), signals=self.signals, sources=sources_of(settings))
 
-    def _steps(self, bench: Bench) -> dict[str, Step]:
+    def _steps(self, bench: Bench, research: Research) -> dict[str, Step]:
         async def whole(step: Callable[[Bench], Coroutine[Any, Any, None]]) -> bool:
             await step(bench)
             return not self.signals.stop.is_set()
 
         def searched(stage: StageName) -> Step:
-            return lambda: run_stage(bench, stage)
+            return lambda: research.stage(stage)
 
         return {
             "prepare": lambda: whole(prepare), "score": lambda: whole(score_tests),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from models.door import Models
 from models.roles import CodeInputs, FigureReviews, Program, VisionInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events import Decided, Executed, Judged, Prepared, Proposed, Settled, Started
+from record.events import Decided, Executed, Judged, Prepared, Proposed, Settled, Started, Summarised, WorkDone
 from record.folder import RunFolder, write_source
 from record.log import EventLog
 from record.nouns import (
@@ -31,7 +30,10 @@ from record.nouns import (
     Idea,
     Measurement,
     MetricSpec,
+    StageName,
+    StageSummary,
     Verdict,
+    summary_of,
 )
 from sandbox.job import Executor, Job, Outcome
 from sandbox.scripted import ScriptedExecutor
@@ -45,6 +47,9 @@ PLAN = DataPlan(
     task="classify", datasets=(DatasetUse(name="digits"),), expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
     arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
+SOURCE = {"experiment.py": "# " + "experiment " * 200, "plots.py": "# " + "plots " * 100}
+"""Programs of every node, the root too: what prompts show of a parent is of one size."""
+
 IDEA = Idea.model_validate({"Name": "bench", "Title": "Bench", "Experiments": ["one", "two"]})
 
 
@@ -69,7 +74,7 @@ def program_of(request: Request) -> BaseModel:
     """Answers of the roles of a search, of a constant size."""
     if isinstance(request.inputs, CodeInputs):
         return Program(title="a program", plan="as before", varies=f"LEARNING_RATE=0.{request.inputs.ordinal:04d}",
-                       experiment="# " + "experiment " * 200, plots="# " + "plots " * 100)
+                       experiment=SOURCE["experiment.py"], plots=SOURCE["plots.py"])
     if isinstance(request.inputs, VisionInputs):
         return FigureReviews(reviews=tuple(FigureReview(name=name, readable=True) for name in request.inputs.names))
     return Verdict(sound=True, analysis="It measured what it planned.")
@@ -83,14 +88,10 @@ def source_of_prompt(request: Request) -> int:
 def scripted_jobs(unit: float, places: int) -> Executor:
     """An executor whose k-th experiment takes `LENGTHS` in turn, and whose plots take no time."""
     begun: dict[str, int] = {}
-    picture = _picture()
 
     def script(job: Job) -> tuple[float, Outcome]:
         if job.mode == "plot":
-            (job.folder / "figures").mkdir(parents=True)
-            (job.folder / "figures" / "loss.png").write_bytes(picture)
-            facts = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),))
-            return 0.0, Outcome(seconds=0, figures=(Figure(name="loss.png", sha256="0", facts=facts),))
+            return 0.0, drawn(job)
         k = begun.setdefault(job.name, len(begun))
         seconds = LENGTHS[k % len(LENGTHS)] * unit
         return seconds, Outcome(seconds=seconds, measurements=measured(0.5 - 0.0001 * k))
@@ -111,19 +112,25 @@ def bench_for(root: Path, model: SlowModel, executor: Executor, settings: Search
     log.append(Started(idea=IDEA, settings={}, seed=0, version="0", model=model.name))
     log.append(Prepared(data_plan=PLAN, datasets=()))
     log.append(Decided(k=1, action=Expand(stage="preliminary", kind="draft", seed=0)))
-    sha256 = write_source(folder.source("n0001"), {"experiment.py": "pass", "plots.py": "pass"})
+    sha256 = write_source(folder.source("n0001"), SOURCE)
     log.append(Proposed(node="n0001", decision=1, title="root", plan="root", varies="root", source_sha256=sha256))
     log.append(Executed(node="n0001", attempt=Attempt(number=1, seconds=1, measurements=measured(0.6))))
     log.append(Judged(node="n0001", status="good"))
-    for stage in ("preliminary", "tuning"):
+    over: tuple[StageName, ...] = ("preliminary", "tuning")
+    for k, stage in enumerate(over, start=2):
         log.append(Settled(stage=stage, best="n0001", ended="for the benchmark"))
+        log.append(Decided(k=k, action=summary_of(stage)))
+        log.append(Summarised(summary=StageSummary(stage=stage, tried="the root", found="it works")))
+        log.append(WorkDone(k=k))
     return Bench(recorder=log, folder=folder, executor=executor, search=settings, paper=PaperSettings(),
                  models=Models(model, log, ModelSettings(), time.monotonic), node_seconds=60.0)
 
 
-def _picture() -> bytes:
+def drawn(job: Job) -> Outcome:
+    """Plots that draw one readable figure."""
     from PIL import Image
 
-    data = io.BytesIO()
-    Image.new("RGB", (8, 8), "white").save(data, "PNG")
-    return data.getvalue()
+    (job.folder / "figures").mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (8, 8), "white").save(job.folder / "figures" / "loss.png")
+    facts = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),))
+    return Outcome(seconds=0, figures=(Figure(name="loss.png", sha256="0", facts=facts),))

@@ -51,7 +51,7 @@ class Compared(Frozen):
 
 
 def errors_of(state: RunState) -> tuple[ErrorCount, ...]:
-    """The classes of errors that made nodes buggy, the most frequent first, with one traceback each."""
+    """The classes of errors that nodes failed or were pruned with, the most frequent first, with one traceback each."""
     failed = [node for node in state.nodes.values() if node.failure is not None]
     counts = Counter[ErrorClass](node.failure.kind for node in failed if node.failure)
     return tuple(_count(state, kind, [n for n in failed if n.failure and n.failure.kind == kind])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from inspector.text import duration, plain, short
 from inspector.tree import score_of
 from record import events as ev
+from record.attempts import changed, retries
 from record.fold import RunState, node_id
-from record.nouns import Expand
+from record.nouns import Compare, Expand
 
 
 def described(event: ev.Event, state: RunState) -> str | None:
@@ -21,7 +22,7 @@ def described(event: ev.Event, state: RunState) -> str | None:
         case ev.Decided():
             return _decided(event)
         case ev.Executed():
-            return _executed(event)
+            return _executed(event, state)
         case ev.Plotted():
             return f"{event.node} drew nothing usable: {short(event.failure.message, 60)}" if event.failure else None
         case ev.Reviewed():
@@ -30,10 +31,13 @@ def described(event: ev.Event, state: RunState) -> str | None:
             return f"{event.node} figures refused: {short(issues, 80)}" if refused else None
         case ev.Judged():
             return _judged(event, state)
+        case ev.Compared():
+            found = f"{event.better} is the sounder one" if event.better else "neither is the sounder one"
+            return f"{event.a} and {event.b} compared: {found}: {short(event.reasons, 80)}"
         case ev.Settled():
             return f"{event.stage} settled on {event.best or 'nothing'}: {short(event.ended, 80)}"
         case ev.Summarised():
-            return f"{event.summary.stage} is over: {short(event.summary.found, 100)}"
+            return f"{event.summary.stage} reported: {short(event.summary.found, 100)}"
         case ev.Unsealed():
             return f"{event.node} test predictions scored ({len(event.measurements)} values)"
         case _:
@@ -57,7 +61,7 @@ def _late(event: ev.Event) -> str | None:
         case ev.Commanded():
             return f"asked to {event.verb} {short(f'{event.target} {event.text}', 60)}".rstrip()
         case ev.Limited():
-            return f"limit reached: {short(event.reason, 80)}"
+            return f"limit {f'of {event.stage} ' if event.stage else ''}reached: {short(event.reason, 80)}"
         case ev.Ended():
             return f"ended with exit code {event.exit_code}: {short(event.reason, 100)}"
         case _:
@@ -79,15 +83,19 @@ def _plan(event: ev.Prepared) -> str:
 
 def _decided(event: ev.Decided) -> str | None:
     action = event.action
+    if isinstance(action, Compare):
+        return f"which of {action.a} and {action.b} is the sounder one, in {action.stage}? A model is asked"
     if not isinstance(action, Expand):
         return None
     origin = f" of {action.parent}" if action.parent else ""
     return f"{node_id(event.k)} {action.kind}{origin} in {action.stage}"
 
 
-def _executed(event: ev.Executed) -> str:
+def _executed(event: ev.Executed, state: RunState) -> str:
     attempt = event.attempt
-    took = f"{event.node} ran {duration(attempt.seconds)}"
+    node = state.nodes.get(event.node)
+    again = [changed(*pair) for pair in retries(node) if pair[1] == attempt] if node is not None else []
+    took = f"{event.node} ran {duration(attempt.seconds)}" + "".join(f" again, {words}" for words in again)
     if attempt.failure is None:
         return f"{took}: {len(attempt.measurements)} measurements"
     return f"{took}: {attempt.failure.kind}: {short(attempt.failure.message, 80)}"

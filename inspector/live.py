@@ -147,6 +147,8 @@ def drawn(frame: Frame, elapsed: float, height: int, *, ascii: bool = False) -> 
     tail = [Text(f"  {text}", style="dim") for text in frame.told if roomy]
     tail.append(Text(frame.calls))
     stage = frame.stage
+    tail = [*(Text(f"  {one.stage} still owes {', '.join(one.owes)}", style="cyan")
+              for one in frame.tree.stages if one.owes and one.stage != stage.stage and roomy), *tail]
     room = max(1, height - len(head) - len(tail) - 3)
     rows = fitting(stage.nodes, room)
     body = [stage_line(stage)] if stage.nodes else []

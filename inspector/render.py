@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
-from inspector.status import Status
+from inspector.status import StageCounts, Status
 from inspector.text import count, dollars, duration, plain, short
-from inspector.tree import Row, ShownMetric, StageRows, Tree
+from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree
 from record.nouns import NodeKind, NodeStatus
 
 DEEPEST = 8
@@ -50,6 +51,7 @@ def tree_lines(tree: Tree, *, ascii: bool = False) -> list[Text]:
         if stage.nodes:
             lines.append(stage_line(stage))
             lines += [row_line(row, tree.metric, ascii=ascii) for row in stage.nodes]
+            lines += [close_call_line(one) for one in stage.compared]
     if not any(stage.nodes for stage in tree.stages):
         lines.append(Text("no nodes yet", style="dim"))
     return lines
@@ -74,8 +76,21 @@ def stage_line(stage: StageRows) -> Text:
         line.append(f"  {number} {status}", style=f"not bold {STATUS[status].colour}")
     if stage.best:
         line.append(f"  best {stage.best}", style="not bold yellow")
-    if stage.ended:
-        line.append(f"  ({short(stage.ended, 60)})", style="not bold dim")
+    if stage.owes:
+        line.append(f"  still owes {', '.join(stage.owes)}", style="not bold cyan")
+    if stage.limited or stage.ended:
+        line.append(f"  ({short(stage.limited or stage.ended or '', 60)})", style="not bold dim")
+    return line
+
+
+def close_call_line(one: CloseCall) -> Text:
+    """A comparison of two nodes in one line."""
+    line = Text(f"  {one.a} or {one.b}: ")
+    if not one.answered:
+        line.append("a model is asked which is the sounder one", style="dim")
+        return line
+    line.append(f"{one.better} is the sounder one" if one.better else "neither is the sounder one", style="yellow")
+    line.append(f"  {short(one.reasons, 80)}", style="dim")
     return line
 
 
@@ -95,6 +110,9 @@ def row_line(row: Row, metric: ShownMetric | None, *, ascii: bool = False) -> Te
         line.append(f"  {row.status}", style=status.colour)
     if row.status == "buggy":
         line.append(f"  {row.failure or 'figures refused'}", style="red")
+    elif row.status == "pruned":
+        line.append(f"  pruned: {short(row.why, 60)}" if row.metric is not None else f": {short(row.why, 60)}",
+                    style=status.colour)
     _details(line, row)
     return line
 
@@ -106,7 +124,9 @@ def _details(line: Text, row: Row) -> None:
     if row.plots > 1:
         line.append(f"  replotted {row.plots - 1}x", style="yellow")
     if row.attempts > 1:
-        line.append(f"  {row.attempts} attempts", style="yellow")
+        line.append(f"  {row.attempts} attempts" + (f", the last {row.again}" if row.again else ""), style="yellow")
+    if row.seedless:
+        line.append("  ignores its seed", style="yellow")
     if row.seconds:
         line.append(f"  {duration(row.seconds)}", style="dim")
     if row.suspect:
@@ -122,7 +142,8 @@ def status_lines(status: Status) -> list[Text]:
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
         best = f", best {stage.best}" if stage.best else ""
-        lines.append(_pair(stage.stage, f"{stage.searched}/{stage.ceiling or '?'} nodes ({counts or 'none'}){best}"))
+        lines.append(_pair(stage.stage, f"{stage.searched}/{stage.ceiling or '?'} nodes ({counts or 'none'}){best}"
+                                        + "".join(f"; {text}" for text in _remarks(stage))))
     cost = status.cost
     lines.append(_pair("calls", f"{cost.calls} to {status.model}, {count(cost.input_tokens)} tokens in, "
                                 f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}"))
@@ -135,6 +156,15 @@ def status_lines(status: Status) -> list[Text]:
     elif status.no_judgement:
         lines.append(_pair("judge", f"no judgement, because {short(status.no_judgement, 200)}"))
     return lines + [Text(f"  {one.at[11:19]}  {one.text}", style="dim") for one in status.last_events]
+
+
+def _remarks(stage: StageCounts) -> Iterator[str]:
+    if stage.owes:
+        yield f"still owes {', '.join(stage.owes)}"
+    if stage.limited:
+        yield short(stage.limited, 80)
+    if stage.seedless:
+        yield f"same values for every seed: {', '.join(stage.seedless)}"
 
 
 def _condition(status: Status) -> str:

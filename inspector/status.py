@@ -9,7 +9,8 @@ from typing import Literal
 
 from inspector.lines import described
 from inspector.text import plain
-from inspector.tree import SEARCH_KINDS, ceiling_of
+from inspector.tree import SEARCH_KINDS, ceiling_of, owes
+from record.claims import seedless
 from record.events import Event
 from record.fold import RunState, apply
 from record.judgement import Judgement
@@ -30,7 +31,11 @@ PHASES = {
 
 
 class StageCounts(Frozen):
-    """One stage in numbers. `searched` of `ceiling` are finished nodes of the search; `nodes` counts all by status."""
+    """One stage in numbers. `searched` of `ceiling` are finished nodes of the search; `nodes` counts all by status.
+
+    `limited` is a ceiling of the stage that was reached, `owes` what it still has to do beside the next search,
+    `seedless` its nodes whose replicates gave the same values for every seed.
+    """
 
     stage: StageName
     searched: int
@@ -39,6 +44,9 @@ class StageCounts(Frozen):
     replicates: int
     best: str | None
     ended: str | None
+    limited: str | None
+    owes: tuple[str, ...]
+    seedless: tuple[str, ...]
 
 
 class Cost(Frozen):
@@ -127,7 +135,8 @@ def _told(events: Sequence[tuple[Event, float]]) -> tuple[RunState, list[Happene
 
 
 def _next(state: RunState, run: str, condition: RunCondition) -> str:
-    step = PHASES.get(state.phase) or f"search the {state.phase} stage"
+    reporting = any(name == state.phase and stage.settled for name, stage in state.stages.items())
+    step = PHASES.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
     if condition in ("running", "done", "draft only"):
         return step if condition == "running" else PHASES["done"]
     if state.phase == "done":
@@ -141,7 +150,9 @@ def _counts(state: RunState, stage: StageName) -> StageCounts:
         stage=stage, searched=sum(node.kind in SEARCH_KINDS and node.finished for node in nodes),
         ceiling=ceiling_of(state, stage), nodes=dict(Counter(node.status for node in nodes)),
         replicates=sum(node.kind == "replicate" and node.finished for node in nodes),
-        best=state.stages[stage].best, ended=state.stages[stage].ended)
+        best=state.stages[stage].best, ended=state.stages[stage].ended, limited=state.stages[stage].limited,
+        owes=owes(state, stage),
+        seedless=tuple(node for node in seedless(state) if state.nodes[node].stage == stage))
 
 
 def _cost(state: RunState) -> Cost:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Set
 from statistics import fmean
 from typing import Any, cast
 
-from record.claims import winner
+from record.attempts import changed, retries
+from record.claims import seedless, winner
 from record.fold import RunState
 from record.nouns import (
     STAGES,
+    Compare,
     DataPlan,
     Frozen,
     MetricSpec,
@@ -25,7 +28,11 @@ SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tun
 
 
 class Row(Frozen):
-    """One node. `depth` counts from the stage's root; `metric` is explained by `Tree.metric`."""
+    """One node. `depth` counts from the stage's root; `metric` is explained by `Tree.metric`.
+
+    `why` is the message of its failure; `again` says what a second attempt was given; `seedless`: its replicates gave
+    the same values for every seed.
+    """
 
     id: str
     parent: str | None
@@ -42,18 +49,35 @@ class Row(Frozen):
     plots: int
     seconds: float
     failure: str | None
+    why: str
+    again: str
+    seedless: bool
     best: bool
     on_best_path: bool
     suspect: tuple[str, ...]
 
 
+class CloseCall(Frozen):
+    """Two nodes that measurements did not tell apart; `better` is the one that a model found sounder, None: neither."""
+
+    a: str
+    b: str
+    better: str | None
+    answered: bool
+    reasons: str
+
+
 class StageRows(Frozen):
-    """One stage with its nodes in the order of the tree."""
+    """One stage with its nodes in the order of the tree. `limited` is the ceiling of it that was reached, `owes` what
+    a settled stage still has to do beside the next search."""
 
     stage: StageName
     ceiling: int | None
     best: str | None
     ended: str | None
+    limited: str | None
+    owes: tuple[str, ...]
+    compared: tuple[CloseCall, ...]
     nodes: tuple[Row, ...]
 
     @property
@@ -86,10 +110,10 @@ class Tree(Frozen):
 
 def tree_of(state: RunState) -> Tree:
     """The tree of a run, stages without nodes included."""
-    path = _path(state, winner(state))
+    path, same = _path(state, winner(state)), frozenset(seedless(state))
     return Tree(
         metric=_metric(state.data_plan), winner=winner(state),
-        stages=tuple(_stage_rows(state, name, path) for name in STAGES))
+        stages=tuple(_stage_rows(state, name, path, same) for name in STAGES))
 
 
 def ceiling_of(state: RunState, stage: StageName) -> int | None:
@@ -129,11 +153,30 @@ def _path(state: RunState, node: str | None) -> set[str]:
     return found
 
 
-def _stage_rows(state: RunState, stage: StageName, path: set[str]) -> StageRows:
-    best = state.stages[stage].best
-    rows = tuple(_row(state, node, depth, node.id == best, node.id in path) for node, depth in _walk(state, stage))
+def owes(state: RunState, stage: StageName) -> tuple[str, ...]:
+    """What a settled stage still has to do, in words; nothing before it is settled and after its summary."""
+    known = state.stages[stage]
+    if not known.settled or known.summary is not None:
+        return ()
+    under_way = Counter(node.kind for node in state.stage_nodes(stage) if not node.finished)
+    return (*(f"{number} {kind}{'s' * (number > 1)} under way" for kind, number in under_way.items()), "its report")
+
+
+def _stage_rows(state: RunState, stage: StageName, path: Set[str], same: Set[str]) -> StageRows:
+    known = state.stages[stage]
+    rows = tuple(_row(state, node, depth, path, same) for node, depth in _walk(state, stage))
     return StageRows(
-        stage=stage, ceiling=ceiling_of(state, stage), best=best, ended=state.stages[stage].ended, nodes=rows)
+        stage=stage, ceiling=ceiling_of(state, stage), best=known.best, ended=known.ended, limited=known.limited,
+        owes=owes(state, stage), compared=tuple(_close_calls(state, stage)), nodes=rows)
+
+
+def _close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
+    for decided in state.decisions.values():
+        action = decided.action
+        if isinstance(action, Compare) and action.stage == stage:
+            found = state.compared.get((action.a, action.b))
+            yield CloseCall(a=action.a, b=action.b, better=found.better if found else None, answered=found is not None,
+                            reasons=found.reasons if found else "")
 
 
 def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
@@ -151,11 +194,13 @@ def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
         waiting += [(child, depth + 1) for child in reversed(children.get(node.id, []))]
 
 
-def _row(state: RunState, node: Node, depth: int, best: bool, on_path: bool) -> Row:
+def _row(state: RunState, node: Node, depth: int, path: Set[str], same: Set[str]) -> Row:
     failure = node.failure or (node.attempts[-1].failure if node.attempts else None)
     return Row(
         id=node.id, parent=node.parent, depth=depth, stage=node.stage, kind=node.kind, status=node.status,
         decision=node.decision, seed=node.seed, title=node.title, varies=node.varies,
         metric=score_of(node, state.data_plan), attempts=len(node.attempts), plots=node.plots,
         seconds=sum(attempt.seconds for attempt in node.attempts), failure=failure.kind if failure else None,
-        best=best, on_best_path=on_path, suspect=node.suspect)
+        why=failure.message if failure else "", again="; ".join(changed(*pair) for pair in retries(node)),
+        seedless=node.id in same, best=node.id == state.stages[node.stage].best, on_best_path=node.id in path,
+        suspect=node.suspect)

@@ -13,7 +13,7 @@ from typing import Literal
 from inspector.text import plain
 from record.events import Answered, Decided, Event, Executed, Judged, Plotted, Proposed, Resumed, Reviewed, WorkDone
 from record.fold import RunState, node_id
-from record.nouns import Frozen, Node, NodeKind, Work
+from record.nouns import Compare, Frozen, Node, NodeKind, Work
 
 Step = Literal["written", "executed", "plotted", "replotted", "reviewed", "judged", "waits for a place",
                "interrupted"]
@@ -41,6 +41,10 @@ class Place(Frozen):
     why: str
 
 
+RETRIED = ("memory", "timeout")
+"""Failures of a first attempt after which the code runs once more, with changed limits (`stages.node`)."""
+
+
 @dataclass(frozen=True)
 class Outlook:
     """What the search says of the time ahead: a best node, why places are free, the next actions."""
@@ -58,6 +62,8 @@ def step_of(node: Node, replots: int, answered: Sequence[str]) -> Step:
         return "written"
     if not node.attempts and node.kind != "aggregate":
         return "executed"
+    if runs_again(node):
+        return "executed"
     if node.attempts and (node.attempts[-1].failure is not None or node.kind == "replicate"):
         return "judged"
     if not node.plottings:
@@ -70,6 +76,12 @@ def step_of(node: Node, replots: int, answered: Sequence[str]) -> Step:
         return "judged"
     scripts = answered.count("plot") - (node.kind == "aggregate")
     return "plotted" if scripts >= node.plots else "replotted"
+
+
+def runs_again(node: Node) -> bool:
+    """Whether a node's code is to run a second time, with changed limits."""
+    failure = node.attempts[0].failure if len(node.attempts) == 1 else None
+    return failure is not None and failure.kind in RETRIED
 
 
 def queue_of(state: RunState, events: Iterable[tuple[Event, float]], outlook: Outlook) -> list[str]:
@@ -128,7 +140,8 @@ def _detail(node: Node, step: Step) -> str:
         return f"the model is asked (role {ASKS[step]}), or its answer is being saved"
     if step == "waits for a place":
         return "all places are taken by nodes that came before"
-    return {"executed": f"runs its code, seed {node.seed}",
+    again = " again, with changed limits" if runs_again(node) else ""
+    return {"executed": f"runs its code{again}, seed {node.seed}",
             "plotted": f"draws its figures for the {_ordinal(node.plots + 1)} time"}[step]
 
 
@@ -137,9 +150,10 @@ def _ordinal(number: int) -> str:
 
 
 def work_of(state: RunState) -> tuple[str, ...]:
-    """Steps outside the search that were begun and are not done."""
-    return tuple(decided.action.task for k, decided in state.decisions.items()
-                 if isinstance(decided.action, Work) and k not in state.finished)
+    """Steps that make no node, begun and not done: comparisons, reports on stages, steps outside the search."""
+    actions = (decided.action for k, decided in state.decisions.items() if k not in state.finished)
+    return tuple(one.task if isinstance(one, Work) else f"comparison of {one.a} and {one.b}"
+                 for one in actions if isinstance(one, Work | Compare))
 
 
 def _last_events(events: Iterable[tuple[Event, float]]) -> dict[str, float]:

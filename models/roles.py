@@ -15,6 +15,7 @@ from record.nouns import (
     DataPlan,
     DatasetFacts,
     Draft,
+    ErrorClass,
     Failure,
     FigureFacts,
     FigureReview,
@@ -26,7 +27,8 @@ from record.nouns import (
     StageSummary,
 )
 
-Role = Literal["plan", "code", "plot", "vision", "feedback", "summary", "figures", "write", "reflect", "judge"]
+Role = Literal["plan", "code", "plot", "vision", "feedback", "compare", "summary", "figures", "write", "reflect",
+               "judge"]
 
 
 # --- plan -----------------------------------------------------------------------------------------------------------
@@ -81,6 +83,7 @@ class ParentBrief(Frozen):
     next_step: str = Field(default="", description="what its verdict would do next")
     failure: Failure | None = None
     stdout_tail: str = ""
+    seedless: bool = Field(default=False, description="whether its replicates gave the same values for every seed")
 
 
 class Sibling(Frozen):
@@ -89,7 +92,17 @@ class Sibling(Frozen):
     id: str
     kind: NodeKind
     varies: str
-    outcome: str = Field(description="the primary metric by arm, or an error class")
+    outcome: str = Field(description="the primary metric by dataset and arm, or an error message")
+    error: ErrorClass | None = None
+
+
+class Rest(Frozen):
+    """The finished nodes without a line of their own, in counts."""
+
+    worked: int
+    failed: dict[ErrorClass, int] = Field(default={}, description="nodes by error class")
+    tried: tuple[str, ...] = Field(default=(), description="what they varied, each once, newest first")
+    more: int = Field(default=0, description="how many such names are left out")
 
 
 class InFlight(Frozen):
@@ -126,11 +139,14 @@ class CodeInputs(Frozen):
     ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     parent: ParentBrief | None = None
-    siblings: tuple[Sibling, ...] = Field(default=(), description="finished nodes, the latest ones")
+    siblings: tuple[Sibling, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
+    rest: Rest | None = Field(default=None, description="the finished nodes that are not among the siblings")
     in_flight: tuple[InFlight, ...] = Field(default=(), description="nodes that are being made at the same time")
     earlier: tuple[StageSummary, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
     node_seconds: float
+    spare: float | None = Field(
+        default=None, description="the share of the time limit that the parent took, where a harder experiment fits")
     lab_reference: str = Field(description="the documentation of `lab`, as text")
     packages: tuple[str, ...] = Field(default=(), description="importable packages with versions")
 
@@ -200,7 +216,7 @@ class FigureReviews(Frozen):
     reviews: tuple[FigureReview, ...]
 
 
-# --- feedback and summary -------------------------------------------------------------------------------------------
+# --- feedback ------------------------------------------------------------------------------------------------------
 
 
 class FeedbackInputs(Frozen):
@@ -217,6 +233,44 @@ class FeedbackInputs(Frozen):
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
     stdout_tail: str = ""
+
+
+# --- compare --------------------------------------------------------------------------------------------------------
+
+
+class Contender(Frozen):
+    """One of two nodes that measurements cannot tell apart."""
+
+    id: str
+    plan: str
+    varies: str
+    experiment: str
+    measurements: tuple[Measurement, ...]
+    seconds: float | None = Field(default=None, description="wall clock of its code; None where time decides nothing")
+    analysis: str = Field(default="", description="of its verdict")
+
+
+class CompareInputs(Frozen):
+    """For role `compare`; answers with `Preference`."""
+
+    idea: Idea
+    data_plan: DataPlan
+    stage: StageName
+    a: Contender
+    b: Contender
+    difference: str = Field(description="unified diff of their experiment.py, from a to b")
+    noise: dict[str, float] = Field(
+        description="dataset -> standard deviation over seeds of the primary metric's mean over the cells that decide")
+
+
+class Preference(Frozen):
+    """Which of two nodes is the sounder one to build on."""
+
+    better: Literal["a", "b", "neither"]
+    reasons: str = Field(description="two to four sentences, with the places in the code")
+
+
+# --- summary --------------------------------------------------------------------------------------------------------
 
 
 class Statistic(Frozen):
@@ -265,7 +319,11 @@ class Selection(Frozen):
     arms: tuple[str, ...] = Field(description="the arms whose cells decide")
     cells: int = Field(description="the (dataset, condition) cells that count for coverage")
     reference: str = Field(default="", description="the node that gains are relative to")
-    candidates: tuple[Candidate, ...] = Field(default=(), description="best first")
+    candidates: tuple[Candidate, ...] = Field(default=(), description="the one that was chosen, then by gain")
+    noise: dict[str, float] = Field(
+        default_factory=dict, description="dataset -> sd between seeds of what decides; without an entry: unknown")
+    close: tuple[str, ...] = Field(default=(), description="nodes that cannot be told from the one that gains most")
+    asked: tuple[str, ...] = Field(default=(), description="comparisons of these by a model, with their outcome")
 
 
 class NodeLine(Frozen):
@@ -294,6 +352,8 @@ class SummaryInputs(Frozen):
     statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
     differences: tuple[Contrast, ...] = Field(default=(), description="paired over seeds, for metrics of the plan")
     replicates_failed: int = 0
+    seedless: tuple[str, ...] = Field(
+        default=(), description="replicated nodes that gave the same values for every seed: their code ignores it")
 
 
 class StageReport(Frozen):

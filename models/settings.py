@@ -12,12 +12,12 @@ from record.nouns import Frozen
 ROLES: tuple[Role, ...] = get_args(Role)
 
 _TEMPERATURES: dict[Role, float] = {
-    "plan": 0.5, "code": 0.5, "plot": 0.5, "vision": 0.5, "feedback": 0.5, "summary": 1.0, "figures": 0.5,
-    "write": 1.0, "reflect": 0.5, "judge": 0.0,
+    "plan": 0.5, "code": 0.5, "plot": 0.5, "vision": 0.5, "feedback": 0.5, "compare": 0.0, "summary": 1.0,
+    "figures": 0.5, "write": 1.0, "reflect": 0.5, "judge": 0.0,
 }
 _MAX_TOKENS: dict[Role, int] = {
-    "plan": 8192, "code": 8192, "plot": 8192, "vision": 8192, "feedback": 8192, "summary": 8192, "figures": 8192,
-    "write": 16384, "reflect": 16384, "judge": 8192,
+    "plan": 8192, "code": 8192, "plot": 8192, "vision": 8192, "feedback": 8192, "compare": 8192, "summary": 8192,
+    "figures": 8192, "write": 16384, "reflect": 16384, "judge": 8192,
 }
 
 

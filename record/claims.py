@@ -1,7 +1,8 @@
 """The evidence ledger: what the record supports, as claims with stable keys, computed from measurements.
 
 A claim is a mean over replicates of one frozen node; the seed that the search looked at is excluded, since it was
-chosen for its result. A difference is paired by seed. Intervals are 95 % Student t.
+chosen for its result. A difference is paired by seed. Intervals are 95 % Student t. Where all seeds gave the same
+value there is no spread to speak of: the claim has no standard deviation and no interval, rather than ones of width 0.
 
 What it does not guarantee: that a claim is interesting, or that the code behind a `logged` value is right; there is no
 correction for several comparisons yet.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Literal
 
@@ -28,7 +29,10 @@ Called = Literal["improved", "no measurable difference", "unknown"]
 
 
 class Claim(Frozen):
-    """A value over replicates, with all that it rests on. `values`, `seeds` and `nodes` run in the same order."""
+    """A value over replicates, with all that it rests on. `values`, `seeds` and `nodes` run in the same order.
+
+    `sd`, `low` and `high` are None where fewer than two different values were measured.
+    """
 
     key: str
     name: str
@@ -48,6 +52,11 @@ class Claim(Frozen):
     def n(self) -> int:
         return len(self.values)
 
+    @property
+    def constant(self) -> bool:
+        """Whether several seeds gave one and the same value: their spread is unknown."""
+        return self.n > 1 and self.sd is None
+
 
 class Difference(Claim):
     """A paired difference `condition - other`, with what may be said of it."""
@@ -60,6 +69,31 @@ class Difference(Claim):
 def replicates_of(state: RunState, node: str) -> list[Node]:
     """The replicates of a node, failed ones included."""
     return [one for one in state.nodes.values() if one.kind == "replicate" and one.parent == node]
+
+
+def same_values(replicates: Iterable[Node], tests: Mapping[str, Sequence[Measurement]] | None = None) -> bool:
+    """Whether at least two good replicates measured, and all measured the same values: their code ignores its seed.
+
+    Right for a deterministic method, and never a measure of noise: an sd of 0 here is no noise of 0. Where values are
+    few and coarse (accuracy on a small split), seeds may agree by chance. `tests` are scored test values by node.
+    """
+    found: dict[tuple[str, str, str, Split], list[float]] = defaultdict(list)
+    for node in replicates:
+        if node.status == "good":
+            for one in (*node.measurements, *(tests or {}).get(node.id, ())):
+                found[one.name, one.dataset, one.condition, one.split].append(one.value)
+    return any(len(values) > 1 for values in found.values()) and all(len(set(v)) == 1 for v in found.values())
+
+
+def ignores_seed(state: RunState, node: str) -> bool:
+    """`same_values` of a node's replicates, test values included once they are scored."""
+    return same_values(replicates_of(state, node), state.tests)
+
+
+def seedless(state: RunState) -> tuple[str, ...]:
+    """All replicated nodes whose code ignores its seed."""
+    replicated = dict.fromkeys(one.parent for one in state.nodes.values() if one.kind == "replicate")
+    return tuple(node for node in replicated if node in state.nodes and ignores_seed(state, node))
 
 
 def winner(state: RunState) -> str | None:
@@ -129,8 +163,8 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
 
 
 def interval(values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
-    """Standard deviation and 95 % Student t interval of the mean; None where there are fewer than two values."""
-    if len(values) < 2:
+    """Standard deviation and 95 % Student t interval of the mean; None where fewer than two values differ."""
+    if len(set(values)) < 2:
         return None, None, None
     from scipy.stats import t  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
@@ -176,7 +210,7 @@ def _difference(a: Claim, b: Claim, metric: MetricSpec) -> Difference:
 
 
 def _call(values: Sequence[float], sd: float | None, low: float | None, high: float | None) -> Called:
-    if len(values) < MINIMUM_REPLICATES or not sd or low is None or high is None:
+    if len(values) < MINIMUM_REPLICATES or sd is None or low is None or high is None:
         return "unknown"
     return "no measurable difference" if low <= 0 <= high else "improved"
 

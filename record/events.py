@@ -44,6 +44,7 @@ class Started(Frozen):
     seed: int
     version: str
     model: str
+    isolation: str = Field(default="", description="'bubblewrap', or 'none: ' and why; empty in records older than it")
 
 
 class Resumed(Frozen):
@@ -52,6 +53,7 @@ class Resumed(Frozen):
     type: Literal["resumed"] = "resumed"
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with resume, by dotted key")
     model: str = ""
+    isolation: str = Field(default="", description="as in `started`, of this process")
 
 
 class Prepared(Frozen):

@@ -18,6 +18,7 @@ from record.nouns import (
     Compare,
     DataPlan,
     DatasetFacts,
+    End,
     Expand,
     Measurement,
     Node,
@@ -87,6 +88,8 @@ class RunState:
     """Settings that were given when the run was taken up again, by dotted key; later ones win."""
     models: tuple[str, ...] = ()
     """The models that the run was started and taken up with."""
+    isolations: tuple[str, ...] = ()
+    """How code ran, in the process that started the run and in those that took it up (`Started.isolation`)."""
     notes: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     """Notes of the person who runs us, each with the last decision before it came."""
     stopping: bool = False
@@ -113,6 +116,11 @@ class RunState:
         """The notes that came before decision k: what its prompts may show, also when they are rendered again."""
         return tuple(text for before, text in self.notes if before < k)
 
+    def end_of(self, stage: StageName) -> ev.Decided | None:
+        """The decision that ended the search of a stage, if it was made."""
+        return next((one for one in self.decisions.values()
+                     if isinstance(one.action, End) and one.action.stage == stage), None)
+
     def work_done(self, task: str) -> bool:
         """Whether a step outside the search was decided on and is finished."""
         return any(k in self.finished for k, d in self.decisions.items() if d.action == Work(task=task))
@@ -123,8 +131,9 @@ class RunState:
 
         What a settled stage still owes (replicates, their aggregate, its summary) is done beside the next search.
         """
-        searched = next((name for name in STAGES if not self.stages[name].settled), None)
-        return searched or next((name for name in STAGES if self.stages[name].summary is None), None)
+        unsettled: list[StageName] = [name for name in STAGES if not self.stages[name].settled]
+        unreported: list[StageName] = [name for name in STAGES if self.stages[name].summary is None]
+        return next(iter(unsettled or unreported), None)
 
     @property
     def phase(self) -> str:
@@ -161,6 +170,12 @@ class RunState:
         return total
 
     @property
+    def seconds_a_program(self) -> float:
+        """How long it took to write the code of a node, on average; 0.0 before the first."""
+        code = self.usage.get("code")
+        return code.seconds / code.calls if code is not None else 0.0
+
+    @property
     def seconds_of_code(self) -> float:
         """Seconds that experiments ran, over all attempts."""
         return sum(attempt.seconds for node in self.nodes.values() for attempt in node.attempts)
@@ -180,11 +195,13 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
     match event:
         case ev.Started():
             state.started, state.started_at, state.models = event, at, (event.model,)
+            state.isolations = (event.isolation,)
         case ev.Resumed():
             state.stopping = state.paused = False
             state.ended = None
             state.overrides |= event.settings
             if state.released is None:  # what a finished paper says of its origin no longer changes
+                state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
                 state.limited = None
                 state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
         case ev.Prepared():

@@ -90,10 +90,14 @@ class EventLog:
 class MemoryLog:
     """A recorder without a file, for tests, benchmarks and one-off tools."""
 
-    def __init__(self, events: list[Event] | None = None, *, listener: Listener | None = None) -> None:
+    def __init__(
+        self, events: list[Event] | None = None, *, listener: Listener | None = None,
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.events: list[Event] = []
         self._state = RunState()
         self._listener = listener
+        self._clock = clock
         for event in events or []:
             self.append(event)
 
@@ -103,7 +107,7 @@ class MemoryLog:
 
     def append(self, event: Event) -> int:
         self.events.append(event)
-        apply(self._state, event, 0.0)
+        apply(self._state, event, self._clock())
         if self._listener is not None:
             self._listener(event, self._state)
         return len(self.events)

@@ -206,6 +206,10 @@ class Attempt(Frozen):
     arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
     sealed: dict[str, str] = Field(default_factory=dict, description="sealed test predictions: file -> sha256")
     curves_sha256: str | None = Field(default=None, description="of measurements.jsonl, which holds every step")
+    artifacts: dict[str, str] = Field(default_factory=dict, description="file under artifacts/ -> sha256")
+    resumed: bool = Field(default=False, description="whether it went on from a checkpoint of an earlier attempt")
+    peak_host_bytes: int | None = Field(default=None, description="most resident memory; None: not measured")
+    peak_gpu_bytes: int | None = Field(default=None, description="most memory on its GPUs; None: none, or unknown")
     stdout_tail: str = ""
     converged: bool | None = Field(default=None, description="whether logged loss curves levelled off; None: no curve")
 

@@ -2,6 +2,9 @@
 
     SandboxError
         ExecutorError      (sandbox.job) no kernel starts, no disk: the person who runs us
+        IsolationError     code cannot be isolated here, and must be: the person who runs us
+        GpuError           no such GPU, or none at all: the person who runs us
+        PretrainedError    a model cannot be fetched: whoever named it
         DatasetError       no such dataset, or it cannot be cut: whoever named it
         SubmissionRefused  predictions that cannot be scored: becomes the failure of the attempt that left them
 """
@@ -15,6 +18,18 @@ class SandboxError(Exception):
 
 class DatasetError(SandboxError):
     """A dataset cannot be had. Who acts: whoever named it."""
+
+
+class IsolationError(SandboxError):
+    """Code cannot be isolated on this machine, and the settings want it to be. Who acts: the person who runs us."""
+
+
+class GpuError(SandboxError):
+    """A GPU that was asked for cannot be had. Who acts: the person who runs us."""
+
+
+class PretrainedError(SandboxError):
+    """A pretrained model cannot be had. Who acts: whoever named it."""
 
 
 class SubmissionRefused(SandboxError):

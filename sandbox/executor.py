@@ -3,41 +3,67 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from sandbox.errors import SubmissionRefused
+from record.nouns import Failure, Grade
+from sandbox.environment import visible_devices
+from sandbox.errors import GpuError, SubmissionRefused
 from sandbox.figures import collect_figures
+from sandbox.gpus.leases import GpuLeases, Lease, open_leases
+from sandbox.handed_on import CHECKPOINTS, hash_artifacts
+from sandbox.isolation.limits import limits_of
+from sandbox.isolation.probe import isolation_of
 from sandbox.job import ExecutorError, Job, Outcome
-from sandbox.kernels import Execution, Kernel, Script
+from sandbox.kernels import Execution, Kernel, Script, Terms
 from sandbox.leavings import defect, hash_arrays, lacking, measure
+from sandbox.lookout import Lookout
 from sandbox.notebook import notebook
+from sandbox.places import Places
 from sandbox.settings import SandboxSettings
-from sandbox.untrusted import Unfit, write_whole
+from sandbox.untrusted import Unfit, remove, write_whole
+from sandbox.usage import Meter, Usage
 from sandbox.workplace import prepare
+
+CUT = ("memory", "timeout", "died")
+"""Failures after which the checkpoints of an attempt are kept, for a second one of the same node."""
 
 
 class LocalExecutor:
     """An `Executor` over local kernels.
 
-    `views` and `labels` hold what `sandbox.datasets.materialise` wrote; `cache` is shared by the kernels.
+    `views` and `labels` hold what `sandbox.datasets.materialise` wrote; `cache` is shared by the kernels. `pretrained`
+    maps `OWNER/NAME@REVISION` to what `sandbox.pretrained.provide` wrote. Raises `ExecutorError`, and `GpuError` where
+    the settings want a GPU and there is none; `gpus` are the leases to use instead of those of this machine.
     """
 
-    def __init__(self, places: int, views: Path, *, labels: Path, settings: SandboxSettings, cache: Path) -> None:
-        if places < 1:
-            raise ExecutorError(f"an executor needs at least one place, not {places}")
+    def __init__(
+        self, places: int, views: Path, *, labels: Path, settings: SandboxSettings, cache: Path,
+        gpus: GpuLeases | None = None, pretrained: Mapping[str, Path] | None = None,
+    ) -> None:
         self.places = places
         self._views = views
         self._labels = labels
         self._settings = settings
         self._cache = cache.absolute()
-        self._gate = asyncio.Semaphore(places)
+        self.isolation = isolation_of(settings)
+        """How code runs here."""
+        self._gpus = gpus or open_leases(settings, visible_devices())
+        self._meter = Meter(self._gpus.nvml, interval=settings.meter_seconds, alone=self._gpus.alone)
+        self._pretrained = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
+        self._gate = Places(places)
         self._running: set[asyncio.Task[Outcome]] = set()
         self._closed = False
 
+    @property
+    def grade(self) -> Grade:
+        """Of values that we compute from predictions: whether the labels were out of the code's reach."""
+        return "scored" if self.isolation.on and self._settings.network == "off" else "computed"
+
     async def run(self, job: Job) -> Outcome:
         """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`."""
-        async with self._gate:
+        async with self._gate.hold(alone=job.alone):
             if self._closed:
                 raise ExecutorError("the executor was closed")
             task = asyncio.create_task(self._run(job), name=f"kernel of {job.name}")
@@ -65,27 +91,54 @@ class LocalExecutor:
             task.cancel()
         if self._running:
             await asyncio.wait(set(self._running))
+        await self._gpus.close()
 
     async def _run(self, job: Job) -> Outcome:
-        script = await asyncio.to_thread(prepare, job, self._views, self._settings.file_bytes)
+        script = await asyncio.to_thread(prepare, job, self._views, self._settings)
         self._cache.mkdir(parents=True, exist_ok=True)
         source = (script.folder / job.entry).read_text(encoding="utf-8", errors="replace")
-        execution = await self._execute(script, source, min(job.timeout, self._settings.timeout))
+        lookout = self._lookout(job, script)
+        execution = await self._execute(job, script, source, lookout)
+        if lookout is not None and not _hopeless(execution.failure):
+            words = await lookout.last(execution.seconds)
+            execution = execution if words is None else execution.called_off(words)
         return await asyncio.to_thread(self._outcome, job, script, source, execution)
 
-    async def _execute(self, script: Script, source: str, timeout: float) -> Execution:
-        kernel = Kernel(script, settings=self._settings, cache=self._cache)
+    def _lookout(self, job: Job, script: Script) -> Lookout | None:
+        if job.watch is None:
+            return None
+        return Lookout(job.watch, script.folder, interval=self._settings.watch_seconds, limit=self._settings.file_bytes)
+
+    async def _execute(self, job: Job, script: Script, source: str, lookout: Lookout | None) -> Execution:
+        lease, usage = await self._lease(job), Usage()
+        limits = limits_of(self._settings, places=1 if job.alone else self.places)
+        terms = Terms(self.isolation, limits, secret=(self._labels.absolute(),))
+        kernel = Kernel(replace(script, pretrained=self._pretrained), settings=self._settings, cache=self._cache,
+                        terms=terms, gpus=lease.devices)
         try:
             await kernel.start()
-            return await kernel.execute(source, timeout)
+            async with self._meter.follow(kernel.pid, lease, usage):
+                execution = await kernel.execute(source, job.timeout, lookout)
+            return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu)
         finally:
             kernel.kill()
+            self._gpus.release(lease, usage.processes)
+
+    async def _lease(self, job: Job) -> Lease:
+        """GPUs for an experiment; figures are drawn without."""
+        if job.mode == "plot":
+            return Lease()
+        try:
+            return await self._gpus.acquire()
+        except GpuError as error:
+            raise ExecutorError(str(error)) from error
 
     # --- after the code, in a thread: nothing of the kernel is alive any more ----------------------------------------
 
     def _outcome(self, job: Job, script: Script, source: str, execution: Execution) -> Outcome:
         folder = script.folder
-        ran = Outcome(seconds=execution.seconds, failure=execution.failure,
+        ran = Outcome(seconds=execution.seconds, failure=execution.failure, resumed=script.resumed,
+                      peak_host_bytes=execution.peak_host_bytes, peak_gpu_bytes=execution.peak_gpu_bytes,
                       stdout_tail=execution.transcript.tail(self._settings.tail_chars))
         done = self._experiment(job, folder, ran) if job.mode == "experiment" else self._plots(folder, ran)
         stem = "node" if job.mode == "experiment" else "plots"
@@ -94,12 +147,15 @@ class LocalExecutor:
             write_whole(folder, f"{'' if stem == 'node' else 'plots.'}stdout.txt", execution.transcript.text())
         except OSError as error:
             raise ExecutorError(f"cannot write to {folder}: {error}") from error
+        if done.failure is None or done.failure.kind not in CUT:
+            remove(folder, CHECKPOINTS)
         return done
 
     def _experiment(self, job: Job, folder: Path, ran: Outcome) -> Outcome:
-        done = self._with_arrays(folder, ran)
+        done = self._with_artifacts(folder, self._with_arrays(folder, ran))
         try:
-            measured = measure(folder, self._labels, seed=job.seed, limit=self._settings.file_bytes)
+            measured = measure(folder, self._labels, seed=job.seed, limit=self._settings.file_bytes, grade=self.grade,
+                               cut=_hopeless(ran.failure))
         except (Unfit, SubmissionRefused) as error:
             return replace(done, failure=done.failure or defect(error))
         return replace(done, failure=done.failure or lacking(measured), measurements=measured.final,
@@ -116,3 +172,12 @@ class LocalExecutor:
         except Unfit as error:
             return replace(ran, failure=ran.failure or defect(error))
 
+    def _with_artifacts(self, folder: Path, ran: Outcome) -> Outcome:
+        try:
+            return replace(ran, artifacts=hash_artifacts(folder, self._settings.artifact_bytes))
+        except Unfit as error:
+            return replace(ran, failure=ran.failure or defect(error))
+
+
+def _hopeless(failure: Failure | None) -> bool:
+    return failure is not None and failure.kind == "hopeless"

@@ -19,7 +19,8 @@ _BY_NAME: dict[str, ErrorClass] = {
     "MemoryError": "memory", "OutOfMemoryError": "memory", "_ArrayMemoryError": "memory",
 }
 _MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|unable to allocate|"
-                     r"cannot allocate memory", re.IGNORECASE)
+                     r"cannot allocate memory|CU[A-Z]+_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED|"
+                     r"(insufficient|out of) shared memory", re.IGNORECASE)
 _SHAPE = re.compile(
     r"shapes? .*(cannot be multiplied|not aligned|mismatch)|mat1 and mat2|could not broadcast|"
     r"operands could not be broadcast|size mismatch|shape mismatch|mismatch in its core dimension|"
@@ -85,6 +86,12 @@ def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], of: O
     return Failure(kind="timeout", message=f"the wall-clock limit of {limit:g} s was reached; {how}. "
                    "Do less work, or look at lab.seconds_left() and finish in time",
                    traceback=of.trace("\n".join(traceback)))
+
+
+def from_flood(limit: float) -> Failure:
+    """The failure for code that printed more than `limit` (10^9 characters)."""
+    return Failure(kind="other", message=f"it printed more than {limit:g} GB (sandbox.output_gb) and was killed: print "
+                   "less, a line an epoch at most")
 
 
 def plain(text: str) -> str:

@@ -6,16 +6,49 @@ only a broken executor raises (`ExecutorError`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from record.nouns import Failure, Figure, Measurement
 from sandbox.errors import SandboxError
+from sandbox.handed_on import Left
 
 
 class ExecutorError(SandboxError):
     """The executor itself could not run a job (no kernel starts, no disk). Who acts: the person who runs us."""
+
+
+Curve = tuple[str, str, str, str]
+"""What tells one curve from another: (dataset, condition, name, split)."""
+
+
+class Logged(NamedTuple):
+    """One point of a curve as running code logged it: its own words, and a value that may be not finite."""
+
+    curve: Curve
+    step: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What is seen of code while it runs."""
+
+    seconds: float
+    """Wall clock that the code has run."""
+    quiet: float
+    """Seconds since it was last seen to print, log or submit something; exact to the time between two glances."""
+    lines: tuple[Logged, ...] = ()
+    """The values with a step that it logged so far, in its order; of very many the first (`sandbox.lookout.POINTS`)."""
+    ended: bool = False
+    """Whether this is the last glance, at everything that was logged by code which has ended, not by the watch."""
+
+
+Watch = Callable[[Glance], str | None]
+"""Says why running code is to be ended, in one sentence, or None to let it run on. Called outside the event loop's
+thread where an executor reads files for it, never twice at a time; so it may read files too."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +70,15 @@ class Job:
     datasets: tuple[str, ...] = ()
     """Names that `lab.data` accepts; their views must have been materialised (`sandbox.datasets`)."""
     inputs: dict[str, Path] = field(default_factory=dict[str, Path])
+    artifacts: dict[str, Left] = field(default_factory=dict[str, Left])
+    """Node -> what it left; those that the source names are copied for `lab.artifact`."""
+    earlier: Path | None = None
+    """The folder of an attempt of the same node that was cut, whose checkpoints `lab.restore` finds."""
+    watch: Watch | None = None
+    """Called about every `SandboxSettings.watch_seconds` while the code runs, and once when it has ended. The text
+    that it returns ends the code as the time limit does, and becomes its failure, of kind `hopeless`."""
+    alone: bool = False
+    """Whether no other job of the executor may run at the same time: it then has the machine's memory to itself."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +96,19 @@ class Outcome:
     sealed: dict[str, str] = field(default_factory=dict[str, str])
     curves_sha256: str | None = None
     figures: tuple[Figure, ...] = ()
+    artifacts: dict[str, str] = field(default_factory=dict[str, str])
+    """File under artifacts/ -> sha256."""
     stdout_tail: str = ""
+    peak_host_bytes: int | None = None
+    """Most resident memory of the kernel and all that it started (see `sandbox.usage`); None where not measured."""
+    peak_gpu_bytes: int | None = None
+    """Most memory on leased GPUs, summed over them; None without one, or where the driver does not tell."""
+    resumed: bool = False
+    """Whether a checkpoint of an earlier attempt was at hand: then `seconds` are not those of the whole."""
 
 
 class Executor(Protocol):
-    """Runs jobs, at most `places` at a time; further calls wait their turn."""
+    """Runs jobs, at most `places` at a time; further calls wait their turn, in the order in which they came."""
 
     places: int
 

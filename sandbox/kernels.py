@@ -1,12 +1,12 @@
-"""A fresh Jupyter kernel for one script, in a process group of its own, bounded in time and output.
+"""A fresh Jupyter kernel for one script, behind walls where code is isolated, bounded in time, output and means.
 
-Kept: when the script ends, reaches its limit, dies or is cancelled, every process of the kernel's group is gone
-before its result is told. What it prints is drained at any rate and held in bounded memory. The environment is an
-allow-list (`sandbox.environment`).
+Kept: when the script ends, reaches its limit, dies or is cancelled, every process of the kernel is gone before its
+result is told (without walls: every one that can be found, see `sandbox.isolation.provisioner`). What it prints is
+drained at any rate and held in bounded memory; so much of it that only a flood can be meant ends the code. The
+environment is an allow-list (`sandbox.environment`); what else is limited is told in `sandbox.isolation.watchdog`.
 
-Not kept, until kernels are isolated: a process that leaves the group (`setsid`) outlives its kernel; the code reads
-and writes whatever the user may; memory, disk and the network are not limited; one single message of output is held
-in memory whole. Output still in a pipe when a process dies at once (`os._exit`) is lost.
+Not kept: output still in a pipe when a process dies at once (`os._exit`), and a single message of more than
+`_MESSAGE` bytes, are lost.
 """
 
 from __future__ import annotations
@@ -14,20 +14,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import zmq
+
 from record.nouns import Failure
 from sandbox.environment import KERNEL_SIDE, kernel_environment
-from sandbox.failures import Origin, from_death, from_exception, from_timeout, plain
+from sandbox.failures import Origin, from_death, from_exception, from_flood, from_timeout, plain
+from sandbox.gpus.device import Device
+from sandbox.isolation import provisioner as provisioning
+from sandbox.isolation.kernel_walls import Needs, Scratch, kernel_walls
+from sandbox.isolation.limits import Limits, TaskGroup, task_group
+from sandbox.isolation.probe import Isolation
+from sandbox.isolation.provisioner import LabProvisioner
+from sandbox.isolation.walls import wrap
+from sandbox.isolation.watchdog import Watchdog
 from sandbox.job import ExecutorError
+from sandbox.lookout import Lookout
 from sandbox.output import Transcript
 from sandbox.settings import SandboxSettings
 
@@ -35,6 +44,10 @@ _POLL = 0.1
 """Seconds between two looks at whether the kernel lives."""
 _DRAIN = 2.0
 """Seconds to wait for the last output after the script has ended."""
+_MESSAGE = 32 * 2**20
+"""Bytes of one message from a kernel. A larger one is dropped unread."""
+_CRASH_LOG = 2**20
+"""Bytes that are read of what a crash left."""
 _ECHO = 0.1
 """Seconds to wait for the echo of a request over iopub before it is sent again."""
 
@@ -49,6 +62,23 @@ class Script:
     mode: str
     views: dict[str, str]
     """Dataset name -> file with its view."""
+    artifacts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Node -> names of what it left; those that the source names lie under inputs/artifacts/."""
+    pretrained: dict[str, str] = field(default_factory=dict[str, str])
+    """`OWNER/NAME@REVISION` -> folder."""
+    resumed: bool = False
+    """Whether checkpoints of an earlier attempt are there."""
+    readable: tuple[Path, ...] = ()
+    """Folders of datasets that the code reads by itself."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms code runs: behind which walls, within which limits, and what it never sees."""
+
+    isolation: Isolation
+    limits: Limits
+    secret: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,17 +88,29 @@ class Execution:
     seconds: float
     failure: Failure | None
     transcript: Transcript
+    peak_host_bytes: int | None = None
+    peak_gpu_bytes: int | None = None
+
+    def called_off(self, words: str) -> Execution:
+        """The same, ended by the watch of its job for the reason given."""
+        return replace(self, failure=Failure(kind="hopeless", message=words))
 
 
 class Kernel:
     """One kernel process: `start`, `execute` once, and `kill`, at any time and from any state."""
 
-    def __init__(self, script: Script, *, settings: SandboxSettings, cache: Path) -> None:
+    def __init__(
+        self, script: Script, *, settings: SandboxSettings, cache: Path, terms: Terms, gpus: tuple[Device, ...] = (),
+    ) -> None:
         self._script = script
         self._settings = settings
         self._cache = cache
-        # Socket paths end at 107 bytes, so this folder must be short, wherever the run is.
-        self._scratch = Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp"))
+        self._terms = terms
+        self._gpus = gpus
+        self._scratch = Scratch(Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp")))
+        self._group = TaskGroup()
+        self._watchdog: Watchdog | None = None
+        self._flooded = False
         self._manager: Any = None
         self._client: Any = None
 
@@ -76,15 +118,19 @@ class Kernel:
         """Start the process and wait until it listens. Raises `ExecutorError`."""
         from jupyter_client.manager import AsyncKernelManager
 
-        self._write_job(deadline=time.monotonic() + self._settings.start_timeout)
+        self._scratch.make()
+        self._write_job(self._settings.start_timeout)
+        self._group = task_group(self._scratch.root.name, self._settings.tasks)
+        walls = await asyncio.to_thread(self._walls)
         self._manager = AsyncKernelManager(
-            kernel_name="lab", kernel_spec_manager=_one_spec(self._settings.python), transport="ipc",
-            ip=str(self._scratch / "k"), connection_file=str(self._scratch / "connection.json"),
+            kernel_name="lab", kernel_spec_manager=_one_spec(self._settings.python, walls, self._group.entering()),
+            transport="ipc", ip=str(self._scratch.sockets / "k"), connection_file=str(self._scratch.connection),
         )
-        environment = kernel_environment(
-            self._settings, self._script.folder, scratch=self._scratch, cache=self._cache)
+        self._manager.context.setsockopt(zmq.MAXMSGSIZE, _MESSAGE)
+        environment = kernel_environment(self._settings, self._script.folder, scratch=self._scratch, cache=self._cache,
+                                         gpus=self._gpus, isolated=self._terms.isolation.on)
         try:
-            with open(self._scratch / "crash.log", "wb") as log:
+            with open(self._scratch.crash_log, "wb") as log:
                 await self._manager.start_kernel(
                     cwd=str(self._script.folder), env=environment, stdout=subprocess.DEVNULL, stderr=log)
         except OSError as error:
@@ -93,35 +139,39 @@ class Kernel:
         self._client.start_channels(stdin=False, hb=False)
         await self._ready()
 
-    async def execute(self, source: str, timeout: float) -> Execution:
-        """Run the source to its end, or to `timeout` seconds of wall clock."""
+    async def execute(self, source: str, timeout: float, lookout: Lookout | None = None) -> Execution:
+        """Run the source to its end, to `timeout` seconds of wall clock, or until the lookout calls it off."""
         transcript = Transcript(self._settings.output_chars)
         began = time.monotonic()
-        self._write_job(deadline=began + timeout)
+        self._write_job(timeout)
+        self._watchdog = self._watch()
         request = self._client.execute(source, store_history=False, allow_stdin=False)
         reply = asyncio.create_task(self._reply(request))
         death = asyncio.create_task(self._death())
         listener = asyncio.create_task(self._listen(request, transcript))
+        called_off = asyncio.ensure_future(lookout.follow(transcript) if lookout else _never())
         try:
-            late = not await _first(reply, death, within=timeout)
-            if late:
-                self._interrupt()
+            late = not await _first(reply, death, called_off, within=timeout)
+            words = called_off.result() if called_off.done() else None
+            if late or words is not None:
+                self._provisioner.interrupt()
                 await _first(reply, death, within=self._settings.grace)
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN if reply.done() else _POLL)
+            if words is not None:
+                return Execution(seconds, None, transcript).called_off(words)
             failure = self._failure(reply, death, timeout=timeout if late else None)
         finally:
-            await _end(reply, death, listener)
+            await _end(reply, death, listener, called_off)
         return Execution(seconds, failure, transcript)
 
     def kill(self) -> None:
-        """Kill the whole process group and free everything. Idempotent; blocks some milliseconds."""
-        process = self._process()
-        if process is not None and process.returncode is None:
-            # Not reaped yet, so the number of the group is still ours, also when its leader is dead.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait(timeout=30)
+        """Kill every process of the kernel and free everything. Idempotent; blocks some milliseconds."""
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        if self._manager is not None and self._manager.has_kernel:
+            self._provisioner.end()
+        self._group.remove()
         if self._client is not None:
             self._client.stop_channels()
             self._client = None
@@ -129,36 +179,55 @@ class Kernel:
             self._manager.context.destroy(linger=0)
             self._manager.cleanup_connection_file()
             self._manager = None
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self._scratch.root, ignore_errors=True)
+
+    @property
+    def pid(self) -> int:
+        """The process that was started. Raises `ExecutorError` before `start`."""
+        process = self._provisioner.started
+        if process is None:
+            raise ExecutorError("the kernel was not started")
+        return process.pid
 
     # --- the process ------------------------------------------------------------------------------------------------
 
-    def _process(self) -> subprocess.Popen[bytes] | None:
-        provisioner = getattr(self._manager, "provisioner", None)
-        return getattr(provisioner, "process", None)
+    @property
+    def _provisioner(self) -> LabProvisioner:
+        """Raises `ExecutorError` before `start`."""
+        found = getattr(self._manager, "provisioner", None)
+        if not isinstance(found, LabProvisioner):
+            raise ExecutorError("the kernel was not started")
+        return found
 
-    def _exit_code(self) -> int | None:
-        """The exit code of a dead kernel (negative: the signal), without reaping it."""
-        process = self._process()
-        if process is None or process.returncode is not None:
-            return -signal.SIGKILL
-        status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if status is None:
-            return None
-        return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+    def _watch(self) -> Watchdog:
+        started, folders = self._provisioner, (self._script.folder, self._cache, self._scratch.root)
+        watchdog = Watchdog(self.pid, self._terms.limits, folders=folders, strike=started.strike, inside=started.first)
+        watchdog.start()
+        return watchdog
 
-    def _dead(self) -> bool:
-        return self._exit_code() is not None
-
-    def _write_job(self, deadline: float) -> None:
+    def _walls(self) -> list[str]:
+        """The words before the kernel's command; none without isolation."""
+        if not self._terms.isolation.on:
+            return []
         script = self._script
-        job = {"seed": script.seed, "deadline": deadline, "device": self._settings.device, "mode": script.mode,
-               "folder": str(script.folder), "entry": script.entry, "datasets": script.views}
-        (self._scratch / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        readable = (KERNEL_SIDE, *script.readable, *map(Path, (*script.views.values(), *script.pretrained.values())))
+        needs = Needs(script.folder, self._cache, self._scratch, readable, self._gpus)
+        return wrap([], kernel_walls(
+            needs, settings=self._settings, isolation=self._terms.isolation, secret=self._terms.secret))
+
+    def _write_job(self, limit: float) -> None:
+        script, settings = self._script, self._settings
+        job = {"seed": script.seed, "deadline": time.monotonic() + limit, "limit": limit,
+               "device": "cuda" if self._gpus else "cpu", "mode": script.mode, "folder": str(script.folder), "entry": script.entry, "datasets": script.views,
+               "cache": str(self._cache), "processes": max(1, len(self._gpus)), "artifacts": script.artifacts,
+               "pretrained": script.pretrained, "checkpoint_bytes": settings.checkpoint_bytes,
+               "artifact_bytes": settings.artifact_bytes}
+        self._scratch.job.write_text(json.dumps(job), encoding="utf-8")
 
     def _crash_log(self) -> str:
-        with contextlib.suppress(OSError):
-            return (self._scratch / "crash.log").read_text(encoding="utf-8", errors="replace")
+        """Its first part; the code may have written anything to it."""
+        with contextlib.suppress(OSError), open(self._scratch.crash_log, "rb") as log:
+            return log.read(_CRASH_LOG).decode("utf-8", errors="replace")
         return ""
 
     # --- the conversation -------------------------------------------------------------------------------------------
@@ -167,9 +236,9 @@ class Kernel:
         """Wait for a `kernel_info` whose idle status also came over iopub: then no output can be missed."""
         until = time.monotonic() + self._settings.start_timeout
         while time.monotonic() < until:
-            if self._dead():
+            if (code := self._provisioner.exit_code()) is not None:
                 raise ExecutorError(f"the kernel of {self._settings.python!r} ended at its start: "
-                                    f"{self._crash_log().strip()[-500:] or self._exit_code()}")
+                                    f"{self._crash_log().strip()[-500:] or code}")
             request = self._client.kernel_info()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._reply(request), 1.0)
@@ -189,6 +258,9 @@ class Kernel:
         while True:
             message: dict[str, Any] = await self._client.get_iopub_msg(timeout=None)
             content = message["content"]
+            if transcript.chars > self._settings.output_gb * 1e9 and not self._flooded:
+                self._flooded = True
+                self._provisioner.strike()
             if message["msg_type"] == "stream":
                 transcript.add(content["name"], plain(content["text"]))
             elif message["msg_type"] in ("display_data", "execute_result"):
@@ -198,15 +270,9 @@ class Kernel:
                 return
 
     async def _death(self) -> int:
-        while (code := self._exit_code()) is None:
+        while (code := self._provisioner.exit_code()) is None:
             await asyncio.sleep(_POLL)
         return code
-
-    def _interrupt(self) -> None:
-        process = self._process()
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGINT)
 
     def _failure(
         self, reply: asyncio.Task[dict[str, Any]], death: asyncio.Task[int], *, timeout: float | None,
@@ -214,6 +280,10 @@ class Kernel:
         answer = reply.result() if reply.done() else {}
         trace = [line.replace("Cell In[1]", self._script.entry) for line in answer.get("traceback", ())]
         of = Origin(self._script.folder, self._settings.traceback_chars)
+        if self._watchdog is not None and self._watchdog.failure is not None:
+            return self._watchdog.failure
+        if self._flooded:
+            return from_flood(self._settings.output_gb)
         if timeout is not None:
             return from_timeout(timeout, stopped=reply.done(), traceback=trace, of=of)
         if not reply.done():
@@ -227,16 +297,19 @@ def _clean_exit(answer: dict[str, Any]) -> bool:
     return answer["ename"] == "SystemExit" and answer["evalue"] in ("", "0", "None")
 
 
-def _one_spec(python: str) -> Any:
+def _one_spec(python: str, walls: list[str], before: list[str]) -> Any:
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
+    provisioning.register()
+    provisioner = {"provisioner_name": provisioning.NAME, "config": {"walls": walls, "before": before}}
     argv = [python, str(KERNEL_SIDE / "bootstrap.py"), "-f", "{connection_file}"]
 
     class OneSpec(KernelSpecManager):
         """Knows only the kernel that this program starts; what is installed on the machine plays no part."""
 
         def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-            return KernelSpec(argv=argv, display_name=kernel_name, language="python")
+            return KernelSpec(argv=argv, display_name=kernel_name, language="python",
+                              metadata={"kernel_provisioner": provisioner})
 
     return OneSpec()
 
@@ -245,6 +318,10 @@ async def _first(*tasks: asyncio.Task[Any], within: float) -> bool:
     """True where one of the tasks is done within so many seconds."""
     done, _ = await asyncio.wait(tasks, timeout=within, return_when=asyncio.FIRST_COMPLETED)
     return bool(done)
+
+
+async def _never() -> str:
+    return await asyncio.get_running_loop().create_future()
 
 
 async def _end(*tasks: asyncio.Task[Any]) -> None:

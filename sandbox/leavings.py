@@ -10,7 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from record.nouns import Failure, Measurement
+from record.nouns import Failure, Grade, Measurement
 from sandbox.errors import SubmissionRefused
 from sandbox.scoring import score_submissions, seal
 from sandbox.untrusted import Unfit, names_in, open_regular, read_lines, write_whole
@@ -33,15 +33,18 @@ def hash_arrays(folder: Path, limit: int) -> dict[str, str]:
     return {name: _hash_array(folder, name, limit) for name in names_in(folder, "arrays", ".npy")}
 
 
-def measure(folder: Path, labels: Path, *, seed: int, limit: int) -> Measured:
+def measure(
+    folder: Path, labels: Path, *, seed: int, limit: int, grade: Grade = "computed", cut: bool = False,
+) -> Measured:
     """Score, seal, and write `measurements.jsonl` anew. Raises `Unfit`, `SubmissionRefused`.
 
     Whatever grade the file claims, a value that the code wrote is `logged`; where we could score the same quantity,
-    ours is the final one.
+    ours is the final one, with the given grade. With `cut`, for code that we ended midway, lines that cannot be read
+    are left out.
     """
-    scored = score_submissions(folder, labels, split="validation", seed=seed)
-    logged = _logged(folder, seed=seed, limit=limit)
-    sealed = seal(folder, labels)
+    scored = score_submissions(folder, labels, split="validation", seed=seed, grade=grade)
+    logged = _logged(folder, seed=seed, limit=limit, cut=cut)
+    sealed = seal(folder, labels, grade=grade)
     every = [*scored, *logged]
     curves = _write(folder, every) if every else None
     return Measured(_final(scored, logged), sealed, curves)
@@ -75,7 +78,7 @@ def _quantity(one: Measurement) -> tuple[str, str, str]:
     return one.dataset, one.condition, one.name
 
 
-def _logged(folder: Path, *, seed: int, limit: int) -> list[Measurement]:
+def _logged(folder: Path, *, seed: int, limit: int, cut: bool) -> list[Measurement]:
     """What the code wrote. Lines about the test split are left out: the code cannot know them, selection must not."""
     found: list[Measurement] = []
     for number, line in enumerate(read_lines(folder, MEASUREMENTS, limit), start=1):
@@ -84,6 +87,8 @@ def _logged(folder: Path, *, seed: int, limit: int) -> list[Measurement]:
             chosen = {key: fields[key] for key in _FIELDS if key in fields}
             one = Measurement(**chosen, seed=seed, grade="logged")
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            if cut:
+                continue
             raise Unfit(f"{MEASUREMENTS} line {number} was not written by lab: {_first_line(error)}") from error
         if one.split != "test":
             found.append(one)

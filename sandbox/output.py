@@ -27,6 +27,11 @@ class Transcript:
     _head_chars: int = 0
     _tail_chars: int = 0
 
+    @property
+    def chars(self) -> int:
+        """Characters of all output so far, those left out included."""
+        return self._head_chars + self._tail_chars + self.dropped
+
     def add(self, stream: str, text: str) -> None:
         """Take in some output."""
         room = self.limit // 2 - self._head_chars

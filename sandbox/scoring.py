@@ -1,7 +1,7 @@
 """Measurements from submitted predictions, computed on the host.
 
-The grade is `computed`, not `scored`: while kernels are not isolated, the labels are within the reach of the code
-(by path, if it looks for them), so nobody can promise that it did not see them.
+The grade is `scored` where the labels were out of the code's reach, else `computed`: without isolation the code finds
+them by path, if it looks for them, so nobody can promise that it did not see them.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from sandbox.untrusted import Unfit, open_regular, remove, write_whole
 
 __all__ = ["METRICS", "score_sealed", "score_submissions", "seal"]
 
-GRADE: Grade = "computed"
 _INDEX = "submissions.jsonl"
 _SEALED_INDEX = "sealed/index.jsonl"
 
 
-def score_submissions(folder: Path, labels: Path, *, split: Split, seed: int) -> tuple[Measurement, ...]:
+def score_submissions(
+    folder: Path, labels: Path, *, split: Split, seed: int, grade: Grade = "computed",
+) -> tuple[Measurement, ...]:
     """Every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`."""
-    chosen = [one for one in listed(folder, _INDEX) if one.split == split]
+    chosen = [_graded(one, grade) for one in listed(folder, _INDEX) if one.split == split]
     return _measurements(folder, "submissions", chosen, labels=labels, seed=seed)
 
 
-def seal(folder: Path, labels: Path) -> dict[str, str]:
+def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, str]:
     """Put the test predictions into `folder/sealed/`, unscored; file name -> sha256. Raises `SubmissionRefused`.
 
-    They are checked against the labels' shape, so that a defect shows now and not after the search.
+    The grade that their scores will have is sealed with them. They are checked against the labels' shape, so that a
+    defect shows now and not after the search.
     """
     remove(folder, "sealed")
     every = listed(folder, _INDEX)
-    tests = [one for one in every if one.split == "test"]
+    tests = [_graded(one, grade) for one in every if one.split == "test"]
     if not tests:
         return {}
     for one in tests:
@@ -75,10 +77,14 @@ def _measurements(
         scores = score(one.kind, values_of(folder, place, one, truth), truth.y)
         found += [
             Measurement(name=name, value=value, condition=one.condition, dataset=one.dataset, split=one.split,
-                        seed=seed, step=one.step, grade=GRADE)
+                        seed=seed, step=one.step, grade=one.grade or "computed")
             for name, value in scores.items()
         ]
     return tuple(found)
+
+
+def _graded(one: Submission, grade: Grade) -> Submission:
+    return one.model_copy(update={"grade": grade})
 
 
 def _lines(submissions: Sequence[Submission]) -> str:

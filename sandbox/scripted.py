@@ -3,38 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from sandbox.job import ExecutorError, Job, Outcome
+from record.nouns import Failure
+from sandbox.job import ExecutorError, Glance, Job, Logged, Outcome, Watch
+from sandbox.places import Places
+
+
+class Act(NamedTuple):
+    """What a job comes to, with what a watch sees on the way: values, each at so many seconds after the start."""
+
+    delay: float
+    outcome: Outcome
+    logged: Sequence[tuple[float, Logged]] = ()
 
 
 class ScriptedExecutor:
     """An `Executor` whose outcomes are written down: `script(job)` gives a delay in seconds and the outcome.
 
-    Places, waiting and cancellation are real. Files appear only where the function writes them into `job.folder`.
-    `started` names the jobs in the order in which they got a place, `most` how many held one at the same time.
+    Places, waiting, watching and cancellation are real. Files appear only where the function writes them into
+    `job.folder`. A job that its watch ends has measured nothing. `started` names the jobs in the order in which they
+    got a place, `most` how many held one at the same time.
     """
 
-    def __init__(self, script: Callable[[Job], tuple[float, Outcome]], *, places: int = 1) -> None:
-        if places < 1:
-            raise ExecutorError(f"an executor needs at least one place, not {places}")
+    def __init__(
+        self, script: Callable[[Job], Act | tuple[float, Outcome]], *, places: int = 1, watch_seconds: float = 5.0,
+    ) -> None:
         self.places = places
         self.started: list[str] = []
         self.most = 0
         self._script = script
-        self._gate = asyncio.Semaphore(places)
+        self._watch_seconds = watch_seconds
+        self._gate = Places(places)
         self._closed = asyncio.Event()
         self._holding = 0
 
     async def run(self, job: Job) -> Outcome:
         """Wait for a place, then for the delay; the outcome as written. Raises `ExecutorError` once closed."""
-        async with self._gate:
+        async with self._gate.hold(alone=job.alone):
             self._enter(job)
             try:
-                delay, outcome = self._script(job)
-                if delay > 0:
-                    await self._pause(delay)
-                return outcome
+                told = self._script(job)
+                act = told if isinstance(told, Act) else Act(*told)
+                if job.watch is not None:
+                    return await self._watched(act, job.watch)
+                await self._pause(act.delay)
+                return act.outcome
             finally:
                 self._holding -= 1
 
@@ -49,9 +65,30 @@ class ScriptedExecutor:
         self.most = max(self.most, self._holding)
         self.started.append(job.name)
 
+    async def _watched(self, act: Act, watch: Watch) -> Outcome:
+        seconds = 0.0
+        while seconds + self._watch_seconds < act.delay:
+            await self._pause(self._watch_seconds)
+            seconds += self._watch_seconds
+            words = watch(_glance(act, seconds))
+            if words is not None:
+                return Outcome(seconds=seconds, failure=Failure(kind="hopeless", message=words))
+        await self._pause(act.delay - seconds)
+        words = watch(replace(_glance(act, act.delay), quiet=0.0, ended=True))
+        return act.outcome if words is None else replace(
+            act.outcome, failure=Failure(kind="hopeless", message=words))
+
     async def _pause(self, delay: float) -> None:
+        if delay <= 0:
+            return
         try:
             await asyncio.wait_for(self._closed.wait(), timeout=delay)
         except TimeoutError:
             return
         raise ExecutorError("the executor was closed while the job ran")
+
+
+def _glance(act: Act, seconds: float) -> Glance:
+    seen = [(at, one) for at, one in act.logged if at <= seconds]
+    heard = max((at for at, _ in seen), default=0.0)
+    return Glance(seconds, quiet=seconds - heard, lines=tuple(one for _, one in seen))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from record.nouns import Split
+from record.nouns import Grade, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.untrusted import NAME, Unfit, open_regular, read_lines
 
@@ -37,6 +37,8 @@ class Submission(BaseModel):
     condition: str = Field(min_length=1, max_length=200)
     step: int | None = None
     kind: Literal["predictions", "probabilities", "logits"]
+    grade: Grade | None = None
+    """Written by us when it is sealed; what the code says of it counts for nothing."""
 
     @property
     def where(self) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
 
+from sandbox.handed_on import ARTIFACTS, CHECKPOINTS, give_artifacts, give_checkpoints
 from sandbox.job import ExecutorError, Job
 from sandbox.kernels import Script
+from sandbox.settings import SandboxSettings
 from sandbox.untrusted import NAME, Unfit, open_regular, remove, write_whole
 
-_OURS = ("measurements.jsonl", "submissions.jsonl", "submissions", "sealed", "arrays")
+_OURS = ("measurements.jsonl", "submissions.jsonl", "submissions", "sealed", "arrays", CHECKPOINTS, ARTIFACTS)
 
 
-def prepare(job: Job, views: Path, limit: int) -> Script:
+def prepare(job: Job, views: Path, settings: SandboxSettings) -> Script:
     """What a kernel is started for, once source and inputs are in place. Raises `ExecutorError`.
 
     An experiment starts without the leavings of an earlier one; plots keep its arrays and lose only old figures.
@@ -28,12 +31,24 @@ def prepare(job: Job, views: Path, limit: int) -> Script:
         for name, text in job.source.items():
             write_whole(folder, name, text)
         for name, source in job.inputs.items():
-            _copy(source, folder, name, limit)
+            _copy(source, folder, name, settings.file_bytes)
+        resumed = _resumed(job, folder, settings.checkpoint_bytes)
+        give_artifacts(job.source, job.artifacts, folder, settings.artifact_bytes)
     except (OSError, Unfit) as error:
         raise ExecutorError(f"cannot prepare {folder} for {job.name!r}: {error}") from error
     if job.entry not in job.source and not (folder / job.entry).is_file():
         raise ExecutorError(f"job {job.name!r} has no file {job.entry!r}")
-    return Script(folder, job.entry, seed=job.seed, mode=job.mode, views=_views(job, views))
+    return Script(folder, job.entry, seed=job.seed, mode=job.mode, views=_views(job, views), resumed=resumed,
+                  readable=_folders(job, views), artifacts={node: left.names for node, left in job.artifacts.items()})
+
+
+def _resumed(job: Job, folder: Path, limit: int) -> bool:
+    """Whether checkpoints of an earlier attempt are there. What cannot be read is left behind: the code begins anew."""
+    try:
+        return job.earlier is not None and give_checkpoints(job.earlier, folder, limit)
+    except Unfit:
+        remove(folder, CHECKPOINTS)
+        return False
 
 
 def _views(job: Job, views: Path) -> dict[str, str]:
@@ -42,6 +57,19 @@ def _views(job: Job, views: Path) -> dict[str, str]:
         if not path.is_file():
             raise ExecutorError(f"job {job.name!r} needs dataset {name!r}, which is not in {views}: materialise it")
     return {name: str(path) for name, path in found.items()}
+
+
+def _folders(job: Job, views: Path) -> tuple[Path, ...]:
+    """The folders that views point to, where a dataset is one."""
+    import numpy as np
+
+    found: list[Path] = []
+    for name in job.datasets:
+        with np.load(views / f"{name}.npz", allow_pickle=False) as view:
+            about: dict[str, str] = json.loads(str(view["about"])) if "about" in view.files else {}
+        if about.get("path"):
+            found.append(Path(about["path"]))
+    return tuple(found)
 
 
 def _copy(source: Path, folder: Path, name: str, limit: int) -> None:

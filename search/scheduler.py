@@ -1,5 +1,7 @@
 """The search loop: decide, record the decision, start it; writing, running and judging of nodes overlap.
 
+So do the search of a stage and what the stages before it still owe: replicates, their aggregate, a summary.
+
 `arrival` decides as soon as there is room, on all results so far: the fastest. `ticket` makes decision k only when the
 results up to k - window are in, and on those alone: one tree for one seed and window, whatever finishes first and
 however many workers there are. Both are resumed the same way: decisions that were recorded and not finished are
@@ -11,20 +13,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from math import ceil
 from random import Random
 
-from record.events import Decided
+from record.events import Decided, Limited
+from record.fold import RunState
 from record.log import Recorder
-from record.nouns import End, Expand, Seen, StageName, Wait
+from record.nouns import STAGES, Action, Compare, End, Expand, Seen, StageName, Wait, summary_of
+from search.ceilings import Ceilings, expected_seconds
 from search.policy import Policy
 from search.settings import SearchSettings
-from search.tree import view_of
+from search.tree import SEARCH_KINDS, View, view_of
 
 Freed = Callable[[], None]
 """To be called once, when a node needs no place to run in any more: its code has run."""
 
-ExpandNode = Callable[[Decided, Freed], Awaitable[None]]
-"""Makes the node of a decision, from its plan to its verdict; events are the only thing it gives back."""
+Perform = Callable[[Decided, Freed], Awaitable[None]]
+"""Does what was decided: makes a node, from its plan to its verdict; compares two; reports on a stage.
+
+Events are the only thing it gives back, and the last of them finishes the decision.
+"""
 
 
 class SearchError(Exception):
@@ -44,45 +52,66 @@ class Signals:
 
 @dataclass
 class Scheduler:
-    """Searches one stage. `expand` is handed in: the search knows neither kernels nor models."""
+    """Searches one stage after the other. `perform` is handed in: the search knows neither kernels nor models.
+
+    What is under way for an earlier stage when one ends goes on; the last stage ends when all is done.
+    """
 
     recorder: Recorder
     policy: Policy
-    expand: ExpandNode
+    perform: Perform
     settings: SearchSettings
-    stage: StageName
     signals: Signals = field(default_factory=Signals)
+    stage: StageName = STAGES[0]
+    ceilings: Ceilings = field(default_factory=Ceilings)
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
     _placed: set[int] = field(default_factory=set[int])
     """Decisions whose node still needs a place: being written, waiting for one, or running."""
+    _offset: float = 0.0
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def run(self) -> End | None:
-        """The action that ended the stage's search; None when it was asked to stop. Everything started is finished."""
-        if (decided := self._ended()) is not None:  # killed between this decision and what follows from it
-            return decided
+    async def run(self, stage: StageName, ceilings: Ceilings | None = None) -> Decided | None:
+        """The decision that ended the stage's search; None when it was asked to stop: nothing is under way then."""
+        self.stage, self.ceilings = stage, ceilings or Ceilings()
+        end = self.recorder.state.end_of(stage)
+        if end is not None:  # killed between this decision and what follows from it: nothing is decided twice
+            return end
+        self._offset = self.recorder.state.active_seconds - asyncio.get_running_loop().time()
         try:
             self._restart_unfinished()
-            while await self._allowed():
-                await self._until_room()
-                seen = await self._visible()
-                if not await self._allowed():
-                    break
-                action = self._pick(seen)
-                if isinstance(action, Wait) and self.settings.order == "arrival":
-                    await self._any_result()
-                    continue
-                decided = Decided(k=self._next, action=action, seen=seen)
-                self.recorder.append(decided)
-                if isinstance(action, Expand):
-                    self._start(decided)
-                elif isinstance(action, End):
-                    await self._drain(None)
-                    return action
-            await self._drain(self.settings.grace)
-            return None
+            end = await self._search()
+            if end is None:
+                await self._drain(self.settings.grace)
+            return end
         finally:
-            await self._cancel()
+            if end is None:
+                await self.close()
+
+    async def _search(self) -> Decided | None:
+        while await self._allowed():
+            await self._until_room()
+            seen = await self._visible()
+            if not await self._allowed():
+                break
+            action = self._pick(seen)
+            if isinstance(action, Wait) and self.settings.order == "arrival":
+                await self._any_result()
+                continue
+            decided = Decided(k=self._next, action=action, seen=seen)
+            self.recorder.append(decided)
+            if isinstance(action, End):
+                return decided
+            if not isinstance(action, Wait):
+                self._start(decided)
+        return None
+
+    async def close(self) -> None:
+        """Cancel what is under way; a resumed run begins it again. Idempotent."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks.clear()
+        self._placed.clear()
 
     # --- deciding ---------------------------------------------------------------------------------------------------
 
@@ -100,15 +129,28 @@ class Scheduler:
     def _next(self) -> int:
         return self.recorder.state.last_decision + 1
 
-    def _pick(self, seen: Seen) -> Expand | Wait | End:
-        state = self.recorder.state
-        assert state.started is not None
-        view = view_of(state, self.stage, seen, by_cost=self.settings.order == "arrival")
-        action = self.policy.pick(view, Random(f"{state.started.seed}/{self._next}"))
-        assert isinstance(action, Expand | Wait | End)
-        if isinstance(action, Wait) and not self._tasks and not view.in_flight:
+    def _pick(self, seen: Seen) -> Action:
+        """The policy's action; a search node that a ceiling of the stage refuses makes that an event, and it is asked
+        again."""
+        action, view = self._picked(seen)
+        if isinstance(action, Expand) and action.kind in SEARCH_KINDS:
+            refused = self.ceilings.refuse(action, view, self.recorder.state, now=self._active())
+            if refused is not None:
+                self.recorder.append(Limited(reason=refused, stage=self.stage))
+                action, view = self._picked(seen)
+        if isinstance(action, Wait) and not self._tasks and not view.busy:
             raise SearchError(f"stage {self.stage!r}: the policy waits, and nothing is in flight")
         return action
+
+    def _active(self) -> float:
+        """Active seconds of the run by now; the record knows them up to its last event."""
+        return self._offset + asyncio.get_running_loop().time()
+
+    def _picked(self, seen: Seen) -> tuple[Action, View]:
+        state = self.recorder.state
+        assert state.started is not None
+        view = view_of(state, self.stage, seen, settings=self.settings)
+        return self.policy.pick(view, Random(f"{state.started.seed}/{self._next}")), view
 
     async def _visible(self) -> Seen:
         """The results that the next decision may use; in `ticket` order, waits for them."""
@@ -128,16 +170,10 @@ class Scheduler:
 
     # --- doing ------------------------------------------------------------------------------------------------------
 
-    def _ended(self) -> End | None:
-        """The recorded decision that this stage is over, if there is one: nothing is decided twice."""
-        actions = (decided.action for decided in self.recorder.state.decisions.values())
-        return next((one for one in actions if isinstance(one, End) and one.stage == self.stage), None)
-
     def _restart_unfinished(self) -> None:
         state = self.recorder.state
         for k, decided in state.decisions.items():
-            action = decided.action
-            if k not in state.finished and isinstance(action, Expand) and action.stage == self.stage:
+            if k not in state.finished and k not in self._tasks and _of_the_search(decided.action):
                 self._start(decided)
 
     def _start(self, decided: Decided) -> None:
@@ -145,18 +181,23 @@ class Scheduler:
             self._placed.discard(decided.k)
             self._woken.set()
 
-        self._placed.add(decided.k)
-        self._tasks[decided.k] = asyncio.ensure_future(self.expand(decided, freed))
+        if isinstance(decided.action, Expand):
+            self._placed.add(decided.k)
+        self._tasks[decided.k] = asyncio.ensure_future(self.perform(decided, freed))
 
     async def _until_room(self) -> None:
-        """Wait until a node may be begun: all places taken and `lookahead` nodes ahead of them is enough.
+        """Wait until a node may be begun: all places taken and some nodes ahead of them is enough.
 
         Nodes that are plotted, reviewed or judged hold nobody up.
         """
-        while not self._stopped and len(self._placed) >= self.settings.num_workers + self.settings.lookahead:
+        while not self._stopped and len(self._placed) >= self.settings.num_workers + self._ahead:
             self._woken.clear()
             await _first(*self._tasks.values(), self._woken.wait(), self.signals.stop.wait())
             self._collect()
+
+    @property
+    def _ahead(self) -> int:
+        return ahead(self.recorder.state, self.stage, self._placed, self.settings)
 
     async def _any_result(self, among: Iterable[int] | None = None) -> None:
         """Wait for one task (of those named) or a request to stop; a task's exception is raised here."""
@@ -169,18 +210,29 @@ class Scheduler:
             self._placed.discard(k)
             self._tasks.pop(k).result()
 
-    async def _drain(self, limit: float | None) -> None:
-        """Wait until all that runs is finished, or for so many seconds; the rest is cancelled by `run`."""
+    async def _drain(self, limit: float) -> None:
+        """Wait until all that runs is finished, or for so many seconds."""
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=limit)
             self._collect()
 
-    async def _cancel(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        self._tasks.clear()
-        self._placed.clear()
+
+def ahead(state: RunState, stage: StageName, placed: Iterable[int], settings: SearchSettings) -> int:
+    """How many nodes are made ahead of free places: so many that code is written as fast as it is run.
+
+    `placed` are the decisions whose node still needs a place.
+    """
+    writing = state.seconds_a_program
+    view = view_of(state, stage, Seen(through=state.last_decision), settings=settings)
+    actions = [action for k in placed if isinstance(action := state.decisions[k].action, Expand)]
+    running = sum(expected_seconds(action, view) for action in actions) / max(1, len(actions))
+    wanted = ceil(settings.num_workers * writing / running) if running > 0 else settings.max_lookahead
+    return min(max(settings.lookahead, wanted), settings.max_lookahead)
+
+
+def _of_the_search(action: Action) -> bool:
+    """Whether an action is begun by the scheduler; other work is done between stages."""
+    return isinstance(action, Expand | Compare) or action in [summary_of(stage) for stage in STAGES]
 
 
 async def _first(*awaitables: Awaitable[object]) -> None:

@@ -1,16 +1,28 @@
 """How nodes are ordered: by how much of the data plan they measured, then by the primary metric of the method.
 
 Metrics are compared within one dataset and one condition only, as a gain relative to a reference node there; unlike
-metrics are never averaged. Validation data only. Noise enters in `record.claims`, once replicates exist.
+metrics are never averaged. Validation data only. A difference counts for nothing while it is within the noise that
+replicates showed; before there are replicates, the noise is unknown.
 """
 
 from __future__ import annotations
 
-from statistics import fmean
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from statistics import fmean, stdev
 
 from record.nouns import DataPlan, Node, StageName, arm_of
 
 Cell = tuple[str, str]
+
+FEWEST = 3
+"""Replicates below which their spread says nothing."""
+
+WITHIN = 1.0
+"""Two runs are a close call when they differ by less than so many standard deviations of such a difference.
+
+After the one-standard-error rule (Breiman et al. 1984, section 3.4.3): of what is that close, the simpler is taken.
+"""
 
 
 def cells(node: Node, plan: DataPlan) -> dict[Cell, float]:
@@ -48,13 +60,39 @@ def gain(node: Node, reference: Node, plan: DataPlan, arms: frozenset[str]) -> f
     neither a cell near zero nor a dataset with large values decides alone. Positive is better, whatever the metric's
     direction; 0.0 without a common cell.
     """
-    mine, theirs = cells(node, plan), cells(reference, plan)
-    common = mine.keys() & theirs.keys()
-    common = {cell for cell in common if arm_of(cell[1]) in arms} or common
     sign = 1.0 if plan.primary.higher_is_better else -1.0
-    gains: list[float] = []
-    for dataset in sorted({cell[0] for cell in common}):
-        here = [cell for cell in common if cell[0] == dataset]
-        ours, before = fmean(mine[cell] for cell in here), fmean(theirs[cell] for cell in here)
-        gains.append(sign * (ours - before) / max(abs(before), 1e-12))
+    gains = [sign * (ours - theirs) / max(abs(theirs), 1e-12)
+             for ours, theirs in means_by_dataset((node, reference), plan, arms).values()]
     return fmean(gains) if gains else 0.0
+
+
+def means_by_dataset(
+    nodes: Sequence[Node], plan: DataPlan, arms: frozenset[str]
+) -> dict[str, tuple[float, ...]]:
+    """Dataset -> the mean of each node over the cells that all of them measured, of these arms where there are any."""
+    found = [cells(node, plan) for node in nodes]
+    common = set(found[0]).intersection(*found[1:]) if found else set[Cell]()
+    common = {cell for cell in common if arm_of(cell[1]) in arms} or common
+    return {dataset: tuple(fmean(one[cell] for cell in sorted(common) if cell[0] == dataset) for one in found)
+            for dataset in sorted({cell[0] for cell in common})}
+
+
+def noise(replicates: Sequence[Node], plan: DataPlan, arms: frozenset[str]) -> dict[str, float]:
+    """Dataset -> standard deviation over replicates of what decides between nodes.
+
+    Empty with fewer than `FEWEST` replicates; a dataset on which all are identical is left out: its noise is unknown.
+    """
+    if len(replicates) < FEWEST:
+        return {}
+    spread = {dataset: stdev(means) for dataset, means in means_by_dataset(replicates, plan, arms).items()}
+    return {dataset: sd for dataset, sd in spread.items() if sd > 0}
+
+
+def close(a: Node, b: Node, plan: DataPlan, arms: frozenset[str], known: Mapping[str, float]) -> bool:
+    """Whether two nodes, one seed each, cannot be told apart on any dataset; where no noise is known, only if equal.
+
+    Nodes that measured nothing in common are not close.
+    """
+    pairs = means_by_dataset((a, b), plan, arms)
+    return bool(pairs) and all(
+        abs(x - y) <= WITHIN * sqrt(2) * known.get(dataset, 0.0) for dataset, (x, y) in pairs.items())

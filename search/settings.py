@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from record.nouns import Frozen, StageName
 
 
 class StageLimits(Frozen):
-    """Ceilings of one stage. Source of the defaults: AI-Scientist-v2, table 3."""
+    """Hard ceilings of one stage, all that it tries included. Source of the counts: AI-Scientist-v2, table 3."""
 
     nodes: int = Field(default=12, ge=1, description="search nodes: drafts, debugs, improvements, tunings, ablations")
+    calls: int | None = Field(
+        default=None, ge=1, description="model calls, those of its report included; None: what its nodes can ask for")
+    time_limit: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="seconds; None: stage_share of the run's time limit")
     num_seeds: int | None = Field(default=None, ge=0, description="replicates a target; None: search.num_seeds")
 
 
 class SearchSettings(Frozen):
     """How the tree is searched."""
 
+    policy: Literal["best-first", "chain"] = Field(
+        default="best-first", description="chain: one line of work without a tree, to compare with")
     num_workers: int = Field(default=2, ge=1, le=256, description="experiments that run at the same time")
-    lookahead: int = Field(default=2, ge=0, description="nodes whose code may be written while all workers are busy")
+    lookahead: int = Field(
+        default=2, ge=0, description="nodes whose code may be written while all workers are busy, at least")
+    max_lookahead: int = Field(
+        default=8, ge=0, description="the same at most: when a node takes longer to write than to run")
     order: Literal["arrival", "ticket"] = Field(
         default="arrival", description="arrival: fastest; ticket: the same seed and window give the same tree")
     window: int | None = Field(
@@ -29,19 +38,36 @@ class SearchSettings(Frozen):
     max_debug_depth: int = Field(default=3, ge=0, description="debug attempts in a row; AI-Scientist-v2, table 3")
     debug_prob: float = Field(default=1.0, ge=0, le=1, description="share of picks with a buggy leaf first; table 3")
     num_seeds: int = Field(default=3, ge=0, description="replicates of a stage's best, each with another seed")
+    max_seeds: int = Field(
+        default=10, ge=0, description="replicates at most of what the paper reports, where their spread asks for more")
+    comparisons: int = Field(
+        default=2, ge=0, description="close calls a stage that a model may decide; beyond, the cheaper or earlier wins")
     min_tuned: int = Field(default=3, ge=1, description="hyperparameter nodes that must run before tuning may end")
+    prune: bool = Field(default=True, description="end experiments that cannot come to anything (docs/search.md)")
+    silent_timeout: float = Field(
+        default=1800.0, gt=0, description="arrival: seconds without a sign of life after which code is ended")
+    retry_factor: float = Field(
+        default=1.5, ge=1, description="an attempt that ran out of time gets one more, with so many times the limit")
+    stage_share: float = Field(
+        default=0.4, gt=0, le=1, description="share of the run's time limit that a stage may take, if it has no own")
     grace: float = Field(default=20.0, ge=0, description="seconds that running nodes get after a request to stop")
     preliminary: StageLimits = StageLimits(nodes=21)
     tuning: StageLimits = StageLimits()
     agenda: StageLimits = StageLimits()
     ablation: StageLimits = StageLimits()
 
+    @model_validator(mode="after")
+    def _ordered(self) -> SearchSettings:
+        if self.max_lookahead < self.lookahead:
+            return self.model_copy(update={"max_lookahead": self.lookahead})
+        return self
+
     def limits(self, stage: StageName) -> StageLimits:
         """The ceilings of a stage."""
         return getattr(self, stage)
 
     def seeds(self, stage: StageName) -> int:
-        """How many replicates a target of this stage gets."""
+        """How many replicates a target of this stage gets at least."""
         own = self.limits(stage).num_seeds
         return self.num_seeds if own is None else own
 

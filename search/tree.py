@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from record.fold import RunState
-from record.nouns import STAGES, DataPlan, Node, NodeKind, Seen, StageName
-from search.score import coverage, gain, judging_arms
+from record.nouns import STAGES, Compare, DataPlan, Node, NodeKind, Seen, StageName, Work, summary_of
+from search.score import FEWEST, close, coverage, gain, judging_arms, noise
+from search.settings import SearchSettings
+
+Pair = tuple[str, str]
+"""Two nodes, the one decided on earlier first."""
 
 SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
 
@@ -22,13 +26,26 @@ class View:
     """Every node of the run by id, in the order of decisions."""
     root: Node | None
     """The best of the stage before; None in the first stage."""
+    settled: dict[StageName, Node] = field(default_factory=dict[StageName, Node])
+    """The best node of every stage before this one."""
+    reports: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
+    """The stages whose summary was decided on, and whether it may be seen to be written."""
+    compared: dict[Pair, str | None] = field(default_factory=dict[Pair, str | None])
+    """Which of two nodes a comparison found the sounder one; None: neither."""
+    asked: frozenset[Pair] = frozenset()
+    """Comparisons whose answer may not be known yet."""
     items: tuple[str, ...] = ()
     """What the agenda lists: the idea's experiments; in ablation its risk factors."""
     seed: int = 0
     """The run's seed; search nodes run with it, replicates with the seeds after it."""
     limited: str | None = None
+    """The ceiling that was reached, of the run or of this stage."""
+    spent: str | None = None
+    """The same of the whole run alone."""
     by_cost: bool = False
     """Whether ties may go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
+    comparisons: int = 0
+    """How many close calls a comparison may decide."""
 
     @cached_property
     def here(self) -> tuple[Node, ...]:
@@ -42,7 +59,13 @@ class View:
 
     @cached_property
     def in_flight(self) -> tuple[Node, ...]:
-        return tuple(node for node in self.here if not node.finished)
+        """Nodes of any stage that are not finished, as far as may be seen."""
+        return tuple(node for node in self.nodes.values() if not node.finished)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a result may come in that is not known yet."""
+        return bool(self.in_flight or self.asked) or not all(self.reports.values())
 
     @cached_property
     def searching(self) -> tuple[Node, ...]:
@@ -62,14 +85,51 @@ class View:
         return tuple(node for node in candidates if coverage(node, self.plan) == most)
 
     @cached_property
+    def arms(self) -> frozenset[str]:
+        """The arms whose cells decide between the nodes of this stage."""
+        return judging_arms(self.stage, self.plan)
+
+    @cached_property
+    def noise(self) -> dict[str, float]:
+        """Dataset -> standard deviation between seeds, from the latest best node with replicates enough; or empty."""
+        for best in reversed(self.settled.values()):
+            done = [one for one in self.replicates(best.id) if one.status == "good"]
+            if len(done) >= FEWEST:
+                return noise(done, self.plan, self.arms)
+        return {}
+
+    @cached_property
+    def equals(self) -> tuple[Node, ...]:
+        """The widest nodes that cannot be told from the one with the largest gain, cheapest (or earliest) first."""
+        if not self.widest:
+            return ()
+        top = max(self.widest, key=lambda node: (gain(node, self.widest[0], self.plan, self.arms), -node.decision))
+        same = [node for node in self.widest if node is top or close(node, top, self.plan, self.arms, self.noise)]
+        return tuple(sorted(same, key=lambda node: (node.attempts[-1].seconds if self.by_cost else 0.0, node.decision)))
+
+    @cached_property
     def best(self) -> Node | None:
-        """The node to carry forward: widest coverage of the plan, then largest gain, then the cheaper or earlier."""
-        if self.stage == "ablation" or not self.widest:
-            return self.root
-        reference, arms = self.widest[0], judging_arms(self.stage, self.plan)
-        return max(self.widest, key=lambda node: (
-            gain(node, reference, self.plan, arms),
-            -node.attempts[-1].seconds if self.by_cost else 0.0, -node.decision))
+        """The node to carry forward: widest coverage, largest gain; of those that noise hides, the one found sounder
+        by a comparison, else the cheaper or earlier."""
+        return self._duel()[0]
+
+    @property
+    def undecided(self) -> Pair | None:
+        """The next close call that nobody has decided yet, while this stage may ask for more; the best first."""
+        return self._duel()[1]
+
+    def _duel(self) -> tuple[Node | None, Pair | None]:
+        """The champion of the closest nodes so far, and the first pair among them that was not compared."""
+        if self.stage == "ablation" or not self.equals:
+            return self.root, None
+        champion, *others = self.equals
+        challengers = [one for one in others if not close(one, champion, self.plan, self.arms, {})]  # equal is a tie
+        for other in challengers[: self.comparisons]:
+            pair = (champion.id, other.id) if champion.decision < other.decision else (other.id, champion.id)
+            if pair not in self.compared:
+                return champion, pair
+            champion = other if self.compared[pair] == other.id else champion
+        return champion, None
 
     @cached_property
     def children(self) -> dict[str, tuple[Node, ...]]:
@@ -103,39 +163,48 @@ class View:
         return count
 
     def debuggable(self, max_depth: int) -> tuple[Node, ...]:
-        """Buggy leaves worth another try: not too deep, and not failing alike for the second time."""
+        """Buggy leaves worth another try: with code to mend, not too deep, not failing alike for the second time."""
         return tuple(node for node in self.searched
-                     if node.status == "buggy" and not self.children.get(node.id)
+                     if node.status == "buggy" and node.source_sha256 and not self.children.get(node.id)
                      and self.debug_depth(node) < max_depth and self.repeats(node) < 2)
 
     def replicates(self, node: str) -> tuple[Node, ...]:
         """The replicates of a node, of any stage, failed ones included."""
         return tuple(one for one in self.nodes.values() if one.kind == "replicate" and one.parent == node)
 
-    @cached_property
-    def targets(self) -> tuple[Node, ...]:
-        """The nodes to replicate: the best; in ablation every ablated variant that worked, too."""
-        best = [self.best] if self.best is not None else []
-        return (*best, *self.good) if self.stage == "ablation" else tuple(best)
-
 
 def view_of(
-    state: RunState, stage: StageName, seen: Seen, *, before: int | None = None, by_cost: bool = False
+    state: RunState, stage: StageName, seen: Seen, *, before: int | None = None, settings: SearchSettings | None = None
 ) -> View:
     """The tree as decision `before` may see it (None: the next one). The state must hold a data plan and a start.
 
     Decisions made later are left out, so that a prompt rendered again shows what it showed the first time.
     """
     assert state.data_plan is not None and state.started is not None
+    settings = settings or SearchSettings()
     earlier = STAGES[: STAGES.index(stage)]
-    best = next((b for name in reversed(earlier) if (b := state.stages[name].best) is not None), None)
     idea = state.started.idea
     nodes = {node.id: node if node.decision in seen else _unseen(node) for node in state.nodes.values()
              if before is None or node.decision < before}
+    settled: dict[StageName, Node] = {
+        name: nodes[best] for name in earlier if (best := state.stages[name].best) in nodes}
+    asked = {(one.action.a, one.action.b): k in seen for k, one in state.decisions.items()
+             if isinstance(one.action, Compare) and (before is None or k < before)}
     return View(
-        stage=stage, plan=state.data_plan, nodes=nodes, root=nodes.get(best or ""),
+        stage=stage, plan=state.data_plan, nodes=nodes, settled=settled, reports=_reports(state, seen, before),
+        root=next(reversed(settled.values()), None),
+        asked=frozenset(pair for pair, known in asked.items() if not known),
+        compared={pair: state.compared[pair].better for pair, known in asked.items()
+                  if known and pair in state.compared},
         items=idea.risks if stage == "ablation" else idea.experiments, seed=state.started.seed,
-        limited=state.limited, by_cost=by_cost)
+        limited=state.limited or state.stages[stage].limited, spent=state.limited,
+        by_cost=settings.order == "arrival", comparisons=settings.comparisons)
+
+
+def _reports(state: RunState, seen: Seen, before: int | None) -> dict[StageName, bool]:
+    works: dict[str, StageName] = {summary_of(name).task: name for name in STAGES}
+    return {works[one.action.task]: k in seen and k in state.finished for k, one in state.decisions.items()
+            if isinstance(one.action, Work) and one.action.task in works and (before is None or k < before)}
 
 
 def _unseen(node: Node) -> Node:

@@ -34,6 +34,8 @@ class Bench:
     search: SearchSettings
     paper: PaperSettings
     node_seconds: float
+    run_seconds: float = 15 * 3600.0
+    """The time limit of the run, of which stages without one of their own take a share."""
     device: str = "cpu"
     packages: tuple[str, ...] = ()
     """Importable packages with versions, as prompts name them."""

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 
-from models.roles import ArrayBrief, CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Sibling, Statistic
-from record.claims import Claim
+from models.roles import ArrayBrief, CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Statistic
+from record.claims import Claim, same_values
 from record.events import Decided
 from record.folder import RunFolder, read_source
-from record.nouns import STAGES, DataPlan, Expand, Node, StageName, arm_of
-from search.score import cells
+from record.nouns import STAGES, Compare, DataPlan, Expand, Node, StageName, StageSummary
 from search.tree import View, view_of
 from stages.bench import Bench
+from stages.memory import memory, outcome
 
-SIBLINGS = 12
-"""Lines of memory in a prompt, the latest ones."""
-
-ARMS_SHOWN = 8
-"""Means of arms in an outcome; more are counted."""
+SHORT = 0.05
+"""Share of a node's time limit below which there is room for a harder experiment."""
 
 GOALS: dict[StageName, str] = {
     "preliminary": "a working prototype of what the data plan compares",
@@ -40,26 +36,34 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
     action = decided.action
     assert isinstance(action, Expand)
     view = seen_by(bench, decided)
-    before = STAGES[: STAGES.index(action.stage)]
+    parent = view.nodes[action.parent] if action.parent else None
+    siblings, rest = memory(view, action)
     return CodeInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.state.datasets, stage=action.stage, kind=action.kind,
         goal=GOALS[action.stage], item=action.item, ordinal=action.ordinal, duty=duty_of(view),
-        parent=parent_brief(bench.folder, view.nodes[action.parent]) if action.parent else None,
-        siblings=siblings(view, action), in_flight=in_flight(bench, view),
+        parent=parent_brief(bench.folder, parent, view.replicates(parent.id)) if parent else None,
+        siblings=siblings, rest=rest, in_flight=in_flight(bench, view), spare=spare(bench, action, parent),
         notes=bench.state.notes_for(decided.k), node_seconds=bench.node_seconds,
-        earlier=tuple(s for name in before if (s := bench.state.stages[name].summary) is not None),
+        earlier=summaries(bench, view),
         lab_reference=bench.lab_reference, packages=bench.packages)
 
 
 def seen_by(bench: Bench, decided: Decided) -> View:
     """The tree as a decision may see it, now as on any later day."""
-    assert isinstance(decided.action, Expand)
-    return view_of(bench.state, decided.action.stage, decided.seen, before=decided.k)
+    assert isinstance(decided.action, Expand | Compare)
+    return view_of(bench.state, decided.action.stage, decided.seen, before=decided.k, settings=bench.search)
 
 
-def parent_brief(folder: RunFolder, node: Node) -> ParentBrief:
-    """A node as a child's prompt shows it, with the plots that were accepted last."""
-    source = read_source(folder.source(node.id))
+def summaries(bench: Bench, view: View) -> tuple[StageSummary, ...]:
+    """The reports on earlier stages that a decision may see: each is written beside the search of the next stage."""
+    before = STAGES[: STAGES.index(view.stage)]
+    return tuple(summary for name in before if view.reports.get(name)
+                 and (summary := bench.state.stages[name].summary) is not None)
+
+
+def parent_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ()) -> ParentBrief:
+    """A node as a child's prompt shows it, with the plots that were accepted last; without code where none was made."""
+    source = read_source(folder.source(node.id)) if node.source_sha256 else {}
     plots = folder.plots(node.id, node.plots) / "plots.py"
     last = node.attempts[-1] if node.attempts else None
     return ParentBrief(
@@ -67,7 +71,21 @@ def parent_brief(folder: RunFolder, node: Node) -> ParentBrief:
         plots=plots.read_text() if node.plots and plots.is_file() else source.get("plots.py", ""),
         measurements=node.measurements, analysis=node.verdict.analysis if node.verdict else "",
         next_step=node.verdict.next_step if node.verdict else "",
-        failure=node.failure, stdout_tail=last.stdout_tail if last else "")
+        failure=node.failure, stdout_tail=last.stdout_tail if last else "",
+        seedless=same_values(replicates))
+
+
+def spare(bench: Bench, action: Expand, parent: Node | None) -> float | None:
+    """The share of its time limit that an agenda node's parent took, where it is small; None in `ticket` order, where
+    time decides nothing.
+
+    Source: the design's table of stages, after AI-Scientist-v2, section 3.2.1.
+    """
+    timed = bench.search.order == "arrival" and action.stage == "agenda" and action.kind == "improve"
+    if not timed or parent is None or not parent.attempts:
+        return None
+    share = parent.attempts[-1].seconds / bench.node_seconds
+    return share if share < SHORT else None
 
 
 def duty_of(view: View) -> Duty:
@@ -83,13 +101,6 @@ def duty_of(view: View) -> Duty:
                 arms=tuple(arm.name for arm in plan.arms if arm.role != "ablation"))
 
 
-def siblings(view: View, action: Expand) -> tuple[Sibling, ...]:
-    """The stage's finished search nodes in one line each, the latest ones."""
-    known = [node for node in view.searched if node.finished and node.id != action.parent]
-    return tuple(Sibling(id=node.id, kind=node.kind, varies=node.varies, outcome=outcome(node, view.plan))
-                 for node in known[-SIBLINGS:])
-
-
 def in_flight(bench: Bench, view: View) -> tuple[InFlight, ...]:
     """The stage's search nodes whose results may not be known: only what their decisions say of them."""
     def item(node: Node) -> str:
@@ -97,34 +108,6 @@ def in_flight(bench: Bench, view: View) -> tuple[InFlight, ...]:
         return action.item if isinstance(action, Expand) else ""
 
     return tuple(InFlight(id=node.id, kind=node.kind, item=item(node)) for node in view.searching)
-
-
-def outcome(node: Node, plan: DataPlan) -> str:
-    """What came of a node in a few words: the mean of its primary metric by dataset and arm, or its error."""
-    if node.failure is not None:
-        return f"{node.failure.kind}: {_cut(node.failure.message, 120)}"
-    found = _means_by_arm(node, plan)
-    if not found:
-        return node.status
-    left = f", and {len(found) - ARMS_SHOWN} more means left out" if len(found) > ARMS_SHOWN else ""
-    over = " (means over levels)" if plan.levels else ""
-    return f"{plan.primary.name}{over}: {', '.join(found[:ARMS_SHOWN])}{left}"
-
-
-def _means_by_arm(node: Node, plan: DataPlan) -> list[str]:
-    """`dataset arm mean` in the plan's order, then what the plan does not name; a missing level is said."""
-    groups: dict[tuple[str, str], list[float]] = {}
-    for (dataset, condition), value in cells(node, plan).items():
-        groups.setdefault((dataset, arm_of(condition)), []).append(value)
-    order = {(use.name, arm.name): i for i, (use, arm) in enumerate(
-        (use, arm) for use in plan.datasets for arm in plan.arms)}
-    whole = max(1, len(plan.levels))
-    return [f"{dataset} {arm} {fmean(found):.4g}" + (f" ({len(found)} of {whole} levels)" if len(found) < whole else "")
-            for (dataset, arm), found in sorted(groups.items(), key=lambda group: order.get(group[0], len(order)))]
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]} ..."
 
 
 def node_line(node: Node, plan: DataPlan) -> NodeLine:

@@ -12,6 +12,7 @@ from record.claims import (
     Difference,
     ablation_conditions,
     differences,
+    ignores_seed,
     paper_claims,
     printed,
     replicates_of,
@@ -159,6 +160,14 @@ def _disclosures(state: RunState) -> tuple[str, ...]:
     best = winner(state)
     if best and any(one.status != "good" for one in replicates_of(state, best)):
         told.append("Some replicates of the reported configuration failed; the appendix lists them.")
+    if best and ignores_seed(state, best):
+        told.append("The code of the reported configuration gave the same values for every seed, as that of a "
+                    "deterministic method does: its replicates say nothing of the spread, which is unknown.")
+    if any(node.status == "pruned" for node in state.nodes.values()):
+        told.append("Some experiments were ended by the program before they were done, since they could not come to "
+                    "anything; the appendix lists them with the reasons.")
+    if any(stage.limited for stage in state.stages.values()):
+        told.append("The search of some stages was ended by a ceiling on time or model calls; the appendix names them.")
     if {claim.split for claim in paper_claims(state)} == {"validation"}:
         told.append("The code handed in no test predictions: all results are on validation data that selection saw.")
     if any(claim.grade == "logged" for claim in paper_claims(state)):

@@ -17,7 +17,7 @@ from models.roles import FeedbackInputs, PlotInputs, Plots, Program
 from record.events import Decided, Executed, Judged, Proposed
 from record.fold import node_id
 from record.folder import draft_of, read_source, seal, write_source
-from record.nouns import Attempt, Expand, Failure, Node, NodeStatus, Verdict
+from record.nouns import Attempt, ErrorClass, Expand, Failure, Node, NodeStatus, Verdict
 from record.setups import constants_of
 from sandbox.job import Job
 from search.scheduler import Freed
@@ -26,6 +26,7 @@ from stages.bench import Bench, in_thread
 from stages.briefs import code_inputs, duty_of, plotting_reference, seen_by
 from stages.curves import converged
 from stages.plotting import Canvas, draw
+from stages.watching import watcher
 
 
 async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
@@ -34,7 +35,7 @@ async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
     try:
         await work.run()
     except (ModelOutputInvalid, ModelRefused) as error:
-        work.judge("buggy", Failure(kind="other", message=f"the model gave no usable answer: {error}"))
+        work.judge("buggy", Failure(kind="no answer", message=f"the model gave no usable answer: {error}"))
 
 
 @dataclass
@@ -53,6 +54,9 @@ class _NodeWork:
         await self.propose()
         failure = await self.execute()
         self.freed()
+        if failure is not None and failure.kind == "hopeless":
+            self.judge("pruned", failure)
+            return
         if failure is None and kind != "replicate":
             arrays = self.bench.folder.attempt(self.node.id, len(self.node.attempts)) / "arrays"
             failure = await draw(self.bench, self.desk, Canvas(self.node.id, arrays))
@@ -107,24 +111,31 @@ class _NodeWork:
     # --- execute ----------------------------------------------------------------------------------------------------
 
     async def execute(self) -> Failure | None:
-        """Run the code once, unless the record has the attempt already."""
+        """Run the code, unless the record has it; once more with other limits where it ran into one of them."""
         if not self.node.attempts:
             await self.attempt(1)
+        if len(self.node.attempts) == 1 and _kind(self.node.attempts[0].failure) in ("memory", "timeout"):
+            await self.attempt(2)
         return self.node.attempts[-1].failure
 
     async def attempt(self, number: int) -> None:
+        """One execution: what ran out of time gets more of it, what ran out of memory has the machine to itself."""
         bench, node = self.bench, self.node
+        before = _kind(node.attempts[-1].failure) if node.attempts else None
+        limit = bench.node_seconds * (bench.search.retry_factor if before == "timeout" else 1.0)
+        alone = before == "memory"
         final = bench.folder.attempt(node.id, number)
         draft = draft_of(final)
         outcome = await bench.executor.run(Job(
             name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)), seed=node.seed,
-            timeout=bench.node_seconds, datasets=tuple(use.name for use in bench.plan.datasets)))
+            timeout=limit, alone=alone, watch=watcher(bench, self.decided),
+            datasets=tuple(use.name for use in bench.plan.datasets)))
         levelled = await in_thread(lambda: converged(draft / "measurements.jsonl"))
         seal(draft, final)
         bench.recorder.append(Executed(node=node.id, attempt=Attempt(
-            number=number, seconds=outcome.seconds, failure=outcome.failure, measurements=outcome.measurements,
-            arrays=outcome.arrays, sealed=outcome.sealed, curves_sha256=outcome.curves_sha256,
-            stdout_tail=outcome.stdout_tail, converged=levelled)))
+            number=number, seconds=outcome.seconds, limit=limit, alone=alone, failure=outcome.failure,
+            measurements=outcome.measurements, arrays=outcome.arrays, sealed=outcome.sealed,
+            curves_sha256=outcome.curves_sha256, stdout_tail=outcome.stdout_tail, converged=levelled)))
 
     # --- aggregate --------------------------------------------------------------------------------------------------
 
@@ -174,3 +185,7 @@ class _NodeWork:
         reasons = (f"{failure.kind}: {failure.message}",) if failure else ()
         self.bench.recorder.append(Judged(
             node=self.node.id, status=status, reasons=reasons, failure=failure, verdict=verdict))
+
+
+def _kind(failure: Failure | None) -> ErrorClass | None:
+    return failure.kind if failure is not None else None

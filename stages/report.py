@@ -6,15 +6,16 @@ Validation data only. Nothing here depends on times or costs, except that a rule
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from models.door import Desk
 from models.roles import Candidate, Contrast, Selection, StageReport, Statistic, SummaryInputs
-from record.claims import Claim, Difference, ablations, differences, replicates_of, validation_claims
+from record.claims import Claim, Difference, ablations, differences, ignores_seed, replicates_of, validation_claims
 from record.events import Summarised
 from record.fold import RunState
-from record.nouns import DataPlan, Node, Seen, StageName, StageSummary, arm_of
-from search.score import asked, cells, coverage, gain, judging_arms
+from record.nouns import DataPlan, Node, Seen, StageName, StageSummary, arm_of, summary_of
+from search.score import asked, cells, coverage, gain
 from search.tree import SEARCH_KINDS, View, view_of
 from stages.bench import Bench
 from stages.briefs import node_line, statistic
@@ -26,14 +27,18 @@ RULE = (
     "the node that measured most of the plan's (dataset, condition) cells of baselines and methods; of equals the one "
     "with the largest gain over the reference node (the earliest of those): the relative difference of the primary "
     "metric's mean over the cells of the arms that decide which both measured, by dataset, averaged over datasets; of "
-    "equals the {tie} one. Validation data, one seed a node")
+    "those that the noise between seeds hides from it on every dataset (no further away than one standard deviation of "
+    "a difference of two runs; exactly equal where the noise is unknown) the one that a model found sounder from its "
+    "code, if it was asked and named one, else the {tie} one. Validation data, one seed a node")
 """`search.tree.View.best` in words."""
 
 
 def whole_stage(bench: Bench, stage: StageName) -> View:
-    """The stage with every result seen."""
-    return view_of(bench.state, stage, Seen(through=bench.state.last_decision),
-                   by_cost=bench.search.order == "arrival")
+    """The stage as the decision that ended its search saw it; before, with every result."""
+    end = bench.state.end_of(stage)
+    if end is None:
+        return view_of(bench.state, stage, Seen(through=bench.state.last_decision), settings=bench.search)
+    return view_of(bench.state, stage, end.seen, before=end.k, settings=bench.search)
 
 
 def selection_of(view: View) -> Selection:
@@ -42,15 +47,25 @@ def selection_of(view: View) -> Selection:
         return Selection(rule="nothing is chosen: ablations are measured against the node that was settled on before",
                          arms=(), cells=len(asked(view.plan)))
     nodes = ([view.root] if view.root else []) + list(view.good)
-    arms = judging_arms(view.stage, view.plan)
     reference = view.widest[0] if view.widest else None
-    compared = [_candidate(node, reference or node, view.plan, arms) for node in nodes]
     best = view.best.id if view.best else ""
-    compared.sort(key=lambda one: (one.cells, one.gain, one.id == best), reverse=True)
+    compared = sorted((_candidate(node, reference or node, view.plan, view.arms) for node in nodes),
+                      key=lambda one: (one.id == best, one.cells, one.gain), reverse=True)
     return Selection(
-        rule=RULE.format(tie="cheaper" if view.by_cost else "earlier"), cells=len(asked(view.plan)),
-        arms=tuple(arm.name for arm in view.plan.arms if arm.name in arms),
-        reference=reference.id if reference else "", candidates=tuple(compared))
+        rule=RULE.format(tie=_tie(view)), cells=len(asked(view.plan)),
+        arms=tuple(arm.name for arm in view.plan.arms if arm.name in view.arms),
+        reference=reference.id if reference else "", candidates=tuple(compared), noise=view.noise,
+        close=tuple(node.id for node in view.equals) if len(view.equals) > 1 else (), asked=_comparisons(view))
+
+
+def _tie(view: View) -> str:
+    return "cheaper" if view.by_cost else "earlier"
+
+
+def _comparisons(view: View) -> tuple[str, ...]:
+    """What a model was asked of the nodes that could not be told apart, and what it found."""
+    close = {node.id for node in view.equals}
+    return tuple(f"{a} or {b}: {better or 'neither'}" for (a, b), better in view.compared.items() if {a, b} <= close)
 
 
 def _candidate(node: Node, reference: Node, plan: DataPlan, arms: frozenset[str]) -> Candidate:
@@ -73,15 +88,28 @@ def reasons_for(view: View) -> tuple[str, ...]:
                + (f"as many as {', '.join(one.id for one in equals)}" if equals else "no other node as many")]
     if equals:
         reasons.append(_compared(first, equals[0], chosen, view.plan))
+    reasons += _close_calls(view, chosen)
     if view.root is not None and first.id == view.root.id:
-        reasons.append(f"no node of this stage gains over {first.id}")
+        reasons.append(f"no node of this stage gains over {first.id}" + (" by more than the noise" * bool(view.noise)))
     return tuple(reasons)
 
 
 def _compared(first: Candidate, second: Candidate, chosen: Selection, plan: DataPlan) -> str:
     means = [f"{one.id} {one.mean:.4g} ({one.gain:+.1%})" for one in (first, second) if one.mean is not None]
     return (f"{plan.primary.name} over the validation cells of {', '.join(chosen.arms)}, and the gain relative to "
-            f"{chosen.reference}, for one seed: {' against '.join(means)}, the next best")
+            f"{chosen.reference}, for one seed: {' against '.join(means)}, the best of the others")
+
+
+def _close_calls(view: View, chosen: Selection) -> list[str]:
+    """Why this one of those that measurements do not tell apart."""
+    if not chosen.close:
+        return []
+    sds = ", ".join(f"{dataset} {sd:.3g}" for dataset, sd in chosen.noise.items())
+    hidden = (f"the noise between seeds hides the differences of {', '.join(chosen.close)} (standard deviation over "
+              f"replicates: {sds})" if sds else f"{', '.join(chosen.close)} measured the same")
+    named = any(said.endswith(f": {chosen.candidates[0].id}") for said in chosen.asked)
+    asked = [f"a model was asked which is the sounder one to build on, {'; '.join(chosen.asked)}"] * bool(chosen.asked)
+    return [hidden, *asked] if named else [hidden, *asked, f"of those it is the {_tie(view)} one"]
 
 
 async def summarise(bench: Bench, desk: Desk, stage: StageName) -> None:
@@ -91,8 +119,8 @@ async def summarise(bench: Bench, desk: Desk, stage: StageName) -> None:
 
 
 def summary_inputs(bench: Bench, stage: StageName) -> SummaryInputs:
-    """What the report is written from."""
-    state, plan = bench.state, bench.plan
+    """What the report is written from: the record as the decision to write it saw it, now as on any later day."""
+    state, plan = _as_decided(bench, stage), bench.plan
     known = state.stages[stage]
     best = state.nodes.get(known.best or "")
     tops = ([best] if best else []) + (ablations(state) if stage == "ablation" else [])
@@ -105,7 +133,16 @@ def summary_inputs(bench: Bench, stage: StageName) -> SummaryInputs:
         best_plan=best.plan if best else "", reasons=known.reasons, selection=selection_of(whole_stage(bench, stage)),
         statistics=tuple(_statistic(claim) for claim in claims),
         differences=tuple(_contrast(one) for one in differences(state, claims)),
-        replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)))
+        replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)),
+        seedless=tuple(top.id for top in tops if ignores_seed(state, top.id)))
+
+
+def _as_decided(bench: Bench, stage: StageName) -> RunState:
+    """The state without what came after the decision to report on a stage, or may not have been seen by it."""
+    decided = next((one for one in bench.state.decisions.values() if one.action == summary_of(stage)), None)
+    if decided is None or decided.seen == Seen():  # begun when everything of the stage was done
+        return bench.state
+    return replace(bench.state, nodes=view_of(bench.state, stage, decided.seen, before=decided.k).nodes)
 
 
 def _claims(state: RunState, tops: Sequence[Node]) -> list[Claim]:

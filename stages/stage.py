@@ -1,12 +1,15 @@
-"""One stage of research: search, settle on a best node, report. Replicates and aggregates are part of the search."""
+"""The stages of research: search, settle on a best node, report. What a stage still owes overlaps the next search."""
 
 from __future__ import annotations
 
-from record.events import Settled
-from record.nouns import StageName
-from search.policy import BestFirst
-from search.scheduler import Scheduler
+from record.events import Decided, Settled, WorkDone
+from record.nouns import STAGES, Compare, Expand, NodeKind, StageName, summary_of
+from search.ceilings import Ceilings
+from search.policy import policy_of
+from search.scheduler import Freed, Scheduler
+from search.tree import SEARCH_KINDS
 from stages.bench import Bench, do_work
+from stages.comparing import compare
 from stages.node import expand
 from stages.report import reasons_for, summarise, whole_stage
 
@@ -15,28 +18,63 @@ class NothingWorkedError(Exception):
     """The first stage found no node that works: there is nothing to build on."""
 
 
-async def run_stage(bench: Bench, stage: StageName) -> bool:
-    """Bring a stage to its end and report it; False when the run was asked to stop before."""
-    if not bench.state.stages[stage].settled and not await search_stage(bench, stage):
-        return False
-    if stage == "preliminary" and bench.state.stages[stage].best is None:
-        raise NothingWorkedError(_what_failed(bench, stage))
-    await do_work(bench, f"summary of {stage}", lambda desk: summarise(bench, desk, stage))
-    return True
+class Research:
+    """The four stages of one run, over one scheduler."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self._scheduler = Scheduler(
+            recorder=bench.recorder, policy=policy_of(bench.search), perform=self._perform, settings=bench.search,
+            signals=bench.signals)
+
+    async def stage(self, stage: StageName) -> bool:
+        """Search a stage and settle on its best node; False when the run was asked to stop before.
+
+        The last stage also reports: what the others owe was done beside the searches.
+        """
+        bench = self.bench
+        if not bench.state.stages[stage].settled and not await self._search(stage):
+            return False
+        if stage == "preliminary" and bench.state.stages[stage].best is None:
+            raise NothingWorkedError(_what_failed(bench, stage))
+        if stage == STAGES[-1]:
+            await do_work(bench, summary_of(stage).task, lambda desk: summarise(bench, desk, stage))
+        return True
+
+    async def close(self) -> None:
+        """Cancel what is under way; a resumed run begins it again. Idempotent."""
+        await self._scheduler.close()
+
+    async def _search(self, stage: StageName) -> bool:
+        end = await self._scheduler.run(stage, ceilings_of(self.bench, stage))
+        if end is None:
+            return False
+        view = whole_stage(self.bench, stage)
+        self.bench.recorder.append(Settled(
+            stage=stage, best=view.best.id if view.best else None, reasons=reasons_for(view),
+            ended=getattr(end.action, "reason", "")))
+        return True
+
+    async def _perform(self, decided: Decided, freed: Freed) -> None:
+        if isinstance(decided.action, Expand):
+            await expand(self.bench, decided, freed)
+        elif isinstance(decided.action, Compare):
+            await compare(self.bench, decided)
+        else:
+            stage: StageName = next(name for name in STAGES if summary_of(name) == decided.action)
+            await summarise(self.bench, self.bench.models.at(decided.k, 0), stage)
+            self.bench.recorder.append(WorkDone(k=decided.k))
 
 
-async def search_stage(bench: Bench, stage: StageName) -> bool:
-    """Search a stage and settle on its best node; False when the run was asked to stop before."""
-    scheduler = Scheduler(
-        recorder=bench.recorder, policy=BestFirst(bench.search), settings=bench.search, stage=stage,
-        expand=lambda decided, freed: expand(bench, decided, freed), signals=bench.signals)
-    end = await scheduler.run()
-    if end is None:
-        return False
-    view = whole_stage(bench, stage)
-    bench.recorder.append(Settled(
-        stage=stage, best=view.best.id if view.best else None, reasons=reasons_for(view), ended=end.reason))
-    return True
+def ceilings_of(bench: Bench, stage: StageName) -> Ceilings:
+    """The hard ceilings of a stage, with the most model calls that a node of each kind makes."""
+    limits, replots = bench.search.limits(stage), bench.paper.replots
+    drawn = 2 * replots + 1  # every drawing is looked at, every further one is written
+    calls_of: dict[NodeKind, int] = dict.fromkeys(SEARCH_KINDS, drawn + 2)
+    calls_of["aggregate"] = drawn + 1
+    return Ceilings(
+        seconds=limits.time_limit or bench.search.stage_share * bench.run_seconds, calls=limits.calls,
+        calls_of=calls_of, calls_after=calls_of["aggregate"] + bench.search.comparisons + 1)
 
 
 def _what_failed(bench: Bench, stage: StageName) -> str:

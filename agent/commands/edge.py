@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from inspector.text import plain
+from sandbox.settings import SandboxSettings
 
 DONE, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
@@ -36,8 +37,10 @@ def wrong_use() -> tuple[type[Exception], ...]:
     from models.errors import CatalogueError, ModelConfigError
     from record.idea_file import IdeaError
     from record.lock import RunLockedError
+    from sandbox.errors import GpuError, IsolationError, PretrainedError
 
-    return WrongUse, TyperException, IdeaError, SettingsError, RunLockedError, ModelConfigError, CatalogueError
+    return (WrongUse, TyperException, IdeaError, SettingsError, RunLockedError, ModelConfigError, CatalogueError,
+            GpuError, IsolationError, PretrainedError)
 
 
 def told_failures() -> tuple[type[Exception], ...]:
@@ -70,6 +73,16 @@ def data_refused() -> Generator[None]:
         yield
     except DatasetError as error:
         raise WrongUse(str(error)) from None
+
+
+def isolation_told(settings: SandboxSettings) -> None:
+    """Say where code will run without isolation that was wanted. Raises `IsolationError` where it is required."""
+    from sandbox.isolation.probe import isolation_of
+
+    found = isolation_of(settings)
+    if settings.isolation == "auto" and not found.on:
+        say(f"experiments run without isolation, as you, with your files and network: {found.why}; mend it: "
+            f"{found.mend}")
 
 
 def exit_code_of(error: BaseException) -> int:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.commands.edge import DONE, FAILED, WrongUse, data_refused, say
+from agent.commands.edge import DONE, FAILED, WrongUse, data_refused, isolation_told, say
 from agent.data import sources_of, survey
 from agent.settings import compose
 from agent.settings import seconds as seconds_of
@@ -23,6 +23,7 @@ def execute(file: Path, *, timeout: str | None, data: list[str], as_json: bool) 
     if not file.is_file():
         raise WrongUse(f"there is no file {file}: give the path of a Python file")
     settings = compose(flags={"data": data} if data else {})
+    isolation_told(settings.sandbox)
     with data_refused():
         for warning in survey(settings):
             say(warning)

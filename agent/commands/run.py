@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from agent.commands.edge import INTERRUPTED, WrongUse, data_refused, say, traceback_saved, wrong_use
+from agent.commands.edge import INTERRUPTED, WrongUse, data_refused, isolation_told, say, traceback_saved, wrong_use
 from agent.commands.look import run_folder
 from agent.data import check_unchanged, survey, with_idea
 from agent.settings import Settings, compose, from_assignments, override
@@ -28,6 +28,9 @@ from record.fold import RunState
 from record.idea_file import read_idea
 from record.log import Listener, read_state
 from record.nouns import Idea
+from sandbox.environment import visible_devices
+from sandbox.gpus.leases import open_leases
+from sandbox.pretrained import fetch, pretrained_of
 
 LONGEST_NAME = 80
 
@@ -87,6 +90,8 @@ def resume(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> i
     check_space(settings, folder)
     with data_refused():
         check_unchanged(settings)
+    check_gpus(settings)
+    isolation_told(settings.sandbox)
 
     def work(listener: Listener) -> int:
         from agent.run import resume as take_up
@@ -155,7 +160,7 @@ def summary(state: RunState, folder: Path, code: int) -> list[str]:
 
 
 def check(settings: Settings, folder: Path) -> None:
-    """Refuse what cannot work. Raises `WrongUse`, `ModelConfigError`."""
+    """Refuse what cannot work. Raises `WrongUse`, `ModelConfigError`, `GpuError`, `PretrainedError`."""
     if folder.exists():
         raise WrongUse(f"{folder} exists already: choose another --name, or go on with it: scientist resume {folder}")
     check_writable(folder.parent)
@@ -163,6 +168,9 @@ def check(settings: Settings, folder: Path) -> None:
     if settings.paper.bib is not None and not settings.paper.bib.is_file():
         raise WrongUse(f"there is no bibliography {settings.paper.bib}: give --bib the path of a .bib file")
     check_parts(settings)
+    check_gpus(settings)
+    for model in pretrained_of(settings.sandbox.pretrained):
+        fetch(model)
     with data_refused():
         for warning in survey(settings):
             say(warning)
@@ -180,6 +188,12 @@ def check_parts(settings: Settings) -> None:
     except (template.TemplateError, references.LibraryError) as error:
         raise WrongUse(str(error)) from None
     open_backend(settings.models)
+    isolation_told(settings.sandbox)
+
+
+def check_gpus(settings: Settings) -> None:
+    """Refuse a GPU that is not there. Raises `GpuError`."""
+    open_leases(settings.sandbox, visible_devices())
 
 
 def check_writable(runs: Path) -> None:

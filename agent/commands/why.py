@@ -84,7 +84,7 @@ def _compared(one: Compared) -> Text:
     elif one.n == 1:
         line.append(" (one seed: no noise is known)")
     words = {"improved": f"{plain(one.better)} is better", "unknown": f"unknown: n = {one.n} < 5"}
-    known = one.n < 5 or one.called != "unknown"
-    line.append(f"  {words.get(one.called, one.called) if known else 'unknown: replicates are identical'}",
+    known = one.n == 1 or one.sd is not None
+    line.append(f"  {words.get(one.called, one.called) if known else 'unknown: the same for every seed'}",
                 style="green" if one.called == "improved" else "yellow")
     return line

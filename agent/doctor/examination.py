@@ -37,7 +37,7 @@ def examine(patient: Patient) -> Iterator[Finding]:
         ("filesystem", lambda: machine.filesystem(place)),
         ("clock", lambda: machine.clock(place)),
         ("tex", lambda: typesetting.typesetting(system, templates())),
-        ("isolation", lambda: isolation.isolation(system)),
+        ("isolation", lambda: isolation.isolation(system, wanted=sandbox.isolation)),
         ("keys", lambda: keys.keys(patient.environment)),
         ("kernel", lambda: kernel.kernel(sandbox)),
     )

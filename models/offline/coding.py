@@ -96,9 +96,14 @@ def tune(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Program:
                    plots=parent.plots)
 
 
+def _tried(inputs: CodeInputs) -> set[str]:
+    """What the stage's nodes varied, as far as memory tells."""
+    return {sibling.varies for sibling in inputs.siblings} | set(inputs.rest.tried if inputs.rest else ())
+
+
 def _untried(study: Study, inputs: CodeInputs, parent: ParentBrief) -> tuple[str, str, float]:
     """A setting that neither the parent nor a sibling has: `NAME=value`, the name and the value."""
-    tried = {sibling.varies for sibling in inputs.siblings}
+    tried = _tried(inputs)
     found: list[tuple[str, str, float]] = []
     for column in range(max(len(axis.values) for axis in study.grid)):
         for axis in study.grid:
@@ -172,7 +177,7 @@ def _condition(parts: Parts) -> str:
 
 def _parts(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Parts:
     """The part or the pair of parts to remove: what the item names if it is new, else the next that is."""
-    tried = {sibling.varies for sibling in inputs.siblings}
+    tried = _tried(inputs)
     scripts = Scripts(parent.experiment, parent.plots)
     singles = [part for part in study.ablations if applicable(scripts, part.edits)]
     pairs = (pair for pair in itertools.combinations(singles, 2) if _compatible(pair))

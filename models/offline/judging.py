@@ -1,10 +1,19 @@
-"""Roles `vision`, `feedback` and `summary`: judgements that follow from findings, measurements and statistics alone."""
+"""Roles `vision`, `feedback`, `compare`, `summary`: judgements from findings, measurements and statistics alone."""
 
 from __future__ import annotations
 
 from statistics import fmean
 
-from models.roles import FeedbackInputs, FigureReviews, StageReport, Statistic, SummaryInputs, VisionInputs
+from models.roles import (
+    CompareInputs,
+    FeedbackInputs,
+    FigureReviews,
+    Preference,
+    StageReport,
+    Statistic,
+    SummaryInputs,
+    VisionInputs,
+)
 from record.nouns import DataPlan, FigureReview, Measurement, Verdict, arm_of, level_of
 
 
@@ -109,6 +118,16 @@ def _next_step(inputs: FeedbackInputs) -> str:
     return steps[inputs.stage]
 
 
+# --- compare --------------------------------------------------------------------------------------------------------
+
+
+def compare(inputs: CompareInputs) -> Preference:
+    """Neither: this model knows what a program measured, and not which one is written the sounder way."""
+    return Preference(better="neither", reasons=(
+        f"{inputs.a.varies or inputs.a.id} and {inputs.b.varies or inputs.b.id} measured the same within the noise; "
+        "the offline model does not read code."))
+
+
 # --- summary --------------------------------------------------------------------------------------------------------
 
 
@@ -118,7 +137,9 @@ def summary(inputs: SummaryInputs) -> StageReport:
     buggy = sum(line.status == "buggy" for line in inputs.nodes)
     kinds = ", ".join(f"{sum(line.kind == kind for line in inputs.nodes)} {kind}"
                       for kind in dict.fromkeys(line.kind for line in inputs.nodes))
-    tried = f"{count} nodes ({kinds or 'none'}), {buggy} of them buggy. The stage ended because {inputs.ended}."
+    pruned = sum(line.status == "pruned" for line in inputs.nodes)
+    ended = f" and {pruned} pruned" if pruned else ""
+    tried = f"{count} nodes ({kinds or 'none'}), {buggy} of them buggy{ended}. The stage ended because {inputs.ended}."
     if inputs.best is None:
         return StageReport(tried=tried, found="No node of this stage can be carried forward.",
                            held="Nothing was replicated.", next="Look at the failures before going on.")
@@ -135,7 +156,10 @@ def _held(inputs: SummaryInputs) -> str:
     statistics = {(s.dataset, s.condition): s for s in inputs.statistics if s.name == primary.name}
     lines = [_one_held(inputs.data_plan, s, statistics) for s in statistics.values()]
     failed = f" {inputs.replicates_failed} replicates failed." if inputs.replicates_failed else ""
-    return (" ".join(line for line in lines if line) or "No comparison of arms was replicated in this stage.") + failed
+    same = (f" {', '.join(inputs.seedless)} gave the same values for every seed: the spread is unknown."
+            if inputs.seedless else "")
+    return (" ".join(line for line in lines if line)
+            or "No comparison of arms was replicated in this stage.") + failed + same
 
 
 def _one_held(plan: DataPlan, ours: Statistic, all_of: dict[tuple[str, str], Statistic]) -> str:
@@ -149,7 +173,8 @@ def _one_held(plan: DataPlan, ours: Statistic, all_of: dict[tuple[str, str], Sta
     where = f"{ours.dataset} {level_of(ours.condition)}".strip()
     means = f"{ours.mean:.3f} against {theirs.mean:.3f} over {ours.n} seeds"
     if ours.low is None or ours.high is None or theirs.low is None or theirs.high is None:
-        return f"{where}: {means}, too few seeds for an interval."
+        why = "too few seeds for an interval" if min(ours.n, theirs.n) < 3 else "one arm the same for every seed"
+        return f"{where}: {means}, {why}."
     apart = ours.high < theirs.low or theirs.high < ours.low
     return f"{where}: {means}, {'intervals apart' if apart else 'intervals overlap'}."
 

@@ -16,7 +16,7 @@ from models.backend import Reply, Request
 from models.errors import CatalogueError
 from models.offline.assessing import judge
 from models.offline.coding import code
-from models.offline.judging import feedback, summary, vision
+from models.offline.judging import compare, feedback, summary, vision
 from models.offline.planning import plan
 from models.offline.plotting import figures, plot
 from models.offline.reflecting import reflect
@@ -27,8 +27,8 @@ from record.nouns import Usage
 NAME = "offline"
 
 ANSWERS: dict[Role, Callable[[Any], BaseModel]] = {
-    "plan": plan, "code": code, "plot": plot, "vision": vision, "feedback": feedback, "summary": summary,
-    "figures": figures, "write": write, "reflect": reflect, "judge": judge,
+    "plan": plan, "code": code, "plot": plot, "vision": vision, "feedback": feedback, "compare": compare,
+    "summary": summary, "figures": figures, "write": write, "reflect": reflect, "judge": judge,
 }
 
 

@@ -1,8 +1,9 @@
 """Runs TeX and its companions on text that nobody trusts, within limits.
 
-Held: no shell escape, reading and writing only below the working folder (and TeX's own trees), an environment of six
+Held: no shell escape, reading and writing only below the working folder (and TeX's own trees), an environment of a few
 variables, a wall-clock limit after which the whole process group is killed, limits on processor time and file size.
-Not held: what a hole in TeX itself would allow; it runs as the same user, without a namespace of its own.
+Where bubblewrap works it runs behind walls too (`sandbox.isolation`): it sees the system's programs and its folder, and
+no network. Not held: what a hole in TeX itself would allow where there are no walls.
 
     TexError
       TexMissing     a program is not installed: the person who runs us installs it
@@ -18,6 +19,10 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from sandbox.isolation import Walls, wrap
+from sandbox.isolation.probe import available
+from sandbox.isolation.walls import narrow
 
 PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex poppler-utils"
 EPOCH = "1577836800"
@@ -61,10 +66,11 @@ async def run(argv: Sequence[str], folder: Path, *, timeout: float) -> Ran:
     """Run a program in a folder to its end, or to the limit. Raises `TexMissing`."""
     program = find(argv[0])
     started = asyncio.get_running_loop().time()
+    limited = ["/bin/sh", "-c", _LIMITED, "sh", _FILE_BLOCKS, str(int(timeout) + 5), program, *argv[1:]]
     process = await asyncio.create_subprocess_exec(
-        "/bin/sh", "-c", _LIMITED, "sh", _FILE_BLOCKS, str(int(timeout) + 5), program, *argv[1:], cwd=folder,
-        env=_environment(program, folder), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT, start_new_session=True)
+        *_behind_walls(limited, program, folder.absolute()), cwd=folder, env=_environment(program, folder),
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True)
     try:
         output = await asyncio.wait_for(_drain(process), timeout)
         code = process.returncode
@@ -80,6 +86,20 @@ def latex(name: str, *, draft: bool = False) -> list[str]:
     mode = ["-draftmode"] if draft else []
     return ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "-file-line-error", *mode,
             f"{name}.tex"]
+
+
+def _behind_walls(command: list[str], program: str, folder: Path) -> list[str]:
+    """The command behind walls, where they can be had."""
+    isolation = available()
+    if not isolation.on:
+        return command
+    return wrap(command, Walls(folder, environments=_trees(program), user_namespace=isolation.user_namespace))
+
+
+def _trees(program: str) -> tuple[Path, ...]:
+    """Where TeX lives when it is not of the system: the tree of a TeX Live of its own, as /opt/texlive/2025."""
+    places = {Path(program).parent, Path(program).resolve().parent}
+    return narrow({one for place in places for one in (place, *place.parents[1:2])})
 
 
 def _environment(program: str, folder: Path) -> dict[str, str]:

@@ -13,6 +13,7 @@ import gc
 import io
 import json
 import os
+import resource
 import sys
 import warnings
 from functools import partial
@@ -22,6 +23,7 @@ from typing import Any
 def main() -> None:
     """Run until the host kills us."""
     sys.path.pop(0)  # the folder of this file, put there because it was run by its path; PYTHONPATH names it again
+    _limit()
     sys.modules["debugpy"] = None  # pyright: ignore[reportArgumentType]  (makes an import fail at once)
     crash_log = os.fdopen(os.dup(2), "w")  # ipykernel redirects descriptor 2; a crash must still reach the host
 
@@ -35,6 +37,16 @@ def main() -> None:
     faulthandler.enable(crash_log, all_threads=False)
     _dress_as_script(app.shell)
     app.start()
+
+
+def _limit() -> None:
+    """Take on the resource limits of LAB_RLIMITS, for good: a process without privileges cannot raise them again."""
+    for one in filter(None, os.environ.pop("LAB_RLIMITS", "").split(",")):
+        name, _, value = one.partition("=")
+        number = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(number)[1]
+        limit = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
+        resource.setrlimit(number, (limit, limit))
 
 
 def _dress_as_script(shell: Any) -> None:

@@ -13,6 +13,8 @@ from record.claims import Claim, Difference
 from record.fold import RunState
 from record.nouns import STAGES, DatasetFacts, Grade, MetricSpec, Node, arm_of
 from stages.paper.characters import recorded
+from stages.paper.incidents import incidents, short
+from stages.paper.tables import CONSTANT
 
 GRADES: dict[Grade, str] = {
     "scored": "computed by the program from submitted predictions, on labels that the code could not see",
@@ -34,7 +36,7 @@ def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "") -
     held = bool(claims) and all(one.grade in ("scored", "evaluated") for one in claims)
     isolation = isolation or (ISOLATED if held else EXPOSED)
     parts = [r"\recordappendix", _section("How the numbers were made"), _grades(claims, isolation),
-             _section("Every node of the search"), _nodes(state), _failures(state),
+             _section("Every node of the search"), _nodes(state), incidents(state),
              _section("Every measurement that the paper may cite"), _claims(state, claims),
              _section("Data"), _data(state), _section("Settings"), _settings(state), _section("Cost"), _cost(state)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -97,26 +99,6 @@ def _score(node: Node, metric: MetricSpec, state: RunState) -> str:
     return f"{fmean(chosen):.4g}" if chosen else "--"
 
 
-def _failures(state: RunState) -> str:
-    """What went wrong, in the record's words: failed nodes, and what was pruned or marked as suspect."""
-    items: list[str] = []
-    for node in state.nodes.values():
-        why = [node.failure.message] if node.failure else []
-        why += [*(node.reasons if node.status in ("pruned", "cancelled") else ()), *node.suspect]
-        if why and (node.status != "good" or node.suspect):
-            text = f"{node.kind}, {node.status}: {_short('; '.join(why))}"
-            items.append(rf"\item[{recorded(node.id)}] {recorded(text)}")
-    if not items:
-        return ""
-    head = "Nodes that failed, were pruned or are marked as suspect:"
-    return f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n" + "\n".join(items) + "\n\\end{description}"
-
-
-def _short(text: str, limit: int = 260) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
-
-
 # --- measurements ---------------------------------------------------------------------------------------------------
 
 
@@ -126,10 +108,12 @@ def _claims(state: RunState, claims: Sequence[Claim]) -> str:
     rows = [" & ".join([*(recorded(cell) for cell in (one.dataset, one.name.replace("_", " "), _condition(one))),
                         one.split, rf"\result{{{one.key}.pm}}", rf"\result{{{one.key}.ci}}", rf"\result{{{one.key}.n}}",
                         recorded(one.grade)]) + r" \\" for one in claims]
+    same = f" {CONSTANT}" if any(one.constant for one in claims) else ""
     table = _longtable(
         r"@{}L{0.55in}L{0.72in}L{1.35in}lllrl@{}",
         r"Dataset & Metric & Condition & Split & Mean $\pm$ sd & Interval & $n$ & Grade", rows,
-        f"Mean $\\pm$ standard deviation over replicates and the {recorded('95%')} Student $t$ interval.", "claims")
+        f"Mean $\\pm$ standard deviation over replicates and the {recorded('95%')} Student $t$ interval.{same}",
+        "claims")
     seeds = [" & ".join(recorded(cell) for cell in (
         one.dataset, one.name.replace("_", " "), one.condition, _pairs(one))) + r" \\"
         for one in claims if not isinstance(one, Difference)]
@@ -179,7 +163,7 @@ def _settings(state: RunState) -> str:
     if state.started is None:
         return "No settings were recorded."
     flat = dict(_flat({name: value for name, value in state.started.settings.items() if name != "data"}))  # told above
-    rows = [f"{recorded(name)} & {recorded(_short(str(value), 160))} \\\\" for name, value in sorted(flat.items())]
+    rows = [f"{recorded(name)} & {recorded(short(str(value), 160))} \\\\" for name, value in sorted(flat.items())]
     first = (f"Model: {recorded(state.started.model)}. Program version: {recorded(state.started.version)}. "
              f"Seed of the run: {recorded(state.started.seed)}.")
     if not rows:

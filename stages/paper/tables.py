@@ -9,6 +9,9 @@ from record.nouns import DataPlan, DatasetFacts, MetricSpec, arm_of, level_of
 from stages.paper.characters import recorded
 from stages.paper.parts import Table
 
+CONSTANT = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
+"""What a caption says where `record.claims.Claim.constant` holds."""
+
 _NONE = "--"
 
 
@@ -31,7 +34,7 @@ def _main(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table:
     return Table("main", _wide(chosen, titles), (
         f"{titles.metric(plan.primary)} on {_split(claims)} data ({_direction(plan.primary)}): mean $\\pm$ standard "
         f"deviation over $n$ replicates with different seeds, and in brackets the {recorded('95%')} Student $t$ "
-        "interval of the mean."))
+        f"interval of the mean.{_same(chosen)}"))
 
 
 def _others(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table | None:
@@ -41,7 +44,8 @@ def _others(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table |
     directed = ", ".join(f"{titles.metric(one).lower()}: {_direction(one)}" for one in metrics)
     return Table("metrics", _many(claims, metrics, titles), (
         f"Secondary metrics on {_split(claims)} data ({directed}): mean $\\pm$ standard deviation over the same "
-        "replicates. The appendix has their intervals."))
+        "replicates. The appendix has their intervals."
+        f"{_same([claim for claim in claims if claim.name in {one.name for one in metrics}])}"))
 
 
 def _ablation(claims: Sequence[Claim], conditions: Sequence[str], plan: DataPlan, titles: _Titles) -> Table | None:
@@ -58,7 +62,12 @@ def _ablation(claims: Sequence[Claim], conditions: Sequence[str], plan: DataPlan
     head = f"Variant & {titles.factor} & Mean $\\pm$ sd [interval] & $n$ \\\\"
     return Table("ablation", _tabular("llcr", head, groups), (
         f"Ablations, {titles.metric(plan.primary).lower()} on {_split(claims)} data ({_direction(plan.primary)}): the "
-        f"method beside itself without one part, with the {recorded('95%')} Student $t$ interval."))
+        f"method beside itself without one part, with the {recorded('95%')} Student $t$ interval.{_same(shown)}"))
+
+
+def _same(claims: Iterable[Claim]) -> str:
+    """A sentence on values without a deviation, where there are any."""
+    return f" {CONSTANT}" if any(one.constant for one in claims) else ""
 
 
 # --- layouts --------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from agent.doctor.examination import templates
 from agent.doctor.finding import Finding, guarded
 from agent.doctor.packages import Package
 from agent.doctor.systems import System, read_system
+from sandbox.isolation import mending
 from sandbox.settings import SandboxSettings
 
 DEBIAN = System("debian", "12", "debian")
@@ -229,24 +230,26 @@ def test_a_missing_bubblewrap_is_a_warning_that_says_what_it_means(bin: Path) ->
 
 
 class Case(NamedTuple):
-    kernel: isolation.Kernel
+    kernel: mending.Kernel
     words: str
 
 
 @pytest.mark.parametrize("case", [
-    Case(isolation.Kernel(restricted_by_apparmor=True), "/etc/apparmor.d/bwrap"),
-    Case(isolation.Kernel(restricted_by_apparmor=True), "apparmor_restrict_unprivileged_userns=0"),
-    Case(isolation.Kernel(clone_allowed=False), "kernel.unprivileged_userns_clone=1"),
-    Case(isolation.Kernel(most_namespaces=0), "user.max_user_namespaces="),
-    Case(isolation.Kernel(container="docker", restricted_by_apparmor=True), "docker run --security-opt"),
-    Case(isolation.Kernel(container="kubernetes"), "let this container be the wall"),
-    Case(isolation.Kernel(), "dmesg"),
+    Case(mending.Kernel(restricted_by_apparmor=True), "/etc/apparmor.d/bwrap"),
+    Case(mending.Kernel(restricted_by_apparmor=True), "apparmor_restrict_unprivileged_userns=0"),
+    Case(mending.Kernel(clone_allowed=False), "kernel.unprivileged_userns_clone=1"),
+    Case(mending.Kernel(most_namespaces=0), "user.max_user_namespaces="),
+    Case(mending.Kernel(container="docker", restricted_by_apparmor=True), "docker run --security-opt"),
+    Case(mending.Kernel(container="kubernetes"), "let this container be the wall"),
+    Case(mending.Kernel(), "dmesg"),
 ])
 def test_each_reason_has_its_own_mend(bin: Path, case: Case) -> None:
     plant(bin, "bwrap", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     found = isolation.isolation(DEBIAN, case.kernel)
     assert grade(found) == "warning" and case.words in found.mend
     assert "No permissions" in found.found and "\n" not in found.mend
+    required = isolation.isolation(DEBIAN, case.kernel, wanted="required")
+    assert grade(required) == "fault" and case.words in required.mend
 
 
 def test_the_kernel_and_the_container_are_read_from_their_marks(tmp_path: Path) -> None:
@@ -255,8 +258,8 @@ def test_the_kernel_and_the_container_are_read_from_their_marks(tmp_path: Path) 
                        ("proc/1/cgroup", "0::/kubepods.slice/pod\n"), (".dockerenv", "")):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert isolation.read_kernel(tmp_path) == isolation.Kernel(True, False, None, "kubernetes")
-    assert isolation.read_kernel(tmp_path / "none") == isolation.Kernel()
+    assert mending.read_kernel(tmp_path) == mending.Kernel(True, False, None, "kubernetes")
+    assert mending.read_kernel(tmp_path / "none") == mending.Kernel()
 
 
 @pytest.mark.parametrize(("text", "expected"), [

@@ -14,9 +14,22 @@ from agent.outlook import AFTER, outlook
 from inspector.found import errors_of, own_part
 from inspector.waiting import Outlook, Step
 from inspector.why import Why, why_of
-from record.events import Decided, Executed, Judged, Plotted, Released, Resumed, Reviewed
+from record.events import Compared, Decided, Executed, Judged, Plotted, Released, Resumed, Reviewed, Settled, WorkDone
 from record.fold import fold
-from record.nouns import Attempt, End, Expand, Failure, FigureReview, Measurement, NodeKind, Seen, StageName
+from record.nouns import (
+    Attempt,
+    Compare,
+    End,
+    ErrorClass,
+    Expand,
+    Failure,
+    FigureReview,
+    Measurement,
+    NodeKind,
+    Seen,
+    StageName,
+    summary_of,
+)
 from search.policy import BestFirst
 from search.settings import SearchSettings
 from search.tree import view_of
@@ -163,8 +176,8 @@ def test_the_first_action_is_the_one_that_the_policy_then_picks() -> None:
     one = story()
     one.buggy(one.expand("preliminary", "draft"))
     state = one.state
-    view = view_of(state, "preliminary", Seen(also=tuple(state.finished)), by_cost=True)
     settings = SearchSettings.model_validate({"preliminary": {"nodes": 5}, "tuning": {"nodes": 3}})
+    view = view_of(state, "preliminary", Seen(also=tuple(state.finished)), settings=settings)
     action = BestFirst(settings).pick(view, Random("1/2"))
     assert isinstance(action, Expand) and action.kind == "debug"
     found = outlook(state)
@@ -184,8 +197,9 @@ def test_a_full_house_and_a_ticket_say_what_they_wait_for() -> None:
 
 
 def test_outside_a_stage_the_phases_are_told() -> None:
-    one = ended()
-    assert outlook(one.state).actions[0] == "summarise the tuning stage"
+    one = told()
+    one.tell(*(Settled(stage=stage, best="n0003", ended="ceiling") for stage in ("tuning", "agenda", "ablation")))
+    assert outlook(one.state).actions[0] == "report on the tuning stage"
     assert outlook(fold([])).actions[0] == "make the data plan and fetch its datasets"
 
 
@@ -193,6 +207,52 @@ def test_a_run_with_settings_of_another_version_is_still_shown() -> None:
     one = told()
     one.events[0] = (one.events[0][0].model_copy(update={"settings": {"gone": 1}}), BEGAN)
     assert outlook(one.state).actions[0] == "search the tuning stage"
+
+
+def settled_on_the_first() -> Story:
+    """A preliminary stage of one node, settled on it; two replicates, the first of them done."""
+    one = story()
+    one.events[0] = (one.events[0][0].model_copy(update={"settings": {
+        "search": {"preliminary": {"nodes": 1}, "num_seeds": 2}}}), BEGAN)
+    best = one.expand("preliminary", "draft")
+    one.good(best, 0.4)
+    one.tell(Settled(stage="preliminary", best=best, ended="ceiling"))
+    one.good(one.expand("preliminary", "replicate", best, seed=2), 0.41)
+    one.expand("preliminary", "replicate", best, seed=3)
+    return one
+
+
+def test_what_settled_stages_owe_comes_before_the_next_node_of_the_search() -> None:
+    one = settled_on_the_first()
+    assert [found.split(",")[0] for found in outlook(one.state).actions] == ["tune of n0001 in tuning"] * 3
+    one.good("n0003", 0.42)
+    found = outlook(one.state).actions
+    assert found[:2] == ("aggregate of n0001 in preliminary", "tune of n0001 in tuning")
+    one.k += 1
+    one.tell(Decided(k=one.k, action=Expand(stage="preliminary", kind="aggregate", parent="n0001", seed=1)),
+             Judged(node=f"n{one.k:04d}", status="good"))
+    assert outlook(one.state).actions[:2] == ("summary of preliminary", "tune of n0001 in tuning")
+
+
+def test_comparisons_and_reports_are_under_way_until_they_are_answered() -> None:
+    one = settled_on_the_first()
+    one.tell(Decided(k=4, action=Compare(stage="tuning", a="n0001", b="n0002")),
+             Decided(k=5, action=summary_of("preliminary")))
+    assert why(one).work == ("comparison of n0001 and n0002", "summary of preliminary")
+    one.tell(Compared(k=4, a="n0001", b="n0002", better=None), WorkDone(k=5))
+    assert why(one).work == ()
+
+
+@pytest.mark.parametrize("kind", ["timeout", "memory"])
+def test_what_ran_into_a_limit_runs_once_more(kind: ErrorClass) -> None:
+    one = story()
+    node = one.expand("preliminary", "draft")
+    failure = Failure(kind=kind, message="m")
+    one.tell(Executed(node=node, attempt=Attempt(number=1, seconds=60.0, limit=60.0, failure=failure)))
+    [waiting] = why(one).waiting
+    assert waiting.step == "executed" and "again, with changed limits" in waiting.detail
+    one.tell(Executed(node=node, attempt=Attempt(number=2, seconds=90.0, limit=90.0, failure=failure)))
+    assert step(one, node) == "judged"
 
 
 STAGES: tuple[StageName, ...] = ("preliminary", "tuning")
@@ -208,7 +268,7 @@ def test_the_end_of_a_search_is_foreseen(stage: StageName) -> None:
     if stage == "preliminary":
         found = outlook(one.state).actions
         assert found[0] == "end the search of preliminary: ceiling of 1 nodes"
-        assert found[1] == "settle on the best node and summarise the preliminary stage"
+        assert found[1] == "settle on the best node; its replicates and report are made beside the next search"
     one.tell(Decided(k=2, action=End(reason="x")))
     assert outlook(one.state).actions
 

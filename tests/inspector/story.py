@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from record.events import (
     Answered,
+    Compared,
     Decided,
     Ended,
     Event,
     Executed,
     Judged,
+    Limited,
     Plotted,
     Prepared,
     Proposed,
@@ -23,6 +25,7 @@ from record.nouns import (
     Arm,
     Attempt,
     CallKey,
+    Compare,
     DataPlan,
     DatasetUse,
     Expand,
@@ -111,6 +114,32 @@ def told() -> Story:
     story.tell(Plotted(node=tuned, n=1), Reviewed(node=tuned, n=1, reviews=(refused,)), Plotted(node=tuned, n=2))
     story.good(tuned, 0.2)
     story.expand("tuning", "tune", tuned)
+    return story
+
+
+def eventful() -> Story:
+    """A settled stage whose code ignores its seed and that still owes a replicate; then a stage with a comparison, a
+    retry for time, a pruned node and a ceiling."""
+    story = Story()
+    story.begin()
+    best = story.expand("preliminary", "draft")
+    story.good(best, 0.4)
+    story.tell(Settled(stage="preliminary", best=best, ended="ceiling"))
+    for seed in (2, 3):
+        story.good(story.expand("preliminary", "replicate", best, seed=seed), 0.4)
+    story.expand("preliminary", "replicate", best, seed=4)
+    slow, doomed = story.expand("tuning", "tune", best), story.expand("tuning", "tune", best)
+    late = Failure(kind="timeout", message="too long " + HOSTILE)
+    hopeless = Failure(kind="hopeless", message="far below its peers " + HOSTILE)
+    story.tell(Executed(node=slow, attempt=Attempt(number=1, seconds=60.0, limit=60.0, failure=late)),
+               Executed(node=slow, attempt=Attempt(number=2, seconds=80.0, limit=90.0)),
+               Judged(node=slow, status="good"),
+               Executed(node=doomed, attempt=Attempt(number=1, seconds=9.0, failure=hopeless)),
+               Judged(node=doomed, status="pruned", failure=hopeless, reasons=(HOSTILE,)))
+    story.k += 1
+    story.tell(Decided(k=story.k, action=Compare(stage="tuning", a=best, b=slow)),
+               Compared(k=story.k, a=best, b=slow, better=slow, reasons="it is simpler " + HOSTILE),
+               Limited(stage="tuning", reason="ceiling of 9 model calls " + HOSTILE))
     return story
 
 

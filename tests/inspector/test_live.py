@@ -11,7 +11,7 @@ from rich.console import Console
 from inspector.live import LiveView, PlainView, drawn, fitting, frame_of, view_for
 from inspector.tree import tree_of
 from record.fold import RunState, apply
-from tests.inspector.story import BEGAN, Story, ended, told
+from tests.inspector.story import BEGAN, Story, ended, eventful, told
 
 
 def console(width: int = 100, height: int = 30, **options: object) -> Console:
@@ -85,3 +85,10 @@ def test_what_does_not_fit_keeps_best_running_and_latest() -> None:
 
 def test_a_frame_before_the_first_event_draws() -> None:
     assert drawn(frame_of(RunState()), 0.0, 20)
+
+
+def test_what_an_earlier_stage_owes_is_told_beside_the_one_that_is_searched() -> None:
+    lines = [line.plain for line in drawn(frame_of(eventful().state), 3.0, 24)]
+    assert "  preliminary still owes 1 replicate under way, its report" in lines
+    assert any(line.startswith("tuning  2/3 nodes") for line in lines)
+    assert len(drawn(frame_of(eventful().state), 3.0, 8)) <= 8

@@ -8,9 +8,10 @@ import pytest
 
 from inspector.render import status_lines
 from inspector.status import Status, condition_of, status_of
-from record.events import Ended, Resumed
+from record.events import Ended, Resumed, Settled, Summarised
 from record.fold import fold
-from tests.inspector.story import BEGAN, Story, ended, told
+from record.nouns import StageSummary
+from tests.inspector.story import BEGAN, Story, ended, eventful, told
 
 
 def status(story: Story, process: str | None = None) -> Status:
@@ -63,7 +64,37 @@ def test_json_holds_what_the_page_says_and_can_be_read_back() -> None:
 
 
 def test_nothing_hostile_is_on_the_page_or_in_the_events() -> None:
-    found = status(ended(4))
-    page = "\n".join(line.plain for line in status_lines(found)) + "".join(one.text for one in found.last_events)
+    for story in (ended(4), eventful()):
+        harmless(status(story))
+    assert "paper NOT released" in page_of(status(ended(4)))
+
+
+def page_of(found: Status) -> str:
+    return "\n".join(line.plain for line in status_lines(found))
+
+
+def harmless(found: Status) -> None:
+    page = page_of(found) + "".join(one.text for one in found.last_events)
     assert not {c for c in page if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160 or c in "\u202e\u202c"}
-    assert "paper NOT released" in page
+
+
+def test_the_stage_that_is_searched_and_what_the_one_before_still_owes() -> None:
+    found = status(eventful(), "process 7 on here")
+    assert (found.phase, found.next) == ("tuning", "search the tuning stage")
+    preliminary, tuning = found.stages[:2]
+    assert preliminary.owes == ("1 replicate under way", "its report") and preliminary.seedless == ("n0001",)
+    assert tuning.owes == () and tuning.nodes == {"good": 1, "pruned": 1} and tuning.limited is not None
+    page = page_of(found)
+    assert "still owes 1 replicate under way" in page and "same values for every seed: n0001" in page
+    words = [one.text for one in found.last_events]
+    assert any(text.startswith("n0005 ran 1m20s again, with a limit of 90 s instead of 60 s") for text in words)
+    assert any(text.startswith("n0006 tune pruned: far below its peers") for text in words)
+    assert any(text.startswith("n0001 and n0005 compared: n0005 is the sounder one: it is simpler") for text in words)
+    assert words[-1].startswith("limit of tuning reached: ceiling of 9 model calls")
+
+
+def test_when_only_the_last_report_is_missing_it_is_next() -> None:
+    story = told()
+    story.tell(*(Settled(stage=stage, best="n0003", ended="ceiling") for stage in ("tuning", "agenda", "ablation")),
+               *(Summarised(summary=StageSummary(stage=stage, tried="", found="")) for stage in ("tuning", "agenda")))
+    assert status(story, "process 7 on here").next == "report on the ablation stage"

@@ -12,7 +12,7 @@ from inspector.tree import Row, Tree, tree_of
 from record.events import Decided
 from record.fold import RunState, fold
 from record.nouns import Expand
-from tests.inspector.story import Story, ended, told
+from tests.inspector.story import Story, ended, eventful, told
 
 
 def rows(tree: Tree) -> dict[str, Row]:
@@ -58,10 +58,10 @@ def test_a_run_without_events_has_an_empty_tree() -> None:
     assert printed(tree_of(RunState())) == "no nodes yet\n"
 
 
-def test_every_prefix_of_a_log_has_a_tree() -> None:
-    events = ended().events
-    for end in range(len(events) + 1):
-        assert printed(tree_of(fold(events[:end])))
+@pytest.mark.parametrize("story", [ended(), eventful()])
+def test_every_prefix_of_a_log_has_a_tree(story: Story) -> None:
+    for end in range(len(story.events) + 1):
+        assert printed(tree_of(fold(story.events[:end])))
 
 
 def test_a_log_whose_parents_make_a_circle_is_still_shown() -> None:
@@ -85,7 +85,7 @@ def test_lines_say_state_in_words_and_symbols() -> None:
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_hostile_text_reaches_no_terminal(terminal: bool) -> None:
-    text = printed(tree_of(ended().state), terminal=terminal)
+    text = printed(tree_of(ended().state), terminal=terminal) + printed(tree_of(eventful().state), terminal=terminal)
     assert "[bold red]loss[/]" in text, "markup is shown, not obeyed"
     assert not {c for c in text if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160 or c in "\u202e\u202c"}
 
@@ -100,3 +100,31 @@ def test_a_narrow_terminal_gets_one_line_a_node() -> None:
 def test_a_terminal_without_unicode_gets_ascii() -> None:
     text = "\n".join(line.plain for line in tree_lines(tree_of(ended().state), ascii=True))
     assert {c for c in text if ord(c) > 126} <= set("eslaf")
+
+
+def test_what_a_stage_owes_and_that_its_code_ignores_the_seed_are_told() -> None:
+    tree = tree_of(eventful().state)
+    first = tree.stage("preliminary")
+    assert first.owes == ("1 replicate under way", "its report")
+    assert rows(tree)["n0001"].seedless and not rows(tree)["n0002"].seedless
+    text = printed(tree)
+    assert "still owes 1 replicate under way, its report" in text and "ignores its seed" in text
+    assert tree.stage("tuning").owes == () and tree_of(told().state).stage("preliminary").owes == ()
+
+
+def test_retries_pruned_nodes_comparisons_and_ceilings_are_shown() -> None:
+    tree = tree_of(eventful().state)
+    lines = printed(tree).splitlines()
+    slow, doomed = (next(line for line in lines if f" {node} tune" in line) for node in ("n0005", "n0006"))
+    assert "2 attempts, the last with a limit of 90 s instead of 60 s" in slow
+    assert "pruned: far below its peers" in doomed
+    assert lines[-1].startswith("  n0001 or n0005: n0005 is the sounder one  it is simpler")
+    tuning = tree.stage("tuning")
+    assert tuning.limited is not None and "ceiling of 9 model calls" in next(x for x in lines if x.startswith("tuning"))
+    assert [(one.a, one.b, one.better, one.answered) for one in tuning.compared] == [("n0001", "n0005", "n0005", True)]
+
+
+def test_an_unanswered_comparison_is_shown_as_such() -> None:
+    story = eventful()
+    del story.events[-2:]
+    assert "a model is asked which is the sounder one" in printed(tree_of(story.state))

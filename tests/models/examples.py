@@ -11,7 +11,9 @@ from models.roles import (
     CatalogueEntry,
     ClaimLine,
     CodeInputs,
+    CompareInputs,
     Comparison,
+    Contender,
     Contrast,
     Duty,
     FeedbackInputs,
@@ -25,6 +27,7 @@ from models.roles import (
     Program,
     Reference,
     ReflectInputs,
+    Rest,
     Role,
     Selection,
     Sibling,
@@ -124,7 +127,9 @@ FIGURE = FinalFigure(name="accuracy-by-size", description="Accuracy of both arms
 CODE = CodeInputs(
     idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", goal="Tune one hyperparameter at a time.",
     ordinal=1, parent=PARENT, node_seconds=120.0, lab_reference=LAB, packages=("numpy 2.4.6", "torch 2.13.0"),
-    siblings=(Sibling(id="n4", kind="tune", varies="LEARNING_RATE=0.1", outcome="accuracy 0.7"),),
+    siblings=(Sibling(id="n4", kind="tune", varies="LEARNING_RATE=0.1", outcome="digits plain 0.7"),
+              Sibling(id="n7", kind="tune", varies="EPOCHS=900", outcome="it took 120 s", error="timeout")),
+    rest=Rest(worked=3, failed={"shape": 2, "no answer": 1}, tried=("EPOCHS=5", "WIDTH=8"), more=1),
     earlier=(SUMMARY,), notes=("Prefer small networks.",), duty=DUTY,
     in_flight=(InFlight(id="n5", kind="tune"), InFlight(id="n6", kind="debug")),
 )
@@ -170,6 +175,13 @@ INPUTS: dict[Role, BaseModel] = {
         figures=(FigureReview(name="loss.png", readable=True, issues=("The title is long.",),
                               description="Losses fall."),),
     ),
+    "compare": CompareInputs(
+        idea=IDEA, data_plan=PLAN, stage="tuning", noise={"digits": 0.0123},
+        difference="--- A\n+++ B\n@@ -1 +1 @@\n-LEARNING_RATE = 0.01\n+LEARNING_RATE = 0.003",
+        a=Contender(id="n3", plan="A two-layer network.", varies="design", experiment="LEARNING_RATE = 0.01\n",
+                    measurements=MEASUREMENTS, seconds=12.5, analysis="Both arms train."),
+        b=Contender(id="n5", plan="Learning rate down.", varies="LEARNING_RATE=0.003",
+                    experiment="LEARNING_RATE = 0.003\n", measurements=MEASUREMENTS)),
     "summary": SummaryInputs(
         idea=IDEA, data_plan=PLAN, stage="tuning", ended="the ceiling of 3 nodes was reached", best="n5",
         best_plan="Learning rate down.", reasons=("best accuracy",), statistics=STATISTICS, replicates_failed=1,

@@ -19,12 +19,15 @@ from models.roles import (
     Candidate,
     ClaimLine,
     CodeInputs,
+    CompareInputs,
+    Contender,
     Contrast,
     Duty,
     InFlight,
     NodeLine,
     PlotInputs,
     ReflectInputs,
+    Rest,
     Selection,
     Sibling,
     Statistic,
@@ -173,6 +176,8 @@ def huge() -> dict[str, BaseModel]:
     })
     plan = PLAN.model_copy(update={"notes": LONG, "levels": tuple(Level(name=f"l{i}") for i in range(500))})
     siblings = tuple(Sibling(id=f"n{i}", kind="tune", varies=LONG, outcome=LONG) for i in range(500))
+    rest = Rest(worked=9, failed={"shape": 9}, tried=(LONG,) * 500, more=9)
+    contender = Contender(id="n1", plan=LONG, varies=LONG, experiment=LONG, measurements=measured, analysis=LONG)
     statistics = tuple(
         Statistic(key=f"k{i}", name="accuracy", dataset="d", condition="c", mean=1, sd=None, n=1, low=None, high=None)
         for i in range(3000)
@@ -194,13 +199,14 @@ def huge() -> dict[str, BaseModel]:
     })
     common: dict[str, object] = {"idea": idea, "data_plan": plan}
     changes: dict[str, dict[str, object]] = {
-        "plan": {}, "code": {"parent": parent, "siblings": siblings, "goal": LONG, "item": LONG, "notes": (LONG,) * 99,
-                             "duty": duty, "in_flight": flying},
+        "plan": {}, "code": {"parent": parent, "siblings": siblings, "rest": rest, "goal": LONG, "item": LONG,
+                             "notes": (LONG,) * 99, "duty": duty, "in_flight": flying},
         "plot": {"arrays": arrays, "plots": LONG, "complaints": (LONG,) * 99, "plan": LONG},
         "vision": {"plan": LONG, "measurements": measured, "lint": ((LONG,) * 50,), "earlier": ((LONG,) * 50,),
                    "subject": "aggregate", "seeds": (1,) * 500},
         "feedback": {"experiment": LONG, "measurements": measured, "stdout_tail": LONG, "plan": LONG, "duty": duty,
                      "figures": (review,) * 50},
+        "compare": {"a": contender, "b": contender, "difference": LONG},
         "summary": {"statistics": statistics, "best_plan": LONG, "reasons": (LONG,) * 99, "nodes": lines,
                     "differences": (contrast,) * 3000, "selection": selection},
         "figures": {"arrays": arrays, "statistics": statistics, "example_plots": LONG, "previous": LONG},
@@ -305,3 +311,16 @@ def test_a_table_has_one_line_a_condition() -> None:
 def test_inputs_of_the_examples_have_the_types_of_their_roles() -> None:
     assert isinstance(INPUTS["code"], CodeInputs) and isinstance(INPUTS["write"], WriteInputs)
     assert isinstance(INPUTS["plot"], PlotInputs) and INPUTS["plot"].lab_reference == LAB
+
+
+def test_a_comparison_shows_both_programs_alike_and_no_ids() -> None:
+    inputs = INPUTS["compare"]
+    assert isinstance(inputs, CompareInputs)
+    named = {letter: getattr(inputs, letter).model_copy(update={"id": f"node-{letter}"}) for letter in ("a", "b")}
+    user = render("compare", inputs.model_copy(update=named)).user
+    first, second = user.split("# Where")[0].split("# A\n")[1].split("# B\n")
+    assert "LEARNING_RATE = 0.01" in first and "LEARNING_RATE = 0.003" in second
+    assert "node-" not in user, "ids tell which was made first"
+    assert "\n-LEARNING_RATE = 0.01\n+LEARNING_RATE = 0.003\n" in user and "Nowhere" not in user
+    assert "Nowhere: they are the same" in render("compare", inputs.model_copy(update={"difference": ""})).user
+    assert "digits: 0.0123" in user and user.rstrip().endswith("Which is the sounder basis?")

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from record.fold import RoleUsage, RunState
+from record.events import Compared, Decided, Executed, Judged, Limited
+from record.fold import RoleUsage, RunState, fold
+from record.nouns import Attempt, Compare, Expand, Failure
 from review.evidence import numbers
 from stages.paper import references
 from stages.paper.appendix import appendix
 from stages.paper.characters import escape, of_class, recorded
 from stages.paper.findings import of_chktex, of_log
 from stages.paper.references import LibraryError
-from stages.paper.tables import tables
+from stages.paper.tables import CONSTANT, tables
 from stages.paper.template import load
 from tests.paper import synthetic
 
@@ -55,6 +57,63 @@ def test_the_appendix_holds_every_node_seed_failure_and_cost():
     assert "No model call was recorded" in text and "exec" in text
     assert all(recorded(f"{claim.seeds[0]}: {claim.values[0]:.4g},") in text
                for claim in CLAIMS if claim.split == "test" and claim.key.startswith("test/"))
+    assert typed(text.replace("3pt", "")) == []
+
+
+def eventful() -> RunState:
+    """The synthetic run with a pruned node, a retry for time and one for memory, two comparisons and a ceiling."""
+    log = synthetic.events()
+    k = sum(isinstance(event, Decided) for event in log)
+    timeout = Failure(kind="timeout", message="ran longer than 60 s")
+    memory = Failure(kind="memory", message="out of memory at 3_000 MB & more")
+    hopeless = Failure(kind="hopeless", message="loss 9.1 at step 40, median of 4 peers 0.3")
+    attempts = {
+        k + 1: (Attempt(number=1, seconds=60.2, limit=60, failure=timeout), Attempt(number=2, seconds=71, limit=90)),
+        k + 2: (Attempt(number=1, seconds=5, limit=60, failure=memory),
+                Attempt(number=2, seconds=6, limit=60, alone=True, failure=memory)),
+        k + 3: (Attempt(number=1, seconds=9, limit=60, failure=hopeless),)}
+    for number, made in attempts.items():
+        node, failure = f"n{number:04d}", made[-1].failure
+        log.append(Decided(k=number, action=Expand(stage="agenda", kind="improve", parent="n0006", seed=7)))
+        log += [Executed(node=node, attempt=one) for one in made]
+        status = "pruned" if failure is hopeless else "buggy" if failure else "good"
+        log.append(Judged(node=node, status=status, failure=failure, reasons=("why",) if failure else ()))
+    log += [Decided(k=k + 4, action=Compare(stage="tuning", a="n0003", b="n0005")),
+            Compared(k=k + 4, a="n0003", b="n0005", better="n0005", reasons="n0003 fits its scaler on 100% of it"),
+            Decided(k=k + 5, action=Compare(stage="tuning", a="n0004", b="n0005")),
+            Limited(stage="agenda", reason="ceiling of 30 model calls: 28 are made")]
+    return fold((event, float(at)) for at, event in enumerate(log))
+
+
+def test_what_happened_in_the_search_is_disclosed():
+    text = appendix(eventful(), CLAIMS)
+    assert typed(text.replace("3pt", "")) == []
+    plain = re.sub(r"\\rec\{([^{}]*)\}", r"\1", text.replace(r"\allowbreak{}", ""))
+    for said in ("timeout after 60.2 s, ran longer than 60 s; then with a limit of 90 s instead of 60 s: it ran, 71",
+                 r"then alone on the machine: memory after 6.0 s, out of memory at 3\_000 MB \& more",
+                 "improve, pruned: loss 9.1 at step 40", r"tuning: n0005; n0003 fits its scaler on 100\%",
+                 "tuning: not answered", r"\item[agenda] ceiling of 30 model calls"):
+        assert said in plain
+    assert "gave the same values" not in plain
+    assert "Attempts that ran out" not in appendix(STATE, CLAIMS) and "sounder" not in appendix(STATE, CLAIMS)
+
+
+def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
+    state = synthetic.state()
+    for node in [one for one in state.nodes.values() if one.kind == "replicate"]:
+        same = {"seed": node.seed}
+        first = next(one for one in state.nodes.values() if one.kind == "replicate" and one.parent == node.parent)
+        attempt = node.attempts[0].model_copy(update={
+            "measurements": tuple(one.model_copy(update=same) for one in first.measurements)})
+        state.nodes[node.id] = node.model_copy(update={"attempts": (attempt,)})
+        state.tests[node.id] = tuple(one.model_copy(update=same) for one in state.tests[first.id])
+    claims = synthetic.claims(state)
+    assert claims and all(one.constant and one.n == 5 for one in claims)
+    text = appendix(state, claims)
+    assert "Nodes whose replicates gave the same values for every seed" in text and CONSTANT in text
+    main, *_ = tables(claims, synthetic.PLAN, synthetic.FACTS, synthetic.ABLATED)
+    assert main.caption.endswith(CONSTANT) and ".ci}" not in main.tabular
+    assert not tables(CLAIMS, synthetic.PLAN, synthetic.FACTS, synthetic.ABLATED)[0].caption.endswith(CONSTANT)
     assert typed(text.replace("3pt", "")) == []
 
 

@@ -13,10 +13,12 @@ from record.claims import (
     Claim,
     claims_on_test,
     differences,
+    ignores_seed,
     interval,
     paper_claims,
     printed,
     replicates_of,
+    same_values,
     setups,
     validation_claims,
 )
@@ -67,7 +69,9 @@ def test_the_searched_seed_is_excluded_and_values_keep_their_seeds() -> None:
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=10))
 def test_the_interval_is_student_t(values: list[float]) -> None:
     sd, low, high = interval(values)
-    assert sd is not None and low is not None and high is not None
+    if sd is None or low is None or high is None:
+        assert len(set(values)) == 1
+        return
     if sd > 1e-9:
         expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)  # pyright: ignore
         assert math.isclose(low, expected.low, rel_tol=1e-6, abs_tol=1e-6)  # pyright: ignore
@@ -75,8 +79,47 @@ def test_the_interval_is_student_t(values: list[float]) -> None:
     assert low <= sum(values) / len(values) + 1e-6
 
 
-def test_one_value_has_no_interval() -> None:
-    assert interval([1.0]) == (None, None, None)
+@pytest.mark.parametrize("values", [[1.0], [0.3, 0.3], [0.1] * 5])
+def test_without_two_values_that_differ_there_is_no_interval(values: list[float]) -> None:
+    assert interval(values) == (None, None, None)
+
+
+# --- code that ignores its seed -------------------------------------------------------------------------------------
+
+
+def test_the_same_values_for_every_seed_are_no_noise_of_zero() -> None:
+    log = recorded([0.3] * 5, [0.5] * 5)
+    assert ignores_seed(log.state, "n0001")
+    claims = claims_on_test(log.state)
+    assert all(one.constant and (one.sd, one.low, one.high) == (None, None, None) for one in claims)
+    [difference] = differences(log.state, claims)
+    assert difference.constant and difference.called == "unknown"
+    texts = printed([*claims, difference])
+    assert texts["test/digits/log_loss/method.pm"] == "0.300" and texts["test/digits/log_loss/method.n"] == "5"
+    assert {text for key, text in texts.items() if key.endswith((".sd", ".ci", ".low", ".high"))} == {"n/a"}
+
+
+def test_a_method_that_varies_beside_a_deterministic_baseline_does_not_ignore_its_seed() -> None:
+    log = recorded([0.3, 0.31, 0.32, 0.3, 0.29], [0.5] * 5)
+    assert not ignores_seed(log.state, "n0001")
+    claims = {claim.condition: claim for claim in claims_on_test(log.state)}
+    assert claims["baseline"].constant and not claims["method"].constant
+    [difference] = differences(log.state, list(claims.values()))
+    assert difference.sd is not None and difference.called == "improved"
+
+
+def test_one_good_replicate_or_none_shows_nothing_about_the_seed() -> None:
+    log = recorded([0.3], [0.5])
+    add(log, 9, Expand(stage="agenda", kind="replicate", parent="n0001", seed=3), None)
+    assert not ignores_seed(log.state, "n0001") and not ignores_seed(log.state, "n0002")
+    assert not ignores_seed(log.state, "nowhere")
+
+
+def test_test_values_that_differ_clear_code_whose_validation_values_agreed_by_chance() -> None:
+    log = recorded([0.3, 0.3], [0.5, 0.5])
+    log.append(Unsealed(node="n0003", measurements=(one(0.31, "method", 2), one(0.5, "baseline", 2))))
+    assert not ignores_seed(log.state, "n0001")
+    assert same_values(replicates_of(log.state, "n0001")), "as the search saw it: validation alone"
 
 
 @pytest.mark.parametrize(("method", "baseline", "called"), [

@@ -18,8 +18,7 @@ from record.nouns import Failure
 from sandbox.environment import KERNEL_SIDE
 from sandbox.executor import LocalExecutor
 from sandbox.job import ExecutorError, Job
-from sandbox.settings import SandboxSettings
-from tests.sandbox.conftest import Bench, Store, eventually, gone
+from tests.sandbox.conftest import SETTINGS, Bench, Store, eventually, gone
 
 
 def failure_of(failure: Failure | None) -> Failure:
@@ -200,7 +199,7 @@ async def test_a_local_folder_wins_over_a_hidden_package(bench: Bench) -> None:
 async def test_an_interpreter_that_does_not_start_is_an_error_of_the_executor(store: Store, tmp_path: Path) -> None:
     job = Job(name="x", folder=tmp_path / "job", source={"experiment.py": ""})
     for python in ("/no/such/python", "/bin/false"):
-        executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(python=python),
+        executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS.model_copy(update={"python": python}),
                                  cache=store.cache)
         with pytest.raises(ExecutorError, match=python):
             await executor.run(job)
@@ -208,7 +207,6 @@ async def test_an_interpreter_that_does_not_start_is_an_error_of_the_executor(st
 
 async def test_sockets_fit_wherever_the_run_is(store: Store, tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 90) / ("e" * 90)
-    bench = Bench(LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache),
-                  deep)
+    bench = Bench(LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache), deep)
     scratch = (await bench.run("import os\nprint(os.environ['TMPDIR'])\n")).stdout_tail.strip()
     assert scratch and not Path(scratch).exists()

@@ -13,6 +13,11 @@ from sandbox.failures import Origin, classify, cut_middle, from_death, from_exce
 from sandbox.notebook import notebook
 from sandbox.output import Transcript
 
+CUDA_FULL = (
+    "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which 12.75 MiB is "
+    "free. Process 4242 has 79.13 GiB memory in use. Of the allocated memory 78.50 GiB is allocated by PyTorch, and "
+    "100.25 MiB is reserved by PyTorch but unallocated.")
+
 
 @pytest.mark.parametrize(("name", "message", "kind"), [
     ("SyntaxError", "invalid syntax", "syntax"),
@@ -35,6 +40,14 @@ from sandbox.output import Transcript
     ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 2 GiB", "memory"),
     ("RuntimeError", "[enforce fail] DefaultCPUAllocator: can't allocate memory", "memory"),
     ("_ArrayMemoryError", "Unable to allocate 74.5 GiB for an array", "memory"),
+    ("OutOfMemoryError", CUDA_FULL, "memory"),
+    ("LabError", f"process 1 of 2 ended with exit code 1:\ntorch.OutOfMemoryError: {CUDA_FULL}", "memory"),
+    ("AcceleratorError", "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported", "memory"),
+    ("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "memory"),
+    ("RuntimeError", "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "memory"),
+    ("RuntimeError", "DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's "
+                     "workers are out of shared memory. Please try to raise your shared memory limit.", "memory"),
+    ("RuntimeError", "CUDA error: device-side assert triggered", "other"),
     ("KeyError", "'size mismatch'", "other"),
     ("RuntimeError", "element 0 of tensors does not require grad", "other"),
     ("ValueError", "could not convert string to float: 'a'", "other"),

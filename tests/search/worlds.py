@@ -6,27 +6,30 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from record.events import Decided, Executed, Judged, Prepared, Proposed, Settled, Started
-from record.fold import node_id
+from record.events import Compared, Decided, Executed, Judged, Prepared, Proposed, Settled, Started, WorkDone
+from record.fold import RunState, node_id
 from record.log import MemoryLog
 from record.nouns import (
     STAGES,
     Arm,
     Attempt,
+    Compare,
     DataPlan,
     DatasetUse,
+    End,
     Expand,
     Failure,
     Idea,
     Measurement,
     MetricSpec,
-    Seen,
     StageName,
 )
-from search.policy import BestFirst
+from search.ceilings import Ceilings
+from search.policy import policy_of
 from search.scheduler import Freed, Scheduler
 from search.settings import SearchSettings, StageLimits
 from search.tree import view_of
+from tests.search import virtual_time
 
 PLAN = DataPlan(
     task="t", datasets=(DatasetUse(name="digits"),), expected_seconds=1,
@@ -39,27 +42,41 @@ IDEA = Idea.model_validate({
 def settings(**changes: object) -> SearchSettings:
     small = {
         "preliminary": StageLimits(nodes=8), "tuning": StageLimits(nodes=4), "agenda": StageLimits(nodes=4),
-        "ablation": StageLimits(nodes=3), "num_drafts": 3, "num_seeds": 2, "order": "ticket", "window": 6}
+        "ablation": StageLimits(nodes=3), "num_drafts": 3, "num_seeds": 2, "max_seeds": 2,
+        "order": "ticket", "window": 6}
     return SearchSettings.model_validate(small | changes)
 
 
 def new_log(seed: int = 0) -> MemoryLog:
-    log = MemoryLog([Started(idea=IDEA, settings={}, seed=seed, version="0", model="scripted")])
+    """A record that has begun, on the clock of the running loop."""
+    log = MemoryLog([Started(idea=IDEA, settings={}, seed=seed, version="0", model="scripted")], clock=_clock)
     log.append(Prepared(data_plan=PLAN, datasets=()))
     return log
+
+
+def _clock() -> float:
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:
+        return 0.0
 
 
 class World:
     """Expands nodes: each is good or buggy, and measures, by chance drawn from its action alone."""
 
-    def __init__(self, log: MemoryLog, *, buggy: float = 0.3, delay: Callable[[int], float] = lambda k: 0.0) -> None:
-        self.log, self.buggy, self.delay = log, buggy, delay
+    def __init__(
+        self, log: MemoryLog, *, buggy: float = 0.3, delay: Callable[[int], float] = lambda k: 0.0, seconds: float = 1.0
+    ) -> None:
+        self.log, self.buggy, self.delay, self.seconds = log, buggy, delay, seconds
         self.running: set[str] = set()
         self.places_used = 0
         self.started: list[int] = []
 
-    async def expand(self, decided: Decided, freed: Freed) -> None:
-        assert isinstance(decided.action, Expand)
+    async def perform(self, decided: Decided, freed: Freed) -> None:
+        if not isinstance(decided.action, Expand):
+            await asyncio.sleep(self.delay(decided.k))
+            self._answer(decided)
+            return
         node = node_id(decided.k)
         assert node not in self.running, f"{node} is expanded twice at once"
         self.running.add(node)
@@ -74,30 +91,44 @@ class World:
         finally:
             self.running.discard(node)
 
+    def measured(self, action: Expand, rng: Random) -> tuple[Measurement, ...]:
+        """What a node that works measures."""
+        return tuple(Measurement(name="log_loss", value=rng.random(), condition=arm.name, dataset="digits",
+                                 split="validation", seed=action.seed, grade="computed") for arm in PLAN.arms)
+
+    def _answer(self, decided: Decided) -> None:
+        if isinstance(decided.action, Compare):
+            a, b = decided.action.a, decided.action.b
+            self.log.append(Compared(k=decided.k, a=a, b=b, better=Random(f"{a}/{b}").choice((a, b, None))))
+        else:
+            self.log.append(WorkDone(k=decided.k))
+
     def _finish(self, node: str, k: int, action: Expand) -> None:
         rng = Random(f"{k}/{action}")
         if action.kind not in ("replicate", "aggregate") and rng.random() < self.buggy:
             failure = Failure(kind="other", message=f"error {rng.randrange(1000)}")
+            self.log.append(Proposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
             self.log.append(Judged(node=node, status="buggy", failure=failure))
             return
         self.log.append(Proposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
-        values = tuple(Measurement(name="log_loss", value=rng.random(), condition=arm.name, dataset="digits",
-                                   split="validation", seed=action.seed, grade="computed") for arm in PLAN.arms)
-        self.log.append(Executed(node=node, attempt=Attempt(number=1, seconds=1, measurements=values, converged=True)))
+        self.log.append(Executed(node=node, attempt=Attempt(
+            number=1, seconds=self.seconds, measurements=self.measured(action, rng), converged=True)))
         self.log.append(Judged(node=node, status="good"))
 
 
-async def search(log: MemoryLog, world: World, given: SearchSettings, stages: tuple[StageName, ...] = STAGES) -> None:
+async def search(
+    log: MemoryLog, world: World, given: SearchSettings, stages: tuple[StageName, ...] = STAGES, *,
+    ceilings: Ceilings | None = None,
+) -> None:
     """Run the stages that are not settled yet, the way `stages.stage` does."""
+    scheduler = Scheduler(recorder=log, policy=policy_of(given), perform=world.perform, settings=given)
     for stage in stages:
         if log.state.stages[stage].settled:
             continue
-        scheduler = Scheduler(
-            recorder=log, policy=BestFirst(given), expand=world.expand, settings=given, stage=stage)
-        end = await scheduler.run()
-        assert end is not None
-        view = view_of(log.state, stage, Seen(through=log.state.last_decision))
-        log.append(Settled(stage=stage, best=view.best.id if view.best else None, ended=end.reason))
+        end = await scheduler.run(stage, ceilings)
+        assert end is not None and isinstance(end.action, End)
+        view = view_of(log.state, stage, end.seen, before=end.k, settings=given)
+        log.append(Settled(stage=stage, best=view.best.id if view.best else None, ended=end.action.reason))
         if view.best is None:
             return
 
@@ -106,3 +137,20 @@ def tree(log: MemoryLog) -> list[tuple[object, ...]]:
     """The tree as it compares: everything but the order of events."""
     return [(node.id, node.parent, node.stage, node.kind, node.seed, node.status, node.measurements)
             for node in log.state.nodes.values()]
+
+
+def run(
+    *, timing: int = 0, seed: int = 0, buggy: float = 0.3, world: type[World] = World, **changes: object
+) -> tuple[MemoryLog, World]:
+    """A whole search in virtual time, its delays drawn from `timing`."""
+    log, rng = new_log(seed), Random(timing)
+    delays = [10 * rng.random() for _ in range(500)]
+    made = world(log, buggy=buggy, delay=lambda k: delays[k])
+    virtual_time.run(search(log, made, settings(**changes)))
+    return log, made
+
+
+def stage_at(state: RunState, k: int) -> StageName:
+    """The stage that was searched when decision k was made."""
+    ends = {stage: end.k for stage in STAGES if (end := state.end_of(stage)) is not None}
+    return next(stage for stage in STAGES if k <= ends.get(stage, k))

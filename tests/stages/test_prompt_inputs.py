@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+from pydantic import BaseModel
 
 from models.door import Models
+from models.errors import ModelOutputInvalid
+from models.render import render
+from models.roles import CompareInputs, Preference
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events import Decided, Executed, Judged, Prepared, Proposed, Settled, Started
+from record.events import Decided, Executed, Judged, Prepared, Proposed, Settled, Started, Summarised, WorkDone
 from record.fold import node_id
 from record.folder import RunFolder, write_source
 from record.log import MemoryLog
 from record.nouns import (
     Arm,
     Attempt,
+    Compare,
     DataPlan,
     DatasetUse,
     Expand,
@@ -28,13 +36,17 @@ from record.nouns import (
     NodeKind,
     Seen,
     StageName,
+    StageSummary,
     Verdict,
+    Work,
 )
 from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
-from stages.briefs import code_inputs, outcome, plotting_reference
+from stages.briefs import code_inputs, plotting_reference
+from stages.comparing import compare, compare_inputs
+from stages.memory import LINES, MESSAGE, NAMES, OUTCOME, outcome
 from stages.report import reasons_for, summary_inputs, whole_stage
 from stages.settings import PaperSettings
 
@@ -51,12 +63,13 @@ PLAN = DataPlan(
 class Story:
     """A log that is written decision by decision."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, order: Literal["arrival", "ticket"] = "ticket",
+                 **answers: Callable[[Any], BaseModel]) -> None:
         self.log = MemoryLog([Started(idea=IDEA, settings={}, seed=7, version="0", model="scripted")])
         self.log.append(Prepared(data_plan=PLAN, datasets=()))
-        model = Models(ScriptedModel.by_role(), self.log, ModelSettings(), time.monotonic)
+        model = Models(ScriptedModel.by_role(**answers), self.log, ModelSettings(), time.monotonic)
         self.bench = Bench(
-            recorder=self.log, folder=RunFolder(folder), models=model, search=SearchSettings(order="ticket"),
+            recorder=self.log, folder=RunFolder(folder), models=model, search=SearchSettings(order=order),
             paper=PaperSettings(), executor=ScriptedExecutor(lambda job: (0, Outcome(seconds=0))), node_seconds=60)
 
     def decide(self, kind: NodeKind, *, stage: StageName = "preliminary", parent: str | None = None,
@@ -67,6 +80,18 @@ class Story:
         decided = Decided(k=k, action=action, seen=seen or Seen(through=k - 1))
         self.log.append(decided)
         return decided
+
+    def do(self, action: Compare | Work, seen: Seen | None = None) -> Decided:
+        k = self.log.state.last_decision + 1
+        decided = Decided(k=k, action=action, seen=seen or Seen(through=k - 1))
+        self.log.append(decided)
+        return decided
+
+    def fail(self, decided: Decided) -> str:
+        """Nothing was written for this node."""
+        failure = Failure(kind="no answer", message="the model gave no usable answer")
+        self.log.append(Judged(node=node_id(decided.k), status="buggy", failure=failure))
+        return node_id(decided.k)
 
     def finish(self, decided: Decided, values: dict[tuple[str, str], float], failure: Failure | None = None) -> str:
         node = node_id(decided.k)
@@ -137,13 +162,13 @@ def test_an_outcome_is_means_by_arm_and_says_what_is_missing(story: Story) -> No
     del found["wine", "mixup@n500"]
     node = story.finish(story.decide("draft"), dict(reversed(found.items())))
     assert outcome(story.log.state.nodes[node], PLAN) == (
-        "log_loss (means over levels): digits plain 0.45, digits mixup 0.35, wine plain 0.25, "
-        "wine mixup 0.2 (1 of 2 levels)")
-    many = {("digits", f"arm{i}@n50"): 0.1 for i in range(11)}
+        "log_loss (means over levels): digits plain 0.45, mixup 0.35; wine plain 0.25, mixup 0.2 (1 of 2 levels)")
+    many = {("digits", f"arm{i:02}@{level}"): 0.1 for i in range(40) for level in ("n50", "n500")}
     crowd = story.finish(story.decide("draft"), many)
-    assert outcome(story.log.state.nodes[crowd], PLAN).endswith(", and 3 more means left out")
+    shown, left = outcome(story.log.state.nodes[crowd], PLAN).split(", and ")
+    assert shown.endswith(" 0.1") and left == f"{40 - shown.count('arm')} more means left out" and len(shown) < 360
     failed = story.finish(story.decide("draft"), {}, Failure(kind="shape", message="m" * 200))
-    assert outcome(story.log.state.nodes[failed], PLAN) == f"shape: {'m' * 120} ..."
+    assert outcome(story.log.state.nodes[failed], PLAN) == f"shape: {'m' * 96} ..."
 
 
 def test_the_report_gets_the_rule_what_was_compared_and_paired_differences(story: Story) -> None:
@@ -190,3 +215,170 @@ def test_plotting_scripts_are_told_of_plotting_alone(story: Story) -> None:
     whole, part = story.bench.lab_reference, plotting_reference(story.bench)
     assert whole.endswith(part) and part.startswith("## plots.py") and "inputs/<node>" in part
     assert "lab.submit(" not in part and "lab.submit(" in whole
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def tuned(story: Story, nodes: int) -> str:
+    """A tuning stage of so many finished nodes whose first ones are the best, every fifth failed; the root's id."""
+    root = story.finish(story.decide("draft"), cells(0.9, 0.9))
+    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    for k in range(nodes):
+        failure = Failure(kind="shape", message="m" * 300) if k % 5 == 4 else None
+        story.finish(story.decide("tune", stage="tuning", parent=root), cells(0.5 + k / 1000, 0.4 + k / 1000), failure)
+    return root
+
+
+def test_few_nodes_are_all_told_in_order(story: Story) -> None:
+    root = tuned(story, LINES)
+    inputs = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
+    assert [one.varies for one in inputs.siblings] == [f"v{k}" for k in range(2, LINES + 2)] and inputs.rest is None
+    assert inputs.siblings[0].outcome == "digits plain 0.45, mixup 0.35" and inputs.siblings[0].error is None
+    assert inputs.siblings[4].error == "shape" and len(inputs.siblings[4].outcome) == MESSAGE
+
+
+def test_of_many_nodes_the_best_and_the_latest_are_told_and_the_rest_counted(story: Story) -> None:
+    root = tuned(story, 100)
+    inputs = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
+    assert [one.id for one in inputs.siblings] == [node_id(k) for k in (2, 3, 4, 5, 96, 97, 98, 99, 100, 101)]
+    rest = inputs.rest
+    assert rest is not None and rest.worked == 80 - 4 - 4 and rest.failed == {"shape": 18}
+    assert rest.tried[0] == "v95" and len("; ".join(rest.tried)) <= NAMES and len(rest.tried) + rest.more == 90
+    user = render("code", inputs).user
+    assert "Besides these, 72 worked and 18 failed (18 shape). They tried: v95; v94" in user
+
+
+def test_the_prompt_does_not_grow_with_the_tree(tmp_path: Path) -> None:
+    def size(nodes: int) -> int:
+        story = Story(tmp_path / str(nodes))
+        root = tuned(story, nodes)
+        return len(render("code", code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))).user)
+
+    assert size(300) - size(100) < 50
+
+
+def test_many_datasets_and_arms_leave_whole_numbers_in_a_line(story: Story) -> None:
+    best = story.finish(story.decide("draft"), {("a-dataset-of-some-length", f"arm{i}@n50"): 1 / 3 for i in range(40)})
+    inputs = code_inputs(story.bench, story.decide("draft"))
+    [line] = inputs.siblings
+    assert line.id == best and len(line.outcome) < OUTCOME + 40
+    shown, _, left = line.outcome.partition(", and ")
+    assert shown.endswith("0.3333 (1 of 2 levels)") and left == f"{40 - shown.count('arm')} more means left out"
+    assert line.outcome in render("code", inputs).user
+
+
+def test_a_node_without_an_answer_is_counted_and_can_be_a_parent(story: Story) -> None:
+    nothing = story.fail(story.decide("draft"))
+    inputs = code_inputs(story.bench, story.decide("draft"))
+    assert inputs.siblings == () and inputs.rest is not None and inputs.rest.failed == {"no answer": 1}
+    assert "In this stage, 0 worked and 1 failed (1 no answer)." in render("code", inputs).user
+    debug = code_inputs(story.bench, story.decide("debug", parent=nothing))
+    assert debug.parent is not None and debug.parent.experiment == "" and debug.rest is None
+    assert "No code was written for it." in render("code", debug).user
+
+
+def test_the_report_on_an_earlier_stage_is_shown_once_it_may_be_seen(story: Story) -> None:
+    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    written = story.do(Work(task="summary of preliminary"))
+    beside = story.decide("tune", stage="tuning", parent=root, seen=Seen(through=1))
+    before = code_inputs(story.bench, beside)
+    story.log.append(Summarised(summary=StageSummary(stage="preliminary", tried="t", found="f")))
+    story.log.append(WorkDone(k=written.k))
+    assert code_inputs(story.bench, beside) == before and before.earlier == ()
+    assert [one.found for one in code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root)).earlier
+            ] == ["f"]
+
+
+# --- harder experiments, seeds --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("order", "stage", "kind", "share"), [
+    ("arrival", "agenda", "improve", 1 / 60), ("ticket", "agenda", "improve", None),
+    ("arrival", "tuning", "tune", None), ("arrival", "agenda", "debug", None)])
+def test_room_for_a_harder_experiment_is_told_where_time_may_decide(
+    tmp_path: Path, order: Literal["arrival", "ticket"], stage: StageName, kind: NodeKind, share: float | None
+) -> None:
+    story = Story(tmp_path, order)
+    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    inputs = code_inputs(story.bench, story.decide(kind, stage=stage, parent=root))
+    assert inputs.spare == (None if share is None else pytest.approx(share))
+    assert ("took 2 % of its time limit" in render("code", inputs).user) == (share is not None)
+
+
+def test_no_room_is_told_where_the_parent_took_its_time(tmp_path: Path) -> None:
+    story = Story(tmp_path, "arrival")
+    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    story.log.append(Executed(node=root, attempt=Attempt(number=2, seconds=3.1)))
+    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    assert code_inputs(story.bench, story.decide("improve", stage="agenda", parent=root)).spare is None
+
+
+@pytest.mark.parametrize(("second", "said"), [(0.4, True), (0.41, False)])
+def test_code_that_ignores_its_seed_is_named(story: Story, second: float, said: bool) -> None:
+    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    story.finish(story.decide("replicate", parent=root, seed=8), cells(0.5, 0.4))
+    one = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
+    story.finish(story.decide("replicate", parent=root, seed=9), cells(0.5, second))
+    two = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
+    assert one.parent is not None and two.parent is not None
+    assert not one.parent.seedless and two.parent.seedless == said
+    assert ("does not depend on `lab.seed`" in render("code", two).user) == said
+
+
+# --- comparisons ----------------------------------------------------------------------------------------------------
+
+
+def close_call(story: Story) -> Decided:
+    """A tuning node that differs from the root by less than the root's replicates do, and the decision to compare."""
+    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    for seed in (8, 9, 10):
+        story.finish(story.decide("replicate", parent=root, seed=seed), cells(0.5, 0.4 + seed / 100))
+    other = story.finish(story.decide("tune", stage="tuning", parent=root), cells(0.5, 0.41))
+    return story.do(Compare(stage="tuning", a=root, b=other))
+
+
+@pytest.mark.parametrize(("said", "node"), [("a", "n0001"), ("b", "n0005"), ("neither", None)])
+def test_a_comparison_is_answered_once_and_recorded(
+    tmp_path: Path, said: Literal["a", "b", "neither"], node: str | None
+) -> None:
+    asked: list[CompareInputs] = []
+
+    def answer(inputs: CompareInputs) -> Preference:
+        asked.append(inputs)
+        return Preference(better=said, reasons="B reads its constant.")
+
+    story = Story(tmp_path, compare=answer)
+    decided = close_call(story)
+    asyncio.run(compare(story.bench, decided))
+    found = story.log.state.compared["n0001", "n0005"]
+    assert (found.k, found.better, found.reasons) == (decided.k, node, "B reads its constant.")
+    [inputs] = asked
+    assert (inputs.a.id, inputs.b.id, inputs.b.varies) == ("n0001", "n0005", "v5")
+    assert inputs.a.experiment == "X = 1\n" and inputs.b.analysis == "analysis of n0005"
+    assert inputs.difference == "", "both programs are the same here"
+    assert inputs.noise == {"digits": pytest.approx(0.005)}, "of the mean over the cells that decide"
+
+
+def test_a_model_without_a_usable_answer_finds_neither(tmp_path: Path) -> None:
+    def answer(inputs: CompareInputs) -> Preference:
+        raise ModelOutputInvalid("no JSON")
+
+    story = Story(tmp_path, compare=answer)
+    asyncio.run(compare(story.bench, close_call(story)))
+    found = story.log.state.compared["n0001", "n0005"]
+    assert found.better is None and found.reasons == "the model gave no usable answer: no JSON"
+
+
+@pytest.mark.parametrize(("order", "seconds"), [("ticket", None), ("arrival", 1.0)])
+def test_seconds_are_shown_to_a_comparison_where_time_may_decide(
+    tmp_path: Path, order: Literal["arrival", "ticket"], seconds: float | None
+) -> None:
+    story = Story(tmp_path, order)
+    inputs = compare_inputs(story.bench, close_call(story))
+    assert (inputs.a.seconds, inputs.b.seconds) == (seconds, seconds)
+    assert ("code ran" in render("compare", inputs).user) == (seconds is not None)

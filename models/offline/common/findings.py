@@ -161,6 +161,6 @@ class Findings(Phrases):
         told = " ".join(self.claims.inputs.disclosures).lower()
         said = {
             "fail": "Some executions failed; the appendix lists them.",
-            "isolation": "Experiments ran without isolation, so held-out labels were within the code's reach.",
+            "without isolation": "Experiments ran without isolation, so held-out labels were within the code's reach.",
         }
         return [sentence for word, sentence in said.items() if word in told]

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import time
 
+from lab._artifacts import artifact, pretrained, save_artifact
 from lab._data import Dataset, data
 from lab._job import LabError, job
+from lab._launch import launch
 from lab._record import log, result, save
 from lab._seeding import seed_everything
+from lab._state import cache, checkpoint, restore
 from lab._submit import submit
 
 seed: int
 device: str
 
-__all__ = ["Dataset", "LabError", "data", "device", "log", "result", "save", "seconds_left", "seed",
-           "seed_everything", "submit"]
+__all__ = ["Dataset", "LabError", "artifact", "cache", "checkpoint", "data", "device", "launch", "log", "pretrained",
+           "restore", "result", "save", "save_artifact", "seconds_left", "seed", "seed_everything", "should_stop",
+           "submit"]
 
 
 def seconds_left() -> float:
     """Seconds of wall clock until this script is interrupted; 0.0 when they are spent."""
     return max(0.0, job().deadline - time.monotonic())
+
+
+def should_stop(reserve: float | None = None) -> bool:
+    """True once less than `reserve` seconds are left: by default a tenth of the limit, at most 60 s."""
+    return seconds_left() < (min(60.0, 0.1 * job().limit) if reserve is None else reserve)
 
 
 def __getattr__(name: str) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +26,18 @@ class JobFile:
     entry: str
     datasets: dict[str, str]
     """Dataset name -> its view, an .npz file without the withheld labels."""
+    limit: float = 0.0
+    """Seconds of wall clock that the script was given."""
+    cache: str = ""
+    """A folder that the kernels of a run share."""
+    processes: int = 1
+    """How many processes `lab.launch` starts: one a GPU."""
+    artifacts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Node -> what it left with `lab.save_artifact`."""
+    pretrained: dict[str, str] = field(default_factory=dict[str, str])
+    """`OWNER/NAME@REVISION` -> its folder."""
+    checkpoint_bytes: int = 2 * 2**30
+    artifact_bytes: int = 2 * 2**30
 
 
 @functools.cache

@@ -39,15 +39,20 @@ def result(name: str, value: SupportsFloat, *, condition: str, dataset: str, spl
 def save(name: str, array: object) -> None:
     """Save an array as arrays/<name>.npy. Raises `LabError` for what cannot be read back without unpickling."""
     folder = experiment("save").folder / "arrays"
-    stem = name.removesuffix(".npy")
-    if not _NAME.fullmatch(stem) or stem.startswith("."):
-        raise LabError(f"lab.save cannot use the name {name!r}: use letters, digits and _ . - only")
+    stem = named("save", name.removesuffix(".npy"))
     values = as_array(array, f"lab.save({name!r})")
     if values.dtype.kind not in "biufU":
         raise LabError(f"lab.save({name!r}) takes a numeric array, not dtype {values.dtype}: "
                        "save each part under a name of its own")
     folder.mkdir(exist_ok=True)
-    write_whole(folder / f"{stem}.npy", lambda path: _save(path, values))
+    write_whole(folder / f"{stem}.npy", lambda path: save_array(path, values))
+
+
+def named(function: str, name: str) -> str:
+    """The name, if it can be the name of a file. Raises `LabError`."""
+    if not _NAME.fullmatch(name) or name.startswith("."):
+        raise LabError(f"lab.{function} cannot use the name {name!r}: use letters, digits and _ . - only")
+    return name
 
 
 def as_array(values: object, where: str) -> NDArray[Any]:
@@ -73,7 +78,8 @@ def append(file: str, line: dict[str, Any]) -> None:
         lines.write(json.dumps(line, allow_nan=False) + "\n")
 
 
-def _save(path: Path, values: NDArray[Any]) -> None:
+def save_array(path: Path, values: NDArray[Any]) -> None:
+    """Write an array so that it is read back without unpickling."""
     with open(path, "wb") as file:
         np.save(file, values, allow_pickle=False)
 

@@ -16,6 +16,8 @@ from models.offline.researcher import ANSWERS, OfflineResearcher
 from models.offline.writing import write
 from models.roles import (
     ArrayBrief,
+    CompareInputs,
+    Contender,
     FeedbackInputs,
     FigureReviews,
     FigureScript,
@@ -23,6 +25,7 @@ from models.roles import (
     NodeLine,
     PlotInputs,
     Plots,
+    Preference,
     Program,
     ReflectInputs,
     Reflection,
@@ -48,6 +51,10 @@ VISION = VisionInputs(data_plan=PLAN, plan="", names=("a.png", "b.png"), lint=((
                       facts=(FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="log loss"),)), FigureFacts()))
 FEEDBACK = FeedbackInputs(data_plan=PLAN, stage="tuning", kind="tune", plan="", varies="", experiment="",
                           measurements=ALL, parent_measurements=measured({"method@noise20": 0.9}))
+COMPARE = CompareInputs(
+    idea=IDEA, data_plan=PLAN, stage="tuning", noise={"digits": 0.1}, difference="",
+    a=Contender(id="n3", plan="", varies="EPOCHS=20", experiment="", measurements=ALL),
+    b=Contender(id="n4", plan="", varies="EPOCHS=40", experiment="", measurements=ALL))
 SUMMARY = SummaryInputs(idea=IDEA, data_plan=PLAN, stage="tuning", ended="the ceiling was reached", best="n3",
                         nodes=(NodeLine(id="n3", kind="tune", varies="EPOCHS=20", status="good", outcome="log_loss"),),
                         statistics=statistics())
@@ -67,6 +74,7 @@ def questions() -> list[tuple[Role, BaseModel, type[BaseModel]]]:
     return [
         ("plan", plan_inputs(), DataPlan), ("code", code_inputs(), Program), ("plot", REPLOT, Plots),
         ("vision", VISION, FigureReviews), ("feedback", FEEDBACK, Verdict), ("summary", SUMMARY, StageReport),
+        ("compare", COMPARE, Preference),
         ("figures", FIGURES, FigureScript), ("write", writing, Draft),
         ("reflect", ReflectInputs(inputs=writing, draft=write(writing)), Reflection),
     ]

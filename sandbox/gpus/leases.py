@@ -1,0 +1,179 @@
+"""Leases of GPUs: which attempt may use which, and until when.
+
+A lease is given where a place on the GPU is free (`sandbox.gpus.locks`) and enough of its memory is, so that neighbours
+are respected. It ends when the driver lists none of the attempt's processes any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandbox.errors import GpuError
+from sandbox.gpus.choice import chosen, visible
+from sandbox.gpus.device import Device, Nvml
+from sandbox.gpus.locks import GpuLocks, Held, runtime_folder
+from sandbox.gpus.nvml import DriverNvml
+from sandbox.settings import SandboxSettings
+
+_POLL = 0.2
+"""Seconds between two looks for a GPU, and for processes that must be gone."""
+
+
+@dataclass(eq=False)
+class Lease:
+    """GPUs of one attempt; none on the CPU. `free` is their free memory (bytes) before it began."""
+
+    devices: tuple[Device, ...] = ()
+    free: dict[str, int] = field(default_factory=dict[str, int])
+    held: tuple[Held, ...] = ()
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        return tuple(one.uuid for one in self.devices)
+
+
+class GpuLeases:
+    """Leases over some devices of this machine. Without devices, every lease is empty and at hand."""
+
+    def __init__(
+        self, nvml: Nvml | None, devices: Sequence[Device], settings: SandboxSettings, *, folder: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.nvml = nvml
+        self.devices = tuple(devices)
+        self.alone = settings.places_per_gpu == 1
+        self._settings = settings
+        self._clock = clock
+        self._locks = GpuLocks(folder or runtime_folder(), settings.places_per_gpu)
+        self._turn = asyncio.Lock()
+        self._out: set[Lease] = set()
+        self._returning: set[asyncio.Task[None]] = set()
+
+    @property
+    def capacity(self) -> int | None:
+        """Attempts that fit at the same time; None on the CPU, where GPUs limit nothing."""
+        if not self.devices:
+            return None
+        return len(self.devices) * self._settings.places_per_gpu // self._settings.gpus_per_node
+
+    async def acquire(self) -> Lease:
+        """Wait for GPUs, first come, first served.
+
+        Raises `GpuError` once nothing of ours has run on a GPU for `sandbox.gpu_wait` seconds and none could be had.
+        """
+        if not self.devices:
+            return Lease()
+        async with self._turn:
+            idle_since = self._clock()
+            while (lease := self._try()) is None:
+                if self._out:
+                    idle_since = self._clock()
+                if self._clock() - idle_since > self._settings.gpu_wait:
+                    raise GpuError(self._nothing())
+                await asyncio.sleep(_POLL)
+            self._out.add(lease)
+            return lease
+
+    def release(self, lease: Lease, processes: Collection[int]) -> None:
+        """Return a lease as soon as the driver lists none of these processes. Does not wait."""
+        if lease.devices:
+            task = asyncio.create_task(self._return(lease, frozenset(processes)))
+            self._returning.add(task)
+            task.add_done_callback(self._returning.discard)
+
+    async def close(self) -> None:
+        """Return every lease at once."""
+        for task in self._returning:
+            task.cancel()
+        await asyncio.gather(*self._returning, return_exceptions=True)
+        for lease in list(self._out):
+            self._drop(lease)
+
+    async def _return(self, lease: Lease, processes: frozenset[int]) -> None:
+        while self._still_used(lease, processes):
+            await asyncio.sleep(_POLL)
+        self._drop(lease)
+
+    def _drop(self, lease: Lease) -> None:
+        self._out.discard(lease)
+        for one in lease.held:
+            one.drop()
+
+    def _still_used(self, lease: Lease, processes: frozenset[int]) -> bool:
+        with contextlib.suppress(GpuError):  # a driver that does not answer must not keep a GPU for ever
+            return any(processes & self._driver.processes(uuid).keys() for uuid in lease.uuids)
+        return False
+
+    def _try(self) -> Lease | None:
+        """The GPUs of one attempt, or None; all or none, so that two runs never wait for each other."""
+        wanted, devices, held = self._settings.gpus_per_node, list[Device](), list[Held]()
+        with contextlib.ExitStack() as undo:
+            for device in self._order():
+                place = self._place(device)
+                if place is None:
+                    continue
+                undo.callback(place.drop)
+                devices.append(device)
+                held.append(place)
+                if len(devices) == wanted:
+                    undo.pop_all()
+                    free = {one.uuid: self._driver.free(one.uuid) for one in devices}
+                    return Lease(tuple(devices), free, tuple(held))
+        return None
+
+    def _place(self, device: Device) -> Held | None:
+        """A place on this GPU, or None where none is free or too little of its memory is."""
+        place = self._locks.take(device.uuid)
+        if place is not None and self._driver.free(device.uuid) < self._settings.gpu_free_gb * 1e9:
+            place.drop()
+            return None
+        return place
+
+    def _order(self) -> list[Device]:
+        """The devices, those with fewest attempts of ours first."""
+        busy = Counter(uuid for lease in self._out for uuid in lease.uuids)
+        return sorted(self.devices, key=lambda device: busy[device.uuid])
+
+    @property
+    def _driver(self) -> Nvml:
+        if self.nvml is None:
+            raise GpuError("there are devices, but no driver that knows them")
+        return self.nvml
+
+    def _nothing(self) -> str:
+        states = ", ".join(f"{one.uuid}: {self._driver.free(one.uuid) / 1e9:.1f} GB free, "
+                           f"{len(self._driver.processes(one.uuid))} processes" for one in self.devices)
+        return (f"no {self._settings.gpus_per_node} GPU(s) with {self._settings.gpu_free_gb:g} GB free and no other "
+                f"run of yours on them within {self._settings.gpu_wait:g} s ({states}): end what uses them, choose "
+                "others with --gpus, or lower sandbox.gpu_free_gb")
+
+
+def open_leases(
+    settings: SandboxSettings, variable: str | None, *, nvml: Nvml | None = None, folder: Path | None = None,
+) -> GpuLeases:
+    """Leases over the GPUs that the settings and CUDA_VISIBLE_DEVICES (None: not set) leave; empty ones on the CPU.
+
+    Asks the driver unless `nvml` is given. Raises `GpuError` where there is no GPU: the CPU must be asked for.
+    """
+    if settings.device == "cpu":
+        return GpuLeases(None, (), settings, folder=folder)
+    instead = "mend that, or run on the CPU: --set sandbox.device=cpu"
+    try:
+        driver = nvml or DriverNvml()
+        there = driver.devices()
+    except GpuError as error:
+        raise GpuError(f"sandbox.device is cuda, but {error}; {instead}") from error
+    devices = chosen(visible(there, variable), settings.gpus)
+    if not devices:
+        hidden = f"CUDA_VISIBLE_DEVICES={variable} hides all {len(there)}" if there else "the driver knows no GPU"
+        raise GpuError(f"sandbox.device is cuda, but {hidden}; {instead}")
+    if len(devices) < settings.gpus_per_node:
+        raise GpuError(f"sandbox.gpus_per_node is {settings.gpus_per_node}, but {len(devices)} GPU(s) can be used: "
+                       "lower it, or name more with --gpus")
+    return GpuLeases(driver, devices, settings, folder=folder)

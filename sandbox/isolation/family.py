@@ -1,0 +1,95 @@
+"""The processes of an experiment, and what they hold, as the system tells it in /proc.
+
+Behind walls a process cannot leave the family: what loses its parents becomes a child of the namespace's first process.
+Without walls it can (a daemon), and is then neither seen nor counted. Needs a kernel with /proc/PID/task/TID/children
+(CONFIG_PROC_CHILDREN, which the distributions set).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_STATUS = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
+_ANON = re.compile(r"^Pss_Anon:\s+(\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What processes hold together: threads, and bytes of memory that cannot be given back to a file."""
+
+    tasks: int
+    private: int
+    shared: int
+
+
+def family(root: int, limit: int | None = None) -> set[int]:
+    """A process and its descendants; not many more than `limit`."""
+    found: set[int] = set()
+    waiting = [root]
+    while waiting and (limit is None or len(found) <= limit):
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += _children(one)
+    return found
+
+
+def held(processes: Iterable[int]) -> Held:
+    """What they hold. Memory that processes share after a fork counts in each."""
+    tasks = private = shared = 0
+    for one in processes:
+        with contextlib.suppress(OSError):
+            fields = dict(_STATUS.findall(Path(f"/proc/{one}/status").read_text(errors="replace")))
+            tasks += int(fields.get("Threads", 0))
+            private += int(fields.get("RssAnon", 0)) * 1024
+            shared += int(fields.get("RssShmem", 0)) * 1024
+    return Held(tasks, private, shared)
+
+
+def proportional(processes: Iterable[int]) -> int:
+    """Bytes of private memory, where processes share after a fork each with its part. Takes long for large ones."""
+    total = 0
+    for one in processes:
+        with contextlib.suppress(OSError):
+            total += sum(map(int, _ANON.findall(Path(f"/proc/{one}/smaps_rollup").read_text()))) * 1024
+    return total
+
+
+def shm_of(process: int) -> int:
+    """Bytes in the /dev/shm that a process sees."""
+    with contextlib.suppress(OSError):
+        there = os.statvfs(f"/proc/{process}/root/dev/shm")
+        return (there.f_blocks - there.f_bfree) * there.f_frsize
+    return 0
+
+
+def nameless(processes: Iterable[int]) -> int:
+    """Bytes in files that have no name any more but are held open (memory files too)."""
+    found: dict[tuple[int, int], int] = {}
+    for one in processes:
+        for status in _open_files(one):
+            if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
+                found[status.st_dev, status.st_ino] = status.st_blocks * 512
+    return sum(found.values())
+
+
+def _open_files(process: int) -> Iterator[os.stat_result]:
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{process}/fd"):
+            with contextlib.suppress(OSError):
+                yield os.stat(f"/proc/{process}/fd/{name}")
+
+
+def _children(process: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with contextlib.suppress(OSError):
+                found += map(int, Path(f"/proc/{process}/task/{thread}/children").read_text().split())
+    return found

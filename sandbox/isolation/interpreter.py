@@ -1,0 +1,72 @@
+"""An interpreter that runs experiments: where it lives, and which packages it has. It is asked once a process."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.isolation.walls import narrow
+from sandbox.job import ExecutorError
+
+LIMIT = 120.0
+"""Seconds that an interpreter may take to answer."""
+
+_ASK = """
+import json, platform, site, sys
+from importlib.metadata import distributions
+user = site.getusersitepackages() if site.ENABLE_USER_SITE else ""
+print(json.dumps({
+    "version": platform.python_version(), "platform": platform.platform(),
+    "prefixes": sorted({sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}),
+    "user_site": user if user in sys.path else "",
+    "packages": sorted({(one.metadata["Name"], one.version) for one in distributions()}, key=str),
+}))
+"""
+_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONUSERBASE")
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """What an interpreter says of itself."""
+
+    version: str
+    platform: str
+    trees: tuple[Path, ...]
+    """Folders that it needs to run, less /usr."""
+    packages: dict[str, str]
+    """Name of a distribution -> version."""
+
+
+@functools.cache
+def interpreter(python: str) -> Interpreter:
+    """What there is to know of an interpreter. Raises `ExecutorError` where it does not run."""
+    environment = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    try:
+        ran = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, timeout=LIMIT, check=False,
+                             env=environment, cwd="/", stdin=subprocess.DEVNULL)
+        said = json.loads(ran.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+        raise ExecutorError(f"cannot run {python!r} (sandbox.python): {_first_line(error)}") from error
+    named = [*said["prefixes"], said["user_site"], *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),
+             os.environ.get("CUDA_HOME", "")]
+    trees = {Path(one) for one in named if one} | set(_behind_links(Path(shutil.which(python) or python)))
+    return Interpreter(said["version"], said["platform"], narrow(trees), dict(said["packages"]))
+
+
+def _behind_links(python: Path) -> Iterator[Path]:
+    """The prefix of every file that the program's path leads to, link by link: a link in between must be there too."""
+    for _ in range(40):
+        yield python.parent.parent
+        if not python.is_symlink():
+            return
+        python = python.parent / os.readlink(python)
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,0 +1,134 @@
+"""How Jupyter starts, interrupts and ends a kernel behind walls (or without): its extension point for that.
+
+Registered as `lab` in pyproject.toml ([project.entry-points."jupyter_client.kernel_provisioners"]).
+
+Kept: `end` leaves no process of the kernel. Behind walls it kills the first process of their namespace, and the
+system kills all others with it, whatever they did to their groups and sessions. Without walls the kernel's group and
+every descendant that can be seen are killed; one that left its parents (a daemon) escapes.
+
+Pitfall: an interrupt to the group that Jupyter made would end bubblewrap, which is in it. Behind walls the kernel has a
+session of its own, led by the first process of the namespace, on which an interrupt has no effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+from traitlets import List, Unicode
+
+from sandbox.isolation.family import family
+
+NAME = "lab"
+_GROUP = "jupyter_client.kernel_provisioners"
+_GONE = 10.0
+"""Seconds to wait for the processes of a namespace that was killed."""
+
+
+def register() -> None:
+    """Make sure that Jupyter knows the provisioner, also where the metadata of the installation are older than it."""
+    factory: Any = KernelProvisionerFactory.instance()
+    factory.provisioners.setdefault(NAME, EntryPoint(NAME, f"{__name__}:{LabProvisioner.__name__}", _GROUP))
+
+
+class LabProvisioner(LocalProvisioner):
+    """Starts the kernel's command behind `walls`, the words before it; with none, in a process group of its own."""
+
+    walls: Any = List(Unicode(), config=True)
+    before: Any = List(Unicode(), config=True)
+    """Words before these: what enters a control group."""
+
+    first: int | None = None
+    """The first process behind the walls, as numbered outside."""
+    _handle: int | None = None
+    """A descriptor of that process: unlike its number it never names another one."""
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
+        if not self.walls:
+            return await super().launch_kernel([*self.before, *cmd], **kwargs)
+        read, write = os.pipe()
+        with open(read, "rb") as answer:
+            try:
+                info = await super().launch_kernel(self._behind_walls(cmd, write), pass_fds=(write,), **kwargs)
+            finally:
+                os.close(write)
+            said = await asyncio.to_thread(answer.read)
+        with contextlib.suppress(ValueError, KeyError, ProcessLookupError):
+            first: int = json.loads(said)["child-pid"]
+            self._handle = os.pidfd_open(first)
+            self.first = first
+        return info
+
+    def _behind_walls(self, cmd: list[str], descriptor: int) -> list[str]:
+        bubblewrap, *options = self.walls
+        return [*self.before, bubblewrap, "--info-fd", str(descriptor), *options, *cmd]
+
+    @property
+    def started(self) -> subprocess.Popen[bytes] | None:
+        """The process that was started: bubblewrap, or the kernel itself."""
+        process: Any = self.process  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return process
+
+    def exit_code(self) -> int | None:
+        """The exit code of a dead kernel (negative: the signal), None while it lives. Does not reap it."""
+        process = self.started
+        if process is None or process.returncode is not None:
+            return -signal.SIGKILL
+        status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if status is None:
+            return None
+        code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+        return 128 - code if self.walls and code > 128 else code  # bubblewrap tells signals as a shell does
+
+    def interrupt(self) -> None:
+        """Send SIGINT to the kernel and the processes in its group."""
+        group = self.first if self.walls else self.started and self.started.pid
+        if group is not None and self.exit_code() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGINT)
+
+    def strike(self) -> None:
+        """Kill every process at once, without waiting. May be called from any thread."""
+        process = self.started
+        if process is None or process.returncode is not None:
+            return
+        if self._handle is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            return
+        descendants = family(process.pid) - {process.pid}
+        # Not reaped yet, so the number of the group is still ours, also when its leader is dead.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        for one in descendants:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(one, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kill every process, wait until they are gone, and reap. Idempotent; blocks some milliseconds."""
+        self.strike()
+        process = self.started
+        if self._handle is not None:
+            select.select([self._handle], [], [], _GONE)
+            os.close(self._handle)
+            self._handle = None
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(timeout=30)
+
+    async def send_signal(self, signum: int) -> None:
+        """What Jupyter itself asks for."""
+        if signum == signal.SIGINT:
+            self.interrupt()
+        elif signum in (signal.SIGKILL, signal.SIGTERM):
+            self.strike()

@@ -1,0 +1,117 @@
+"""What a command behind walls sees of this machine, written as arguments of bubblewrap.
+
+Kept: the filesystem holds the system's programs and libraries read-only, what is named in `Walls`, a private /tmp and
+/dev/shm, and nothing else: no home, no source tree, no other run. Processes, System V objects, the host's name and (by
+default) the network are its own; it has no capability and can gain no privilege, and it makes no further user
+namespaces. When bubblewrap ends, so do all processes behind the walls.
+
+Not kept: what a hole in the kernel allows. System calls are not filtered. Names of the host's folders can be seen where
+something below them is bound; /usr and parts of /etc can be read.
+
+Source: bubblewrap's manual, bwrap(1).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAM = "bwrap"
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/fonts", "/etc/ssl",
+          "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/mime.types", "/etc/texmf",
+          "/var/lib/texmf", "/var/cache/fonts", "/sys/devices", "/sys/bus/pci")
+_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/services", "/etc/pki", "/run/systemd/resolve")
+
+_WIDE = ("/etc", "/var", "/tmp", "/run", "/proc", "/sys", "/dev", "/bin", "/lib", "/lib64", "/opt", "/mnt", "/srv")
+
+
+@dataclass(frozen=True)
+class Walls:
+    """What lies within. Paths are the same inside as outside; what does not exist is left out."""
+
+    folder: Path
+    """The working folder: writable."""
+    writable: tuple[Path, ...] = ()
+    environments: tuple[Path, ...] = ()
+    """Whole trees, read-only, less what is `hidden`."""
+    hidden: tuple[Path, ...] = ()
+    """Folders that appear empty, and files that appear to be /dev/null."""
+    readable: tuple[Path, ...] = ()
+    """Read-only, also where they lie below something hidden."""
+    tmp: Path | None = None
+    """The folder that serves as /tmp; without one it is in memory."""
+    devices: tuple[Path, ...] = ()
+    network: bool = False
+    shm_bytes: int = 64 * 2**20
+    user_namespace: bool = True
+    """False only where the kernel forbids user namespaces and we are root: then capabilities alone are dropped."""
+
+
+def wrap(command: Sequence[str], walls: Walls) -> list[str]:
+    """The command line that runs a command behind the walls, in its folder; the environment is handed on."""
+    return [PROGRAM, *_namespaces(walls), *_system(walls), *_memory(walls), *_places(walls),
+            "--remount-ro", "/", "--chdir", str(walls.folder), "--", *command]
+
+
+def seen(path: Path, trees: Iterable[Path]) -> bool:
+    """Whether a path lies within one of the trees, itself or by what it links to."""
+    forms = {Path(os.path.abspath(path)), path.resolve()}
+    return any(form.is_relative_to(tree) for form in forms for tree in {*trees, *(one.resolve() for one in trees)})
+
+
+def narrow(trees: Iterable[Path]) -> tuple[Path, ...]:
+    """Those that may be shown whole: none that holds a home or the system's own folders, nor what lies in another."""
+    home = Path.home()
+    kept = {tree for tree in trees if tree.is_absolute() and tree.is_dir() and str(tree) not in _WIDE
+            and not tree.is_relative_to("/usr") and not home.is_relative_to(tree)}
+    forms = kept | {tree.resolve() for tree in kept}
+    return tuple(sorted(one for one in forms if not any(one != other and one.is_relative_to(other) for other in forms)))
+
+
+def _namespaces(walls: Walls) -> list[str]:
+    """JPY_PARENT_PID would make ipykernel wait for a process that it cannot see."""
+    user = ["--unshare-user", "--disable-userns"] if walls.user_namespace else []
+    net = [] if walls.network else ["--unshare-net"]
+    return ["--die-with-parent", "--new-session", *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts",
+            "--unshare-cgroup-try", *net, "--hostname", "sandbox", "--cap-drop", "ALL", "--unsetenv", "JPY_PARENT_PID"]
+
+
+def _system(walls: Walls) -> list[str]:
+    found: list[str] = []
+    for path in SYSTEM:
+        if os.path.islink(path):
+            found += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            found += ["--ro-bind", path, path]
+    return [*found, *_each("--ro-bind", map(Path, _FILES + (_NETWORK if walls.network else ()))),
+            "--proc", "/proc", "--dev", "/dev", *_each("--dev-bind", walls.devices)]
+
+
+def _memory(walls: Walls) -> list[str]:
+    shm = ["--perms", "1777", "--size", str(walls.shm_bytes), "--tmpfs", "/dev/shm"]
+    tmp = ["--bind", str(walls.tmp), "/tmp"] if walls.tmp else [
+        "--perms", "1777", "--size", str(walls.shm_bytes), "--tmpfs", "/tmp"]
+    return [*shm, *tmp]
+
+
+def _places(walls: Walls) -> list[str]:
+    """Trees, then what hides parts of them, then what shines through, then what can be written."""
+    hidden = [path for path in sorted(walls.hidden) if path.exists()]
+    covers = [word for path in hidden for word in _cover(path)]
+    closed = [word for path in hidden if path.is_dir() for word in ("--remount-ro", str(path))]
+    return [*_each("--ro-bind", sorted(walls.environments)), *covers, *_each("--ro-bind", walls.readable), *closed,
+            *_each("--bind", (*walls.writable, walls.folder))]
+
+
+def _each(option: str, paths: Iterable[Path]) -> list[str]:
+    return [word for path in paths if path.exists() for word in (option, str(path), str(path))]
+
+
+def _cover(path: Path) -> list[str]:
+    if path.is_dir():
+        return ["--perms", "0555", "--size", "4096", "--tmpfs", str(path)]
+    return ["--ro-bind", "/dev/null", str(path)]

@@ -1,0 +1,124 @@
+"""State that outlives this process: checkpoints for a second attempt of this node, and a cache for all nodes of a run.
+
+Both are pickled (by torch where it is loaded) and only ever read by kernels: the host copies them unread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import inspect
+import pickle
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+from lab._job import LabError, experiment
+from lab._record import named, write_whole
+
+
+def checkpoint(state: object, name: str = "state") -> None:
+    """Keep a state under a name, whole or not at all; it replaces the one before.
+
+    Raises `LabError` where it cannot be pickled or the checkpoints grow beyond the quota.
+    """
+    current = experiment("checkpoint")
+    path = current.folder / "checkpoints" / named("checkpoint", name)
+    path.parent.mkdir(exist_ok=True)
+    others = sum(one.stat().st_size for one in path.parent.iterdir() if one != path and not one.name.startswith("."))
+    keep(path, state, limit=current.checkpoint_bytes - others, where=f"lab.checkpoint({name!r})")
+
+
+def restore(name: str = "state") -> Any:
+    """The state that was last kept under this name, by this attempt or one of this node that was cut; None without.
+
+    Tensors are on the device that they were on. Raises `LabError` for a state that cannot be read.
+    """
+    path = experiment("restore").folder / "checkpoints" / named("restore", name)
+    if not path.is_file():
+        return None
+    try:
+        return load(path)
+    except Exception as error:
+        raise LabError(f"lab.restore({name!r}) cannot read the state: {type(error).__name__}: {error}") from error
+
+
+def cache(key: str, build: Callable[[], Any]) -> Any:
+    """What `build()` returned when this key was first asked for in this run, by whatever node.
+
+    The text of `build` is part of the key; what it uses besides is not, and belongs into `key`.
+    """
+    current = experiment("cache")
+    named_by = hashlib.sha256(f"{key}\0{_text(build)}".encode()).hexdigest()[:40]
+    path = Path(current.cache) / "lab" / named_by
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path.with_suffix(".lock")):
+        if path.is_file():
+            with contextlib.suppress(Exception):  # a value that cannot be read is built again
+                return load(path)
+        value = build()
+        with contextlib.suppress(TooLarge):  # then it is not kept
+            keep(path, value, limit=current.checkpoint_bytes, where=f"lab.cache({key!r})")
+        return value
+
+
+class TooLarge(LabError):
+    """A state does not fit into its quota."""
+
+
+def keep(path: Path, value: object, *, limit: int, where: str) -> None:
+    """Write a value whole or not at all. Raises `LabError`, `TooLarge` beyond `limit` bytes."""
+    def write(part: Path) -> None:
+        try:
+            _dump(value, part)
+            if part.stat().st_size > limit:
+                raise TooLarge(f"{where}: {part.stat().st_size} bytes, more than the {max(0, limit)} that are left")
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            part.unlink(missing_ok=True)
+            raise LabError(f"{where} cannot be pickled: {error}") from error
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+    write_whole(path, write)
+
+
+def load(path: Path) -> Any:
+    """The value of a file that `keep` wrote."""
+    with open(path, "rb") as file:
+        by_torch = file.read(2) == b"PK"
+        file.seek(0)
+        if not by_torch:
+            return pickle.load(file)
+    import torch
+
+    device = None if torch.cuda.is_available() else "cpu"
+    return torch.load(path, map_location=device, weights_only=False)
+
+
+def _dump(value: object, path: Path) -> None:
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.save(value, path)
+        return
+    with open(path, "wb") as file:
+        pickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def _text(build: Callable[[], Any]) -> str:
+    try:
+        return inspect.getsource(build)
+    except (OSError, TypeError):
+        return ""
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Generator[None]:
+    """One process at a time: the others wait for what it builds. The lock dies with its process."""
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+

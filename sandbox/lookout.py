@@ -1,0 +1,142 @@
+"""Looks at code while it runs, for the watch of its job. What the code writes meanwhile is read as untrusted.
+
+Kept: no look blocks the event loop, follows a link, or takes in more than `LOOK` bytes; at most `POINTS` values are
+held. Lines that are none of `lab.log`'s, or are half written, count for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from sandbox.job import Curve, Glance, Logged, Watch
+from sandbox.leavings import MEASUREMENTS
+from sandbox.output import Transcript
+from sandbox.untrusted import Unfit, open_regular
+
+LOOK = 4 * 2**20
+"""Bytes that one look reads."""
+POINTS = 10_000
+"""Values of one attempt that are held; later ones are not looked at."""
+LINE = 10_000
+"""Characters of a line beyond which it is none of ours, and so is the rest of its file."""
+_WORD = 100
+"""Characters of a name, a condition, a dataset or a split: what `lab` allows for a name."""
+
+
+class Lookout:
+    """Calls the watch of one job every `interval` seconds while its code runs, and once after it ended."""
+
+    def __init__(self, watch: Watch, folder: Path, *, interval: float, limit: int) -> None:
+        self._watch = watch
+        self._interval = interval
+        self._curves = CurveReader(folder, limit)
+        self._folder = folder
+        self._signs = (0, 0, 0)
+        self._heard = 0.0
+        self._looking = Lock()
+
+    async def follow(self, transcript: Transcript) -> str:
+        """Why the code is to be ended. Returns only then: cancel it where the code ends by itself."""
+        began = time.monotonic()
+        while True:
+            await asyncio.sleep(self._interval)
+            seconds = time.monotonic() - began
+            words = await asyncio.to_thread(self._look, seconds, transcript.chars)
+            if words is not None:
+                return words
+
+    async def last(self, seconds: float) -> str | None:
+        """What the watch says once all processes of the code are gone and everything that it logged can be read."""
+        return await asyncio.to_thread(self._look_back, seconds)
+
+    def _look(self, seconds: float, printed: int) -> str | None:
+        with self._looking:
+            self._curves.read()
+            signs = (printed, _size(self._folder / MEASUREMENTS), _size(self._folder / "submissions.jsonl"))
+            if signs != self._signs:
+                self._signs, self._heard = signs, seconds
+            return self._watch(Glance(seconds, quiet=seconds - self._heard, lines=tuple(self._curves.lines)))
+
+    def _look_back(self, seconds: float) -> str | None:
+        with self._looking:
+            while self._curves.read():
+                pass
+            return self._watch(Glance(seconds, quiet=0.0, lines=tuple(self._curves.lines), ended=True))
+
+
+class CurveReader:
+    """The values with a step in a folder's `measurements.jsonl`, `lines`, read on from where the last read ended.
+
+    `limit` is the size in bytes beyond which the file is not read.
+    """
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.lines: list[Logged] = []
+        self._folder = folder
+        self._limit = limit
+        self._offset = 0
+        self._rest = b""
+        self._over = False
+
+    def read(self) -> bool:
+        """Take in what was added since the last call, at most `LOOK` bytes of it; whether there was any."""
+        added = b"" if self._over else self._added()
+        *whole, self._rest = (self._rest + added).split(b"\n")
+        for line in whole:
+            point = _point(line)
+            if point is not None and len(self.lines) < POINTS:
+                self.lines.append(point)
+        self._over = self._over or len(self._rest) > LINE or len(self.lines) >= POINTS
+        return bool(added)
+
+    def _added(self) -> bytes:
+        with suppress(Unfit, OSError), open_regular(self._folder, MEASUREMENTS, self._limit) as file:
+            file.seek(self._offset)
+            added = file.read(LOOK)
+            self._offset += len(added)
+            return added
+        return b""
+
+
+def _point(line: bytes) -> Logged | None:
+    """A value with a step, also one that is not finite; None for any other line."""
+    if len(line) > LINE:
+        return None
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        dataset, condition, name, split = (_word(fields[key]) for key in ("dataset", "condition", "name", "split"))
+        curve: Curve = dataset, condition, name, split
+        return Logged(curve, _step(fields["step"]), _number(fields["value"]))
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str) or len(value) > _WORD or not value.isprintable():
+        raise TypeError("no name")
+    return value
+
+
+def _step(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**53:
+        raise TypeError("no step")
+    return value
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError("no number")
+    return float(value)
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, of a link those of the link itself; 0 where there is none."""
+    with suppress(OSError):
+        return path.lstat().st_size
+    return 0

@@ -1,0 +1,114 @@
+"""Pretrained models: fetched by us, pinned to a revision, hashed, and copied to where kernels may read them.
+
+The hub's own cache is used, so that what `scientist prefetch` fetched once is there without a network. A copy in the
+run's folder is what kernels see: plain files that they cannot write to (without isolation: are asked not to).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from record.folder import sha256
+from sandbox.errors import PretrainedError
+
+_SPEC = re.compile(r"(?P<id>[\w.-]+(/[\w.-]+)?)@(?P<revision>[\w./-]+)")
+_UNUSED = ("*.msgpack", "*.h5", "*.ot", "*.onnx", "*.tflite", "onnx/*", "openvino/*", "coreml/*", ".gitattributes")
+"""Weights for other frameworks: what `from_pretrained` of torch never reads."""
+_FACTS = "fetched.json"
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A model of the hub at a revision (a commit, a tag or a branch)."""
+
+    id: str
+    revision: str
+
+    def __str__(self) -> str:
+        return f"{self.id}@{self.revision}"
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A model as kernels see it. `commit` is what the revision stood for, `sha256` is over its names and files."""
+
+    model: Pretrained
+    folder: Path
+    commit: str
+    sha256: str
+    size: int
+    """Bytes of all files."""
+
+
+def pretrained_of(words: Iterable[str]) -> tuple[Pretrained, ...]:
+    """The models that `sandbox.pretrained` names. Raises `PretrainedError` for one without a revision."""
+    return tuple(_parsed(word) for word in words)
+
+
+def fetch(model: Pretrained, *, hub: Path | None = None) -> Path:
+    """The hub's own copy of a model, its folder named by the commit; from its cache where there is no network.
+
+    `hub` is the cache, by default the library's own. Raises `PretrainedError`.
+    """
+    import huggingface_hub
+    from huggingface_hub.utils import disable_progress_bars
+
+    library: Any = huggingface_hub  # its signatures are only partly typed
+    disable_progress_bars()
+    try:
+        return Path(library.snapshot_download(
+            model.id, revision=model.revision, cache_dir=hub, ignore_patterns=[*_UNUSED]))
+    except Exception as error:  # noqa: BLE001  whatever the network and the library raise
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
+        raise PretrainedError(f"pretrained model {model} cannot be fetched and is not in the local cache: run scientist"
+                              f" prefetch where there is a network, or check its name ({said})") from None
+
+
+def provide(model: Pretrained, store: Path, *, limit: int, hub: Path | None = None) -> Fetched:
+    """A model in a folder of its own under `store`, copied and hashed there once. Raises `PretrainedError`.
+
+    `limit` is in bytes, of all its files.
+    """
+    place = store / str(model).replace("/", "--")
+    if not place.is_dir():
+        _copy(model, fetch(model, hub=hub), place, limit)
+    facts: dict[str, Any] = json.loads((place / _FACTS).read_text())
+    return Fetched(model, place / "files", **facts)
+
+
+def _parsed(word: str) -> Pretrained:
+    found = _SPEC.fullmatch(word)
+    if found is None:
+        raise PretrainedError(f"sandbox.pretrained: {word!r} is not OWNER/NAME@REVISION; the revision is a commit, as "
+                              "the hub shows it under 'Files and versions', or a tag")
+    return Pretrained(found["id"], found["revision"])
+
+
+def _copy(model: Pretrained, snapshot: Path, place: Path, limit: int) -> None:
+    """Copy a snapshot, whose files are links into the cache, whole or not at all; the copies are read-only."""
+    files = sorted(path for path in snapshot.rglob("*") if path.is_file())
+    size = sum(path.stat().st_size for path in files)
+    if not files or size > limit:
+        raise PretrainedError(f"pretrained model {model} holds {size} bytes in {len(files)} files; the limit is "
+                              f"{limit} (sandbox.pretrained_bytes)")
+    part = place.with_name(f".{place.name}.{os.getpid()}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    digest = hashlib.sha256()
+    for path in files:
+        relative = path.relative_to(snapshot)
+        target = part / "files" / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+        target.chmod(0o444)
+        digest.update(f"{relative}\0{sha256(target)}\n".encode())
+    facts = {"commit": snapshot.name, "sha256": digest.hexdigest(), "size": size}
+    (part / _FACTS).write_text(json.dumps(facts))
+    os.rename(part, place)

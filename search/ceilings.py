@@ -1,0 +1,64 @@
+"""Hard ceilings of a stage on model calls and time. They hold because the worst case is set aside beforehand.
+
+Reaching one is an event (`Limited`), since time decides it: a resumed run, in `ticket` order too, decides as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from record.fold import RunState
+from record.nouns import Expand, NodeKind
+from search.tree import View
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What one stage may take. `calls_of` says how many model calls a node of a kind may make at most."""
+
+    seconds: float | None = None
+    calls: int | None = None
+    calls_of: Mapping[NodeKind, int] = field(default_factory=dict[NodeKind, int])
+    calls_after: int = 0
+    """Calls set aside for what follows the search: comparisons, aggregate, summary."""
+
+    def refuse(self, action: Expand, view: View, state: RunState, *, now: float) -> str | None:
+        """Why a search node may not be begun, or None. `now`: active seconds of the run."""
+        return self._too_many_calls(action, view, state) or self._too_late(action, view, state, now)
+
+    def _too_many_calls(self, action: Expand, view: View, state: RunState) -> str | None:
+        if self.calls is None:
+            return None
+        taken = calls_taken(view, state, self.calls_of)
+        next_one = self.calls_of.get(action.kind, 0)
+        if taken + next_one + self.calls_after <= self.calls:
+            return None
+        return (f"ceiling of {self.calls} model calls: {taken} are made or set aside for nodes in flight, "
+                f"{self.calls_after} for the report, and another node may need {next_one}")
+
+    def _too_late(self, action: Expand, view: View, state: RunState, now: float) -> str | None:
+        began = state.stages[action.stage].began
+        if self.seconds is None or began is None:
+            return None
+        left = self.seconds - (now - began)
+        expected = expected_seconds(action, view)
+        if expected <= left:
+            return None
+        return (f"ceiling of {self.seconds:g} s: {max(0.0, left):.0f} s are left, "
+                f"and another node is expected to run {expected:.0f} s")
+
+
+def calls_taken(view: View, state: RunState, calls_of: Mapping[NodeKind, int]) -> int:
+    """Model calls of a stage's search nodes: those made where the result is in, else the most that there may be."""
+    return sum(state.calls[node.decision] if node.finished else calls_of.get(node.kind, 0) for node in view.searched)
+
+
+def expected_seconds(action: Expand, view: View) -> float:
+    """How long the code of a node is expected to run: as long as its parent's, or as usual here, or as planned."""
+    parent = view.nodes.get(action.parent or "")
+    if parent is not None and parent.attempts and parent.attempts[-1].failure is None:
+        return parent.attempts[-1].seconds
+    ran = [node.attempts[-1].seconds for node in view.good]
+    return median(ran) if ran else view.plan.expected_seconds

@@ -1,0 +1,46 @@
+"""When the search of a stage is over: its goal is reached, or a ceiling.
+
+Source: AI-Scientist-v2, section 3.2.1 (goals of the stages); what can be computed is computed: datasets from
+measurements, convergence from logged curves. Ceilings on calls and time are in `search.ceilings`.
+"""
+
+from __future__ import annotations
+
+from search.settings import SearchSettings
+from search.tree import View
+
+
+def over(view: View, settings: SearchSettings) -> str | None:
+    """Why the search of this stage is over, or None while it goes on.
+
+    Depends on search nodes alone: once all of them are finished and this is not None, it stays so.
+    """
+    if view.limited:
+        return view.limited
+    ceiling = settings.limits(view.stage).nodes
+    if len(view.searched) >= ceiling:
+        return f"ceiling of {ceiling} nodes"
+    if view.stage == "preliminary":
+        return _prototype_works(view, settings)
+    if view.stage == "tuning":
+        return _tuned(view, settings)
+    return None
+
+
+def _prototype_works(view: View, settings: SearchSettings) -> str | None:
+    """A working prototype, and no draft dropped for a bug that was not followed up."""
+    followed_up = len(view.kind("draft")) >= settings.num_drafts and not view.searching
+    if followed_up and view.good and not view.debuggable(settings.max_debug_depth):
+        return "a prototype works, and every draft was followed to its end"
+    return None
+
+
+def _tuned(view: View, settings: SearchSettings) -> str | None:
+    """Settings enough that ran, converged curves, and two datasets where the plan has two."""
+    best = view.best
+    if best is None or best.stage != "tuning" or len(view.good) < settings.min_tuned:
+        return None
+    datasets = {one.dataset for one in best.measurements}
+    if best.attempts[-1].converged and len(datasets) >= min(2, len(view.plan.datasets)):
+        return f"curves converged on {len(datasets)} dataset(s)"
+    return None

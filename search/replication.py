@@ -1,0 +1,133 @@
+"""What settled stages still owe: replicates of their best, an aggregate of those, a summary. It overlaps the search.
+
+Replicates run the same code with other seeds. How many depends on their spread alone, never on what they show: so many
+that the interval of the paired difference is narrower than half the difference that the search saw with its own seed
+(which no claim uses). Stopping when a result looks good would make it look better than it is. Source: the two-stage
+rule of C. Stein (1945), where the first sample fixes the size of the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import sqrt
+from statistics import fmean, stdev
+
+from record.claims import MINIMUM_REPLICATES
+from record.nouns import Expand, Node, StageName, Work, arm_of, summary_of
+from search.score import cells
+from search.settings import SearchSettings
+from search.tree import View
+
+RESOLVED = 0.5
+"""Half-width of the interval that is wanted, as a share of the difference that the search saw."""
+
+REPORTED: tuple[StageName, ...] = ("agenda", "ablation")
+"""The stages whose best the paper reports: there the number of replicates adapts."""
+
+
+def owed(view: View, settings: SearchSettings) -> Expand | Work | None:
+    """The next step that is due and can be begun now; replicates first, since they wait for no model."""
+    return _replicate(view, settings) or next(_conclusions(view, settings), None)
+
+
+def all_done(view: View, settings: SearchSettings) -> bool:
+    """Whether nothing is owed and nothing is under way."""
+    return not view.busy and owed(view, settings) is None
+
+
+def wanted(view: View, target: Node, stage: StageName, settings: SearchSettings) -> int:
+    """How many replicates the best of a stage is to have, by what is known so far."""
+    first = settings.seeds(stage)
+    if stage not in REPORTED or view.spent or settings.max_seeds <= first:
+        return first
+    known = view.replicates(target.id)[:first]
+    if len(known) < max(first, 2) or not all(one.finished for one in known):
+        return first
+    return max(first, *_needed(target, [one for one in known if one.status == "good"], view, settings.max_seeds), 0)
+
+
+def targets(view: View, settings: SearchSettings) -> Iterator[tuple[StageName, Node, int]]:
+    """What is replicated, for which stage and how often: every stage's best, and each ablation that worked.
+
+    Ablations run with the seeds of what they are ablated from, so that differences are paired; with as many as a
+    comparison needs to be called, where the node that they are ablated from has as many.
+    """
+    for stage, best in view.settled.items():
+        yield stage, best, wanted(view, best, stage, settings)
+    if view.stage == "ablation" and view.root is not None and settings.seeds("ablation"):
+        count = wanted(view, view.root, "ablation", settings)
+        yield "ablation", view.root, count
+        for node in view.good:
+            yield "ablation", node, max(settings.seeds("ablation"), min(count, MINIMUM_REPLICATES))
+
+
+def _replicate(view: View, settings: SearchSettings) -> Expand | None:
+    for stage, target, count in targets(view, settings):
+        done = len(view.replicates(target.id))
+        if done < count:
+            return Expand(stage=stage, kind="replicate", parent=target.id, seed=view.seed + 1 + done,
+                          ordinal=sum(one.kind == "replicate" and one.stage == stage for one in view.nodes.values()))
+    return None
+
+
+def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work]:
+    """The aggregate, then the summary, of each settled stage whose replicates are finished."""
+    for stage, best in view.settled.items():
+        replicates = view.replicates(best.id)
+        if not all(one.finished for one in replicates):
+            continue
+        aggregate = _aggregate_of(view, best, replicates)
+        if aggregate is None and any(one.status == "good" for one in replicates):
+            ordinal = sum(one.kind == "aggregate" and one.stage == stage for one in view.nodes.values())
+            yield Expand(stage=stage, kind="aggregate", parent=best.id, ordinal=ordinal, seed=view.seed)
+        elif (aggregate is None or aggregate.finished) and stage not in view.reports:
+            yield summary_of(stage)
+
+
+def _aggregate_of(view: View, best: Node, replicates: Sequence[Node]) -> Node | None:
+    """The aggregate that was decided on after all replicates of a node."""
+    last = max((one.decision for one in replicates), default=0)
+    return next((one for one in view.nodes.values() if one.kind == "aggregate" and one.parent == best.id
+                 and one.decision > last), None)
+
+
+# --- how many -------------------------------------------------------------------------------------------------------
+
+
+def _needed(target: Node, first: Sequence[Node], view: View, most: int) -> Iterator[int]:
+    """For each dataset, the replicates that its paired difference of method and baseline asks for."""
+    saw = _contrasts(target, view)
+    paired = [_contrasts(one, view) for one in first]
+    for dataset, effect in saw.items():
+        values = [one[dataset] for one in paired if dataset in one]
+        if len(values) >= 2:
+            yield replicates_for(stdev(values), effect, most)
+
+
+def _contrasts(node: Node, view: View) -> dict[str, float]:
+    """Dataset -> mean of the primary metric over the methods' cells minus that over the baselines'."""
+    role = {arm.name: arm.role for arm in view.plan.arms}
+    found: dict[tuple[str, str], list[float]] = {}
+    for (dataset, condition), value in cells(node, view.plan).items():
+        found.setdefault((dataset, role.get(arm_of(condition), "")), []).append(value)
+    return {dataset: fmean(values) - fmean(found[dataset, "baseline"])
+            for (dataset, of), values in found.items() if of == "method" and (dataset, "baseline") in found}
+
+
+def replicates_for(sd: float, effect: float, most: int) -> int:
+    """The smallest n with a 95 % interval of half-width at most `RESOLVED` x |effect|; 0 without spread, else `most`.
+
+    At least as many as a comparison needs to be called. `sd` is of the paired differences over the first replicates.
+    """
+    if sd == 0:
+        return 0
+    half_width = RESOLVED * abs(effect)
+    return next((n for n in range(MINIMUM_REPLICATES, most) if _quantile(n - 1) * sd / sqrt(n) <= half_width), most)
+
+
+@lru_cache(maxsize=64)
+def _quantile(freedom: int) -> float:
+    from scipy.stats import t  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+    return float(t.ppf(0.975, freedom))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]

@@ -1,0 +1,130 @@
+"""What a prompt remembers of a stage: of bounded size, however many nodes the stage has.
+
+Ordered by coverage and gain as `search` orders nodes, but without marks, costs and comparisons: those may change after
+a decision, and its prompt must not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
+
+from models.roles import Rest, Sibling
+from record.nouns import DataPlan, ErrorClass, Expand, Node, arm_of
+from search.score import cells, coverage, gain
+from search.tree import View
+
+BEST = 4
+"""Lines for the nodes that measured best."""
+
+LINES = 10
+"""Lines in all; those that the best leave are for the latest nodes."""
+
+OUTCOME = 160
+"""Characters of an outcome."""
+
+MESSAGE = 100
+"""Characters of an error message."""
+
+VARIES = 80
+"""Characters of what a node varies."""
+
+NAMES = 400
+"""Characters of all names of what was tried by nodes without a line."""
+
+
+def memory(view: View, action: Expand) -> tuple[tuple[Sibling, ...], Rest | None]:
+    """The stage's finished search nodes but the parent: some in a line each, in order, and the rest in counts."""
+    known = [node for node in view.searched if node.finished and node.id != action.parent]
+    told = [node for node in known if node.failure is None or node.failure.kind != "no answer"]
+    latest = told if len(told) <= LINES else _chosen(told, view)
+    shown = {node.id for node in latest}
+    return (tuple(_sibling(node, view.plan) for node in latest),
+            _rest([node for node in known if node.id not in shown]))
+
+
+def _chosen(nodes: Sequence[Node], view: View) -> list[Node]:
+    """The best few and the latest few, in the order of their decisions; ablations are no contest."""
+    best = [] if view.stage == "ablation" else _best_first(nodes, view)[:BEST]
+    named = {node.id for node in best}
+    others = [node for node in nodes if node.id not in named]
+    return sorted((*best, *others[len(best) - LINES:]), key=lambda node: node.decision)
+
+
+def _best_first(nodes: Sequence[Node], view: View) -> list[Node]:
+    """The nodes that worked: widest coverage first, then largest gain over the earliest of the widest."""
+    worked = [node for node in nodes if node.status == "good"]
+    if not worked:
+        return []
+    reference = min(worked, key=lambda node: (-coverage(node, view.plan), node.decision))
+    return sorted(worked, key=lambda node: (
+        -coverage(node, view.plan), -gain(node, reference, view.plan, view.arms), node.decision))
+
+
+def _sibling(node: Node, plan: DataPlan) -> Sibling:
+    failure = node.failure
+    return Sibling(id=node.id, kind=node.kind, varies=_cut(node.varies, VARIES),
+                   outcome=_cut(failure.message, MESSAGE) if failure else means(node, plan, OUTCOME) or node.status,
+                   error=failure.kind if failure else None)
+
+
+def _rest(nodes: Sequence[Node]) -> Rest | None:
+    if not nodes:
+        return None
+    names = list(dict.fromkeys(_cut(node.varies, VARIES) for node in reversed(nodes) if node.varies))
+    fitting = _fitting(names, NAMES, between=2)
+    failed: Counter[ErrorClass] = Counter(node.failure.kind for node in nodes if node.failure)
+    return Rest(worked=sum(node.status == "good" for node in nodes), failed=dict(failed.most_common()),
+                tried=tuple(fitting), more=len(names) - len(fitting))
+
+
+# --- outcomes -------------------------------------------------------------------------------------------------------
+
+
+def outcome(node: Node, plan: DataPlan) -> str:
+    """What came of a node in a few words: the mean of its primary metric by dataset and arm, or its error."""
+    if node.failure is not None:
+        return f"{node.failure.kind}: {_cut(node.failure.message, MESSAGE)}"
+    found = means(node, plan, 2 * OUTCOME)
+    over = " (means over levels)" if plan.levels else ""
+    return f"{plan.primary.name}{over}: {found}" if found else node.status
+
+
+def means(node: Node, plan: DataPlan, limit: int) -> str:
+    """`dataset arm mean, arm mean; dataset ...` of the primary metric, in the plan's order, then what it does not name.
+
+    About `limit` characters; no number is cut, what does not fit is counted. A missing level is said.
+    """
+    groups: dict[tuple[str, str], list[float]] = {}
+    for (dataset, condition), value in cells(node, plan).items():
+        groups.setdefault((dataset, arm_of(condition)), []).append(value)
+    order = {(use.name, arm.name): i for i, (use, arm) in enumerate(
+        (use, arm) for use in plan.datasets for arm in plan.arms)}
+    whole = max(1, len(plan.levels))
+    found: list[str] = []
+    before = ""
+    for (dataset, arm), values in sorted(groups.items(), key=lambda group: order.get(group[0], len(order))):
+        partly = f" ({len(values)} of {whole} levels)" if len(values) < whole else ""
+        found.append(f"{', ' if dataset == before else f'; {dataset} '}{arm} {fmean(values):.4g}{partly}")
+        before = dataset
+    shown = _fitting(found, limit, between=0)
+    left = f", and {len(found) - len(shown)} more means left out" if len(shown) < len(found) else ""
+    return "".join(shown).removeprefix("; ") + left
+
+
+def _fitting(texts: Sequence[str], limit: int, *, between: int) -> list[str]:
+    """The first texts that have at most `limit` characters, so many between each two; the first one in any case."""
+    fitting: list[str] = []
+    for text in texts:
+        limit -= len(text) + (between if fitting else 0)
+        if fitting and limit < 0:
+            break
+        fitting.append(text)
+    return fitting
+
+
+def _cut(text: str, limit: int) -> str:
+    """The text on one line of at most `limit` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 4] + " ..."

@@ -1,0 +1,84 @@
+"""What happened in the search that a reader must know, from the record: failures, retries, comparisons, stage ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from record.attempts import changed, retries
+from record.claims import replicates_of, seedless
+from record.fold import RunState
+from record.nouns import STAGES, Attempt, Compare
+from stages.paper.characters import recorded
+
+LONGEST = 260
+"""Characters of one told reason."""
+
+
+def incidents(state: RunState) -> str:
+    """All of it as TeX, a list a kind of incident; empty where nothing happened."""
+    lists = [
+        _list("Nodes that failed, were ended by us (pruned) or are marked as suspect:", _failures(state)),
+        _list("Attempts that ran out of time or memory were run once more with changed limits:", _retries(state)),
+        _list("Nodes whose replicates gave the same values for every seed: their code ignores the seed, as that of a "
+              "deterministic method does, and the spread over seeds is unknown:", _seedless(state)),
+        _list("Where the measured noise hides the difference between two nodes, a model was asked which of them is the "
+              "sounder one to build on:", _comparisons(state)),
+        _list("Why the search of each stage ended:", _ends(state)),
+    ]
+    return "\n\n".join(one for one in lists if one)
+
+
+def short(text: str, limit: int = LONGEST) -> str:
+    """A text on one line, cut at a word."""
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
+
+
+def _list(head: str, items: Iterable[tuple[str, str]]) -> str:
+    told = "\n".join(rf"\item[{recorded(name)}] {recorded(text)}" for name, text in items)
+    return f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n{told}\n\\end{{description}}" if told else ""
+
+
+def _failures(state: RunState) -> Iterable[tuple[str, str]]:
+    for node in state.nodes.values():
+        why = [node.failure.message] if node.failure else []
+        why += [*(node.reasons if node.status == "cancelled" or not node.failure else ()), *node.suspect]
+        if why and (node.status != "good" or node.suspect):
+            yield node.id, f"{node.kind}, {node.status}: {short('; '.join(why))}"
+
+
+def _retries(state: RunState) -> Iterable[tuple[str, str]]:
+    for node in state.nodes.values():
+        for first, second in retries(node):
+            yield node.id, f"{_outcome(first)}; then {changed(first, second)}: {_outcome(second)}"
+
+
+def _outcome(attempt: Attempt) -> str:
+    if attempt.failure is None:
+        return f"it ran, {attempt.seconds:.1f} s"
+    return f"{attempt.failure.kind} after {attempt.seconds:.1f} s, {short(attempt.failure.message, 120)}"
+
+
+def _seedless(state: RunState) -> Iterable[tuple[str, str]]:
+    for node in seedless(state):
+        same = [one.id for one in replicates_of(state, node) if one.status == "good"]
+        yield node, f"replicates {', '.join(same)}"
+
+
+def _comparisons(state: RunState) -> Iterable[tuple[str, str]]:
+    for decided in state.decisions.values():
+        action = decided.action
+        if not isinstance(action, Compare):
+            continue
+        answer = state.compared.get((action.a, action.b))
+        found = "not answered" if answer is None else f"{answer.better or 'neither'}; {short(answer.reasons)}"
+        yield f"{action.a}, {action.b}", f"{action.stage}: {found}"
+
+
+def _ends(state: RunState) -> Iterable[tuple[str, str]]:
+    for name in STAGES:
+        why = state.stages[name].limited or state.stages[name].ended
+        if why:
+            yield name, short(why)
+    if state.limited:
+        yield "the whole run", short(state.limited)

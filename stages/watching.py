@@ -1,0 +1,70 @@
+"""What the search looks for while a node's code runs: whether to prune it."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+from record.events import Decided
+from record.nouns import Expand, Measurement, Node
+from sandbox.job import Glance, Watch
+from sandbox.lookout import POINTS
+from search.hopeless import FEWEST, Peers, Point, is_loss, silence, verdict
+from search.tree import SEARCH_KINDS
+from stages.bench import Bench
+from stages.briefs import seen_by
+
+
+def watcher(bench: Bench, decided: Decided) -> Watch | None:
+    """What ends the code of a decision's node once it is hopeless; None where nothing may end it.
+
+    Replicates are never pruned: results without the bad seeds would be biased. In `ticket` order time decides nothing:
+    silence does not count, and the answer on code that has ended is the same as on code that is caught in time. In
+    `arrival` order what has ended is kept: pruning it would save nothing.
+    """
+    action = decided.action
+    if not bench.search.prune or not isinstance(action, Expand) or action.kind not in SEARCH_KINDS:
+        return None
+    timed = bench.search.order == "arrival"
+    peers = _peers(bench, decided)
+    if not timed and not peers:
+        return None
+    logs = [bench.folder.attempt(one.id, len(one.attempts)) / "measurements.jsonl" for one in peers]
+    curves = cache(lambda: Peers.of([_logged(path) for path in logs]))
+
+    def watch(glance: Glance) -> str | None:
+        if timed and glance.ended:
+            return None
+        found = verdict(glance.lines, curves())
+        return found or (silence(glance.quiet, bench.search.silent_timeout) if timed else None)
+
+    return watch
+
+
+def _peers(bench: Bench, decided: Decided) -> tuple[Node, ...]:
+    """The good search nodes of the stage that the decision may see and whose task was the same; none if too few.
+
+    Ablations have none: that a part is missed is a finding, not a failure. Other items of the agenda are other tasks.
+    """
+    view = seen_by(bench, decided)
+    if view.stage == "ablation":
+        return ()
+    peers = tuple(node for node in view.good if _item(bench, node.decision) == _item(bench, decided.k))
+    return peers if len(peers) >= FEWEST else ()
+
+
+def _item(bench: Bench, decision: int) -> str:
+    action = bench.state.decisions[decision].action
+    return action.item if isinstance(action, Expand) else ""
+
+
+def _logged(measurements: Path) -> list[Point]:
+    """The losses by step that the code of a sealed attempt logged; none where it has no such file."""
+    if not measurements.is_file():
+        return []
+    with open(measurements, encoding="utf-8") as lines:
+        found = (Measurement.model_validate_json(line) for line in lines)
+        points = (((one.dataset, one.condition, one.name, one.split), one.step, one.value) for one in found
+                  if one.step is not None and one.grade == "logged")
+        return list(islice((point for point in points if is_loss(point[0])), POINTS))

@@ -1,0 +1,182 @@
+"""What every `Executor` keeps. A new one is held to it by a subclass of `ExecutorContract` that makes it.
+
+The jobs are scripts of these names; an executor that runs no code is given what they come to (`tests.sandbox.written`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sandbox.job import Executor, ExecutorError, Glance, Job, Outcome
+from tests.sandbox.conftest import Store, eventually
+
+TINY = "import lab\nlab.result('size', 3, condition='baseline', dataset='digits')\nprint('measured')\n"
+SLOW = "import time\ntime.sleep(60)\n"
+FAILING = f"{TINY}raise ValueError('broken')\n"
+MUTE = "print('nothing measured')\n"
+SUM = "import numpy as np\nprint(np.load('inputs/n1/x.npy').sum())\n" + TINY
+LEAVING = "import lab\nlab.save('curve', [1, 2])\nlab.save_artifact('net', [3, 4])\n" + TINY
+
+WATCH_SECONDS = 0.1
+"""Between two looks of a watch, in the executors that the contract is run over."""
+
+
+def job(folder: Path, code: str, seed: int = 0) -> Job:
+    """A job of that code, named by its folder."""
+    return Job(name=folder.name, folder=folder, source={"experiment.py": code}, seed=seed, timeout=60.0,
+               datasets=("digits",))
+
+
+class ExecutorContract:
+    """Run over an implementation by a subclass that makes it."""
+
+    def make(self, places: int, store: Store) -> Executor:
+        """An executor that looks every `WATCH_SECONDS` at what it runs. The test closes it."""
+        raise NotImplementedError
+
+    # --- outcomes ---------------------------------------------------------------------------------------------------
+
+    async def test_the_outcome_of_a_tiny_job(self, store: Store, tmp_path: Path) -> None:
+        outcome = await self.outcome(job(tmp_path / "a", TINY, seed=9), store)
+        assert [(one.name, one.value, one.seed, one.grade) for one in outcome.measurements] == [
+            ("size", 3.0, 9, "logged")]
+        assert outcome.failure is None and not outcome.resumed
+        assert outcome.stdout_tail == "measured\n"
+        assert outcome.seconds > 0
+        assert outcome.peak_host_bytes is None or outcome.peak_host_bytes > 0
+        assert outcome.peak_gpu_bytes is None
+
+    async def test_what_is_left_is_named_with_its_hash(self, store: Store, tmp_path: Path) -> None:
+        outcome = await self.outcome(job(tmp_path / "a", LEAVING), store)
+        assert (list(outcome.arrays), list(outcome.artifacts)) == (["curve.npy"], ["net.npy"])
+        hashes = [*outcome.arrays.values(), *outcome.artifacts.values()]
+        assert all(re.fullmatch(r"[0-9a-f]{64}", one) for one in hashes)
+
+    async def test_failure_is_data_and_keeps_what_was_measured(self, store: Store, tmp_path: Path) -> None:
+        outcome = await self.outcome(job(tmp_path / "a", FAILING), store)
+        assert outcome.failure is not None
+        assert (outcome.failure.kind, outcome.failure.message) == ("other", "ValueError: broken")
+        assert [one.name for one in outcome.measurements] == ["size"]
+
+    async def test_code_that_measures_nothing_has_failed(self, store: Store, tmp_path: Path) -> None:
+        outcome = await self.outcome(job(tmp_path / "a", MUTE), store)
+        assert outcome.failure is not None and outcome.failure.kind == "no measurement"
+
+    async def test_the_time_limit_is_a_failure(self, store: Store, tmp_path: Path) -> None:
+        outcome = await self.outcome(replace(job(tmp_path / "a", SLOW), timeout=0.3), store)
+        assert outcome.failure is not None and outcome.failure.kind == "timeout"
+        assert outcome.seconds < 10
+
+    async def test_inputs_are_given(self, store: Store, tmp_path: Path) -> None:
+        given = tmp_path / "n1"
+        given.mkdir()
+        np.save(given / "x.npy", np.arange(4))
+        outcome = await self.outcome(replace(job(tmp_path / "a", SUM), inputs={"n1": given}), store)
+        assert outcome.stdout_tail == "6\nmeasured\n"
+
+    async def test_a_watch_sees_running_code_and_can_end_it(self, store: Store, tmp_path: Path) -> None:
+        def watch(glance: Glance) -> str | None:
+            return "seen enough" if glance.seconds >= WATCH_SECONDS else None
+
+        outcome = await self.outcome(replace(job(tmp_path / "a", SLOW), watch=watch), store)
+        assert outcome.failure is not None
+        assert (outcome.failure.kind, outcome.failure.message) == ("hopeless", "seen enough")
+
+    # --- places -----------------------------------------------------------------------------------------------------
+
+    async def test_as_many_run_at_a_time_as_there_are_places(self, store: Store, tmp_path: Path) -> None:
+        executor = self.make(2, store)
+        assert executor.places == 2
+        running: set[str] = set()
+        tasks = [asyncio.create_task(executor.run(replace(job(tmp_path / name, SLOW), watch=_notes(name, running))))
+                 for name in "abc"]
+        assert await asyncio.to_thread(eventually, lambda: len(running) == 2, 10.0)
+        await asyncio.sleep(0.3)
+        assert running == {"a", "b"}
+        tasks[0].cancel()
+        assert await asyncio.to_thread(eventually, lambda: "c" in running, 10.0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await executor.close()
+
+    async def test_who_waits_is_served_in_order(self, store: Store, tmp_path: Path) -> None:
+        executor = self.make(1, store)
+        ended: list[str] = []
+
+        async def run(name: str) -> None:
+            await executor.run(job(tmp_path / name, TINY))
+            ended.append(name)
+
+        tasks = {name: asyncio.create_task(run(name)) for name in "abcd"}
+        await asyncio.sleep(0.05)
+        tasks["b"].cancel()  # who gives up waiting holds nobody up
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        assert ended == ["a", "c", "d"]
+        await executor.close()
+
+    async def test_a_job_that_is_alone_has_nothing_beside_it(self, store: Store, tmp_path: Path) -> None:
+        executor = self.make(2, store)
+        slow = asyncio.create_task(executor.run(job(tmp_path / "slow", SLOW)))
+        await asyncio.sleep(0.05)
+        alone = asyncio.create_task(executor.run(replace(job(tmp_path / "alone", TINY), alone=True)))
+        later = asyncio.create_task(executor.run(job(tmp_path / "later", TINY)))
+        done, _ = await asyncio.wait({alone, later}, timeout=0.3)
+        assert not done  # one place is free, but nobody overtakes who waits for all of them
+        slow.cancel()
+        assert (await alone).failure is None and not later.done()
+        assert (await later).failure is None
+        await executor.close()
+
+    async def test_it_needs_a_place(self, store: Store) -> None:
+        with pytest.raises(ExecutorError, match="at least one place"):
+            self.make(0, store)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    async def test_cancelling_kills_and_frees_the_place(self, store: Store, tmp_path: Path) -> None:
+        executor = self.make(1, store)
+        running: set[str] = set()
+        task = asyncio.create_task(executor.run(replace(job(tmp_path / "a", SLOW), watch=_notes("a", running))))
+        assert await asyncio.to_thread(eventually, lambda: bool(running), 10.0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 10.0)
+        assert (await executor.run(job(tmp_path / "b", TINY))).measurements
+        await executor.close()
+
+    async def test_closing_ends_all_and_is_final_and_idempotent(self, store: Store, tmp_path: Path) -> None:
+        executor = self.make(1, store)
+        running = asyncio.create_task(executor.run(job(tmp_path / "a", SLOW)))
+        waiting = asyncio.create_task(executor.run(job(tmp_path / "b", TINY)))
+        await asyncio.sleep(0.3)
+        await executor.close()
+        await executor.close()
+        for task in (running, waiting):
+            with pytest.raises(ExecutorError, match="closed"):
+                await task
+        with pytest.raises(ExecutorError, match="closed"):
+            await executor.run(job(tmp_path / "c", TINY))
+
+    async def outcome(self, one: Job, store: Store) -> Outcome:
+        """What a job comes to in an executor of its own."""
+        executor = self.make(1, store)
+        try:
+            return await executor.run(one)
+        finally:
+            await executor.close()
+
+
+def _notes(name: str, running: set[str]) -> Callable[[Glance], None]:
+    """A watch that notes who is seen running."""
+    def watch(glance: Glance) -> None:
+        running.add(name)
+
+    return watch

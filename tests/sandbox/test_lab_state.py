@@ -1,0 +1,340 @@
+"""What code leaves for other attempts and other nodes, and code in several processes; through real kernels."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import lab
+import lab._job
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from sandbox.executor import LocalExecutor
+from sandbox.handed_on import Left, forget_rescued, hash_artifacts, rescue_checkpoints, wanted
+from sandbox.job import ExecutorError, Job, Outcome
+from sandbox.untrusted import Unfit
+from tests.sandbox.conftest import SETTINGS, Bench, Store, gone
+
+TINY = "\nlab.result('size', 3, condition='baseline', dataset='digits')\n"
+
+
+# --- in this process --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a job with little room, and an artifact of n1 at hand."""
+    inputs = tmp_path / "inputs" / "artifacts" / "n1"
+    inputs.mkdir(parents=True)
+    (inputs / "net.pt").write_text("weights")
+    np.save(inputs / "mean.npy", np.ones(2))
+    job = {"seed": 7, "deadline": time.monotonic() + 100.0, "limit": 100.0, "device": "cpu", "mode": "experiment",
+           "folder": str(tmp_path), "entry": "experiment.py", "datasets": {}, "cache": str(tmp_path / "cache"),
+           "artifacts": {"n1": ["net.pt", "mean.npy", "far"]}, "pretrained": {"a/b@1": "/m/b1", "a/b@2": "/m/b2"},
+           "checkpoint_bytes": 100_000, "artifact_bytes": 10_000}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
+    monkeypatch.chdir(tmp_path)
+    lab._job.job.cache_clear()
+    return tmp_path
+
+
+def test_a_state_comes_back_as_it_was(folder: Path) -> None:
+    assert lab.restore() is None
+    lab.checkpoint({"epoch": 3, "weights": np.arange(4)})
+    lab.checkpoint([1, 2], name="curve")
+    lab.checkpoint({"epoch": 4, "weights": np.arange(4)})
+    state = lab.restore()
+    assert (state["epoch"], list(state["weights"]), lab.restore("curve")) == (4, [0, 1, 2, 3], [1, 2])
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["curve", "state"]
+
+
+@pytest.mark.parametrize("state", [np.zeros(200_000, np.uint8), {"f": lambda: 0}, pytest])
+def test_a_state_that_cannot_be_kept_leaves_the_one_before(folder: Path, state: object) -> None:
+    lab.checkpoint("before")
+    with pytest.raises(lab.LabError, match=r"lab\.checkpoint\('state'\)"):
+        lab.checkpoint(state)
+    assert lab.restore() == "before"
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == ["state"]
+
+
+def test_checkpoints_share_a_quota(folder: Path) -> None:
+    lab.checkpoint(np.zeros(60_000, np.uint8), name="a")
+    lab.checkpoint(np.zeros(60_000, np.uint8), name="a")
+    with pytest.raises(lab.LabError, match=r"'b'\): 6\d{4} bytes, more than the 39\d{3} that are left"):
+        lab.checkpoint(np.zeros(60_000, np.uint8), name="b")
+
+
+def test_a_state_that_cannot_be_read_is_said(folder: Path) -> None:
+    lab.checkpoint(1)
+    (folder / "checkpoints" / "state").write_bytes(b"garbage")
+    with pytest.raises(lab.LabError, match=r"lab\.restore\('state'\) cannot read the state: UnpicklingError"):
+        lab.restore()
+
+
+def test_artifacts_are_files_folders_and_arrays(folder: Path) -> None:
+    (folder / "model").mkdir()
+    (folder / "model" / "config.json").write_text("{}")
+    (folder / "words.txt").write_text("a b")
+    lab.save_artifact("words", "words.txt")
+    lab.save_artifact("net", folder / "model")
+    lab.save_artifact("net", folder / "model")
+    lab.save_artifact("mean", np.ones(3))
+    lab.save_artifact("v1.5.npy", [1, 2])
+    assert sorted(hash_artifacts(folder, 10_000)) == ["mean.npy", "net/config.json", "v1.5.npy", "words"]
+    assert hash_artifacts(folder, 10_000)["words"] == hashlib.sha256(b"a b").hexdigest()
+    assert lab.artifact("net.pt", node="n1").read_text() == "weights"
+    assert list(np.load(lab.artifact("mean", node="n1"))) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: lab.save_artifact("a", "missing.pt"), r"there is no file or folder 'missing\.pt'"),
+    (lambda: lab.save_artifact("a", {"w": 1}), r"takes a path or a numeric array, not dict: write other things"),
+    (lambda: lab.save_artifact("../a", np.ones(2)), r"cannot use the name '\.\./a'"),
+    (lambda: lab.save_artifact("a", np.ones(10_000)), r"80000 bytes, more than the 10000 that are left of the 10000"),
+    (lambda: lab.artifact("net", node="n1"), r"no artifact 'net' of node 'n1'; .*: n1: net\.pt, mean\.npy, far"),
+    (lambda: lab.artifact("net.pt", node="n2"), r"no artifact 'net\.pt' of node 'n2'"),
+    (lambda: lab.artifact("far", node="n1"), r"not brought along: write name and node as plain strings"),
+    (lambda: lab.pretrained("a/c"), r"no pretrained model 'a/c' in this run; it has: a/b@1, a/b@2"),
+    (lambda: lab.pretrained("a/b"), r"several revisions 'a/b'"),
+    (lambda: lab.checkpoint(1, name=".x"), r"cannot use the name '\.x'"),
+    (lambda: lab.launch("train.py", processes=0), r"at least one process, not 0"),
+])
+def test_wrong_use_is_refused_in_words(folder: Path, call: Callable[[], object], words: str) -> None:
+    with pytest.raises(lab.LabError, match=words):
+        call()
+    assert not list(folder.glob("artifacts/*"))
+
+
+def test_a_cached_value_is_built_once_for_a_key_and_a_text(folder: Path) -> None:
+    built: list[int] = []
+
+    def one() -> int:
+        built.append(1)
+        return 10
+
+    def other() -> int:
+        built.append(2)
+        return 20
+
+    assert [lab.cache("a", one), lab.cache("a", one), lab.cache("b", one), lab.cache("a", other)] == [10, 10, 10, 20]
+    assert built == [1, 1, 2]
+    for path in (folder / "cache" / "lab").iterdir():
+        path.write_bytes(b"garbage")
+    assert lab.cache("a", one) == 10
+    assert lab.cache("large", lambda: np.zeros(200_000, np.uint8)).nbytes == 200_000  # handed on, but not kept
+
+
+def test_it_is_time_to_stop_when_a_tenth_is_left(folder: Path) -> None:
+    assert not lab.should_stop()
+    assert lab.should_stop(reserve=101.0)
+    assert str(lab.pretrained("a/b", "2")) == "/m/b2"
+
+
+# --- what the host reads and copies ----------------------------------------------------------------------------------
+
+
+def test_what_the_source_names_is_read_off_it() -> None:
+    source = {"a.py": "x = lab.artifact('net', node='n1')\nfrom lab import artifact\nartifact('b', 'n2')\n"
+                      "lab.artifact(NAME, node='n3'); lab.artifact(node='n4', name='d'); other('e', node='n5')",
+              "broken.py": "def ("}
+    assert wanted(source) == {("n1", "net"), ("n2", "b"), ("n4", "d")}
+
+
+def plant_large(base: Path) -> None:
+    (base / "large").write_bytes(bytes(2000))
+
+
+def plant_odd_name(base: Path) -> None:
+    (base / "a b").write_text("")
+
+
+def plant_link(base: Path) -> None:
+    (base / "secret").symlink_to("/etc/passwd")
+
+
+def plant_link_in_a_folder(base: Path) -> None:
+    (base / "net").mkdir()
+    (base / "net" / "x").symlink_to("/etc/passwd")
+
+
+def plant_linked_folder(base: Path) -> None:
+    (base / "net").mkdir()
+    (base / "net" / "x").symlink_to("/etc")
+
+
+@pytest.mark.parametrize(
+    "plant", [plant_large, plant_odd_name, plant_link, plant_link_in_a_folder, plant_linked_folder])
+def test_artifacts_that_are_no_plain_files_are_refused(tmp_path: Path, plant: Callable[[Path], object]) -> None:
+    (tmp_path / "artifacts").mkdir()
+    plant(tmp_path / "artifacts")
+    with pytest.raises(Unfit):
+        hash_artifacts(tmp_path, 1000)
+
+
+def test_checkpoints_of_a_killed_run_are_put_aside(tmp_path: Path) -> None:
+    draft = tmp_path / ".attempt1.part"
+    assert rescue_checkpoints(draft) is None
+    for text in ("older", "newer"):
+        (draft / "checkpoints").mkdir(parents=True)
+        (draft / "checkpoints" / "state").write_text(text)
+        safe = rescue_checkpoints(draft)
+        assert safe is not None and (safe / "checkpoints" / "state").read_text() == text
+    assert rescue_checkpoints(draft) == safe  # killed again, before it kept anything
+    forget_rescued(draft)
+    assert rescue_checkpoints(draft) is None
+
+
+# --- through kernels --------------------------------------------------------------------------------------------------
+
+
+@pytest_asyncio.fixture(params=["none", "auto"])
+async def anywhere(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> AsyncIterator[Bench]:
+    """Without walls, and behind them where this machine can have them."""
+    settings = SETTINGS.model_copy(update={"isolation": request.param})
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
+    yield Bench(executor, tmp_path / "job")
+    await executor.close()
+
+
+COUNTING = """
+import lab, time, os
+epoch = lab.restore() or 0
+print('from', epoch)
+while epoch < 3:
+    epoch += 1
+    lab.checkpoint(epoch)
+    if epoch == 2 and not os.path.exists('inputs/quiet'):
+        {end}
+lab.result('epochs', epoch, condition='baseline', dataset='digits')
+"""
+
+
+@pytest.mark.parametrize(("end", "kind"), [
+    ("time.sleep(60)", "timeout"), ("raise MemoryError", "memory"), ("os.kill(os.getpid(), 9)", "died")])
+async def test_a_second_attempt_goes_on_where_the_first_was_cut(bench: Bench, end: str, kind: str) -> None:
+    first = await bench.run(COUNTING.format(end=end), timeout=1.0)
+    assert first.failure is not None and first.failure.kind == kind and not first.resumed
+    again = Job(name="again", folder=bench.folder.with_name("second"),
+                source={"experiment.py": COUNTING.format(end="pass")}, timeout=30.0, earlier=bench.folder)
+    second = await bench.executor.run(again)
+    assert (second.stdout_tail, second.resumed, second.failure) == ("from 2\n", True, None)
+    assert not (again.folder / "checkpoints").exists()  # it is done: nobody will go on from there
+    assert (bench.folder / "checkpoints" / "state").exists()
+
+
+async def test_other_failures_leave_no_checkpoint_and_a_planted_link_gives_none(bench: Bench) -> None:
+    await bench.run("import lab\nlab.checkpoint(1)\nraise ValueError")
+    assert not (bench.folder / "checkpoints").exists()
+    (bench.folder / "checkpoints").mkdir()
+    (bench.folder / "checkpoints" / "state").symlink_to("/etc/passwd")
+    code = f"import lab\nprint(lab.restore()){TINY}"
+    outcome = await bench.executor.run(Job(
+        name="again", folder=bench.folder.with_name("second"), source={"experiment.py": code}, timeout=30.0,
+        earlier=bench.folder))
+    assert (outcome.stdout_tail, outcome.resumed) == ("None\n", False)
+
+
+LEAVE = f"""
+import lab, numpy as np, pathlib
+pathlib.Path('notes.txt').write_text('hello')
+lab.save_artifact('notes', 'notes.txt')
+lab.save_artifact('mean', np.arange(3))
+print(lab.cache('sum', lambda: sum(range(10)))){TINY}
+"""
+TAKE = f"""
+import lab, numpy as np
+print(lab.artifact('notes', node='n1').read_text(), np.load(lab.artifact('mean', node='n1')).sum())
+print(lab.cache('sum', lambda: sum(range(10)))){TINY}
+"""
+
+
+async def test_artifacts_go_from_node_to_node_as_recorded(anywhere: Bench) -> None:
+    left = await anywhere.run(LEAVE)
+    assert left.artifacts == {"notes": hashlib.sha256(b"hello").hexdigest(), "mean.npy": left.artifacts["mean.npy"]}
+    take = Job(name="take", folder=anywhere.folder.with_name("second"), source={"experiment.py": TAKE}, timeout=30.0,
+               artifacts={"n1": Left(anywhere.folder, left.artifacts)})
+    outcome = await anywhere.executor.run(take)
+    assert outcome.stdout_tail == "hello 3\n45\n"
+    (anywhere.folder / "artifacts" / "notes").write_text("other")
+    with pytest.raises(ExecutorError, match="artifact 'notes' of n1 is not what was recorded"):
+        await anywhere.executor.run(take)
+
+
+async def test_what_is_left_beyond_the_quota_fails_the_attempt(store: Store, tmp_path: Path) -> None:
+    settings = SETTINGS.model_copy(update={"artifact_bytes": 2048})
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
+    code = "import lab, os\nos.mkdir('artifacts')\nopen('artifacts/x', 'wb').write(bytes(5000))" + TINY
+    outcome = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=30.0))
+    await executor.close()
+    assert outcome.failure is not None and "artifacts/x holds 5000 bytes" in outcome.failure.message
+
+
+# --- several processes ------------------------------------------------------------------------------------------------
+
+ALL_REDUCE = f"""
+import lab
+SCALE = 10
+def work():
+    import torch, torch.distributed as group
+    group.init_process_group('gloo')
+    value = torch.tensor([float(group.get_rank() + 1)]) * SCALE
+    group.all_reduce(value)
+    print('rank', group.get_rank(), 'of', group.get_world_size(), 'has', value.item(), flush=True)
+    group.destroy_process_group()
+    return value.item()
+print('together', lab.launch(work, processes=2)){TINY}
+"""
+
+
+@pytest.mark.slow
+async def test_two_processes_reduce_together(anywhere: Bench) -> None:
+    outcome = await anywhere.run(ALL_REDUCE)
+    assert outcome.failure is None, outcome.failure
+    said = [line for line in outcome.stdout_tail.splitlines() if "[c10d]" not in line]  # it warns of the hostname
+    assert sorted(said) == ["[0] rank 0 of 2 has 30.0", "[1] rank 1 of 2 has 30.0", "together 30.0"]
+
+
+SCRIPT = """
+import os, sys, time
+print(sys.argv[1], os.environ['RANK'], os.environ['WORLD_SIZE'], flush=True)
+if os.environ['RANK'] == '1' and 'fail' in sys.argv:
+    raise RuntimeError('CUDA out of memory. Tried to allocate 20.00 MiB')
+if 'fail' in sys.argv:
+    time.sleep(60)
+"""
+
+
+async def launch(bench: Bench, arguments: str) -> Outcome:
+    code = f"import lab\nprint(lab.launch('train.py', processes=2, arguments={arguments}))" + TINY
+    return await bench.run(code, beside={"train.py": SCRIPT})
+
+
+async def test_a_script_is_launched_with_the_variables_of_torchrun(bench: Bench) -> None:
+    outcome = await launch(bench, "['go']")
+    assert sorted(outcome.stdout_tail.splitlines()) == ["None", "[0] go 0 2", "[1] go 1 2"]
+
+
+async def test_the_failure_of_one_process_ends_all_and_is_told(bench: Bench) -> None:
+    outcome = await launch(bench, "['go', 'fail']")
+    failure = outcome.failure
+    assert failure is not None and failure.kind == "memory" and outcome.seconds < 30
+    assert "LabError: process 1 of 2 ended with exit code 1:" in failure.message
+    assert "RuntimeError: CUDA out of memory" in failure.message
+
+
+async def test_launched_processes_end_with_their_kernel(bench: Bench) -> None:
+    code = "import lab\nlab.launch('train.py', processes=2)"
+    beside = {"train.py": "import os, time\nopen(f'pid{os.environ[\"RANK\"]}', 'w').write(str(os.getpid()))\n"
+                          "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)"}
+    outcome = await bench.run(code, beside=beside, timeout=1.5)
+    assert outcome.failure is not None and outcome.failure.kind == "timeout"
+    pids = [int(path.read_text()) for path in bench.folder.glob("pid*")]
+    assert len(pids) == 2 and all(gone(pid) for pid in pids)
+
+

@@ -1,0 +1,230 @@
+"""Leases of GPUs on scripted devices; locks are real files, and real processes where two runs meet."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandbox.errors import GpuError
+from sandbox.gpus.choice import chosen, visible
+from sandbox.gpus.device import Device
+from sandbox.gpus.leases import GpuLeases, open_leases
+from sandbox.gpus.locks import GpuLocks
+from sandbox.gpus.nvml import DriverNvml
+from sandbox.gpus.scripted import ScriptedNvml, gpus
+from sandbox.settings import SandboxSettings
+
+FOUR = gpus(4)
+SLICES = tuple(Device(f"MIG-{n:08x}-1111", "slice", index=1, minor=1, memory=10**10) for n in range(2))
+MIXED = (FOUR[0], *SLICES, FOUR[2])
+
+
+def uuid(n: int) -> str:
+    return FOUR[n].uuid
+
+
+# --- which -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("variable", "places"), [
+    (None, [0, 1, 2, 3]), ("", []), ("-1", []), ("NoDevFiles", []), ("2,0", [2, 0]), ("1, 3", [1, 3]),
+    ("0,-1,2", [0]), ("3,9,1", [3]), ("1,1,2", [1]), (uuid(2), [2]), (f"{uuid(3)},0", [3, 0]), ("GPU-00000001", [1]),
+    ("GPU-0000", []), ("2,GPU-ffff,1", [2])])
+def test_cuda_visible_devices_is_read_as_cuda_does(variable: str | None, places: list[int]) -> None:
+    assert visible(FOUR, variable) == tuple(FOUR[place] for place in places)
+
+
+@pytest.mark.parametrize(("variable", "places"), [
+    (None, [0, 1, 2, 3]), ("1", [1]), ("MIG-00000001-1111", [2]), ("MIG-00000001", [2]), ("2,1", [3, 1])])
+def test_slices_are_devices(variable: str | None, places: list[int]) -> None:
+    assert visible(MIXED, variable) == tuple(MIXED[place] for place in places)
+
+
+def test_gpus_are_chosen_among_the_visible() -> None:
+    seen = visible(FOUR, "3,1")
+    assert chosen(seen, ()) == (FOUR[3], FOUR[1])
+    assert chosen(seen, ("1",)) == (FOUR[1],)
+    assert chosen(seen, (uuid(3),)) == (FOUR[3],)
+    with pytest.raises(GpuError, match=r"names '2', which is none of the 2 visible GPUs: 0 scripted GPU-00000003"):
+        chosen(seen, ("2",))
+    with pytest.raises(GpuError, match=r"names GPU-00000001.* twice"):
+        chosen(seen, ("1", uuid(1)))
+
+
+@pytest.mark.parametrize(("written", "read"), [("0,1", ("0", "1")), ([0, 1], ("0", "1")), (2, ("2",)), ("", ())])
+def test_gpus_are_written_as_people_do(written: object, read: tuple[str, ...]) -> None:
+    assert SandboxSettings.model_validate({"gpus": written}).gpus == read
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+
+def leases(folder: Path, nvml: ScriptedNvml, variable: str | None = None, **settings: object) -> GpuLeases:
+    given: dict[str, object] = {"device": "cuda", "gpu_wait": 0.3, **settings}
+    return open_leases(SandboxSettings.model_validate(given), variable, nvml=nvml, folder=folder)
+
+
+async def test_each_attempt_has_a_gpu_of_its_own_and_waits_for_one(tmp_path: Path) -> None:
+    ours = leases(tmp_path / "locks", ScriptedNvml(FOUR), "2,0")
+    assert ours.capacity == 2
+    first, second = await ours.acquire(), await ours.acquire()
+    assert [first.uuids, second.uuids] == [(uuid(2),), (uuid(0),)]
+    third = asyncio.create_task(ours.acquire())
+    await asyncio.sleep(0.5)  # longer than gpu_wait, which counts only while nothing of ours runs
+    assert not third.done()
+    ours.release(second, ())
+    assert (await third).uuids == (uuid(0),)
+    await ours.close()
+
+
+async def test_places_of_a_gpu_are_spread_over_the_gpus(tmp_path: Path) -> None:
+    ours = leases(tmp_path / "locks", ScriptedNvml(FOUR[:2]), places_per_gpu=2)
+    given = [(await ours.acquire()).uuids for _ in range(4)]
+    assert given == [(uuid(0),), (uuid(1),), (uuid(0),), (uuid(1),)]
+    await ours.close()
+
+
+async def test_several_gpus_are_given_together_or_not_at_all(tmp_path: Path) -> None:
+    nvml = ScriptedNvml(FOUR[:3])
+    pairs, single = leases(tmp_path / "locks", nvml, gpus_per_node=2), leases(tmp_path / "locks", nvml)
+    pair, one = await pairs.acquire(), await single.acquire()
+    assert (pair.uuids, one.uuids) == ((uuid(0), uuid(1)), (uuid(2),))
+    waiting = asyncio.create_task(pairs.acquire())
+    single.release(one, ())
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    assert (await single.acquire()).uuids == (uuid(2),)  # the pair in waiting holds none of its halves
+    pairs.release(pair, ())
+    assert (await waiting).uuids == (uuid(0), uuid(1))
+    await pairs.close()
+    await single.close()
+
+
+async def test_a_lease_ends_when_the_driver_lists_our_processes_no_more(tmp_path: Path) -> None:
+    nvml = ScriptedNvml(FOUR[:1])
+    ours = leases(tmp_path / "locks", nvml)
+    lease = await ours.acquire()
+    nvml.holds[uuid(0)] = {4242: 10**9, 77: 10**9}  # the second is a neighbour's, which stays
+    ours.release(lease, [4242])
+    waiting = asyncio.create_task(ours.acquire())
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    del nvml.holds[uuid(0)][4242]
+    assert (await asyncio.wait_for(waiting, 2.0)).uuids == (uuid(0),)
+    await ours.close()
+
+
+async def test_neighbours_are_respected(tmp_path: Path) -> None:
+    nvml = ScriptedNvml(FOUR[:2])
+    nvml.holds[uuid(0)] = {77: 79 * 10**9}
+    ours = leases(tmp_path / "locks", nvml)
+    lease = await ours.acquire()
+    assert (lease.uuids, lease.free) == ((uuid(1),), {uuid(1): 80 * 10**9})
+    ours.release(lease, ())
+    await asyncio.sleep(0)
+    nvml.holds[uuid(1)] = {78: 79 * 10**9}
+    with pytest.raises(GpuError, match=r"no 1 GPU\(s\) with 2 GB free .* 1\.0 GB free, 1 processes.*gpu_free_gb"):
+        await ours.acquire()
+    await ours.close()
+
+
+async def test_waiting_for_a_gpu_can_be_cancelled(tmp_path: Path) -> None:
+    ours = leases(tmp_path / "locks", ScriptedNvml(FOUR[:1]))
+    lease = await ours.acquire()
+    waiting = asyncio.create_task(ours.acquire())
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    ours.release(lease, ())
+    assert (await asyncio.wait_for(ours.acquire(), 2.0)).uuids == (uuid(0),)
+    await ours.close()
+
+
+# --- two runs --------------------------------------------------------------------------------------------------------
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from sandbox.gpus.locks import GpuLocks
+held = GpuLocks(Path(sys.argv[1]), int(sys.argv[3])).take(sys.argv[2])
+print("taken" if held else "refused", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("theirs", "ours", "refused"), [(1, 1, True), (1, 2, True), (2, 1, True), (2, 2, False)])
+def test_two_runs_share_the_locks_and_a_killed_run_holds_none(
+    tmp_path: Path, theirs: int, ours: int, refused: bool,
+) -> None:
+    folder = tmp_path / "locks"
+    command = [sys.executable, "-c", HOLD, str(folder), uuid(0), str(theirs)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "taken\n"
+        place = GpuLocks(folder, ours).take(uuid(0))
+        assert (place is None) == refused
+        if place is not None:
+            assert GpuLocks(folder, ours).take(uuid(0)) is None  # both of two places are taken
+            place.drop()
+        other.kill()
+        other.wait()
+    again = GpuLocks(folder, ours).take(uuid(0))
+    assert again is not None
+    again.drop()
+
+
+def test_the_locks_are_out_of_reach_of_others(tmp_path: Path) -> None:
+    folder = tmp_path / "locks"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(GpuError, match="must be a folder that only you can write to"):
+        GpuLocks(folder, 1).take(uuid(0))
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    with pytest.raises(GpuError, match="must be a folder"):
+        GpuLocks(folder, 1).take(uuid(0))
+
+
+def test_a_lock_whose_file_was_removed_is_taken_anew(tmp_path: Path) -> None:
+    first = GpuLocks(tmp_path / "locks", 1).take(uuid(0))
+    (tmp_path / "locks" / f"gpu-{uuid(0)}.lock").unlink()
+    second = GpuLocks(tmp_path / "locks", 1).take(uuid(0))
+    assert first is not None and second is not None
+    assert GpuLocks(tmp_path / "locks", 1).take(uuid(0)) is None
+
+
+# --- no GPU ----------------------------------------------------------------------------------------------------------
+
+
+async def test_on_the_cpu_a_lease_is_empty_and_at_hand(tmp_path: Path) -> None:
+    ours = open_leases(SandboxSettings(), None, folder=tmp_path / "locks")
+    assert ours.capacity is None
+    assert (await ours.acquire()).devices == ()
+    assert not (tmp_path / "locks").exists()
+
+
+@pytest.mark.parametrize(("devices", "variable", "settings", "words"), [
+    (0, None, {}, r"sandbox\.device is cuda, but the driver knows no GPU; .*--set sandbox\.device=cpu"),
+    (2, "", {}, r"but CUDA_VISIBLE_DEVICES= hides all 2; "),
+    (2, "1", {"gpus": "1"}, r"names '1', which is none of the 1 visible GPUs"),
+    (2, None, {"gpus_per_node": 3}, r"gpus_per_node is 3, but 2 GPU\(s\) can be used")])
+def test_a_gpu_that_is_not_there_is_said_in_one_line(
+    tmp_path: Path, devices: int, variable: str | None, settings: dict[str, object], words: str,
+) -> None:
+    with pytest.raises(GpuError, match=words) as caught:
+        leases(tmp_path, ScriptedNvml(gpus(devices)), variable, **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_driver_cuda_is_refused() -> None:
+    try:
+        DriverNvml()
+    except GpuError:
+        with pytest.raises(GpuError, match=r"sandbox\.device is cuda, but .*sandbox\.device=cpu"):
+            open_leases(SandboxSettings(device="cuda"), None)
+    else:
+        pytest.skip("this machine has a GPU")

@@ -1,0 +1,118 @@
+"""The driver's library as this program asks it.
+
+There is no driver where these tests run, so its Python module is replaced by one with the same names and a machine that
+is written down: what is tested is what we ask and what we make of the answers, not that the library gives them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sandbox.errors import GpuError
+from sandbox.gpus.device import Device
+from sandbox.gpus.nvml import DriverNvml
+
+TOTAL = 80 * 10**9
+
+
+class NvmlError(Exception):
+    pass
+
+
+class NotSupported(NvmlError):
+    pass
+
+
+class NotFound(NvmlError):
+    pass
+
+
+class Library:
+    """Two GPUs: the first as a whole, the second cut into slices at places 0 and 2."""
+
+    NVMLError, NVMLError_NotSupported, NVMLError_NotFound = NvmlError, NotSupported, NotFound
+
+    def nvmlInit(self) -> None: ...
+
+    def nvmlDeviceGetCount(self) -> int:
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        return f"GPU-{index}"
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        if uuid not in ("GPU-0", "GPU-1", "MIG-0", "MIG-2"):
+            raise NotFound("Not Found")
+        return uuid
+
+    def nvmlDeviceGetMigMode(self, handle: str) -> tuple[int, int]:
+        if handle == "GPU-0":
+            raise NotSupported("Not Supported")
+        return 1, 1
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: str) -> int:
+        return 7
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, index: int) -> str:
+        if index not in (0, 2):
+            raise NotFound("Not Found")
+        return f"MIG-{index}"
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str | bytes:
+        return handle.encode() if handle == "MIG-2" else handle  # older ones answer in bytes
+
+    def nvmlDeviceGetName(self, handle: str) -> str:
+        return "H200"
+
+    def nvmlDeviceGetMinorNumber(self, handle: str) -> int:
+        return {"GPU-0": 3, "GPU-1": 1}[handle]
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
+        return SimpleNamespace(total=TOTAL, free=TOTAL // 2)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
+        return [SimpleNamespace(pid=7, usedGpuMemory=100), SimpleNamespace(pid=8, usedGpuMemory=None)]
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    found = Library()
+    monkeypatch.setitem(sys.modules, "pynvml", found)
+    return found
+
+
+def test_the_names_are_those_of_the_real_library() -> None:
+    real = importlib.import_module("pynvml")
+    assert [name for name in dir(Library) if name.startswith(("nvml", "NVML")) and not hasattr(real, name)] == []
+
+
+def test_gpus_and_slices_are_found(library: Library) -> None:
+    assert DriverNvml().devices() == (
+        Device("GPU-0", "H200", index=0, minor=3, memory=TOTAL),
+        Device("MIG-0", "H200", index=1, minor=1, memory=TOTAL),
+        Device("MIG-2", "H200", index=1, minor=1, memory=TOTAL))
+
+
+def test_memory_and_processes_are_asked_for_by_uuid(library: Library) -> None:
+    nvml = DriverNvml()
+    assert nvml.free("MIG-2") == TOTAL // 2
+    assert nvml.processes("GPU-0") == {7: 100, 8: 0}
+    with pytest.raises(GpuError, match="the NVIDIA driver does not answer: Not Found"):
+        nvml.free("GPU-9")
+
+
+def test_a_driver_that_fails_or_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch, library: Library) -> None:
+    def broken() -> None:
+        raise NvmlError("Driver/library version mismatch")
+
+    monkeypatch.setattr(library, "nvmlInit", broken)
+    with pytest.raises(GpuError, match="does not answer: Driver/library version mismatch"):
+        DriverNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(GpuError, match="pip install nvidia-ml-py"):
+        DriverNvml()

@@ -1,0 +1,145 @@
+"""Pretrained models: from a folder as the hub's library keeps its cache, to a kernel that loads one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli import main
+from sandbox.errors import PretrainedError
+from sandbox.executor import LocalExecutor
+from sandbox.job import Job
+from sandbox.pretrained import Pretrained, pretrained_of, provide
+from tests.sandbox.conftest import SETTINGS, Store
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+MODEL = Pretrained("tiny/bert", "v1")
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache that holds tiny/bert at tag v1, and no network."""
+    import huggingface_hub.constants as constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # read from the environment when the library is imported
+    cache = tmp_path / "hub"
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    repository = cache / "models--tiny--bert"
+    (repository / "blobs").mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "v1").write_text(COMMIT)
+    put(repository, "config.json", b"{}")
+    put(repository, "sub/vocab.txt", b"a\nb\n")
+    yield cache
+
+
+def put(repository: Path, name: str, content: bytes) -> None:
+    """A file of the snapshot: a link to a blob, as the library makes it."""
+    blob = repository / "blobs" / name.replace("/", "-")
+    blob.write_bytes(content)
+    link = repository / "snapshots" / COMMIT / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(os.path.relpath(blob, link.parent))
+
+
+def test_a_model_is_copied_and_hashed_once(hub: Path, tmp_path: Path) -> None:
+    fetched = provide(MODEL, tmp_path / "store", limit=1000, hub=hub)
+    assert (fetched.commit, fetched.size) == (COMMIT, 6)
+    files = sorted(path for path in fetched.folder.rglob("*") if path.is_file())
+    assert [str(path.relative_to(fetched.folder)) for path in files] == ["config.json", "sub/vocab.txt"]
+    assert not any(path.is_symlink() or path.stat().st_mode & 0o222 for path in files)
+    put(hub / "models--tiny--bert", "config.json", b"changed")
+    assert provide(MODEL, tmp_path / "store", limit=1000, hub=hub) == fetched
+    other = provide(MODEL, tmp_path / "other", limit=1000, hub=hub)
+    assert other.sha256 != fetched.sha256
+
+
+def test_a_model_that_is_too_large_is_refused(hub: Path, tmp_path: Path) -> None:
+    with pytest.raises(PretrainedError, match=r"tiny/bert@v1 holds 6 bytes in 2 files; the limit is 5"):
+        provide(MODEL, tmp_path / "store", limit=5, hub=hub)
+    assert not (tmp_path / "store").exists()
+
+
+def test_what_cannot_be_fetched_is_said_in_one_line(hub: Path, tmp_path: Path) -> None:
+    with pytest.raises(PretrainedError, match=r"tiny/gpt@v1 cannot be fetched .* run scientist prefetch") as caught:
+        provide(Pretrained("tiny/gpt", "v1"), tmp_path / "store", limit=1000, hub=hub)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("word", ["tiny/bert", "@v1", "tiny/bert@", "a/b/c@v1", "../x@v1 y"])
+def test_a_revision_is_asked_for(word: str) -> None:
+    with pytest.raises(PretrainedError, match=r"is not OWNER/NAME@REVISION"):
+        pretrained_of([word])
+
+
+def test_models_are_named_as_people_write_them() -> None:
+    settings = SETTINGS.model_validate({"pretrained": "tiny/bert@v1, gpt2@main"})
+    assert pretrained_of(settings.pretrained) == (MODEL, Pretrained("gpt2", "main"))
+
+
+# --- prefetch ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("lines", "code", "words"), [
+    ("sandbox: {pretrained: tiny/bert@v1}", 0, f"pretrained tiny/bert@v1: commit {COMMIT}\n"),
+    ("seed: 1", 0, "nothing to fetch: neither data from the hub (hf:OWNER/SET) nor sandbox.pretrained is named\n"),
+    ("sandbox: {pretrained: [tiny/gpt@v1]}", 2, "scientist: pretrained model tiny/gpt@v1 cannot be fetched"),
+    ("sandbox: {pretrained: tiny/bert}", 2, "scientist: sandbox.pretrained: 'tiny/bert' is not OWNER/NAME@REVISION"),
+])
+def test_prefetch_fetches_what_a_configuration_names(
+    hub: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: str, code: int, words: str,
+) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text(lines)
+    assert main(["prefetch", str(config)]) == code
+    said = capsys.readouterr()
+    assert (said.out if code == 0 else said.err).startswith(words)
+    assert len((said.out + said.err).splitlines()) == 1
+
+
+def test_prefetch_reads_an_idea_with_a_configuration(
+    hub: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    idea = Path(__file__).parents[2] / "examples" / "ideas"
+    config = tmp_path / "run.yaml"
+    config.write_text("sandbox: {pretrained: tiny/bert@v1}")
+    assert main(["prefetch", str(sorted(idea.glob("*.json"))[0]), "--config", str(config)]) == 0
+    assert COMMIT in capsys.readouterr().out
+    assert main(["prefetch", str(config), "--config", str(config)]) == 2
+    assert main(["prefetch", str(tmp_path / "none.json")]) == 2
+
+
+# --- a kernel ---------------------------------------------------------------------------------------------------------
+
+LOAD = """
+import lab, torch
+from transformers import AutoModel
+model = AutoModel.from_pretrained(lab.pretrained('tiny/bert', 'v1'))
+with torch.no_grad():
+    out = model(torch.tensor([[1, 2, 3]])).last_hidden_state
+lab.result('size', out.shape[-1], condition='baseline', dataset='digits')
+"""
+
+
+@pytest.mark.slow
+async def test_a_kernel_loads_a_pretrained_model(hub: Path, store: Store, tmp_path: Path) -> None:
+    import transformers
+
+    library: Any = transformers
+    config = library.BertConfig(
+        vocab_size=8, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
+    library.BertModel(config).save_pretrained(tmp_path / "made")
+    for path in (tmp_path / "made").iterdir():
+        put(hub / "models--tiny--bert", path.name, path.read_bytes())
+    fetched = provide(MODEL, tmp_path / "store", limit=10**7, hub=hub)
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache,
+                             pretrained={str(MODEL): fetched.folder})
+    outcome = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": LOAD}, timeout=60.0))
+    await executor.close()
+    assert outcome.failure is None, outcome.failure
+    assert outcome.measurements[0].value == 4.0

@@ -1,0 +1,155 @@
+"""Peaks of memory: of real processes on the host, and of scripted GPUs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from sandbox.executor import LocalExecutor
+from sandbox.gpus.leases import GpuLeases, open_leases
+from sandbox.gpus.scripted import ScriptedNvml, gpus
+from sandbox.job import ExecutorError, Job, Outcome
+from tests.sandbox.conftest import SETTINGS, Store, eventually
+
+MB = 10**6
+TINY = "\nimport lab\nlab.result('size', 3, condition='baseline', dataset='digits')\n"
+CUDA = SETTINGS.model_copy(update={"device": "cuda", "meter_seconds": 0.05, "gpu_wait": 0.3, "isolation": "none"})
+
+
+async def test_the_peak_of_the_host_counts_short_ones_and_children(store: Store, tmp_path: Path) -> None:
+    settings = SETTINGS.model_copy(update={"meter_seconds": 0.1})
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
+
+    async def peak(code: str) -> float:
+        outcome = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=20.0))
+        assert outcome.peak_gpu_bytes is None
+        return (outcome.peak_host_bytes or 0) / MB
+
+    empty = await peak(TINY)
+    one = await peak("x = bytearray(300_000_000); del x" + TINY)
+    both = await peak("import subprocess, sys\nx = bytearray(200_000_000)\nsubprocess.run([sys.executable, '-c', "
+                      "'x = bytearray(200_000_000); import time; time.sleep(0.4)'])" + TINY)
+    await executor.close()
+    assert 30 < empty < 250
+    assert 280 < one - empty < 330  # freed at once, between two looks
+    assert 380 < both - empty < 480
+
+
+# --- GPUs -------------------------------------------------------------------------------------------------------------
+
+
+class Machine:
+    """An executor on scripted GPUs. Code says `hold` by a file; this gives it memory of the driver as it would."""
+
+    def __init__(
+        self, store: Store, folder: Path, *, count: int = 1, knows_us: bool = True, **settings: object,
+    ) -> None:
+        self.nvml = ScriptedNvml(gpus(count))
+        self.folder = folder
+        self.knows_us = knows_us
+        chosen = CUDA.model_copy(update=settings)
+        self.leases: GpuLeases = open_leases(chosen, None, nvml=self.nvml, folder=folder / "locks")
+        self.executor = LocalExecutor(2, store.views, labels=store.labels, settings=chosen, cache=store.cache,
+                                      gpus=self.leases)
+
+    async def run(self, name: str, code: str) -> Outcome:
+        job = Job(name=name, folder=self.folder / name, source={"experiment.py": code}, timeout=20.0,
+                  datasets=("digits",))
+        holding = asyncio.create_task(self._hold(job.folder))
+        try:
+            return await self.executor.run(job)
+        finally:
+            holding.cancel()
+
+    async def _hold(self, folder: Path) -> None:
+        while True:
+            with suppress(FileNotFoundError, ValueError):
+                uuid, pid, size = (folder / "hold").read_text().split()
+                self.nvml.holds[uuid] = {77: 10**9, int(pid) if self.knows_us else 4_000_000: int(size)}
+                return
+            await asyncio.sleep(0.01)
+
+
+HOLD = """
+import os, pathlib, time
+pathlib.Path('part').write_text(f"{os.environ['CUDA_VISIBLE_DEVICES']} {os.getpid()} 5000000000")
+os.rename('part', 'hold')
+time.sleep(0.4)
+""" + TINY
+
+
+@pytest_asyncio.fixture
+async def machine(store: Store, tmp_path: Path) -> AsyncIterator[Machine]:
+    one = Machine(store, tmp_path)
+    yield one
+    await one.executor.close()
+
+
+async def test_the_peak_on_a_gpu_is_that_of_our_processes(machine: Machine) -> None:
+    outcome = await machine.run("a", HOLD)
+    assert outcome.failure is None, outcome.failure
+    assert outcome.peak_gpu_bytes == 5 * 10**9  # without the neighbour's 10^9
+
+
+async def test_the_gpu_is_returned_when_our_processes_are_gone(machine: Machine) -> None:
+    await machine.run("a", HOLD)
+    waiting = asyncio.create_task(machine.run("b", TINY))
+    await asyncio.sleep(0.4)
+    assert not (machine.folder / "b" / "stdout.txt").exists()
+    for held in machine.nvml.holds.values():
+        for pid in [pid for pid in held if pid != 77]:
+            del held[pid]
+    assert (await waiting).failure is None
+
+
+async def test_where_the_driver_does_not_know_us_the_fall_of_free_memory_counts(store: Store, tmp_path: Path) -> None:
+    alone = Machine(store, tmp_path / "alone", knows_us=False)
+    assert (await alone.run("a", HOLD)).peak_gpu_bytes == 6 * 10**9  # the neighbour came meanwhile, and is in it
+    await alone.executor.close()
+    shared = Machine(store, tmp_path / "shared", knows_us=False, places_per_gpu=2)
+    assert (await shared.run("a", HOLD)).peak_gpu_bytes is None
+    await shared.executor.close()
+
+
+async def test_two_attempts_have_different_gpus(store: Store, tmp_path: Path) -> None:
+    machine = Machine(store, tmp_path, count=2)
+    code = "import os, time, lab\nprint(os.environ['CUDA_VISIBLE_DEVICES'], lab.device)\ntime.sleep(0.5)" + TINY
+    outcomes = await asyncio.gather(machine.run("a", code), machine.run("b", code))
+    assert {outcome.stdout_tail for outcome in outcomes} == {f"{one.uuid} cuda\n" for one in gpus(2)}
+    await machine.executor.close()
+
+
+async def test_an_attempt_may_have_two_gpus(store: Store, tmp_path: Path) -> None:
+    machine = Machine(store, tmp_path, count=2, gpus_per_node=2)
+    code = "import os, lab, lab._job\nprint(os.environ['CUDA_VISIBLE_DEVICES'], lab._job.job().processes)" + TINY
+    assert (await machine.run("a", code)).stdout_tail == f"{gpus(2)[0].uuid},{gpus(2)[1].uuid} 2\n"
+    await machine.executor.close()
+
+
+async def test_figures_are_drawn_without_a_gpu(machine: Machine) -> None:
+    held = await machine.leases.acquire()
+    plots = "import os, lab\nprint([os.environ['CUDA_VISIBLE_DEVICES'], lab.device])"
+    outcome = await machine.executor.run(Job(
+        name="plot", folder=machine.folder / "plot", source={"plots.py": plots}, entry="plots.py", mode="plot"))
+    assert outcome.stdout_tail == "['', 'cpu']\n"
+    machine.leases.release(held, ())
+
+
+async def test_a_gpu_that_stays_occupied_ends_the_run(machine: Machine) -> None:
+    machine.nvml.holds[gpus(1)[0].uuid] = {77: 79 * 10**9}
+    with pytest.raises(ExecutorError, match=r"no 1 GPU\(s\) with 2 GB free"):
+        await machine.run("a", TINY)
+
+
+async def test_a_cancelled_job_gives_its_gpu_back(machine: Machine) -> None:
+    task = asyncio.create_task(machine.run("a", "import time, pathlib\npathlib.Path('up').touch()\ntime.sleep(60)"))
+    assert await asyncio.to_thread(eventually, lambda: (machine.folder / "a" / "up").exists(), 10.0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await machine.run("b", TINY)).failure is None

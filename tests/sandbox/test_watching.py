@@ -1,0 +1,259 @@
+"""Code that is watched while it runs, in real kernels and in the scripted executor."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from record.nouns import Failure, Measurement
+from sandbox.executor import LocalExecutor
+from sandbox.job import Glance, Job, Logged, Outcome, Watch
+from sandbox.lookout import LINE, LOOK, POINTS, CurveReader
+from sandbox.scripted import Act, ScriptedExecutor
+from tests.sandbox.conftest import SETTINGS, Store, eventually
+
+WATCHED = SETTINGS.model_copy(update={"watch_seconds": 0.2})
+CURVE = ("digits", "method", "loss", "train")
+
+
+@dataclass
+class Watcher:
+    """Keeps what it saw; ends the code where `until` says so."""
+
+    until: Callable[[Glance], bool] = lambda glance: False
+    seen: list[Glance] = field(default_factory=list[Glance])
+
+    def __call__(self, glance: Glance) -> str | None:
+        self.seen.append(glance)
+        return "seen enough" if self.until(glance) else None
+
+
+async def run(store: Store, folder: Path, code: str, watch: Watch, timeout: float = 60.0) -> Outcome:
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=WATCHED, cache=store.cache)
+    try:
+        return await executor.run(Job(name="watched", folder=folder, source={"experiment.py": code}, timeout=timeout,
+                                      watch=watch))
+    finally:
+        await executor.close()
+
+
+def line(value: str = "1.5", step: str = "1", condition: str = "method") -> str:
+    return f'{{"name": "loss", "value": {value}, "step": {step}, "condition": "{condition}", "dataset": "digits", ' \
+           '"split": "train"}\n'
+
+
+def released(file: Path) -> bool:
+    """Whether no process, in whatever namespace, still holds a lock that it took or inherited."""
+    with open(file) as mine, suppress(BlockingIOError):
+        fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+# --- in kernels -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_hopeless_run_ends_at_once_with_its_children_and_keeps_what_it_measured(
+    store: Store, tmp_path: Path,
+) -> None:
+    watch = Watcher(lambda glance: any(one.value > 8 for one in glance.lines))
+    began = time.monotonic()
+    outcome = await run(store, tmp_path / "job", """
+import fcntl, subprocess, time, lab
+held = open('held', 'w')
+fcntl.flock(held, fcntl.LOCK_EX)
+child = subprocess.Popen(['sleep', '300'], pass_fds=[held.fileno()])
+lab.result('size', 3, condition='baseline', dataset='digits')
+for step in range(10_000):
+    lab.log('loss', step, step=step, condition='method', dataset='digits')
+    try:
+        time.sleep(0.02)
+    except BaseException:
+        print('no', flush=True)
+""", watch)
+    assert time.monotonic() - began < 8
+    assert outcome.failure == Failure(kind="hopeless", message="seen enough")
+    assert outcome.seconds < 4
+    assert [(one.name, one.value) for one in outcome.measurements] == [("size", 3.0)]
+    kept = [json.loads(one) for one in (tmp_path / "job" / "measurements.jsonl").read_text().splitlines()]
+    assert len([one for one in kept if one["step"] is not None]) > 8
+    assert outcome.curves_sha256 is not None
+    assert eventually(lambda: released(tmp_path / "job" / "held"))
+
+
+async def test_what_prints_or_logs_is_alive_and_what_does_not_is_quiet(store: Store, tmp_path: Path) -> None:
+    watch = Watcher(lambda glance: glance.quiet > 0.5)
+    outcome = await run(store, tmp_path / "job", """
+import time, lab
+for _ in range(4):
+    time.sleep(0.1)
+    print('alive', flush=True)
+time.sleep(0.1)
+lab.log('loss', 2.5, step=1, condition='method', dataset='digits')
+lab.log('no_step', 1.0)
+time.sleep(60)
+""", watch)
+    assert outcome.failure == Failure(kind="hopeless", message="seen enough")
+    assert [one.seconds for one in watch.seen] == sorted(one.seconds for one in watch.seen)
+    assert all(one.lines in ((), (Logged(CURVE, 1, 2.5),)) and not one.ended for one in watch.seen)
+    last = watch.seen[-1]
+    assert last.lines and last.seconds - last.quiet > 0.4
+
+
+async def test_values_that_the_code_wrote_itself_are_seen_and_do_not_cost_the_rest(
+    store: Store, tmp_path: Path,
+) -> None:
+    watch = Watcher(lambda glance: any(math.isnan(one.value) for one in glance.lines))
+    outcome = await run(store, tmp_path / "job", f"""
+import time, lab
+lab.result('size', 3, condition='baseline', dataset='digits')
+with open('measurements.jsonl', 'a') as file:
+    file.write({line('NaN')!r} + '{{"name": "half')
+time.sleep(60)
+""", watch)
+    assert outcome.failure is not None and outcome.failure.kind == "hopeless"
+    assert [one.name for one in outcome.measurements] == ["size"]
+
+
+@pytest.mark.parametrize(("end", "limit"), [("", 60.0), ("raise KeyError", 60.0), ("time.sleep(60)", 0.05)])
+async def test_the_last_glance_sees_everything_however_the_code_ended(
+    store: Store, tmp_path: Path, end: str, limit: float,
+) -> None:
+    watch = Watcher(lambda glance: glance.ended)
+    code = f"import time\nopen('measurements.jsonl', 'w').write({line()!r})\n{end}\n"
+    outcome = await run(store, tmp_path / "job", code, watch, timeout=limit)
+    assert watch.seen[-1].lines == (Logged(CURVE, 1, 1.5),)
+    assert outcome.failure == Failure(kind="hopeless", message="seen enough")
+
+
+async def test_a_slow_watch_holds_nobody_up(store: Store, tmp_path: Path) -> None:
+    beats: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            beats.append(time.monotonic())
+            await asyncio.sleep(0.01)
+
+    def slow(glance: Glance) -> str | None:
+        time.sleep(1.0)
+        return "slow, but sure"
+
+    beating = asyncio.create_task(beat())
+    outcome = await run(store, tmp_path / "job", "import time\ntime.sleep(60)\n", slow)
+    beating.cancel()
+    assert outcome.failure == Failure(kind="hopeless", message="slow, but sure")
+    assert max(after - before for before, after in pairwise(beats)) < 0.8
+
+
+async def test_a_watch_that_breaks_is_our_error_and_leaves_nothing_running(store: Store, tmp_path: Path) -> None:
+    def broken(glance: Glance) -> str | None:
+        if (tmp_path / "job" / "held").exists():
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await run(store, tmp_path / "job", "import fcntl, time\nheld = open('held', 'w')\n"
+                                           "fcntl.flock(held, fcntl.LOCK_EX)\ntime.sleep(60)\n", broken)
+    assert eventually(lambda: released(tmp_path / "job" / "held"))
+
+
+# --- reading while it is written ------------------------------------------------------------------------------------
+
+
+def read_all(reader: CurveReader) -> list[float]:
+    while reader.read():
+        pass
+    return [one.value for one in reader.lines]
+
+
+def test_reading_goes_on_where_it_ended_and_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
+    reader = CurveReader(tmp_path, 10**9)
+    assert not reader.read()
+    file = tmp_path / "measurements.jsonl"
+    file.write_text(line("1") + line("2")[:20])
+    assert read_all(reader) == [1.0]
+    with open(file, "a") as more:
+        more.write(line("2")[20:] + line("3"))
+    assert read_all(reader) == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("bad", [
+    "no json\n", "[1, 2]\n", "7\n", "\n", '{"name": "loss"}\n', line(step="null"), line(step="true"), line(step="1.5"),
+    line('"1.5"'), line("true"), line("1" * 400), line("1" * 5000), line(step="9" * 400), line(condition="x" * 101),
+    line(condition="\\u0000"), line(condition="a\\nb"), "[" * 9000 + "\n", "\udcff\n", "x" * (LINE + 1) + "\n",
+])
+def test_lines_that_lab_did_not_write_count_for_nothing(tmp_path: Path, bad: str) -> None:
+    (tmp_path / "measurements.jsonl").write_text(line("1") + bad + line("2"), errors="surrogateescape")
+    assert read_all(CurveReader(tmp_path, 10**9)) == [1.0, 2.0]
+
+
+def test_links_pipes_folders_and_files_too_large_are_not_read(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text(line())
+    cases: dict[str, Callable[[Path], object]] = {
+        "link": lambda path: path.symlink_to(elsewhere), "folder": Path.mkdir,
+        "large": lambda path: path.write_text(line() * 20)}
+    for name, make in cases.items():
+        (tmp_path / name).mkdir()
+        make(tmp_path / name / "measurements.jsonl")
+        assert read_all(CurveReader(tmp_path / name, 1000)) == []
+
+
+def test_what_is_read_at_once_and_held_is_bounded(tmp_path: Path) -> None:
+    file = tmp_path / "measurements.jsonl"
+    file.write_text(line() * (POINTS + 50_000))
+    reader = CurveReader(tmp_path, 10**9)
+    assert reader.read() and 0 < len(reader.lines) <= POINTS
+    assert len(read_all(reader)) == POINTS and not reader.read()
+    file.write_text("x" * (LOOK + 10))
+    assert read_all(CurveReader(tmp_path, 10**9)) == []
+
+
+def test_a_file_that_is_cut_or_replaced_midway_does_no_harm(tmp_path: Path) -> None:
+    file = tmp_path / "measurements.jsonl"
+    file.write_text(line("1") * 3)
+    reader = CurveReader(tmp_path, 10**9)
+    assert read_all(reader) == [1.0] * 3
+    file.write_text("")
+    assert not reader.read()
+    file.write_text(line("2.25") * 4)
+    assert set(read_all(reader)) <= {1.0, 2.25}
+
+
+# --- written down ---------------------------------------------------------------------------------------------------
+
+
+def scripted(logged: tuple[tuple[float, Logged], ...], delay: float = 0.5) -> ScriptedExecutor:
+    done = Outcome(seconds=delay, measurements=(Measurement(
+        name="size", value=1, condition="method", dataset="digits", split="validation", seed=0, grade="logged"),))
+    return ScriptedExecutor(lambda job: Act(delay, done, logged), watch_seconds=0.1)
+
+
+async def test_a_script_can_be_watched_and_ended(tmp_path: Path) -> None:
+    logged = ((0.05, Logged(CURVE, 1, 1.0)), (0.25, Logged(CURVE, 2, 9.0)))
+    watch = Watcher(lambda glance: any(one.value > 8 for one in glance.lines))
+    outcome = await scripted(logged).run(Job(name="a", folder=tmp_path, source={}, watch=watch))
+    assert [len(one.lines) for one in watch.seen] == [1, 1, 2]
+    assert [one.quiet for one in watch.seen] == pytest.approx([0.05, 0.15, 0.05])
+    assert outcome.failure == Failure(kind="hopeless", message="seen enough")
+    assert outcome.seconds == pytest.approx(0.3) and outcome.measurements == ()
+
+
+async def test_a_script_that_runs_to_its_end_is_looked_at_once_more(tmp_path: Path) -> None:
+    patient = Watcher()
+    outcome = await scripted(((0.45, Logged(CURVE, 1, 9.0)),)).run(
+        Job(name="a", folder=tmp_path, source={}, watch=patient))
+    assert outcome.failure is None
+    assert [(one.ended, len(one.lines)) for one in patient.seen] == [(False, 0)] * 4 + [(True, 1)]
+    strict = Watcher(lambda glance: glance.ended)
+    outcome = await scripted((), delay=0.0).run(Job(name="a", folder=tmp_path, source={}, watch=strict))
+    assert outcome.failure == Failure(kind="hopeless", message="seen enough")

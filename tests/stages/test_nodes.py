@@ -1,0 +1,131 @@
+"""What becomes of a node that goes wrong, through the real stage with a scripted model and executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
+from models.backend import Request
+from models.errors import ModelOutputInvalid
+from models.roles import CodeInputs, PlotInputs, Plots
+from record.nouns import ErrorClass, Failure, Node
+from sandbox.job import Job, Outcome
+from sandbox.scripted import ScriptedExecutor
+from search.settings import SearchSettings, StageLimits
+from stages.bench import Bench
+from stages.stage import Research
+
+Script = Callable[[Job], Outcome | None]
+
+
+def search(
+    tmp_path: Path, script: Script, *, nodes: int = 2, model: Callable[[Request], BaseModel] | None = None
+) -> tuple[Bench, list[Job]]:
+    """A workbench in the agenda stage; where the script says nothing, code measures and plots draw."""
+    jobs: list[Job] = []
+
+    def run(job: Job) -> tuple[float, Outcome]:
+        jobs.append(job)
+        good = drawn(job) if job.mode == "plot" else Outcome(seconds=1, measurements=measured(0.5))
+        return 0.0, script(job) or good
+
+    settings = SearchSettings(num_workers=2, lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=0),
+                              preliminary=StageLimits(num_seeds=0), tuning=StageLimits(num_seeds=0))
+    answers = SlowModel(model or program_or_plots, 0.0)
+    return bench_for(tmp_path, answers, ScriptedExecutor(run, places=2), settings), jobs
+
+
+def program_or_plots(request: Request) -> BaseModel:
+    return Plots(plots="# again") if isinstance(request.inputs, PlotInputs) else program_of(request)
+
+
+async def agenda(bench: Bench) -> list[Node]:
+    """The nodes of the agenda stage, searched to its end."""
+    research = Research(bench)
+    assert await research.stage("agenda")
+    await research.close()
+    return bench.state.stage_nodes("agenda")
+
+
+def failed(kind: ErrorClass, *, at: str, attempt: int | None = None) -> Script:
+    """The code of a node fails, in all attempts or in one."""
+    def script(job: Job) -> Outcome | None:
+        node, _, number = job.name.partition("/")
+        hit = job.mode == "experiment" and node == at and attempt in (None, int(number or 0))
+        return Outcome(seconds=7, failure=Failure(kind=kind, message=f"{kind} in {job.name}")) if hit else None
+
+    return script
+
+
+async def test_code_that_measures_nothing_is_debugged(tmp_path: Path) -> None:
+    bench, _ = search(tmp_path, failed("no measurement", at="n0004"), nodes=3)
+    first, *others = await agenda(bench)
+    assert (first.id, first.status, len(first.attempts), first.plots) == ("n0004", "buggy", 1, 0)
+    assert [node.parent for node in others if node.kind == "debug"] == ["n0004"]
+
+
+async def test_code_that_draws_nothing_is_drawn_again_and_debugged_only_if_that_fails(tmp_path: Path) -> None:
+    def nothing(job: Job) -> Outcome | None:
+        hopeless = job.name.startswith("n0004/plots") or job.name == "n0005/plots1"
+        return Outcome(seconds=0, failure=Failure(kind="figure", message="no figure")) if hopeless else None
+
+    bench, jobs = search(tmp_path, nothing, nodes=3)
+    nodes = await agenda(bench)
+    mended = next(node for node in nodes if node.id == "n0005")
+    refused = next(node for node in nodes if node.id == "n0004")
+    assert (mended.status, mended.plots) == ("good", 2)
+    assert (refused.status, refused.plots) == ("buggy", 1 + bench.paper.replots) and bench.paper.replots == 2
+    assert [node.parent for node in nodes if node.kind == "debug"] == ["n0004"]
+    ran = [job.name for job in jobs if job.mode == "experiment"]
+    assert ran.count("n0004/1") == 1 and "n0004/2" not in ran, "figures are drawn from the arrays that are there"
+
+
+@pytest.mark.parametrize(("kind", "limit", "alone"), [("timeout", 1.5, False), ("memory", 1.0, True)])
+async def test_what_hit_a_limit_is_run_once_more_with_another(
+    tmp_path: Path, kind: ErrorClass, limit: float, alone: bool
+) -> None:
+    bench, jobs = search(tmp_path, failed(kind, at="n0004", attempt=1), nodes=1)
+    (node,) = await agenda(bench)
+    one, two = node.attempts
+    assert node.status == "good" and (one.failure is not None and one.failure.kind == kind) and two.failure is None
+    assert (one.limit, one.alone) == (bench.node_seconds, False)
+    assert (two.limit, two.alone) == (limit * bench.node_seconds, alone)
+    again = next(job for job in jobs if job.name == "n0004/2")
+    assert (again.timeout, again.alone) == (two.limit, alone)
+
+
+async def test_the_second_failure_counts(tmp_path: Path) -> None:
+    bench, _ = search(tmp_path, failed("memory", at="n0004"), nodes=2)
+    first, second = await agenda(bench)
+    assert (first.status, len(first.attempts)) == ("buggy", 2)
+    assert first.failure is not None and first.failure.message == "memory in n0004/2"
+    assert second.finished
+
+
+async def test_other_failures_are_not_run_again(tmp_path: Path) -> None:
+    bench, _ = search(tmp_path, failed("shape", at="n0004"), nodes=2)
+    assert len((await agenda(bench))[0].attempts) == 1
+
+
+async def test_a_hopeless_attempt_is_pruned_and_not_debugged(tmp_path: Path) -> None:
+    bench, _ = search(tmp_path, failed("hopeless", at="n0004"), nodes=3)
+    first, *others = await agenda(bench)
+    assert (first.status, len(first.attempts)) == ("pruned", 1) and "hopeless in n0004/1" in first.reasons[0]
+    assert all(node.kind == "improve" and node.parent == "n0001" for node in others)
+
+
+async def test_a_failed_expansion_is_an_event_and_others_go_on(tmp_path: Path) -> None:
+    def silent(request: Request) -> BaseModel:
+        if isinstance(request.inputs, CodeInputs) and request.inputs.ordinal == 0:
+            raise ModelOutputInvalid("no JSON in three tries")
+        return program_or_plots(request)
+
+    bench, _ = search(tmp_path, lambda _: None, nodes=3, model=silent)
+    first, *others = await agenda(bench)
+    assert first.failure is not None and first.failure.kind == "no answer" and "no JSON" in first.failure.message
+    assert (first.status, first.attempts) == ("buggy", ())
+    assert len(others) == 2 and all(node.status == "good" and node.kind == "improve" for node in others)

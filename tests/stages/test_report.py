@@ -1,0 +1,109 @@
+"""What the report on a stage is told: the choice with the noise and the comparisons, and only what could be seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.render import render
+from record.events import Compared, Decided, Settled
+from record.nouns import Compare, End, Seen, summary_of
+from stages.report import reasons_for, selection_of, summary_inputs, whole_stage
+from tests.stages.test_prompt_inputs import Story, cells
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path)
+
+
+def replicated(story: Story, *shifts: float) -> str:
+    """A preliminary stage, settled on its one node, whose replicates differ from it by these."""
+    best = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    story.log.append(Settled(stage="preliminary", best=best, ended="ceiling"))
+    for seed, shift in enumerate(shifts, start=8):
+        story.finish(story.decide("replicate", parent=best, seed=seed), cells(0.5 + shift, 0.4 + shift))
+    return best
+
+
+def tuned(story: Story, parent: str, *losses: float) -> list[str]:
+    return [story.finish(story.decide("tune", stage="tuning", parent=parent), cells(loss, loss)) for loss in losses]
+
+
+def test_the_noise_is_named_where_it_hides_a_larger_gain(story: Story) -> None:
+    root = replicated(story, 0.0, 0.02, 0.04)  # sd 0.02: differences up to 0.028 are hidden
+    first, second = tuned(story, root, 0.40, 0.39)
+    view = whole_stage(story.bench, "tuning")
+    chosen, reasons = selection_of(view), reasons_for(view)
+    assert view.best is not None and view.best.id == first == chosen.candidates[0].id
+    assert chosen.noise == {"digits": pytest.approx(0.02)} and chosen.close == (first, second)
+    assert reasons[-2:] == (
+        f"the noise between seeds hides the differences of {first}, {second} (standard deviation over replicates: "
+        "digits 0.02)", "of those it is the earlier one")
+    assert f"{first} 0.35" in reasons[1] and "the best of the others" in reasons[1]
+
+
+def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
+    root = replicated(story, 0.0, 0.02, 0.04)
+    first, second = tuned(story, root, 0.40, 0.39)
+    k = story.log.state.last_decision + 1
+    story.log.append(Decided(k=k, action=Compare(stage="tuning", a=first, b=second)))
+    story.log.append(Compared(k=k, a=first, b=second, better=second, reasons="it scales on train alone"))
+    view = whole_stage(story.bench, "tuning")
+    reasons = reasons_for(view)
+    assert view.best is not None and view.best.id == second
+    assert reasons[-1] == (
+        f"a model was asked which is the sounder one to build on, {first} or {second}: {second}")
+    inputs = summary_inputs(story.bench, "tuning")
+    user = render("summary", inputs).user
+    assert f"Not told apart by what was measured: {first}, {second}. A model was asked" in user
+    assert "digits 0.02" in user and f"- {second}: 4 of" in user.split("Compared, the chosen one first")[1]
+
+
+def test_without_replicates_the_noise_is_unknown_and_only_equal_values_tie(story: Story) -> None:
+    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    first, second = tuned(story, root, 0.40, 0.39)
+    view = whole_stage(story.bench, "tuning")
+    assert view.best is not None and view.best.id == second and selection_of(view).close == ()
+    assert not any("noise" in reason for reason in reasons_for(view))
+    assert "unknown when this was decided" in render("summary", summary_inputs(story.bench, "tuning")).user
+    [third] = tuned(story, root, 0.39)
+    assert reasons_for(whole_stage(story.bench, "tuning"))[-2:] == (
+        f"{second}, {third} measured the same", "of those it is the earlier one")
+    assert first not in selection_of(whole_stage(story.bench, "tuning")).close
+
+
+def test_no_node_gains_by_more_than_the_noise(story: Story) -> None:
+    root = replicated(story, 0.0, 0.02, 0.04)
+    tuned(story, root, 0.44)
+    assert reasons_for(whole_stage(story.bench, "tuning"))[-1] == (
+        f"no node of this stage gains over {root} by more than the noise")
+
+
+def test_the_choice_is_told_as_the_decision_that_ended_the_search_saw_it(story: Story) -> None:
+    root = replicated(story, 0.0, 0.02, 0.04)
+    tuned(story, root, 0.40, 0.39)
+    state = story.log.state
+    story.log.append(Decided(k=state.last_decision + 1, seen=Seen(also=(1, 2, 3, 5, 6)),
+                             action=End(reason="ceiling", stage="tuning")))
+    assert whole_stage(story.bench, "tuning").noise == {}, "the third replicate could not be seen"
+
+
+def test_a_report_is_written_from_what_its_decision_saw_now_and_later(story: Story) -> None:
+    root = replicated(story, 0.0, 0.02)
+    k = story.log.state.last_decision + 1
+    story.log.append(Decided(k=k, action=summary_of("preliminary"), seen=Seen(through=k - 1)))
+    before = summary_inputs(story.bench, "preliminary")
+    story.finish(story.decide("replicate", parent=root, seed=10), cells(0.6, 0.5))
+    assert summary_inputs(story.bench, "preliminary") == before and before.statistics[0].n == 2
+
+
+@pytest.mark.parametrize(("shifts", "same"), [((0.01, 0.01, 0.01), True), ((0.01, 0.01, 0.02), False)])
+def test_code_that_ignores_its_seed_is_reported(story: Story, shifts: tuple[float, ...], same: bool) -> None:
+    root = replicated(story, *shifts)
+    inputs = summary_inputs(story.bench, "preliminary")
+    assert inputs.seedless == ((root,) if same else ())
+    assert all((one.sd is None) == same for one in inputs.statistics)
+    assert (f"The code of {root} gave the same values for every seed" in render("summary", inputs).user) == same

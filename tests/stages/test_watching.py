@@ -1,0 +1,113 @@
+"""Whether running code is pruned: by which peers, in which order, and for what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from record.events import Decided, Settled
+from record.nouns import Expand, NodeKind, Seen, StageName
+from sandbox.job import Glance, Logged
+from search.settings import SearchSettings
+from stages.watching import watcher
+from tests.stages.test_prompt_inputs import Story, cells
+
+CURVE = ("digits", "mixup@n50", "loss", "train")
+FAR = Glance(20.0, quiet=0.0, lines=tuple(Logged(CURVE, step, 9.0) for step in range(10)))
+QUIET = Glance(2000.0, quiet=1900.0)
+BROKEN = Glance(20.0, quiet=0.0, lines=(Logged(CURVE, 1, float("nan")),))
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path)
+
+
+def peer(
+    story: Story, kind: NodeKind = "draft", *, grade: str = "logged", parent: str | None = None, item: str = "",
+) -> str:
+    """A good node whose loss fell to 0.5 in ten steps."""
+    stage: StageName = "agenda" if kind == "improve" else "preliminary"
+    node = story.finish(story.decide(kind, stage=stage, parent=parent, item=item), cells(0.5, 0.4))
+    folder = story.bench.folder.attempt(node, 1)
+    folder.mkdir(parents=True)
+    dataset, condition, name, split = CURVE
+    (folder / "measurements.jsonl").write_text("".join(json.dumps({
+        "name": name, "value": 1.4 - 0.1 * step, "condition": condition, "dataset": dataset, "split": split, "seed": 7,
+        "step": step, "grade": grade}) + "\n" for step in range(10)))
+    return node
+
+
+def ask(story: Story, decided: Decided, glance: Glance, **settings: object) -> str | None:
+    """What the watcher of a decision says; None also where there is no watcher."""
+    watch = watcher(replace(story.bench, search=SearchSettings.model_validate({"order": "ticket"} | settings)), decided)
+    return watch(glance) if watch else None
+
+
+def test_far_behind_three_peers_is_pruned_in_either_order(story: Story) -> None:
+    for _ in range(3):
+        peer(story)
+    decided = story.decide("draft")
+    for order in ("ticket", "arrival"):
+        assert "median 1.1" in (ask(story, decided, FAR, order=order) or "")
+        assert "not finite" in (ask(story, decided, BROKEN, order=order) or "")
+        assert ask(story, decided, FAR, order=order, prune=False) is None
+
+
+def test_time_decides_in_arrival_order_only(story: Story) -> None:
+    for _ in range(3):
+        peer(story)
+    decided = story.decide("draft")
+    assert ask(story, decided, QUIET) is None
+    assert "for 1900 s" in (ask(story, decided, QUIET, order="arrival") or "")
+    assert ask(story, decided, QUIET, order="arrival", silent_timeout=2000.0) is None
+    ended = replace(FAR, ended=True)
+    assert ask(story, decided, ended) == ask(story, decided, FAR)  # whenever it was looked at
+    assert ask(story, decided, ended, order="arrival") is None     # it is done: pruning would save nothing
+
+
+def test_without_peers_there_is_nothing_to_watch_for_in_ticket_order(story: Story) -> None:
+    peer(story)
+    decided = story.decide("draft")
+    assert watcher(story.bench, decided) is None
+    assert ask(story, decided, FAR, order="arrival") is None
+    assert "for 1900 s" in (ask(story, decided, QUIET, order="arrival") or "")
+
+
+NOT_MEASURED: dict[str, Callable[[Story], Decided]] = {
+    "replicate": lambda story: story.decide("replicate", parent="n0001"),
+    "aggregate": lambda story: story.decide("aggregate", parent="n0001"),
+    "peers not seen": lambda story: story.decide("draft", seen=Seen(through=2)),
+    "ablation": lambda story: story.decide("ablate", stage="ablation", parent="n0001"),
+}
+
+
+@pytest.mark.parametrize("make", NOT_MEASURED.values(), ids=NOT_MEASURED.keys())
+def test_who_is_not_measured_by_peers(story: Story, make: Callable[[Story], Decided]) -> None:
+    for _ in range(3):
+        peer(story)
+    story.log.append(Settled(stage="agenda", best="n0001", ended="ceiling"))
+    decided = make(story)
+    assert ask(story, decided, FAR) is None and ask(story, decided, FAR, order="arrival") is None
+    silent = ask(story, decided, QUIET, order="arrival")
+    assert isinstance(decided.action, Expand)
+    assert (silent is None) == (decided.action.kind in ("replicate", "aggregate"))
+
+
+def test_only_nodes_with_the_same_agenda_item_are_peers(story: Story) -> None:
+    best = peer(story)
+    story.log.append(Settled(stage="preliminary", best=best, ended="ceiling"))
+    for _ in range(3):
+        peer(story, "improve", parent=best, item="one")
+    assert ask(story, story.decide("improve", stage="agenda", parent=best, item="one"), FAR) is not None
+    assert ask(story, story.decide("improve", stage="agenda", parent=best, item="two"), FAR) is None
+
+
+def test_curves_that_running_code_cannot_have_yet_are_no_ones_to_compare(story: Story) -> None:
+    for _ in range(3):
+        peer(story, grade="scored")
+    assert ask(story, story.decide("draft"), FAR) is None
