@@ -55,7 +55,7 @@ class Staged:
         """Settle close calls and end the stage; the last one when nothing is owed any more."""
         if view.undecided is not None and not view.limited:
             a, b = view.undecided
-            return Wait() if (a, b) in view.asked else Compare(stage=view.stage, a=a, b=b)
+            return Wait() if view.asked else Compare(stage=view.stage, a=a, b=b)
         if view.stage == "ablation" and not all_done(view, self.settings):
             return Wait()
         return End(reason=reason if view.best is not None else f"{reason}; nothing worked", stage=view.stage)

@@ -31,7 +31,7 @@ class View:
     reports: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
     """The stages whose summary was decided on, and whether it may be seen to be written."""
     compared: dict[Pair, str | None] = field(default_factory=dict[Pair, str | None])
-    """Which of two nodes a comparison found the sounder one; None: neither."""
+    """Which of two nodes of this stage a comparison found the sounder one; None: neither."""
     asked: frozenset[Pair] = frozenset()
     """Comparisons whose answer may not be known yet."""
     items: tuple[str, ...] = ()
@@ -115,8 +115,8 @@ class View:
 
     @property
     def undecided(self) -> Pair | None:
-        """The next close call that nobody has decided yet, while this stage may ask for more; the best first."""
-        return self._duel()[1]
+        """The next close call that nobody has decided yet, while this stage may ask for more."""
+        return self._duel()[1] if len(self.compared) < self.comparisons else None
 
     def _duel(self) -> tuple[Node | None, Pair | None]:
         """The champion of the closest nodes so far, and the first pair among them that was not compared."""
@@ -124,7 +124,7 @@ class View:
             return self.root, None
         champion, *others = self.equals
         challengers = [one for one in others if not close(one, champion, self.plan, self.arms, {})]  # equal is a tie
-        for other in challengers[: self.comparisons]:
+        for other in challengers:
             pair = (champion.id, other.id) if champion.decision < other.decision else (other.id, champion.id)
             if pair not in self.compared:
                 return champion, pair
@@ -189,7 +189,7 @@ def view_of(
     settled: dict[StageName, Node] = {
         name: nodes[best] for name in earlier if (best := state.stages[name].best) in nodes}
     asked = {(one.action.a, one.action.b): k in seen for k, one in state.decisions.items()
-             if isinstance(one.action, Compare) and (before is None or k < before)}
+             if isinstance(one.action, Compare) and one.action.stage == stage and (before is None or k < before)}
     return View(
         stage=stage, plan=state.data_plan, nodes=nodes, settled=settled, reports=_reports(state, seen, before),
         root=next(reversed(settled.values()), None),
