@@ -81,8 +81,9 @@ class View:
     def widest(self) -> tuple[Node, ...]:
         """The nodes among which the best is chosen: those that measured most of the plan's cells, earliest first."""
         candidates = (*([self.root] if self.root else ()), *self.good)
-        most = max((coverage(node, self.plan) for node in candidates), default=0)
-        return tuple(node for node in candidates if coverage(node, self.plan) == most)
+        covered = [coverage(node, self.plan) for node in candidates]
+        most = max(covered, default=0)
+        return tuple(node for node, cells in zip(candidates, covered, strict=True) if cells == most)
 
     @cached_property
     def arms(self) -> frozenset[str]:
