@@ -5,6 +5,7 @@ What a command needs is imported when it runs: `scientist --help` loads neither 
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -133,13 +134,17 @@ def tree(run: Run, json: AsJson = False) -> int:
 def execute(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file, as an experiment.py of a node.")],
     timeout: Annotated[str | None, typer.Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None,
+    config: Config = None,
+    assignments: Assignments = None,
     data: Data = None,
     json: AsJson = False,
 ) -> int:
-    """Run a file exactly as a node would. Shows what it printed and measured; exit 1 when it failed."""
+    """Run a file exactly as a node would, as isolated. Shows what it printed and measured; exit 1 when it failed."""
     from agent.commands.execute import execute as work
+    from agent.settings import from_assignments
 
-    return work(file, timeout=timeout, data=data or [], as_json=json)
+    flags = from_assignments(assignments or ()) | _given({"data": data or None})
+    return work(file, flags, config=config, timeout=timeout, as_json=json)
 
 
 @app.command()
@@ -214,7 +219,9 @@ def doctor(
 def main(arguments: list[str] | None = None) -> int:
     """The exit code of a command line; every error is one line on stderr."""
     from agent.commands.edge import exit_code_of, traceback_saved
+    from agent.dotenv import read_keys
 
+    read_keys(Path(), os.environ)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore  a terminal without Unicode gets '?', not an error

@@ -62,11 +62,11 @@ def dry_run(idea: Idea, settings: Settings) -> DryRun:
     shape = Shape(plan=state.data_plan, datasets=state.datasets, search=settings.search, paper=settings.paper,
                   device=settings.sandbox.device, node_seconds=settings.sandbox.timeout, time_limit=settings.time_limit)
     return DryRun(
-        idea=idea.name, title=idea.title, model=settings.models.name, workers=settings.search.num_workers,
+        idea=idea.name, title=idea.title, model=settings.models.called, workers=settings.search.num_workers,
         device=settings.sandbox.device, time_limit=settings.time_limit, data_plan=state.data_plan,
         datasets=state.datasets, forecast=priced(forecast(shape), settings),
         planned=Planned(calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
-                        usd=None if total.unpriced and settings.models.name != "offline" else total.usd))
+                        usd=None if total.unpriced and settings.models.called != "offline" else total.usd))
 
 
 def priced(found: Forecast, settings: Settings) -> Forecast:
@@ -84,7 +84,7 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunSta
     folder.create()
     log = MemoryLog()
     log.append(Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
-                       version=version("scientist"), model=settings.models.name))
+                       version=version("scientist"), model=settings.models.called))
     executor = LocalExecutor(1, folder.views, labels=folder.labels, settings=settings.sandbox, cache=folder.cache)
     try:
         await prepare(Bench(

@@ -8,33 +8,41 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from agent.alerts import Alerts
 from agent.data import pinned, sources_of
 from agent.environment import environment_text, isolation_text, notice, packages
 from agent.graph import Step, run_graph
 from agent.pretrained import provided
 from agent.settings import Settings, override
+from agent.slurm import job_end
 from models.backend import open_backend
+from models.breaker import Breaker
 from models.door import Models
-from models.errors import CatalogueError, ModelConfigError
+from models.errors import CatalogueError, ModelConfigError, ProviderDown
 from record import control
-from record.events import Commanded, Ended, Limited, Resumed, Started
+from record.events import Commanded, Ended, Event, Limited, Resumed, Started
+from record.fold import RunState
 from record.folder import RunFolder, write_file
 from record.lock import hold
-from record.log import EventLog, Listener, RecordError, read_state
+from record.log import EventLog, Listener, RecordError, open_log, read_state
 from record.nouns import STAGES, Idea, StageName
+from record.place import on_network
+from sandbox.datasets import files_of
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import terms_of
+from sandbox.orphans import reap
 from search.scheduler import Signals
 from stages.bench import Bench
 from stages.final_figures import final_figures
@@ -74,7 +82,7 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
         if settings.paper.bib is not None:
             write_file(folder.library, settings.paper.bib.read_bytes())
         started = Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
-                          version=version("scientist"), model=settings.models.name,
+                          version=version("scientist"), model=settings.models.called,
                           isolation=isolation)
         return _drive(folder, settings, listener, first=started)
     except (ModelConfigError, CatalogueError):
@@ -92,20 +100,31 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     if state.started is None:
         raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")
     settings = override(state.started.settings, state.overrides | overrides)
-    first = Resumed(settings=overrides, model=settings.models.name, isolation=terms_of(settings.sandbox))
+    first = Resumed(settings=overrides, model=settings.models.called, isolation=terms_of(settings.sandbox))
     return _drive(RunFolder(run), settings, listener, first=first)
 
 
 def _drive(folder: RunFolder, settings: Settings, listener: Listener, *, first: Started | Resumed) -> int:
-    with hold(folder.root):
-        log = EventLog(folder.db, listener=listener)
+    network = on_network(folder.root) if settings.network_folder is None else settings.network_folder
+    alerts = Alerts(settings.alerts, folder.root)
+
+    def tell(event: Event, state: RunState) -> None:
+        listener(event, state)
+        alerts(event, state)
+
+    with hold(folder.root, network=network), closing(open_log(folder.root, network=network, listener=tell)) as log:
         try:
-            if isinstance(first, Resumed) and log.state.phase == "done":
-                return _code(log)
+            if isinstance(first, Resumed):
+                if log.state.phase == "done":
+                    return _code(log)
+                first = first.model_copy(update={"reaped": len(reap(folder.cache))})
             log.append(first)
             return asyncio.run(_Process(folder, settings, log).run())
+        except Exception as error:
+            alerts.send("failure", f"{type(error).__name__}: {error}", log.state)
+            raise
         finally:
-            log.close()
+            alerts.close()
 
 
 def _code(log: EventLog) -> int:
@@ -125,9 +144,12 @@ class _Process:
 
     async def run(self) -> int:
         self.signals = Signals()
+        self.began, self.before = time.monotonic(), self.log.state.active_seconds
+        self.asked_by = "interrupted"
         executor = LocalExecutor(
             self.settings.search.num_workers, self.folder.views, labels=self.folder.labels,
-            settings=self.settings.sandbox, cache=self.folder.cache, pretrained=provided(self.settings, self.folder))
+            settings=self.settings.sandbox, cache=self.folder.cache, pretrained=provided(self.settings, self.folder),
+            secret=files_of(sources_of(self.settings)))
         bench = self._bench(executor)
         research = Research(bench)
         try:
@@ -135,15 +157,17 @@ class _Process:
                 done = await run_graph(self._steps(bench, research), lambda: self.log.state)
         except NothingWorkedError as error:
             return self._end(NOT_RELEASED, str(error))
+        except ProviderDown as error:
+            return self._end(INTERRUPTED, str(error))
         except asyncio.CancelledError:
             if not self.signals.stop.is_set():
                 raise
-            return self._end(INTERRUPTED, "interrupted; work in flight was dropped")
+            return self._end(INTERRUPTED, f"{self.asked_by}; work in flight was dropped")
         finally:
             await research.close()
             await executor.close()
         if not done and self.log.state.phase != "done":
-            return self._end(INTERRUPTED, "stopped; go on with 'scientist resume'")
+            return self._end(INTERRUPTED, f"{self.asked_by}; go on with 'scientist resume'")
         released = self.log.state.released
         return self._end(_code(self.log), "; ".join(released.reasons) if released else "")
 
@@ -155,9 +179,12 @@ class _Process:
         settings = self.settings
         return Bench(
             recorder=self.log, folder=self.folder, executor=executor, search=settings.search, paper=settings.paper,
-            models=Models(open_backend(settings.models), self.log, settings.models, time.monotonic),
+            models=Models(
+                open_backend(settings.models), self.log, settings.models, time.monotonic,
+                breaker=Breaker(settings.models, self.log.append, self._seconds_left)),
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=settings.sandbox.device,
-            packages=packages(settings.sandbox.python), notice=notice(self.log.state),
+            packages=packages(settings.sandbox.python), pretrained=settings.sandbox.pretrained,
+            notice=notice(self.log.state),
             isolation=isolation_text(self.log.state), signals=self.signals, sources=sources_of(settings))
 
     def _steps(self, bench: Bench, research: Research) -> dict[str, Step]:
@@ -187,7 +214,7 @@ class _Process:
                 main.cancel()
             self._stop(main)
 
-        handled = (signal.SIGINT, signal.SIGTERM)
+        handled = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)  # the last: what SLURM is asked to send in advance
         with _quiet():
             for number in handled:
                 loop.add_signal_handler(number, interrupted)
@@ -203,18 +230,33 @@ class _Process:
                     loop.remove_signal_handler(number)
 
     async def _watch(self, main: asyncio.Task[Any] | None) -> None:
-        began, before = time.monotonic(), self.log.state.active_seconds
+        job = job_end(os.environ)
         while True:
             for path, command in control.take(self.folder.root):
                 if isinstance(command, Commanded):
                     self.log.append(command)
                     self._obey(command, main)
                 path.unlink(missing_ok=True)
-            spent = before + time.monotonic() - began
-            state = self.log.state  # a released paper is not made partial by the time that its judge takes
-            if spent > self.settings.time_limit and state.limited is None and state.released is None:
-                self.log.append(Limited(reason=f"the time limit of {self.settings.time_limit:g} s was reached"))
+            if self._seconds_left() < 0:
+                self._limit(f"the time limit of {self.settings.time_limit:g} s was reached")
+            if job is not None and time.time() > job - self.settings.slurm.margin_timeout:
+                self._job_ends(main)
             await asyncio.sleep(POLL)
+
+    def _seconds_left(self) -> float:
+        return self.settings.time_limit - (self.before + time.monotonic() - self.began)
+
+    def _limit(self, reason: str) -> None:
+        state = self.log.state  # a released paper is not made partial by the time that its judge takes
+        if state.limited is None and state.released is None:
+            self.log.append(Limited(reason=reason))
+
+    def _job_ends(self, main: asyncio.Task[Any] | None) -> None:
+        if self.settings.slurm.at_end == "report":
+            self._limit("the SLURM job is about to end")
+        elif not self.signals.stop.is_set():
+            self.asked_by = "stopped before the end of the SLURM job"
+            self._stop(main)
 
     def _obey(self, command: Commanded, main: asyncio.Task[Any] | None) -> None:
         if command.verb == "stop":

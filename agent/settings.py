@@ -20,7 +20,10 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from models.settings import ModelSettings
+from agent.alerts import AlertSettings
+from agent.slurm import JobSettings
+from agent.dotenv import read_keys
+from models.settings import ROLES, ModelSettings
 from record.nouns import Frozen
 from sandbox.data.spec import DataSpec, specs_of
 from sandbox.errors import DatasetError
@@ -36,8 +39,9 @@ FAMILIAR = {
     "num_workers": "search.num_workers", "num_drafts": "search.num_drafts",
     "max_debug_depth": "search.max_debug_depth", "debug_prob": "search.debug_prob", "num_seeds": "search.num_seeds",
     "exec.timeout": "sandbox.timeout", "model": "models.name", "base_url": "models.base_url", "bib": "paper.bib",
+    **{f"models.{role}": f"models.{role}.name" for role in ROLES},
 }
-"""Names that people know from AI-Scientist-v2 and AIDE, and the keys they stand for."""
+"""Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
 PATHS = ("paper.bib",)
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
 DURATIONS = ("timeout", "time_limit")
@@ -66,6 +70,8 @@ class Settings(Frozen):
     seed: int = Field(default=0, ge=0, description="of the run: splits, picks and code; replicates take what follows")
     time_limit: Annotated[float, BeforeValidator(seconds)] = Field(
         default=15 * 3600.0, gt=0, allow_inf_nan=False, description="seconds of a whole run; then it reports")
+    network_folder: bool | None = Field(
+        default=None, description="whether the runs lie on a network filesystem; None: the mounts are looked at")
     min_free_gb: float = Field(
         default=1.0, ge=0, allow_inf_nan=False, description="free disk space (10^9 bytes) that a run wants to begin")
     data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
@@ -73,6 +79,8 @@ class Settings(Frozen):
     sandbox: SandboxSettings = SandboxSettings()
     models: ModelSettings = ModelSettings()
     paper: PaperSettings = PaperSettings()
+    alerts: AlertSettings = AlertSettings()
+    slurm: JobSettings = JobSettings()
 
 
 def compose(
@@ -82,7 +90,9 @@ def compose(
 
     Raises: `SettingsError`.
     """
-    environment = os.environ if environment is None else environment
+    if environment is None:
+        environment = os.environ
+        read_keys(config.parent if config is not None else Path(), os.environ)
     layers = [_Layer("in the environment", from_environment(environment)),
               _Layer("on the command line", dict(flags or {}))]
     if config is not None:
@@ -160,7 +170,7 @@ class _Layer:
 
 
 def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
-    values = _flat(Settings().model_dump()) | _flat(base)
+    values = _flat(Settings().model_dump()) | {FAMILIAR.get(key, key): value for key, value in _flat(base).items()}
     known = [*values, *FAMILIAR]
     origin: dict[str, str] = {}
     for layer in layers:

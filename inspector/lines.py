@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspector.text import duration, plain, short
+from inspector.text import clock_time, duration, plain, short
 from inspector.tree import score_of
 from record import events as ev
 from record.attempts import changed, retries
@@ -16,7 +16,8 @@ def described(event: ev.Event, state: RunState) -> str | None:
         case ev.Started():
             return f"started: {short(event.idea.title, 80)} (model {plain(event.model)}, seed {event.seed})"
         case ev.Resumed():
-            return "resumed"
+            left = f"; {event.reaped} processes that a killed one had left were ended" if event.reaped else ""
+            return f"resumed{left}"
         case ev.Prepared():
             return f"prepared: {_plan(event)}"
         case ev.Decided():
@@ -62,6 +63,10 @@ def _late(event: ev.Event) -> str | None:
             return f"asked to {event.verb} {short(f'{event.target} {event.text}', 60)}".rstrip()
         case ev.Limited():
             return f"limit {f'of {event.stage} ' if event.stage else ''}reached: {short(event.reason, 80)}"
+        case ev.Paused():
+            return f"paused until {clock_time(event.until)}: {short(event.reason, 160)}"
+        case ev.Recovered():
+            return f"the model answers again, after {duration(event.seconds)}"
         case ev.Ended():
             return f"ended with exit code {event.exit_code}: {short(event.reason, 100)}"
         case _:

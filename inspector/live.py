@@ -19,9 +19,9 @@ from rich.text import Text
 
 from inspector.lines import described
 from inspector.render import metric_words, row_line, stage_line
-from inspector.text import count, dollars, duration, plain, short
+from inspector.text import count, countdown, dollars, duration, plain, short
 from inspector.tree import Row, StageRows, Tree, tree_of
-from record.events import Ended, Event
+from record.events import Ended, Event, Paused
 from record.fold import RunState
 
 TOLD = 3
@@ -84,6 +84,8 @@ class Frame:
     """Seconds worked on the run, up to `at`."""
     at: float
     told: tuple[str, ...]
+    outage: Paused | None = None
+    """Why no model is asked, and until when."""
 
     @property
     def stage(self) -> StageRows:
@@ -126,7 +128,7 @@ class LiveView:
             return
         elapsed = frame.active + (0.0 if self._ended else max(0.0, self._clock() - frame.at))
         height = max(8, options.max_height) - 1
-        yield Group(*drawn(frame, elapsed, height, ascii=_is_ascii(console)))
+        yield Group(*drawn(frame, elapsed, height, now=self._clock(), ascii=_is_ascii(console)))
 
 
 def frame_of(state: RunState, told: tuple[str, ...] = ()) -> Frame:
@@ -137,12 +139,16 @@ def frame_of(state: RunState, told: tuple[str, ...] = ()) -> Frame:
     return Frame(
         title=plain(started.idea.title) if started else "", model=plain(started.model) if started else "",
         seed=started.seed if started else 0, phase=state.phase, tree=tree_of(state), calls=calls,
-        active=state.active_seconds, at=state.last_at, told=told)
+        active=state.active_seconds, at=state.last_at, told=told,
+        outage=state.outage)
 
 
-def drawn(frame: Frame, elapsed: float, height: int, *, ascii: bool = False) -> list[Text]:
+def drawn(frame: Frame, elapsed: float, height: int, *, now: float = 0.0, ascii: bool = False) -> list[Text]:
     """A frame as at most `height` lines; rows that do not fit are counted, the oldest finished ones first."""
     head = [Text(short(frame.title, 100), style="bold"), _progress(frame, elapsed)]
+    if frame.outage is not None:
+        head.append(Text(f"paused {countdown(frame.outage.until, now)}: {short(frame.outage.reason, 160)}",
+                         style="bold yellow"))
     roomy = height >= ROOMY
     tail = [Text(f"  {text}", style="dim") for text in frame.told if roomy]
     tail.append(Text(frame.calls))

@@ -137,6 +137,8 @@ def status_lines(status: Status) -> list[Text]:
     """A status as a short page."""
     lines = [Text(f"{plain(status.run)}: ", style="bold") + Text(short(status.title, 80), style="not bold")]
     lines.append(_pair("state", _condition(status)))
+    if status.paused:
+        lines.append(_pair("paused", status.paused))
     lines.append(_pair("phase", status.phase))
     lines.append(_pair("next", status.next))
     for stage in status.stages:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from inspector.lines import described
-from inspector.text import plain
+from inspector.text import countdown, plain, short
 from inspector.tree import SEARCH_KINDS, ceiling_of, owes
 from record.claims import seedless
 from record.events import Event
@@ -69,7 +69,10 @@ class Happened(Frozen):
 
 
 class Status(Frozen):
-    """Where a run stands. Times are ISO 8601 in UTC; `elapsed` is seconds worked on it, without the gaps between."""
+    """Where a run stands. Times are ISO 8601 in UTC; `elapsed` is seconds worked on it, without the gaps between.
+
+    `paused` says why no model is asked at present, and until when; it is empty while they are.
+    """
 
     run: str
     title: str
@@ -84,6 +87,7 @@ class Status(Frozen):
     started: str | None
     last_event: str | None
     elapsed: float
+    paused: str = ""
     stages: tuple[StageCounts, ...]
     cost: Cost
     paper: str | None
@@ -107,10 +111,18 @@ def status_of(
         reason=plain(ended.reason) if ended else "", started=_iso(state.started_at) if started else None,
         last_event=_iso(state.last_at) if events else None,
         elapsed=round(state.active_seconds + open_end, 3),
+        paused=paused_of(state, now) if condition == "running" else "",
         stages=tuple(_counts(state, name) for name in STAGES), cost=_cost(state),
         paper=state.released.pdf if state.released else None,
         judgement=state.assessed.judgement if state.assessed else None,
         no_judgement=plain(state.assessed.why) if state.assessed else "", last_events=tuple(told[-last:]))
+
+
+def paused_of(state: RunState, now: float) -> str:
+    """Until when no model is asked, and why; empty while they are. `now` is seconds since the epoch."""
+    if state.outage is None:
+        return ""
+    return f"no model is asked {countdown(state.outage.until, now)}: {short(state.outage.reason, 200)}"
 
 
 def condition_of(state: RunState, process: str | None) -> RunCondition:

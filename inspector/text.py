@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from datetime import datetime
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)")
 _SPACE = re.compile(r"\s+")
@@ -41,6 +42,17 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
+
+
+def clock_time(at: float) -> str:
+    """Seconds since the epoch as the local time of day, with the date where it is not today's: 14:05:10."""
+    then = datetime.fromtimestamp(at)
+    return f"{then:%H:%M:%S}" if then.date() == datetime.now().date() else f"{then:%Y-%m-%d %H:%M}"
+
+
+def countdown(until: float, now: float) -> str:
+    """When something is tried again, as `until 14:05:10 (in 3m12s)`; both in seconds since the epoch."""
+    return f"until {clock_time(until)} (in {duration(until - now)})"
 
 
 def count(number: int) -> str:

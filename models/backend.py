@@ -67,7 +67,16 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """The model as it was configured; part of a request's hash."""
+        """The model as it was configured, or all of them in words."""
+        ...
+
+    @property
+    def sees(self) -> bool:
+        """Whether pictures can be shown to it, as far as is known."""
+        ...
+
+    def name_of(self, role: Role) -> str:
+        """The model that plays a role, as it was configured; part of a request's hash."""
         ...
 
     async def answer(self, request: Request) -> Reply:
@@ -76,7 +85,21 @@ class Backend(Protocol):
 
 
 def open_backend(settings: ModelSettings) -> Backend:
-    """The backend that `settings.name` names; asks nothing yet. Raises `ModelConfigError`."""
+    """The backend of all models that the settings name; asks nothing yet. Raises `ModelConfigError`."""
+    from models.lineup import Chain, Lineup
+    from models.settings import ROLES
+
+    opened = {(one.name, one.base_url): _open(one) for one in settings.distinct}
+    keys: dict[Role, tuple[tuple[str, str | None], ...]] = {
+        role: tuple((one.name, one.base_url) for one in settings.candidates(role)) for role in ROLES}
+    chains = {key: Chain([opened[one] for one in key]) for key in set(keys.values()) if key}
+    if len(opened) == 1 and all(keys.values()):
+        return next(iter(opened.values()))
+    return Lineup(settings.called, {role: chains[key] for role, key in keys.items() if key})
+
+
+def _open(settings: ModelSettings) -> Backend:
+    """The backend of one model."""
     if settings.name == "offline":
         from models.offline.researcher import OfflineResearcher
 

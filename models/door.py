@@ -19,6 +19,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from models.backend import Backend, Image, Reply, Request
+from models.breaker import Breaker
 from models.errors import ModelUnavailable, StaleAnswer
 from models.ledger import Ledger
 from models.render import render
@@ -34,18 +35,29 @@ class Models:
     """Answers typed questions, each at most once a run."""
 
     def __init__(
-        self, backend: Backend, ledger: Ledger, settings: ModelSettings, clock: Callable[[], float]
+        self, backend: Backend, ledger: Ledger, settings: ModelSettings, clock: Callable[[], float], *,
+        breaker: Breaker | None = None,
     ) -> None:
-        """`clock` gives seconds that never go back, e.g. `time.monotonic`."""
+        """`clock` gives seconds that never go back, e.g. `time.monotonic`. `breaker` waits while a provider is down."""
         self._backend = backend
         self._ledger = ledger
         self._settings = settings
         self._clock = clock
+        self._breaker = breaker
 
     @property
     def name(self) -> str:
-        """The model as it was configured."""
+        """The model as it was configured, or all of them in words."""
         return self._backend.name
+
+    @property
+    def sees(self) -> bool:
+        """Whether a model looks at pictures. One that refused them is blind for the rest of the process."""
+        return self._backend.sees
+
+    def name_of(self, role: Role) -> str:
+        """The model that plays a role, as it was configured."""
+        return self._backend.name_of(role)
 
     def at(self, decision: int, attempt: int) -> Desk:
         """A caller for one attempt at one decision. Make it once an attempt: it counts from zero."""
@@ -75,19 +87,18 @@ class Models:
     def _request(
         self, role: Role, inputs: BaseModel, output_type: type[BaseModel], images: Sequence[Image]
     ) -> Request:
-        shown = () if self._settings.vision is False else tuple(images)
         return Request(
             role=role,
             inputs=inputs,
-            prompt=render(role, inputs, images=len(shown)),
+            prompt=render(role, inputs, images=len(images)),
             output_type=output_type,
-            images=shown,
+            images=tuple(images),
             temperature=self._settings.temperature(role),
             max_tokens=self._settings.tokens(role),
         )
 
     def _asked(self, request: Request) -> str:
-        return f"{self._backend.name} at temperature {request.temperature:g}"
+        return f"{self._backend.name_of(request.role)} at temperature {request.temperature:g}"
 
     async def _ask(self, key: CallKey, request: Request) -> Answered:
         began = self._clock()
@@ -107,13 +118,18 @@ class Models:
         return event
 
     async def _reply(self, key: CallKey, request: Request) -> Reply:
+        if self._breaker is None:
+            return await self._tried(key, request)
+        return await self._breaker.through(lambda: self._tried(key, request))
+
+    async def _tried(self, key: CallKey, request: Request) -> Reply:
         limit = self._settings.answer_limit
         try:
             async with asyncio.timeout(limit):
                 return await self._backend.answer(request)
         except TimeoutError:
             raise ModelUnavailable(
-                f"{self._backend.name} gave no answer for {key} within {limit:g} s, retries included; "
+                f"{self._backend.name_of(request.role)} gave no answer for {key} within {limit:g} s, retries included; "
                 "raise models.timeout or choose a faster model"
             ) from None
 

@@ -3,7 +3,11 @@
     ModelError
         ModelConfigError      you: a model name, key, address or setting is wrong; nothing was asked
         ModelUnavailable      wait, or look at the provider: it is down, too slow or over its limits
-        ModelRefused          you: the provider will not answer this request (key, rights, policy, context length)
+          QuotaSpent          wait: a quota is used up, until a time that the provider may have told
+          ProviderDown        wait: the run has waited as long as it may, and can be resumed
+        ModelRefused          you: the provider will not answer this request (key, rights, policy)
+          ContextTooLong      you: the prompt is longer than the model reads; choose another, or give it more context
+          ImagesRefused       nobody: the model takes no pictures; figures are then checked by program only
         ModelOutputInvalid    you: the model cannot keep to the answer's schema; choose another
         CatalogueError        you: the offline researcher has no study for this idea; configure a model
         StaleAnswer           you: the run was recorded by another program version or other settings
@@ -26,8 +30,28 @@ class ModelUnavailable(ModelError):
     """The provider did not answer, within the bounds that were set."""
 
 
+class QuotaSpent(ModelUnavailable):
+    """A quota or the account's credit is used up. `seconds` until the provider takes requests again, where told."""
+
+    def __init__(self, message: str, seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class ProviderDown(ModelUnavailable):
+    """The provider did not come back for as long as the run may wait."""
+
+
 class ModelRefused(ModelError):
     """The provider answered that it will not answer."""
+
+
+class ContextTooLong(ModelRefused):
+    """The prompt and an answer do not fit into what the model reads at once."""
+
+
+class ImagesRefused(ModelRefused):
+    """The model takes no pictures."""
 
 
 class ModelOutputInvalid(ModelError):

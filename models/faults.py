@@ -4,14 +4,52 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Literal
 
 from pydantic_ai import exceptions as ai
 
-from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable
+from models.errors import (
+    ContextTooLong,
+    ModelConfigError,
+    ModelError,
+    ModelOutputInvalid,
+    ModelRefused,
+    ModelUnavailable,
+    QuotaSpent,
+)
 
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _SECRET_SHAPE = re.compile(r"\b(sk|rk|pk|xai|gsk|hf|AIza|Bearer)[-_ ][A-Za-z0-9_\-.*]{6,}|\bAIza[A-Za-z0-9_\-]{10,}")
+
+_CANNOT = re.compile(r"support|requires?\b|enable|not (?:allowed|available|implemented|permitted|a multimodal)|invalid|"
+                     r"un(?:known|recogni[sz]ed|expected|available)|at most 0|mmproj|only text|text[- ]only",
+                     re.IGNORECASE)
+_ABOUT = {
+    "images": re.compile(r"image|vision|multi-?modal|mmproj", re.IGNORECASE),
+    "tool": re.compile(r"\btools?\b|tool[_ ](?:use|choice|call)|\bfunctions?\b|function[_ ]call", re.IGNORECASE),
+    "native": re.compile(r"response_?format|json[_ ]?schema|structured output|guided|grammar|\bschema\b|"
+                         r"output_(?:config|format)", re.IGNORECASE),
+}
+_OTHERWISE = frozenset({401, 402, 403, 408, 409, 413, 429, 502, 503, 529})
+"""Statuses that have a meaning of their own."""
+_OF_THIS_ONE = re.compile(r"too (?:large|big|many)|exceed|maximum size|dimension|could not (?:process|decode)|corrupt|"
+                          r"failed to (?:call|decode|load)|failed_generation|tool_use_failed|invalid (?:image|base64)",
+                          re.IGNORECASE)
+"""What is wrong with one picture or one answer, not with pictures or tools as such."""
+_TOO_LONG = re.compile(r"context (?:size|length|window)|prompt is too long|input is too long", re.IGNORECASE)
+
+
+def cannot(error: ai.AgentRunError, what: Literal["images", "tool", "native"]) -> bool:
+    """Whether a server says that this model takes no pictures, no tools, or no JSON schema of an answer.
+
+    There is no common code for it: servers answer 400, 404, 422, 500 or 501 and say it in words.
+    """
+    if not isinstance(error, ai.ModelHTTPError) or error.status_code in _OTHERWISE:
+        return False
+    said = shown(error)
+    return bool(_ABOUT[what].search(said) and _CANNOT.search(said)
+                and not _OF_THIS_ONE.search(said) and not _TOO_LONG.search(said))
 
 
 def transient(error: ai.AgentRunError) -> bool:
@@ -29,6 +67,12 @@ def wait_before(attempt: int, asked: float | None, *, first: float, cap: float) 
     return min(cap, asked if asked is not None else first * 2.0 ** (attempt - 2))
 
 
+def quota_window(error: ai.AgentRunError, *, cap: float) -> float | None:
+    """Seconds that the provider asks to be left alone, where they are more than `cap`: a quota, not a rush."""
+    asked = error.retry_after if isinstance(error, ai.ModelAPIError) else None
+    return asked if asked is not None and asked > cap else None
+
+
 def transport_error(error: ai.AgentRunError, *, model: str, tries: int) -> ModelError:
     """The error of a request that is not tried again."""
     said = shown(error)
@@ -37,9 +81,11 @@ def transport_error(error: ai.AgentRunError, *, model: str, tries: int) -> Model
     if isinstance(error, ai.ModelNotFoundError):
         return ModelConfigError(f"{model}: no such model or address; check models.name and models.base_url: {said}")
     if isinstance(error, ai.ModelQuotaExceededError):
-        return ModelRefused(f"{model}: the account has no credit left; top it up, then resume: {said}")
-    if isinstance(error, ai.ModelContextWindowExceededError):
-        return ModelRefused(f"{model}: the prompt is longer than the model reads; choose one with more context: {said}")
+        return QuotaSpent(f"{model}: the quota or the account's credit is used up: {said}", error.retry_after)
+    if isinstance(error, ai.ModelContextWindowExceededError) or _TOO_LONG.search(said):
+        return ContextTooLong(
+            f"{model}: the prompt is longer than the model reads; choose one with more context, or set "
+            f"models.context_tokens so that requests are cut to it: {said}")
     if isinstance(error, ai.ModelRequestRejectedError):
         return ModelRefused(
             f"{model}: the provider refused the request; if it is about images set models.vision=false, "

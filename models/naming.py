@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 from models.errors import ModelConfigError
 
 COMMON = (
-    "openai", "openai-chat", "openai-responses", "anthropic", "google", "ollama", "openrouter", "deepseek", "groq",
-    "mistral", "together", "fireworks", "azure", "bedrock",
+    "openai", "openai-chat", "openai-responses", "anthropic", "google", "ollama", "vllm", "openrouter", "deepseek",
+    "groq", "mistral", "together", "fireworks", "azure", "bedrock",
 )
-WITH_BASE_URL = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "ollama")
+WITH_BASE_URL = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "ollama", "vllm")
 OLLAMA_HERE = "http://localhost:11434/v1"
-_ALIASES = {"google-gla": "google", "google-vertex": "google-cloud"}
+VLLM_HERE = "http://localhost:8000/v1"
+_ALIASES = {"gemini": "google", "google-gla": "google", "google-vertex": "google-cloud"}
 _FORM = re.compile(r"(?P<prefix>[a-z][a-z0-9/-]*):(?P<model>\S+)")
 
 
@@ -78,6 +79,8 @@ def _from_environment(prefix: str, environ: Mapping[str, str]) -> str | None:
         return environ.get("OPENAI_BASE_URL") or None
     if prefix == "ollama":
         return environ.get("OLLAMA_BASE_URL") or OLLAMA_HERE
+    if prefix == "vllm":
+        return environ.get("VLLM_BASE_URL") or VLLM_HERE
     return None
 
 

@@ -1,8 +1,10 @@
 """Any model that pydantic-ai can reach, behind our `Backend`.
 
-Answers come through an output tool with the schema of the output type. There are two bounded kinds of retries, both
-ours (the SDK's are off): a request that failed on its way is sent again, and an answer that does not fit is shown its
-error. A request that ran into its time limit is sent once more at most, since the first may have to be paid too.
+Answers come through an output tool with the schema of the output type, by the provider's own JSON schema, or as JSON
+that the prompt asks for: the first of these that the server takes, remembered as long as the process lives. There are
+two bounded kinds of retries, both ours (the SDK's are off): a request that failed on its way is sent again, and an
+answer that does not fit is shown its error. A request that ran into its time limit is sent once more at most, since
+the first may have to be paid too.
 """
 
 from __future__ import annotations
@@ -12,25 +14,31 @@ import logging
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, Literal
 
 from pydantic import BaseModel
-from pydantic_ai import Agent, BinaryContent, ToolOutput
+from pydantic_ai import Agent, BinaryContent, NativeOutput, PromptedOutput, ToolOutput
 from pydantic_ai import exceptions as ai
-from pydantic_ai.messages import ModelMessage, ModelResponse, UserContent
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserContent
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
 from models.backend import Image, Reply, Request
-from models.errors import ModelConfigError, ModelError
-from models.faults import answer_error, shown, transient, transport_error, wait_before
+from models.context import fitted, served_tokens
+from models.errors import ImagesRefused, ModelConfigError, ModelError, ModelRefused, QuotaSpent
+from models.faults import answer_error, cannot, quota_window, shown, transient, transport_error, wait_before
 from models.naming import COMMON, WITH_BASE_URL, Address, locate
+from models.prices import context_tokens
+from models.roles import Role
 from models.settings import ModelSettings
 from record.nouns import Usage
 
 LOG = logging.getLogger(__name__)
+Mode = Literal["tool", "native", "prompted"]
+_MODES: tuple[Mode, ...] = ("tool", "native", "prompted")
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -73,17 +81,32 @@ def _provider_at(base_url: str) -> Callable[[str], Any]:
     return provider
 
 
+class ModeRefused(Exception):
+    """A server does not take one way of asking for a structured answer."""
+
+
 class ProviderModel:
-    """A language model at a provider."""
+    """A language model at a provider. What it turns out not to take is not asked of it again."""
 
     def __init__(self, model: Model, address: Address, settings: ModelSettings, sleep: Sleep = asyncio.sleep) -> None:
         self._model = model
         self._address = address
         self._settings = settings
         self._sleep = sleep
+        self._modes = _modes(model, settings)
+        self._blind = not model.profile.get("supports_image_input", True)
+        self._window = settings.context_tokens or context_tokens(settings)
+        self._probed = self._window is not None
 
     @property
     def name(self) -> str:
+        return self._settings.name
+
+    @property
+    def sees(self) -> bool:
+        return not self._blind
+
+    def name_of(self, role: Role) -> str:
         return self._settings.name
 
     @property
@@ -93,25 +116,67 @@ class ProviderModel:
 
     async def answer(self, request: Request) -> Reply:
         """The model's answer to a request. Raises `ModelError`."""
-        patient = PatientModel(self._model, self._settings, self._sleep)
+        if request.images and self._blind:
+            raise ImagesRefused(f"{self.name} takes no pictures")
+        patient = PatientModel(self._model, self._settings, self._sleep, images=bool(request.images))
+        try:
+            async with self._model:  # counted: the last answer under way closes the connections
+                request = fitted(request, await self.context_tokens(), model=self.name)
+                output = await self._through(request, patient)
+        except ImagesRefused:
+            self._blind = True
+            raise
+        return self._reply(output, patient)
+
+    async def context_tokens(self) -> int | None:
+        """How many tokens the model reads at once: as set, by the public list, or as its server says; or None."""
+        client: Any = getattr(self._model, "client", None)
+        if not self._probed and not self._address.own_prices and hasattr(client, "with_options"):
+            with suppress(ConnectionError):
+                async with self._model:
+                    self._window = await served_tokens(client, self._address, patience=self._settings.timeout)
+                self._probed = True
+        return self._window
+
+    async def _through(self, request: Request, patient: PatientModel) -> BaseModel:
+        """An answer in the first mode that the server takes."""
+        while True:
+            mode = self._modes[0]
+            patient.mode = mode
+            try:
+                return await self._exchange(request, patient, mode)
+            except ModeRefused as error:
+                if self._modes[0] == mode:  # another answer may have learnt it meanwhile
+                    self._next_mode(mode, error)
+
+    def _next_mode(self, mode: Mode, error: ModeRefused) -> None:
+        if len(self._modes) == 1:
+            raise ModelRefused(f"{self.name}: the provider refused every way of structured answers that models.output="
+                               f"{self._settings.output} allows; choose another model: {error}")
+        del self._modes[0]
+        LOG.info("%s: no structured answers by %s, %s is used: %s", self.name, mode, self._modes[0], error)
+
+    async def _exchange(self, request: Request, patient: PatientModel, mode: Mode) -> BaseModel:
         agent = Agent(
             patient,
-            output_type=ToolOutput(request.output_type, name="answer"),
+            output_type=_output(mode, request.output_type),
             instructions=request.prompt.system,
             retries={"output": self._settings.output_retries, "tools": 0},
         )
         try:
-            async with self._model:  # counted: the last answer under way closes the connections
-                result = await agent.run(
-                    _content(request.prompt.user, request.images), model_settings=self._bounds(request)
-                )
-        except ModelError:
+            result = await agent.run(
+                _content(request.prompt.user, request.images), model_settings=self._bounds(request))
+        except (ModelError, ModeRefused):
             raise
+        except ai.UserError as error:
+            raise ModelConfigError(f"{self.name}: models.output={mode} cannot be used: {shown(error)}") from None
         except ai.AgentRunError as error:
+            if patient.only_talks and len(self._modes) > 1:
+                raise ModeRefused("it answers in prose and calls no tool") from None
             raise answer_error(
                 error, model=self.name, tries=patient.answers, max_tokens=request.max_tokens
             ) from None
-        return self._reply(result.output, result.new_messages(), patient)
+        return result.output
 
     def _bounds(self, request: Request) -> RequestSettings:
         return RequestSettings(
@@ -122,8 +187,8 @@ class ProviderModel:
             cache={"messages": False},
         )
 
-    def _reply(self, output: BaseModel, messages: Sequence[ModelMessage], patient: PatientModel) -> Reply:
-        responses = [message for message in messages if isinstance(message, ModelResponse)]
+    def _reply(self, output: BaseModel, patient: PatientModel) -> Reply:
+        responses = patient.responses
         usage = Usage(
             input_tokens=sum(response.usage.input_tokens for response in responses),
             output_tokens=sum(response.usage.output_tokens for response in responses),
@@ -134,15 +199,43 @@ class ProviderModel:
         return Reply(output=output, usage=usage, model=f"{self._address.prefix}:{answered_by}", retries=retries)
 
 
+def _modes(model: Model, settings: ModelSettings) -> list[Mode]:
+    """The ways of structured answers to try, in order: the model's own first, as far as its profile knows."""
+    if settings.output != "auto":
+        return [settings.output]
+    known = {"tool": model.profile.get("supports_tools", True), "prompted": True,
+             "native": model.profile.get("supports_json_schema_output", False)}
+    first = model.profile.get("default_structured_output_mode", "tool")
+    return sorted((mode for mode in _MODES if known[mode]), key=lambda mode: (mode != first, _MODES.index(mode)))
+
+
+def _output(mode: Mode, output_type: type[BaseModel]) -> Any:
+    kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
+    return kind(output_type, name="answer")
+
+
 class PatientModel(WrapperModel):
     """A model that sends a request again when it failed on its way. One is made for each answer."""
 
-    def __init__(self, wrapped: Model, settings: ModelSettings, sleep: Sleep) -> None:
+    def __init__(self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, images: bool = False) -> None:
         super().__init__(wrapped)
         self._bounds = settings
         self._sleep = sleep
+        self._images = images
+        self.mode: Mode = "tool"
         self.retries = 0
-        self.answers = 0
+        self.responses: list[ModelResponse] = []
+
+    @property
+    def answers(self) -> int:
+        return len(self.responses)
+
+    @property
+    def only_talks(self) -> bool:
+        """Whether it was given a tool and wrote prose every time."""
+        parts = [part for response in self.responses for part in response.parts]
+        return (self.mode == "tool" and any(isinstance(part, TextPart) and part.content for part in parts)
+                and not any(isinstance(part, ToolCallPart) for part in parts))
 
     async def request(
         self,
@@ -150,7 +243,7 @@ class PatientModel(WrapperModel):
         model_settings: RequestSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """The provider's response. Raises `ModelError` when no further try is worth it or left."""
+        """The provider's response. Raises `ModelError` when no further try is worth it or left, or `ModeRefused`."""
         timeouts = 0
         for attempt in range(1, self._bounds.retries + 2):
             try:
@@ -164,12 +257,23 @@ class PatientModel(WrapperModel):
             except (ai.ModelAPIError, ai.UnexpectedModelBehavior) as caught:
                 error = caught
             else:
-                self.answers += 1
+                self.responses.append(response)
                 return response
+            self._learn(error)
             await self._before_next(error, attempt, last=timeouts > 1)
         raise AssertionError("the loop above returns or raises")
 
+    def _learn(self, error: ai.AgentRunError) -> None:
+        """Raises `ImagesRefused` or `ModeRefused` if the server says that it takes no such thing."""
+        if self._images and cannot(error, "images"):
+            raise ImagesRefused(f"{self._bounds.name} takes no pictures: {shown(error)}")
+        if self.mode != "prompted" and cannot(error, self.mode):
+            raise ModeRefused(shown(error))
+
     async def _before_next(self, error: ai.AgentRunError, attempt: int, *, last: bool) -> None:
+        window = quota_window(error, cap=self._bounds.retry_wait_cap)
+        if window is not None and transient(error):
+            raise QuotaSpent(f"{self._bounds.name}: a quota is used up: {shown(error)}", window)
         if last or attempt > self._bounds.retries or not transient(error):
             raise transport_error(error, model=self._bounds.name, tries=attempt)
         asked = error.retry_after if isinstance(error, ai.ModelAPIError) else None

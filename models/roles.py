@@ -84,6 +84,7 @@ class ParentBrief(Frozen):
     failure: Failure | None = None
     stdout_tail: str = ""
     seedless: bool = Field(default=False, description="whether its replicates gave the same values for every seed")
+    artifacts: tuple[str, ...] = Field(default=(), description="names of what it left for `lab.artifact`")
 
 
 class Sibling(Frozen):
@@ -149,6 +150,7 @@ class CodeInputs(Frozen):
         default=None, description="the share of the time limit that the parent took, where a harder experiment fits")
     lab_reference: str = Field(description="the documentation of `lab`, as text")
     packages: tuple[str, ...] = Field(default=(), description="importable packages with versions")
+    pretrained: tuple[str, ...] = Field(default=(), description="models for `lab.pretrained`, as OWNER/NAME@REVISION")
 
 
 class Program(Frozen):

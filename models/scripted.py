@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from models.backend import Reply, Request
 from models.errors import ModelConfigError, ModelOutputInvalid
+from models.roles import Role
 from record.nouns import Usage
 
 Script = Callable[[Request], BaseModel | Reply]
@@ -39,6 +40,13 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
+        return self._name
+
+    @property
+    def sees(self) -> bool:
+        return True
+
+    def name_of(self, role: Role) -> str:
         return self._name
 
     async def answer(self, request: Request) -> Reply:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from models.roles import Role
 from record.nouns import Frozen
 
 ROLES: tuple[Role, ...] = get_args(Role)
+Output = Literal["auto", "tool", "native", "prompted"]
 
 _TEMPERATURES: dict[Role, float] = {
     "plan": 0.5, "code": 0.5, "plot": 0.5, "vision": 0.5, "feedback": 0.5, "compare": 0.0, "summary": 1.0,
@@ -21,8 +22,39 @@ _MAX_TOKENS: dict[Role, int] = {
 }
 
 
+class Alternative(Frozen):
+    """A model that stands in when the one before it is unavailable."""
+
+    name: str = Field(description="as models.name")
+    base_url: str | None = Field(default=None, description="its address; models.base_url if of the same provider")
+
+
+class RoleModel(Frozen):
+    """What one role has of its own; None is what all have."""
+
+    name: str | Literal[False] | None = Field(
+        default=None, description="a model for this role alone, as models.name; false, for vision: nobody looks at "
+                                  "figures, a program checks them")
+    base_url: str | None = Field(default=None, description="its address; models.base_url if of the same provider")
+    temperature: float | None = Field(default=None, ge=0, le=2, description="instead of models.temperatures.ROLE")
+    max_tokens: int | None = Field(default=None, ge=1, description="instead of models.max_tokens.ROLE")
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _nothing_of_its_own(cls, given: Any) -> Any:
+        return None if given is True else given
+
+
+def _named(value: Any) -> Any:
+    """A mapping of a model that was given by its name alone, or by a truth value."""
+    return {"name": value} if isinstance(value, str | bool) or value is None else value
+
+
+OfRole = Annotated[RoleModel, BeforeValidator(_named)]
+
+
 class ModelSettings(Frozen):
-    """Which model answers, and within which bounds.
+    """Which models answer, and within which bounds. `of` tells what holds for one role.
 
     Source: AI-Scientist-v2, Table 2 (code generation and feedback: 8192 tokens at 0.5; summary: 8192 at 1.0). The
     values of the other roles are ours.
@@ -30,6 +62,24 @@ class ModelSettings(Frozen):
 
     name: str = Field(default="offline", description="'offline', or a pydantic-ai string such as 'anthropic:NAME'")
     base_url: str | None = Field(default=None, description="address of an OpenAI-compatible server, ending in /v1")
+    plan: OfRole = RoleModel()
+    code: OfRole = RoleModel()
+    plot: OfRole = RoleModel()
+    vision: OfRole = RoleModel()
+    feedback: OfRole = RoleModel()
+    compare: OfRole = RoleModel()
+    summary: OfRole = RoleModel()
+    figures: OfRole = RoleModel()
+    write: OfRole = RoleModel()
+    reflect: OfRole = RoleModel()
+    judge: OfRole = RoleModel()
+    fallbacks: tuple[Annotated[Alternative, BeforeValidator(_named)], ...] = Field(
+        default=(), description="models that answer, in this order, while the role's own is unavailable")
+    output: Output = Field(
+        default="auto", description="how answers keep to their schema: by a tool, the provider's own JSON schema, or "
+                                    "the prompt; auto: the first of these that the model takes")
+    context_tokens: int | None = Field(
+        default=None, ge=1024, description="tokens that a model reads at once; None: asked of the server, or listed")
     temperatures: dict[Role, float] = Field(
         default_factory=lambda: dict(_TEMPERATURES), description="by role; a part is enough"
     )
@@ -50,8 +100,14 @@ class ModelSettings(Frozen):
     retry_wait_cap: float = Field(
         default=60.0, ge=0, description="seconds at most before a further try, Retry-After included"
     )
-    vision: bool | None = Field(
-        default=None, description="False: never send images; None: the model is trusted to see"
+    outage_timeout: float = Field(
+        default=6 * 3600.0, ge=0, description="seconds that a run waits for a provider that is down; then it ends"
+    )
+    outage_wait: float = Field(
+        default=30.0, gt=0, description="seconds before a provider that is down is asked again; doubled each time"
+    )
+    outage_wait_cap: float = Field(
+        default=600.0, gt=0, description="seconds at most between two such tries; a quota is waited out in one piece"
     )
 
     @field_validator("temperatures")
@@ -70,16 +126,73 @@ class ModelSettings(Frozen):
             raise ValueError(f"max_tokens must be positive, not {wrong!r}")
         return {**_MAX_TOKENS, **given}
 
+    @field_validator(*ROLES)
+    @classmethod
+    def _played(cls, given: RoleModel, info: ValidationInfo) -> RoleModel:
+        if given.name is False and info.field_name != "vision":
+            raise ValueError(f"models.{info.field_name} cannot be false: only the role vision may be left out")
+        return given
+
+    @field_validator("fallbacks")
+    @classmethod
+    def _real_ones(cls, given: tuple[Alternative, ...]) -> tuple[Alternative, ...]:
+        if any(one.name == "offline" for one in given):
+            raise ValueError("the offline model stands in for no other: it knows a few studies only")
+        return given
+
+    def of(self, role: Role) -> RoleModel:
+        """What a role has of its own."""
+        return getattr(self, role)
+
     def temperature(self, role: Role) -> float:
         """The sampling temperature of a role."""
-        return self.temperatures[role]
+        own = self.of(role).temperature
+        return self.temperatures[role] if own is None else own
 
     def tokens(self, role: Role) -> int:
         """The most tokens that an answer of a role may have."""
-        return self.max_tokens[role]
+        return self.of(role).max_tokens or self.max_tokens[role]
+
+    def candidates(self, role: Role) -> tuple[ModelSettings, ...]:
+        """Settings of one model each: the role's own, then those that stand in. Empty where nobody plays the role."""
+        own = self.of(role)
+        if own.name is False:
+            return ()
+        return (self._one(own.name or self.name, own.base_url),
+                *(self._one(other.name, other.base_url) for other in self.fallbacks))
+
+    def _one(self, name: str, base_url: str | None) -> ModelSettings:
+        """These settings for one model. The common address goes with models of the same provider."""
+        shared = self.base_url if _provider(name) == _provider(self.name) else None
+        return self.model_copy(update={
+            "name": name, "base_url": base_url or shared, "fallbacks": (), **{role: RoleModel() for role in ROLES}})
+
+    @property
+    def distinct(self) -> tuple[ModelSettings, ...]:
+        """Every model that may be asked, once, as settings of one model each."""
+        found = {(one.name, one.base_url): one for role in ROLES for one in self.candidates(role)}
+        return tuple(found.values())
+
+    @property
+    def called(self) -> str:
+        """Every model that may be asked, in words: `anthropic:a (vision, judge: openai:b; standing in: ollama:c)`."""
+        roles: dict[str, list[str]] = {}
+        for role in ROLES:
+            for one in self.candidates(role)[:1]:
+                roles.setdefault(one.name, []).append(role)
+        common = roles.pop(self.name, None)
+        others = [f"{', '.join(played)}: {name}" for name, played in roles.items()]
+        others += [f"standing in: {', '.join(one.name for one in self.fallbacks)}"] if self.fallbacks else []
+        if common is None:
+            return "; ".join(others)
+        return f"{self.name} ({'; '.join(others)})" if others else self.name
 
     @property
     def answer_limit(self) -> float:
-        """Seconds for one answer with all its retries; beyond it the door gives up."""
+        """Seconds for one answer with all its retries, by each model that may stand in; beyond it the door gives up."""
         requests = self.retries + self.output_retries + 1
-        return requests * self.timeout + self.retries * self.retry_wait_cap
+        return (1 + len(self.fallbacks)) * (requests * self.timeout + self.retries * self.retry_wait_cap)
+
+
+def _provider(name: str) -> str:
+    return name.partition(":")[0]

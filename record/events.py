@@ -54,6 +54,7 @@ class Resumed(Frozen):
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with resume, by dotted key")
     model: str = ""
     isolation: str = Field(default="", description="as in `started`, of this process")
+    reaped: int = Field(default=0, description="processes of the run's kernels that had outlived the program")
 
 
 class Prepared(Frozen):
@@ -112,6 +113,7 @@ class Reviewed(Frozen):
     node: str
     n: int
     reviews: tuple[FigureReview, ...]
+    looked: bool = Field(default=True, description="whether a model looked at the figures; the lint alone did if not")
 
 
 class Judged(Frozen):
@@ -190,6 +192,7 @@ class FiguresMade(Frozen):
     descriptions: dict[str, str] = Field(description="stem -> what it shows")
     arrays: tuple[str, ...] = Field(description="sha256 of every array that the script was given")
     reviews: tuple[FigureReview, ...] = ()
+    looked: bool = True
     failure: Failure | None = None
 
 
@@ -242,6 +245,21 @@ class Limited(Frozen):
     stage: StageName | None = Field(default=None, description="None: the whole run")
 
 
+class Paused(Frozen):
+    """The provider of a model is down or a quota is used up: no call is made until then."""
+
+    type: Literal["paused"] = "paused"
+    reason: str
+    until: float = Field(description="when the next call is tried, in seconds since the epoch")
+
+
+class Recovered(Frozen):
+    """The provider answers again."""
+
+    type: Literal["recovered"] = "recovered"
+    seconds: float = Field(description="how long it did not")
+
+
 class Ended(Frozen):
     """The process ended in an orderly way."""
 
@@ -253,7 +271,7 @@ class Ended(Frozen):
 Event = Annotated[
     Started | Resumed | Prepared | Decided | Proposed | Executed | Plotted | Reviewed | Judged | Compared | Settled
     | Summarised | Answered | Unsealed | WorkDone | FiguresMade | Drafted | Released | Assessed | Commanded | Limited
-    | Ended,
+    | Paused | Recovered | Ended,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

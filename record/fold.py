@@ -95,6 +95,8 @@ class RunState:
     stopping: bool = False
     paused: bool = False
     limited: str | None = None
+    outage: ev.Paused | None = None
+    """Why no model is asked, and until when; None while they are."""
     ended: ev.Ended | None = None
 
     # --- queries ----------------------------------------------------------------------------------------------------
@@ -198,7 +200,7 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.isolations = (event.isolation,)
         case ev.Resumed():
             state.stopping = state.paused = False
-            state.ended = None
+            state.ended = state.outage = None
             state.overrides |= event.settings
             if state.released is None:  # what a finished paper says of its origin no longer changes
                 state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
@@ -237,6 +239,10 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
                 state.limited = event.reason
             else:
                 state.stages[event.stage].limited = event.reason
+        case ev.Paused():
+            state.outage = event
+        case ev.Recovered():
+            state.outage = None
         case ev.Ended():
             state.ended = event
         case ev.Proposed() | ev.Executed() | ev.Plotted() | ev.Reviewed() | ev.Judged():
@@ -303,7 +309,7 @@ def _node_event(
             plotting = Plotting(n=event.n, figures=event.figures, failure=event.failure, seconds=event.seconds)
             changes = {"plottings": (*node.plottings, plotting)}
         case ev.Reviewed():
-            reviewed = node.plottings[-1].model_copy(update={"reviews": event.reviews})
+            reviewed = node.plottings[-1].model_copy(update={"reviews": event.reviews, "looked": event.looked})
             changes = {"plottings": (*node.plottings[:-1], reviewed)}
         case ev.Judged():
             changes = {"status": event.status, "reasons": event.reasons, "failure": event.failure,

@@ -70,9 +70,14 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
 
 
+def part_of(final: Path) -> Path:
+    """Where a folder is written before `seal`."""
+    return final.with_name(f".{final.name}.part")
+
+
 def draft_of(final: Path) -> Path:
     """An empty folder beside `final` to write into before `seal`; what a killed process left there is cleared."""
-    draft = final.with_name(f".{final.name}.part")
+    draft = part_of(final)
     if draft.exists():
         shutil.rmtree(draft)
     draft.mkdir(parents=True)

@@ -2,21 +2,33 @@
 
 `EventLog.append` commits with `synchronous=FULL` before it returns: what the state says happened is on disk.
 
+On a network filesystem, where WAL does not work, `open_log` keeps the database on this machine's disk and streams the
+events to `events.jsonl` in the run's folder (`record.mirror`). That file is the log which counts: it is read by all who
+look, and a database that differs from it, since another machine went on, is made anew from it.
+
 What it does not guarantee: durability of files beside the log (those are sealed by `record.folder` before the event
-that names them), and use from several hosts: WAL does not work on network filesystems.
+that names them).
 """
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
+from pydantic import ValidationError
+
+from record import mirror
 from record.events import EVENT, Answered, Event
 from record.fold import RunState, apply, fold
+from record.mirror import Mirror, Row
 from record.nouns import CallKey
+from record.place import PlaceError, local_database, on_network
 
 Listener = Callable[[Event, RunState], None]
 
@@ -48,33 +60,47 @@ CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, at REAL NOT NULL, ty
 class EventLog:
     """The writer of one run's log. Open it once a process, under the run's lock (`record.lock`)."""
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time, listener: Listener | None = None) -> None:
+    def __init__(
+        self, path: Path, *, clock: Callable[[], float] = time.time, listener: Listener | None = None,
+        mirror: Mirror | None = None,
+    ) -> None:
+        """Open or make the log. Raises `RecordError`."""
         self.path = path
         self._clock = clock
         self._listener = listener
-        self._db = sqlite3.connect(path, isolation_level=None)
+        self._mirror = mirror
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None)
+        except sqlite3.Error as error:
+            raise RecordError(f"cannot open the record {path}: {error}; {_mend(error)}") from error
         try:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute(SCHEMA)
-            self._state = fold(_rows(self._db))
-        except sqlite3.Error as error:
+            if mirror is not None:
+                _agree(self._db, mirror)
+            self._state = fold(_events(_rows(self._db), path))
+        except (sqlite3.Error, OSError, ValueError) as error:
             self._db.close()
-            raise RecordError(
-                f"cannot open the record {path}: {error}; is the disk full or the folder read-only?") from error
+            raise RecordError(f"cannot open the record {path}: {error}; {_mend(error)}") from error
+        except RecordError:
+            self._db.close()
+            raise
 
     @property
     def state(self) -> RunState:
         return self._state
 
     def append(self, event: Event) -> int:
-        at = self._clock()
+        at, body = self._clock(), event.model_dump_json()
         try:
+            if self._mirror is not None:
+                self._mirror.append(at, body)
             cursor = self._db.execute(
-                "INSERT INTO events (at, type, body) VALUES (?, ?, ?)", (at, event.type, event.model_dump_json()))
-        except sqlite3.Error as error:
+                "INSERT INTO events (at, type, body) VALUES (?, ?, ?)", (at, event.type, body))
+        except (sqlite3.Error, OSError) as error:
             raise RecordError(
-                f"cannot write to the record {self.path}: {error}; free disk space, then resume") from error
+                f"cannot write to the record {self.path}: {error}; {_mend(error)}") from error
         apply(self._state, event, at)
         if self._listener is not None:
             self._listener(event, self._state)
@@ -85,6 +111,8 @@ class EventLog:
 
     def close(self) -> None:
         self._db.close()
+        if self._mirror is not None:
+            self._mirror.close()
 
 
 class MemoryLog:
@@ -116,14 +144,41 @@ class MemoryLog:
         return self._state.answers.get(key)
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds the log of a run."""
+    return (folder / "run.db").is_file() or (folder / mirror.NAME).is_file()
+
+
+def open_log(folder: Path, *, network: bool | None = None, listener: Listener | None = None) -> EventLog:
+    """The writer of a run folder's log. `network` says whether it lies on a network filesystem; None: it is looked up.
+
+    Raises: `RecordError`.
+    """
+    path, lines = folder / "run.db", folder / mirror.NAME
+    if not lines.exists() and not (on_network(folder) if network is None else network):
+        return EventLog(path, listener=listener)
+    try:
+        if not lines.exists() and path.is_file():  # a run that was moved here from a local disk
+            _moved(path, lines)
+        return EventLog(local_database(folder), listener=listener, mirror=Mirror(lines))
+    except (OSError, PlaceError) as error:
+        raise RecordError(f"cannot open the record of {folder}: {error}") from error
+
+
 def read_events(path: Path) -> list[tuple[Event, float]]:
     """All events of a log with their times, read without writing. Raises `RecordError` when it is none."""
+    lines = path.with_name(mirror.NAME)
+    if lines.is_file():
+        try:
+            return list(_events(mirror.read_rows(lines), lines))
+        except (OSError, ValueError) as error:
+            raise RecordError(f"cannot read the record {lines}: {error}") from error
     if not path.is_file():
         raise RecordError(f"{path.parent} holds no run (there is no {path.name} in it)")
     try:
         db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
-            return list(_rows(db))
+            return list(_events(_rows(db), path))
         finally:
             db.close()
     except sqlite3.Error as error:
@@ -135,6 +190,53 @@ def read_state(run: Path) -> RunState:
     return fold(read_events(run / "run.db"))
 
 
-def _rows(db: sqlite3.Connection) -> Iterator[tuple[Event, float]]:
-    for at, body in db.execute("SELECT at, body FROM events ORDER BY seq"):
-        yield EVENT.validate_json(body), at
+def _rows(db: sqlite3.Connection) -> Iterator[Row]:
+    yield from db.execute("SELECT at, body FROM events ORDER BY seq")
+
+
+def _events(rows: Iterable[Row], path: Path) -> Iterator[tuple[Event, float]]:
+    for number, (at, body) in enumerate(rows, 1):
+        try:
+            event = EVENT.validate_json(body)
+        except ValidationError as error:
+            raise RecordError(
+                f"cannot read the record {path}: event {number} is none that this version knows "
+                f"({error.error_count()} mismatches); use the version that the run was recorded with") from None
+        yield event, at
+
+
+def _agree(db: sqlite3.Connection, lines: Mirror) -> None:
+    """Make the database what the mirror says; a kill between the two appends leaves the mirror one event ahead."""
+    told = list(mirror.read_rows(lines.path))
+    known = list(_rows(db))
+    if [(at, json.loads(body)) for at, body in known] == [(at, json.loads(body)) for at, body in told[: len(known)]]:
+        told = told[len(known):]
+    else:
+        db.execute("DELETE FROM events")
+    db.execute("BEGIN")
+    db.executemany("INSERT INTO events (at, type, body) VALUES (?, ?, ?)",
+                   [(at, json.loads(body)["type"], body) for at, body in told])
+    db.execute("COMMIT")
+
+
+def _moved(path: Path, lines: Path) -> None:
+    """Turn the database of a run into its mirror, and set it aside."""
+    part = lines.with_name(f".{lines.name}.part")
+    part.unlink(missing_ok=True)
+    with closing(Mirror(part)) as written, closing(sqlite3.connect(path)) as db:
+        for at, body in _rows(db):
+            written.append(at, body)
+    os.replace(part, lines)
+    os.replace(path, path.with_name("run.db.before"))
+
+
+def _mend(error: Exception) -> str:
+    """What helps against a failure of the database or its disk."""
+    said = str(error).lower()
+    if "malformed" in said or "not a database" in said:
+        return "the file is damaged: put a copy of it back, or save what can be read with 'sqlite3 run.db .recover'"
+    if "readonly" in said or "read-only" in said or "unable to open" in said or "permission" in said:
+        return "the folder cannot be written to: mend its rights (or its mount), then resume"
+    if "locked" in said:
+        return "another process writes to it: end that one, then resume"
+    return "free disk space, then resume"

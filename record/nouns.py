@@ -260,6 +260,7 @@ class Plotting(Frozen):
     failure: Failure | None = None
     seconds: float = 0.0
     reviews: tuple[FigureReview, ...] | None = None
+    looked: bool = Field(default=True, description="whether a model looked at the figures; the lint alone did if not")
 
 
 class Verdict(Frozen):

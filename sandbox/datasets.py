@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Arrays = dict[str, Array]
 
-__all__ = ["DATA_BYTES", "SHARES", "Entry", "Sources", "catalogue", "materialise", "registry"]
+__all__ = ["DATA_BYTES", "SHARES", "Entry", "Sources", "catalogue", "files_of", "materialise", "registry"]
 
 DATA_BYTES = 2 * 2**30
 """Default of the most that one dataset may hold, as a file and as arrays in memory."""
@@ -63,6 +63,13 @@ def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str,
             raise DatasetError(f"data {spec.name!r}: a dataset that comes with us has that name; give another one")
         sources[spec.name] = OwnData(spec, limit)
     return sources
+
+
+def files_of(sources: Sources) -> tuple[Path, ...]:
+    """The files and folders that own data come from, labels and all."""
+    from sandbox.data.own import OwnData
+
+    return tuple(one.spec.path for one in sources.values() if isinstance(one, OwnData) and one.spec.path is not None)
 
 
 def catalogue(sources: Sources | None = None, *, seed: int = 0) -> tuple[Entry, ...]:

@@ -7,8 +7,8 @@ import site
 from pathlib import Path
 
 from sandbox.gpus.device import Device
-from sandbox.isolation.kernel_walls import Scratch
 from sandbox.isolation.limits import rlimits
+from sandbox.isolation.scratch import Scratch
 from sandbox.settings import SandboxSettings
 
 KERNEL_SIDE = Path(__file__).resolve().parent / "kernel_side"

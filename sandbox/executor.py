@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from sandbox.gpus.leases import GpuLeases, Lease, open_leases
 from sandbox.handed_on import CHECKPOINTS, hash_artifacts
 from sandbox.isolation.limits import limits_of
 from sandbox.isolation.probe import isolation_of
+from sandbox.isolation.scratch import sweep
 from sandbox.job import ExecutorError, Job, Outcome
 from sandbox.kernels import Execution, Kernel, Script, Terms
 from sandbox.leavings import defect, hash_arrays, lacking, measure
@@ -35,18 +36,22 @@ class LocalExecutor:
 
     `views` and `labels` hold what `sandbox.datasets.materialise` wrote; `cache` is shared by the kernels. `pretrained`
     maps `OWNER/NAME@REVISION` to what `sandbox.pretrained.provide` wrote. Raises `ExecutorError`, and `GpuError` where
-    the settings want a GPU and there is none; `gpus` are the leases to use instead of those of this machine.
+    the settings want a GPU and there is none, `IsolationError` where they want walls that cannot be had; `gpus` are the
+    leases to use instead of those of this machine. `secret` are files that isolated code never sees.
     """
 
     def __init__(
         self, places: int, views: Path, *, labels: Path, settings: SandboxSettings, cache: Path,
         gpus: GpuLeases | None = None, pretrained: Mapping[str, Path] | None = None,
+        secret: Iterable[Path] = (),
     ) -> None:
         self.places = places
         self._views = views
         self._labels = labels
         self._settings = settings
         self._cache = cache.absolute()
+        self._secret = tuple(path.absolute() for path in (labels, *secret))
+        sweep()
         self.isolation = isolation_of(settings)
         """How code runs here."""
         self._gpus = gpus or open_leases(settings, visible_devices())
@@ -112,7 +117,7 @@ class LocalExecutor:
     async def _execute(self, job: Job, script: Script, source: str, lookout: Lookout | None) -> Execution:
         lease, usage = await self._lease(job), Usage()
         limits = limits_of(self._settings, places=1 if job.alone else self.places)
-        terms = Terms(self.isolation, limits, secret=(self._labels.absolute(),))
+        terms = Terms(self.isolation, limits, secret=self._secret)
         kernel = Kernel(replace(script, pretrained=self._pretrained), settings=self._settings, cache=self._cache,
                         terms=terms, gpus=lease.devices)
         try:

@@ -14,9 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import shutil
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,10 +27,11 @@ from sandbox.environment import KERNEL_SIDE, kernel_environment
 from sandbox.failures import Origin, from_death, from_exception, from_flood, from_timeout, plain
 from sandbox.gpus.device import Device
 from sandbox.isolation import provisioner as provisioning
-from sandbox.isolation.kernel_walls import Needs, Scratch, kernel_walls
+from sandbox.isolation.kernel_walls import Needs, kernel_walls
 from sandbox.isolation.limits import Limits, TaskGroup, task_group
 from sandbox.isolation.probe import Isolation
 from sandbox.isolation.provisioner import LabProvisioner
+from sandbox.isolation.scratch import Scratch
 from sandbox.isolation.walls import wrap
 from sandbox.isolation.watchdog import Watchdog
 from sandbox.job import ExecutorError
@@ -107,7 +106,7 @@ class Kernel:
         self._cache = cache
         self._terms = terms
         self._gpus = gpus
-        self._scratch = Scratch(Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp")))
+        self._scratch = Scratch()
         self._group = TaskGroup()
         self._watchdog: Watchdog | None = None
         self._flooded = False
@@ -118,7 +117,6 @@ class Kernel:
         """Start the process and wait until it listens. Raises `ExecutorError`."""
         from jupyter_client.manager import AsyncKernelManager
 
-        self._scratch.make()
         self._write_job(self._settings.start_timeout)
         self._group = task_group(self._scratch.root.name, self._settings.tasks)
         walls = await asyncio.to_thread(self._walls)
@@ -179,7 +177,7 @@ class Kernel:
             self._manager.context.destroy(linger=0)
             self._manager.cleanup_connection_file()
             self._manager = None
-        shutil.rmtree(self._scratch.root, ignore_errors=True)
+        self._scratch.remove()
 
     @property
     def pid(self) -> int:
@@ -200,8 +198,9 @@ class Kernel:
         return found
 
     def _watch(self) -> Watchdog:
-        started, folders = self._provisioner, (self._script.folder, self._cache, self._scratch.root)
-        watchdog = Watchdog(self.pid, self._terms.limits, folders=folders, strike=started.strike, inside=started.first)
+        started, folders = self._provisioner, (self._script.folder, self._scratch.root)
+        watchdog = Watchdog(self.pid, self._terms.limits, folders=folders, shared=self._cache, strike=started.strike,
+                            inside=started.first)
         watchdog.start()
         return watchdog
 
@@ -217,11 +216,11 @@ class Kernel:
 
     def _write_job(self, limit: float) -> None:
         script, settings = self._script, self._settings
-        job = {"seed": script.seed, "deadline": time.monotonic() + limit, "limit": limit,
-               "device": "cuda" if self._gpus else "cpu", "mode": script.mode, "folder": str(script.folder), "entry": script.entry, "datasets": script.views,
-               "cache": str(self._cache), "processes": max(1, len(self._gpus)), "artifacts": script.artifacts,
-               "pretrained": script.pretrained, "checkpoint_bytes": settings.checkpoint_bytes,
-               "artifact_bytes": settings.artifact_bytes}
+        job = {"seed": script.seed, "deadline": time.monotonic() + limit, "limit": limit, "mode": script.mode,
+               "device": "cuda" if self._gpus else "cpu", "processes": max(1, len(self._gpus)),
+               "folder": str(script.folder), "entry": script.entry, "cache": str(self._cache),
+               "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained,
+               "checkpoint_bytes": settings.checkpoint_bytes, "artifact_bytes": settings.artifact_bytes}
         self._scratch.job.write_text(json.dumps(job), encoding="utf-8")
 
     def _crash_log(self) -> str:

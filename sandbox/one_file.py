@@ -7,9 +7,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from sandbox.datasets import Sources, materialise, registry
+from sandbox.datasets import Sources, files_of, materialise, registry
 from sandbox.executor import LocalExecutor
 from sandbox.job import ExecutorError, Job, Outcome
+from sandbox.pretrained import pretrained_of, provide
 from sandbox.settings import SandboxSettings
 
 
@@ -22,6 +23,7 @@ async def run_file(
     `timeout` is in seconds of wall clock. It runs in `folder`, which is kept, or in a temporary one. Modules that the
     file imports and that lie beside it come along. Every registered dataset whose name stands in the source as a
     string is there, cut with `seed`; others would only cost time. `sources` are all that there are, own data included.
+    The same goes for the pretrained models of the settings.
     """
     chosen, known = settings or SandboxSettings(), sources or registry()
     try:
@@ -34,8 +36,9 @@ async def run_file(
         names = tuple(name for name in known if any(name in _strings(text) for text in source.values()))
         for name in names:
             materialise(name, views=around / "views", labels=around / "labels", seed=seed, sources=known)
-        executor = LocalExecutor(1, around / "views", labels=around / "labels", settings=chosen,
-                                 cache=around / "cache")
+        executor = LocalExecutor(
+            1, around / "views", labels=around / "labels", settings=chosen, cache=around / "cache",
+            pretrained=_models(source, chosen, around / "pretrained"), secret=files_of(known))
         return await executor.run(Job(
             name=path.name, folder=folder or around / "job", source=source, entry=path.name, seed=seed,
             timeout=timeout or chosen.timeout, datasets=names,
@@ -44,6 +47,13 @@ async def run_file(
         if executor is not None:
             await executor.close()
         shutil.rmtree(around, ignore_errors=True)
+
+
+def _models(source: dict[str, str], settings: SandboxSettings, store: Path) -> dict[str, Path]:
+    """The pretrained models whose name stands in the source. Raises `PretrainedError`."""
+    named = {text for one in source.values() for text in _strings(one)}
+    return {str(model): provide(model, store, limit=settings.pretrained_bytes).folder
+            for model in pretrained_of(settings.pretrained) if model.id in named}
 
 
 def _with_neighbours(path: Path) -> dict[str, str]:

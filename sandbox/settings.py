@@ -16,7 +16,13 @@ def _words(value: Any) -> Any:
     return tuple(str(one) if isinstance(one, int) else one for one in many)
 
 
+def _switch(value: Any) -> Any:
+    """YAML reads a bare on as true."""
+    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+
+
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Switch = Annotated[Literal["off", "on"], BeforeValidator(_switch)]
 
 
 class SandboxSettings(BaseModel):
@@ -37,7 +43,7 @@ class SandboxSettings(BaseModel):
     isolation: Literal["required", "auto", "none"] = "required"
     """Whether code runs behind walls (docs/sandbox.md). "required" refuses to begin where that cannot be; "auto" then
     runs it without them, says so in record and paper, and grades nothing `scored`; "none" never isolates."""
-    network: Literal["off", "on"] = "off"
+    network: Switch = "off"
     """Whether code reaches the network. With "on" nothing is graded `scored`: public labels are within reach."""
     readable: Words = ()
     """Further folders that isolated code may read, as your own packages. It reads everything in them."""

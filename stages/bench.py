@@ -39,6 +39,8 @@ class Bench:
     device: str = "cpu"
     packages: tuple[str, ...] = ()
     """Importable packages with versions, as prompts name them."""
+    pretrained: tuple[str, ...] = ()
+    """Models that `lab.pretrained` finds, as OWNER/NAME@REVISION."""
     notice: str = ""
     """What the first page says of how the paper was made."""
     isolation: str = ""

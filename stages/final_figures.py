@@ -11,11 +11,11 @@ from models.roles import FigureScript, FiguresInputs
 from record.claims import ablation_conditions, paper_claims, replicates_of, winner
 from record.events import FiguresMade
 from record.folder import draft_of, seal, sha256, write_file
-from record.nouns import Failure, Figure, FigureReview, Node, Plotting
+from record.nouns import Failure, Figure, Node, Plotting
 from sandbox.job import Job
 from stages.bench import Bench, do_work
 from stages.briefs import parent_brief, plotting_reference, statistic
-from stages.plotting import PLOT_SECONDS, Canvas, Gallery, Subject, refusal, review_figures
+from stages.plotting import PLOT_SECONDS, Canvas, Gallery, Look, Subject, refusal, review_figures
 
 MOST = 12
 """Figures that a paper may have; AI-Scientist-v2, section 3.2 (aggregation of plots)."""
@@ -27,13 +27,14 @@ class _Sheet:
 
     script: FigureScript
     figures: tuple[Figure, ...]
-    reviews: tuple[FigureReview, ...]
+    look: Look
     failure: Failure | None
 
     @property
     def plotting(self) -> Plotting:
         """This try as the next one's reviewer is told of it."""
-        return Plotting(n=1, figures=self.figures, failure=self.failure, reviews=self.reviews)
+        return Plotting(n=1, figures=self.figures, failure=self.failure, reviews=self.look.reviews,
+                        looked=self.look.looked)
 
 
 async def final_figures(bench: Bench) -> None:
@@ -69,16 +70,16 @@ async def _try(bench: Bench, desk: Desk, canvas: Canvas, *, node: Node, sheets: 
         name=f"figures/{len(sheets)}", folder=draft, source={"figures.py": script.script}, entry="figures.py",
         mode="plot", seed=node.seed, timeout=PLOT_SECONDS, inputs=canvas.inputs))
     gallery = Gallery(draft / "figures", outcome.figures, before=tuple(sheet.plotting for sheet in sheets))
-    reviews = () if outcome.failure else await review_figures(
+    look = Look((), looked=True) if outcome.failure else await review_figures(
         bench, desk, gallery, about=Subject("paper", node.plan, node.measurements))
-    return _Sheet(script, outcome.figures, reviews, outcome.failure or refusal(reviews))
+    return _Sheet(script, outcome.figures, look, outcome.failure or refusal(look.reviews))
 
 
 def _record(bench: Bench, canvas: Canvas, sheet: _Sheet) -> None:
     """Seal the figures that were drawn as .pdf and .png and found readable."""
     folder = bench.folder.paper / "figures"
     draft = folder.with_name(f".{folder.name}.part")
-    readable = {Path(review.name).stem for review in sheet.reviews if review.readable}
+    readable = {Path(review.name).stem for review in sheet.look.reviews if review.readable}
     descriptions = {figure.name: figure.description for figure in sheet.script.figures
                     if figure.name in readable and (draft / "figures" / f"{figure.name}.pdf").is_file()}
     descriptions = dict(list(descriptions.items())[:MOST])
@@ -90,6 +91,6 @@ def _record(bench: Bench, canvas: Canvas, sheet: _Sheet) -> None:
         (clean / name).write_bytes(data)
     seal(clean, folder)
     bench.recorder.append(FiguresMade(
-        figures={name: sha256(folder / name) for name in files}, descriptions=descriptions, reviews=sheet.reviews,
+        figures={name: sha256(folder / name) for name in files}, descriptions=descriptions, reviews=sheet.look.reviews,
         arrays=tuple(sorted({sha256(path) for source in canvas.inputs.values() for path in source.glob("*.npy")})),
-        failure=sheet.failure))
+        failure=sheet.failure, looked=sheet.look.looked))

@@ -34,7 +34,8 @@ async def _assessed(bench: Bench, desk: Desk) -> Assessed:
     if not bench.paper.judge:
         return Assessed(why="judging is off (paper.judge)")
     try:
-        found = await judge_run(bench.state, bench.folder, desk, rubric=read_rubric(), model=bench.models.name)
+        found = await judge_run(bench.state, bench.folder, desk, rubric=read_rubric(),
+                                model=bench.models.name_of("judge"))
         report = write_report(bench.folder, found)
         files = {str(report.relative_to(bench.folder.root)): sha256(report)}
         listed = manifest(bench.state, bench.folder) | files

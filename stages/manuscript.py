@@ -172,6 +172,9 @@ def _disclosures(state: RunState) -> tuple[str, ...]:
         told.append("The code handed in no test predictions: all results are on validation data that selection saw.")
     if any(claim.grade == "logged" for claim in paper_claims(state)):
         told.append("Some values were said by the code itself and could not be computed by the harness.")
+    if state.figures is not None and not state.figures.looked:
+        told.append("No model looked at the figures, since the one that was used takes no pictures; a program checked "
+                    "their labels, legends and axes.")
     if state.limited:
         told.append(f"The run was ended early: {state.limited.split(' of ')[0]}.")
     return tuple(told)

@@ -9,6 +9,7 @@ Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, bugg
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from models.door import Desk
@@ -16,9 +17,10 @@ from models.errors import ModelOutputInvalid, ModelRefused
 from models.roles import FeedbackInputs, PlotInputs, Plots, Program
 from record.events import Decided, Executed, Judged, Proposed
 from record.fold import node_id
-from record.folder import draft_of, read_source, seal, write_source
+from record.folder import draft_of, part_of, read_source, seal, write_source
 from record.nouns import Attempt, ErrorClass, Expand, Failure, Node, NodeStatus, Verdict
 from record.setups import constants_of
+from sandbox.handed_on import Left, forget_rescued, rescue_checkpoints
 from sandbox.job import Job
 from search.scheduler import Freed
 from search.tree import View
@@ -125,17 +127,37 @@ class _NodeWork:
         limit = bench.node_seconds * (bench.search.retry_factor if before == "timeout" else 1.0)
         alone = before == "memory"
         final = bench.folder.attempt(node.id, number)
+        earlier = self.earlier(number)
         draft = draft_of(final)
         outcome = await bench.executor.run(Job(
             name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)), seed=node.seed,
-            timeout=limit, alone=alone, watch=watcher(bench, self.decided),
+            timeout=limit, alone=alone, watch=watcher(bench, self.decided), earlier=earlier, artifacts=self.artifacts(),
             datasets=tuple(use.name for use in bench.plan.datasets)))
         levelled = await in_thread(lambda: converged(draft / "measurements.jsonl"))
         seal(draft, final)
         bench.recorder.append(Executed(node=node.id, attempt=Attempt(
             number=number, seconds=outcome.seconds, limit=limit, alone=alone, failure=outcome.failure,
             measurements=outcome.measurements, arrays=outcome.arrays, sealed=outcome.sealed,
-            curves_sha256=outcome.curves_sha256, stdout_tail=outcome.stdout_tail, converged=levelled)))
+            artifacts=outcome.artifacts, curves_sha256=outcome.curves_sha256, stdout_tail=outcome.stdout_tail,
+            converged=levelled, resumed=outcome.resumed, peak_host_bytes=outcome.peak_host_bytes,
+            peak_gpu_bytes=outcome.peak_gpu_bytes)))
+        forget_rescued(draft)
+
+    def earlier(self, number: int) -> Path | None:
+        """Where this attempt finds checkpoints: with itself, if a kill cut it, else with the attempt before.
+
+        In `ticket` order what a kill cut begins anew, since code that goes on may come to something else.
+        """
+        bench, node = self.bench, self.node
+        rescued = rescue_checkpoints(part_of(bench.folder.attempt(node.id, number)))
+        if rescued is not None and bench.search.order == "arrival":
+            return rescued
+        return bench.folder.attempt(node.id, number - 1) if number > 1 else None
+
+    def artifacts(self) -> dict[str, Left]:
+        """What the good nodes that this decision may see left for others."""
+        return {one.id: Left(self.bench.folder.attempt(one.id, len(one.attempts)), one.attempts[-1].artifacts)
+                for one in self.view.nodes.values() if one.status == "good" and one.attempts and one.attempts[-1].artifacts}
 
     # --- aggregate --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from models.backend import Image
 from models.door import Desk
+from models.errors import ImagesRefused
 from models.roles import ArrayBrief, FigureReviews, PlotInputs, Plots, VisionInputs
 from record.events import Plotted, Reviewed
 from record.folder import draft_of, read_source, seal
@@ -118,10 +119,23 @@ async def _review(bench: Bench, desk: Desk, canvas: Canvas, n: int) -> Failure |
     assert plotting is not None
     gallery = Gallery(bench.folder.plots(canvas.node, n) / "figures", plotting.figures,
                       before=bench.state.nodes[canvas.node].plottings[: n - 1])
-    reviews = await review_figures(bench, desk, gallery, about=subject_of(bench, canvas))
+    if plotting.reviews is not None and not (plotting.looked and bench.models.sees):
+        return refusal(plotting.reviews)
+    look = await review_figures(bench, desk, gallery, about=subject_of(bench, canvas))
     if plotting.reviews is None:
-        bench.recorder.append(Reviewed(node=canvas.node, n=n, reviews=reviews))
-    return refusal(reviews)
+        bench.recorder.append(Reviewed(node=canvas.node, n=n, reviews=look.reviews, looked=look.looked))
+    return refusal(look.reviews)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Reviews of figures, and whether a model looked at them; if not they are by the lint alone."""
+
+    reviews: tuple[FigureReview, ...]
+    looked: bool
+
+
+UNSEEN = "Not looked at: no model here takes pictures; a program checked labels, legends and axes."
 
 
 @dataclass(frozen=True)
@@ -139,29 +153,38 @@ class Gallery:
     @property
     def accepted(self) -> dict[str, FigureReview]:
         """sha256 -> the review of a figure with these bytes that was found readable; the latest one."""
-        return {figure.sha256: review for figure, review in self._reviewed() if review.readable}
+        return {figure.sha256: review for looked, figure, review in self._reviewed() if looked and review.readable}
 
     @property
     def found(self) -> dict[str, tuple[str, ...]]:
         """Name -> what the latest review of a figure of that name said against it."""
-        return {figure.name: review.issues for figure, review in self._reviewed()}
+        return {figure.name: review.issues for _, figure, review in self._reviewed()}
 
-    def _reviewed(self) -> Iterable[tuple[Figure, FigureReview]]:
+    def _reviewed(self) -> Iterable[tuple[bool, Figure, FigureReview]]:
         for plotting in self.before:
             reviews = {review.name: review for review in plotting.reviews or ()}
-            yield from ((figure, reviews[figure.name]) for figure in plotting.figures if figure.name in reviews)
+            yield from ((plotting.looked, figure, reviews[figure.name]) for figure in plotting.figures
+                        if figure.name in reviews)
 
 
-async def review_figures(bench: Bench, desk: Desk, gallery: Gallery, *, about: Subject) -> tuple[FigureReview, ...]:
+async def review_figures(bench: Bench, desk: Desk, gallery: Gallery, *, about: Subject) -> Look:
     """A verdict on every PNG figure: the lint's findings always count, the vision model's come on top.
 
-    Figures whose very bytes were found readable before keep that review, and are not looked at again.
+    Figures whose very bytes were found readable before keep that review, and are not looked at again. Where the model
+    takes no pictures nobody looks, and the lint alone decides.
     """
     accepted = gallery.accepted
     new = [figure for figure in gallery.shown if figure.sha256 not in accepted]
-    said = await _look(bench, desk, gallery, figures=new, about=about) if new else {}
-    return tuple(_joined(figure.name, lint(figure), accepted.get(figure.sha256) or said.get(figure.name))
-                 for figure in gallery.shown)
+    said: dict[str, FigureReview] = {}
+    looked = bench.models.sees or not new
+    try:
+        said = await _look(bench, desk, gallery, figures=new, about=about) if new and looked else {}
+    except ImagesRefused:
+        looked = False
+    if not looked:
+        said = {figure.name: FigureReview(name=figure.name, readable=True, description=UNSEEN) for figure in new}
+    return Look(tuple(_joined(figure.name, lint(figure), accepted.get(figure.sha256) or said.get(figure.name))
+                      for figure in gallery.shown), looked)
 
 
 async def _look(

@@ -51,9 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key, proxy or setting of the person who runs the tests changes what they do."""
+    """No key, proxy or setting of the person who runs the tests changes what they do.
+
+    Code is isolated where that can be; so the suite also runs where it cannot (tests/sandbox/test_isolation.py asks).
+    """
     import os
 
     for name in list(os.environ):
         if name.startswith("SCIENTIST_") or name.endswith(("_API_KEY", "_BASE_URL")):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("SCIENTIST_SANDBOX__ISOLATION", "auto")

@@ -26,8 +26,9 @@ def show_plan(idea: Idea, settings: Settings, *, as_json: bool) -> int:
     from stages.prepare import PlanError
 
     console = Console()
-    if settings.models.name != "offline" and not as_json:
-        console.print(Text(f"asking {plain(settings.models.name)} for the data plan; this costs the planner's call"),
+    planner = settings.models.plan.name or settings.models.name
+    if planner != "offline" and not as_json:
+        console.print(Text(f"asking {plain(planner)} for the data plan; this costs the planner's call"),
                       soft_wrap=True)
     try:
         with data_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -15,14 +16,15 @@ from agent.data import sources_of, survey
 from agent.settings import compose
 from agent.settings import seconds as seconds_of
 from inspector.text import duration, plain
+from sandbox.isolation.probe import terms_of
 from sandbox.job import Outcome
 
 
-def execute(file: Path, *, timeout: str | None, data: list[str], as_json: bool) -> int:
+def execute(file: Path, flags: dict[str, Any], *, config: Path | None, timeout: str | None, as_json: bool) -> int:
     """Run a file; returns 0 when it ended without an error, else 1."""
     if not file.is_file():
         raise WrongUse(f"there is no file {file}: give the path of a Python file")
-    settings = compose(flags={"data": data} if data else {})
+    settings = compose(config=config, flags=flags)
     isolation_told(settings.sandbox)
     with data_refused():
         for warning in survey(settings):
@@ -33,7 +35,7 @@ def execute(file: Path, *, timeout: str | None, data: list[str], as_json: bool) 
     outcome = asyncio.run(run_file(
         file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings)))
     if as_json:
-        print(json.dumps(as_plain(outcome), indent=1))
+        print(json.dumps(as_plain(outcome) | {"isolation": terms_of(settings.sandbox)}, indent=1))
     else:
         show(outcome, Console())
     return DONE if outcome.failure is None else FAILED
@@ -47,7 +49,10 @@ def as_plain(outcome: Outcome) -> dict[str, object]:
         "measurements": [one.model_dump(mode="json") for one in outcome.measurements],
         "arrays": outcome.arrays,
         "sealed": outcome.sealed,
+        "artifacts": outcome.artifacts,
         "figures": [figure.name for figure in outcome.figures],
+        "peak_host_bytes": outcome.peak_host_bytes,
+        "peak_gpu_bytes": outcome.peak_gpu_bytes,
         "stdout_tail": outcome.stdout_tail,
     }
 

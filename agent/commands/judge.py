@@ -18,6 +18,7 @@ from agent.settings import compose, override
 from inspector.text import plain
 from record.folder import RunFolder
 from record.judgement import DimensionScore, Judgement
+from record.log import is_run as holds_run
 from record.log import read_state
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def judge(request: Request) -> int:
         rubric = read_rubric(request.rubric) if request.rubric is not None else read_rubric()
         if not request.path.exists():
             raise WrongUse(f"there is no {request.path}: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
-        is_run = request.path.is_dir() and RunFolder(request.path).db.is_file()
+        is_run = request.path.is_dir() and holds_run(request.path)
         found = _run(request, rubric) if is_run else _paper(request, rubric)
     except (JudgeError, TexError) as error:
         raise WrongUse(str(error)) from None
@@ -82,7 +83,7 @@ def _run(request: Request, rubric: Rubric) -> Judgement:
     if state.started is None or state.released is None:
         raise WrongUse(f"{request.path} has no paper yet: bring it to its end first: scientist resume {request.path}")
     models = _models(override(state.started.settings, state.overrides | request.flags).models)
-    return asyncio.run(judge_run(state, folder, models.at(0, 0), rubric=rubric, model=models.name))
+    return asyncio.run(judge_run(state, folder, models.at(0, 0), rubric=rubric, model=models.name_of("judge")))
 
 
 def _paper(request: Request, rubric: Rubric) -> Judgement:
@@ -93,7 +94,7 @@ def _paper(request: Request, rubric: Rubric) -> Judgement:
         paper = await read_paper(request.path)
         asked = question(paper, rubric)
         answer = await models.at(0, 0).ask("judge", asked, answer_type(rubric))
-        return judgement(answer, paper, asked, name=request.path.name, model=models.name)
+        return judgement(answer, paper, asked, name=request.path.name, model=models.name_of("judge"))
 
     return asyncio.run(work(_models(compose(flags=request.flags).models)))
 

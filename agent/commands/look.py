@@ -14,7 +14,7 @@ from inspector.status import status_of
 from inspector.tree import tree_of
 from record.folder import RunFolder
 from record.lock import holder
-from record.log import RecordError, read_events, read_state
+from record.log import RecordError, is_run, read_events, read_state
 
 
 def run_folder(path: Path) -> Path:
@@ -23,7 +23,7 @@ def run_folder(path: Path) -> Path:
         raise WrongUse(f"there is no folder {path}: give the folder of a run, as runs/NAME")
     if not path.is_dir():
         raise WrongUse(f"{path} is a file: give the folder of a run, as runs/NAME")
-    if not RunFolder(path).db.is_file():
+    if not is_run(path):
         raise WrongUse(f"{path} is no run (it holds no run.db): give the folder of a run, as runs/NAME")
     try:
         read_events(RunFolder(path).db)

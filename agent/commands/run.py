@@ -64,6 +64,9 @@ def run(request: Request) -> int:
         from agent.commands.dry_run import show_plan
 
         return show_plan(idea, settings, as_json=request.as_json)
+    check_gpus(settings)
+    for model in pretrained_of(settings.sandbox.pretrained):
+        fetch(model)
 
     def work(listener: Listener) -> int:
         from agent.run import RunExistsError, start
@@ -160,7 +163,7 @@ def summary(state: RunState, folder: Path, code: int) -> list[str]:
 
 
 def check(settings: Settings, folder: Path) -> None:
-    """Refuse what cannot work. Raises `WrongUse`, `ModelConfigError`, `GpuError`, `PretrainedError`."""
+    """Refuse what cannot work. Raises `WrongUse`, `ModelConfigError`."""
     if folder.exists():
         raise WrongUse(f"{folder} exists already: choose another --name, or go on with it: scientist resume {folder}")
     check_writable(folder.parent)
@@ -168,9 +171,6 @@ def check(settings: Settings, folder: Path) -> None:
     if settings.paper.bib is not None and not settings.paper.bib.is_file():
         raise WrongUse(f"there is no bibliography {settings.paper.bib}: give --bib the path of a .bib file")
     check_parts(settings)
-    check_gpus(settings)
-    for model in pretrained_of(settings.sandbox.pretrained):
-        fetch(model)
     with data_refused():
         for warning in survey(settings):
             say(warning)
@@ -192,8 +192,11 @@ def check_parts(settings: Settings) -> None:
 
 
 def check_gpus(settings: Settings) -> None:
-    """Refuse a GPU that is not there. Raises `GpuError`."""
-    open_leases(settings.sandbox, visible_devices())
+    """Refuse a GPU that is not there, and say where workers will wait for one. Raises `GpuError`."""
+    fit, workers = open_leases(settings.sandbox, visible_devices()).capacity, settings.search.num_workers
+    if fit is not None and fit < workers:
+        say(f"{workers} workers, but {fit} experiment(s) fit on the GPUs at a time: give more --gpus, fewer --workers, "
+            "or raise sandbox.places_per_gpu")
 
 
 def check_writable(runs: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from agent.doctor.command import run
 from agent.doctor.finding import Finding, fault, ok, warning
+from record.place import kind_of, on_network
 
 GPU_LIMIT = 20.0
 TORCH_LIMIT = 90.0
@@ -23,15 +24,6 @@ KERNEL_GB = 1.2
 """Memory of one experiment with torch, at least (FACTS: torch needs more than 1.2 GB of address space)."""
 ROOMY_GB = 10.0
 """Free disk below which a run of the default size may fill it."""
-
-NETWORK = frozenset({
-    "nfs", "nfs3", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "fuse.glusterfs",
-    "fuse.sshfs", "fuse.ceph", "fuse.juicefs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "afs", "orangefs", "pvfs2",
-    "wekafs", "davfs", "fuse.davfs2", "ncpfs", "drvfs",
-})
-"""Filesystems that several hosts share, or that do not keep SQLite's locks and shared memory."""
-DOUBTFUL = frozenset({"9p", "virtiofs", "fuse", "fuseblk", "vboxsf", "fuse.vmhgfs-fuse"})
-"""Filesystems through which a host shares its disk with a guest: SQLite's WAL may or may not work on them."""
 
 SKEW = 2.0
 """Seconds that a file's time may differ from the clock."""
@@ -128,30 +120,16 @@ def disk(place: Path, least_gb: float) -> Finding:
 
 
 def filesystem(place: Path, *, mounts: Path = Path("/proc/self/mounts")) -> Finding:
-    """Whether the log of a run can live where the runs go: SQLite's WAL does not work on network filesystems."""
+    """What the runs lie on. SQLite's WAL does not work on network filesystems: a run keeps its database elsewhere."""
     kind = kind_of(place.resolve(), mounts.read_text())
     mend = "choose a folder on a local disk: --runs DIR"
     if kind is None:
         return warning("filesystem", f"what {place} lies on is not in {mounts}", mend)
-    if kind in NETWORK:
-        return fault("filesystem", f"{place} lies on a network filesystem ({kind}), where the record of a run would be "
-                                   "damaged (SQLite's WAL)", mend)
-    if kind in DOUBTFUL:
-        return warning("filesystem", f"{place} lies on {kind}, a shared folder where SQLite's WAL may fail", mend)
+    if on_network(place, mounts):
+        return warning("filesystem", f"{place} lies on a network or shared filesystem ({kind}): the database of a run "
+                                     "is kept in $TMPDIR, and events.jsonl in its folder is the record that counts",
+                       "faster is a folder on a local disk: --runs DIR")
     return ok("filesystem", f"{place} lies on {kind}")
-
-
-def kind_of(place: Path, mounts: str) -> str | None:
-    """The type of the filesystem that a path lies on: of the longest mount point above it, the latest of equals."""
-    found: tuple[int, str] | None = None
-    for line in mounts.splitlines():
-        fields = line.split()
-        if len(fields) < 3:
-            continue
-        point = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields[1]))
-        if place.is_relative_to(point) and (found is None or len(point.parts) >= found[0]):
-            found = len(point.parts), fields[2]
-    return found[1] if found is not None else None
 
 
 def clock(

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from agent.doctor.finding import Finding, fault, ok, warning
 from inspector.text import count, duration
 from models.backend import Backend, Image, Prompt, Reply, Request, open_backend
-from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable
+from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable, QuotaSpent
 from models.prices import context_tokens
 from models.settings import ModelSettings
 from record.nouns import Frozen
@@ -87,7 +87,15 @@ class Examined:
 
 
 def examine(settings: ModelSettings, *, probe_context: bool, rng: Random, limit: float = LIMIT) -> Iterator[Finding]:
-    """Findings on a model, one after the other; the later ones only when it can be reached at all."""
+    """Findings on every model that is named, one after the other; the later ones only when it can be reached at all."""
+    looking = {(one.name, one.base_url) for one in settings.candidates("vision")}
+    for one in settings.distinct:
+        yield from _examined(one, probe_context=probe_context, rng=rng, limit=limit,
+                             looks=(one.name, one.base_url) in looking)
+
+
+def _examined(settings: ModelSettings, *, probe_context: bool, rng: Random, limit: float, looks: bool
+              ) -> Iterator[Finding]:
     if settings.name == "offline":
         yield ok("model", "offline: built in, asks nobody, for the studies of docs/offline.md only")
         return
@@ -101,8 +109,11 @@ def examine(settings: ModelSettings, *, probe_context: bool, rng: Random, limit:
     yield from first
     if first[0].grade != "ok":
         return
-    yield vision(model)
-    yield probed(model) if probe_context else known(settings)
+    if looks:
+        yield vision(model)
+    else:
+        yield ok("vision", "not asked: it looks at no figures")
+    yield probed(model) if probe_context else known(model)
 
 
 # --- reachable, schema ----------------------------------------------------------------------------------------------
@@ -143,7 +154,7 @@ def _schema(reply: Reply, wanted: Answer) -> Finding:
 def _unreachable(error: ModelError, settings: ModelSettings) -> str:
     if isinstance(error, ModelConfigError):
         return "correct --model, --base-url or the key, as the message says"
-    if isinstance(error, ModelRefused):
+    if isinstance(error, ModelRefused | QuotaSpent):
         return "see the provider's account and rights for this model"
     where = f" at {settings.base_url}" if settings.base_url else ""
     return f"is the server{where} up, and the network? Try again in a minute"
@@ -155,8 +166,6 @@ def _unreachable(error: ModelError, settings: ModelSettings) -> str:
 def vision(model: Examined) -> Finding:
     """Whether it reads a number from a tiny picture."""
     mend = "--set models.vision=false (figures are then checked by the lint alone), or a model that sees"
-    if model.settings.vision is False:
-        return ok("vision", "not asked: models.vision is false")
     number = str(model.rng.randrange(1000, 10_000))
     try:
         reply = asyncio.run(model.ask("What number is written in this picture? Give its digits.", Seen,
@@ -184,15 +193,25 @@ def picture(text: str) -> bytes:
 # --- context --------------------------------------------------------------------------------------------------------
 
 
-def known(settings: ModelSettings) -> Finding:
-    """The context length by the public price list."""
-    tokens = context_tokens(settings)
+def known(model: Examined) -> Finding:
+    """The context length as it is set, by the public price list, or as the model's own server says."""
+    from models.providers import ProviderModel
+
+    backend = model.backend
+    tokens = asyncio.run(backend.context_tokens()) if isinstance(backend, ProviderModel) else None
     if tokens is None:
         sent = sum(min(LAST, FIRST * 2**n) for n in range(MOST_CALLS))
-        return warning("context", "its length is not known from a public list",
+        return warning("context", "its length is on no public list, and no server of your own tells it",
                        f"find out with --probe-context (it sends up to {count(sent)} characters, about "
                        f"{count(sent // CHARS_A_TOKEN)} tokens)")
-    return _enough(tokens, f"{count(tokens)} tokens by the public list (not probed)")
+    return _enough(tokens, f"{count(tokens)} tokens {_source(model.settings)} (not probed)")
+
+
+
+def _source(settings: ModelSettings) -> str:
+    if settings.context_tokens is not None:
+        return "as models.context_tokens says"
+    return "by the public list" if context_tokens(settings) is not None else "as its server says"
 
 
 def probed(model: Examined) -> Finding:

@@ -39,6 +39,13 @@ class OfflineResearcher:
     def name(self) -> str:
         return NAME
 
+    @property
+    def sees(self) -> bool:
+        return True
+
+    def name_of(self, role: Role) -> str:
+        return NAME
+
     async def answer(self, request: Request) -> Reply:
         """The answer of the role's function. Raises `CatalogueError` for what no study covers."""
         act = ANSWERS.get(request.role)

@@ -11,45 +11,11 @@ from sandbox.gpus.device import Device
 from sandbox.isolation.interpreter import interpreter
 from sandbox.isolation.masks import labelled
 from sandbox.isolation.probe import Isolation
+from sandbox.isolation.scratch import Scratch
 from sandbox.isolation.walls import SYSTEM, Walls, seen
 from sandbox.settings import SandboxSettings
 
 _GPU_FILES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps")
-
-
-@dataclass(frozen=True)
-class Scratch:
-    """A folder that lives as long as a kernel. Its path is short, since those of sockets end at 107 bytes.
-
-    The kernel reads it, and writes to `sockets` and `tmp` alone: what we read of it is not the kernel's to change.
-    """
-
-    root: Path
-
-    @property
-    def sockets(self) -> Path:
-        return self.root / "s"
-
-    @property
-    def tmp(self) -> Path:
-        return self.root / "tmp"
-
-    @property
-    def job(self) -> Path:
-        return self.root / "job.json"
-
-    @property
-    def connection(self) -> Path:
-        return self.root / "connection.json"
-
-    @property
-    def crash_log(self) -> Path:
-        return self.root / "crash.log"
-
-    def make(self) -> None:
-        """Make its folders."""
-        self.sockets.mkdir()
-        self.tmp.mkdir()
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class TaskGroup:
 
 def task_group(name: str, tasks: int) -> TaskGroup:
     """A new control group of that name, where we may make one (in practice: as root, and not in most containers)."""
-    for folder in _own("pids", name):
+    for folder in task_group_of(name):
         with contextlib.suppress(OSError):
             folder.mkdir()
             try:
@@ -81,6 +81,11 @@ def task_group(name: str, tasks: int) -> TaskGroup:
                 continue
             return TaskGroup(folder)
     return TaskGroup()
+
+
+def task_group_of(name: str) -> list[Path]:
+    """Where a control group of that name may lie."""
+    return _own("pids", name)
 
 
 def _own(controller: str, name: str) -> list[Path]:

@@ -39,7 +39,7 @@ class Walls:
     environments: tuple[Path, ...] = ()
     """Whole trees, read-only, less what is `hidden`."""
     hidden: tuple[Path, ...] = ()
-    """Folders that appear empty, and files that appear to be /dev/null."""
+    """Folders that appear empty, and files that cannot be opened."""
     readable: tuple[Path, ...] = ()
     """Read-only, also where they lie below something hidden."""
     tmp: Path | None = None
@@ -95,7 +95,7 @@ def _memory(walls: Walls) -> list[str]:
     shm = ["--perms", "1777", "--size", str(walls.shm_bytes), "--tmpfs", "/dev/shm"]
     tmp = ["--bind", str(walls.tmp), "/tmp"] if walls.tmp else [
         "--perms", "1777", "--size", str(walls.shm_bytes), "--tmpfs", "/tmp"]
-    return [*shm, *tmp]
+    return [*shm, "--remount-ro", "/dev", *tmp]
 
 
 def _places(walls: Walls) -> list[str]:

@@ -30,11 +30,12 @@ _DISK = 1.0
 class Watchdog:
     """Looks at a process and its descendants until `stop`; calls `strike` when a limit is passed.
 
-    `inside` is a process that sees a /dev/shm of the experiment's own.
+    `shared` is a folder that others write to too: only by how much it grows since the start counts. `inside` is a
+    process that sees a /dev/shm of the experiment's own.
     """
 
     def __init__(
-        self, root: int, limits: Limits, *, folders: Sequence[Path], strike: Callable[[], None],
+        self, root: int, limits: Limits, *, folders: Sequence[Path], shared: Path, strike: Callable[[], None],
         inside: int | None = None,
     ) -> None:
         self.failure: Failure | None = None
@@ -42,6 +43,8 @@ class Watchdog:
         self._root = root
         self._limits = limits
         self._folders = folders
+        self._shared = shared
+        self._before = 0
         self._strike = strike
         self._inside = inside
         self._ended = threading.Event()
@@ -57,6 +60,7 @@ class Watchdog:
         self._ended.set()
 
     def _look_on(self) -> None:
+        self._before = _bytes_of(self._shared)
         while not self._ended.wait(LOOK):
             failure = self.look()
             if failure is not None and not self._ended.is_set():
@@ -90,7 +94,8 @@ class Watchdog:
         began = time.monotonic()
         if began < self._disk_at:
             return None
-        written = sum(map(_bytes_of, self._folders)) + nameless(processes)
+        grown = max(0, _bytes_of(self._shared) - self._before)
+        written = sum(map(_bytes_of, self._folders)) + grown + nameless(processes)
         self._disk_at = time.monotonic() + max(_DISK, 10 * (time.monotonic() - began))
         if written <= self._limits.disk:
             return None

@@ -19,6 +19,8 @@ import warnings
 from functools import partial
 from typing import Any
 
+_PIECE = 2**20
+
 
 def main() -> None:
     """Run until the host kills us."""
@@ -35,6 +37,8 @@ def main() -> None:
         "--InteractiveShell.xmode=Context", "--InteractiveShell.ast_node_interactivity=none",
     ])
     faulthandler.enable(crash_log, all_threads=False)
+    for stream in (sys.stdout, sys.stderr):
+        _send_in_pieces(stream)
     _dress_as_script(app.shell)
     app.start()
 
@@ -47,6 +51,24 @@ def _limit() -> None:
         hard = resource.getrlimit(number)[1]
         limit = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
         resource.setrlimit(number, (limit, limit))
+
+
+def _send_in_pieces(stream: Any) -> None:
+    """Hand output on at least every `_PIECE` characters: a flood must neither fill our memory nor be one message."""
+    write, waiting = stream.write, 0
+
+    def in_pieces(text: str) -> int | None:
+        nonlocal waiting
+        written = 0
+        for start in range(0, len(text), _PIECE):
+            written += write(text[start:start + _PIECE]) or 0
+            waiting += min(_PIECE, len(text) - start)
+            if waiting >= _PIECE:
+                stream.flush()
+                waiting = 0
+        return written
+
+    stream.write = in_pieces
 
 
 def _dress_as_script(shell: Any) -> None:

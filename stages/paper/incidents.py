@@ -23,6 +23,8 @@ def incidents(state: RunState) -> str:
               "deterministic method does, and the spread over seeds is unknown:", _seedless(state)),
         _list("Where the measured noise hides the difference between two nodes, a model was asked which of them is the "
               "sounder one to build on:", _comparisons(state)),
+        _list("Figures that no model looked at, since the one that should have takes no pictures; a program checked "
+              "their labels, legends and axes:", _unseen(state)),
         _list("Why the search of each stage ended:", _ends(state)),
     ]
     return "\n\n".join(one for one in lists if one)
@@ -45,6 +47,15 @@ def _failures(state: RunState) -> Iterable[tuple[str, str]]:
         why += [*(node.reasons if node.status == "cancelled" or not node.failure else ()), *node.suspect]
         if why and (node.status != "good" or node.suspect):
             yield node.id, f"{node.kind}, {node.status}: {short('; '.join(why))}"
+
+
+def _unseen(state: RunState) -> Iterable[tuple[str, str]]:
+    for node in state.nodes.values():
+        numbers = [str(one.n) for one in node.plottings if one.reviews is not None and not one.looked]
+        if numbers:
+            yield node.id, f"plotting {', '.join(numbers)}"
+    if state.figures is not None and not state.figures.looked:
+        yield "paper", "the final figures"
 
 
 def _retries(state: RunState) -> Iterable[tuple[str, str]]:

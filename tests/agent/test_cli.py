@@ -289,6 +289,7 @@ def test_exec_runs_a_file_as_a_node_would(place: Path, capsys: pytest.CaptureFix
     (place / "bad.py").write_text("1 / 0\n")
     assert main(["exec", "bad.py", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"seconds", "failure", "measurements", "arrays", "sealed", "figures", "stdout_tail"}
+    assert set(found) == {"seconds", "failure", "measurements", "arrays", "sealed", "artifacts", "figures",
+                          "peak_host_bytes", "peak_gpu_bytes", "stdout_tail", "isolation"}
     assert "ZeroDivisionError" in found["failure"]["message"]
     assert sorted(path.name for path in place.iterdir()) == ["bad.py", "good.py", "idea.json"]

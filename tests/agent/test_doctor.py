@@ -21,6 +21,7 @@ from agent.doctor.examination import templates
 from agent.doctor.finding import Finding, guarded
 from agent.doctor.packages import Package
 from agent.doctor.systems import System, read_system
+from record.place import kind_of
 from sandbox.isolation import mending
 from sandbox.settings import SandboxSettings
 
@@ -166,17 +167,17 @@ broken
 
 
 @pytest.mark.parametrize(("place", "kind", "expected"), [
-    ("/tmp/runs", "ext4", "ok"), ("/home/ada/runs", "nfs4", "fault"), ("/home/ada/local disk/runs", "xfs", "ok"),
+    ("/tmp/runs", "ext4", "ok"), ("/home/ada/runs", "nfs4", "warning"), ("/home/ada/local disk/runs", "xfs", "ok"),
     ("/homestead/runs", "ext4", "ok"), ("/mnt/c/runs", "9p", "warning"),
 ])
 def test_the_filesystem_is_that_of_the_nearest_mount(tmp_path: Path, place: str, kind: str, expected: str) -> None:
     (tmp_path / "mounts").write_text(MOUNTS)
-    assert machine.kind_of(Path(place), MOUNTS) == kind
+    assert kind_of(Path(place), MOUNTS) == kind
     assert grade(machine.filesystem(Path(place), mounts=tmp_path / "mounts")) == expected
 
 
 def test_the_real_mounts_are_read(tmp_path: Path) -> None:
-    assert machine.kind_of(tmp_path.resolve(), Path("/proc/self/mounts").read_text()) is not None
+    assert kind_of(tmp_path.resolve(), Path("/proc/self/mounts").read_text()) is not None
 
 
 def test_a_clock_of_another_time_is_found(tmp_path: Path) -> None:

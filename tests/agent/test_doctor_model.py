@@ -18,7 +18,8 @@ from pydantic_ai import models as pydantic_ai_models
 from agent.cli import main
 from agent.doctor import kernel, machine, model, packages
 from agent.doctor.finding import Finding
-from models.settings import ModelSettings
+from models.backend import open_backend
+from models.settings import ModelSettings, RoleModel
 from tests.models.openai_server import Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool
 
 SEED = 5
@@ -159,7 +160,7 @@ def test_a_model_that_only_guesses_at_a_picture_is_found_out() -> None:
 
 def test_no_picture_is_sent_where_vision_is_off() -> None:
     with OpenAIServer([reader()]) as server:
-        settings = ModelSettings(name="openai-chat:m", base_url=server.url, vision=False)
+        settings = ModelSettings(name="openai-chat:m", base_url=server.url, vision=RoleModel(name=False))
         found = {one.check: one for one in model.examine(settings, probe_context=False, rng=Random(SEED))}
         assert found["vision"].grade == "ok" and not any(asked(body)[1] for body in server.requests)
 
@@ -193,7 +194,8 @@ def test_a_context_too_short_for_anything_is_a_fault() -> None:
 
 
 def test_a_listed_model_needs_no_probe() -> None:
-    found = model.known(ModelSettings(name="openai:gpt-4o"))
+    settings = ModelSettings(name="openai:gpt-4o")
+    found = model.known(model.Examined(settings, open_backend(settings), Random(SEED)))
     assert found.grade == "ok" and "128.0k tokens by the public list" in found.found
 
 

@@ -4,12 +4,15 @@
         ... base_url=server.url ...
     server.requests  # bodies, in order
 
-Each request takes the next step; the last step answers all that come after it.
+Each request takes the next step; the last step answers all that come after it. Or a function of the request's number
+(from 1) and body chooses the step: `OpenAIServer(choose)`.
 """
 
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +20,7 @@ from types import TracebackType
 from typing import Any
 
 Step = Callable[["Exchange"], None]
+Choose = Callable[[int, dict[str, Any]], Step]
 
 
 class Exchange(BaseHTTPRequestHandler):
@@ -48,9 +52,9 @@ class Exchange(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[Step] | Choose) -> None:
         super().__init__(("127.0.0.1", 0), Exchange)
-        self.steps = list(steps)
+        self.choose = steps if callable(steps) else in_order(steps)
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.closing = threading.Event()
@@ -60,7 +64,8 @@ class _Server(ThreadingHTTPServer):
         with self._lock:
             self.paths.append(path)
             self.requests.append(body)
-            return self.steps[min(len(self.requests), len(self.steps)) - 1]
+            number = len(self.requests)
+        return self.choose(number, body)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that gave up is part of the script."""
@@ -69,7 +74,7 @@ class _Server(ThreadingHTTPServer):
 class OpenAIServer:
     """Serves while entered. `url` is the base URL to configure."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[Step] | Choose) -> None:
         self._server = _Server(steps)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
@@ -98,10 +103,17 @@ class OpenAIServer:
         self._thread.join(5)
 
 
-def tool(arguments: object, *, model: str = "served-model", finish: str = "tool_calls") -> Step:
+def in_order(steps: Sequence[Step]) -> Choose:
+    """One step after the other, the last one for ever."""
+    return lambda number, body: steps[min(number, len(steps)) - 1]
+
+
+def tool(
+    arguments: object, *, model: str = "served-model", finish: str = "tool_calls", name: str = "answer"
+) -> Step:
     """Call the output tool; a string is sent as it stands, so that it need not be JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    call = {"id": "call_1", "type": "function", "function": {"name": "answer", "arguments": text}}
+    call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": text}}
     return _completion({"role": "assistant", "content": None, "tool_calls": [call]}, model, finish)
 
 
@@ -132,6 +144,45 @@ def drop() -> Step:
     """Close the connection without an answer."""
 
     def step(exchange: Exchange) -> None:
+        exchange.close_connection = True
+
+    return step
+
+
+def reset() -> Step:
+    """Reset the connection (RST) without an answer."""
+
+    def step(exchange: Exchange) -> None:
+        exchange.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        exchange.connection.close()
+        exchange.close_connection = True
+
+    return step
+
+
+def truncated() -> Step:
+    """Announce a longer body than is sent, and close."""
+
+    def step(exchange: Exchange) -> None:
+        exchange.send_response(200)
+        exchange.send_header("content-type", "application/json")
+        exchange.send_header("content-length", "5000")
+        exchange.end_headers()
+        exchange.wfile.write(b'{"id": "chatcmpl-1", "object": "chat.compl')
+        exchange.close_connection = True
+
+    return step
+
+
+def cut_stream() -> Step:
+    """Send a body in chunks, and close in the middle of one."""
+
+    def step(exchange: Exchange) -> None:
+        exchange.send_response(200)
+        exchange.send_header("content-type", "application/json")
+        exchange.send_header("transfer-encoding", "chunked")
+        exchange.end_headers()
+        exchange.wfile.write(b'10\r\n{"id": "chatcmpl\r\n400\r\n-1", "obj')
         exchange.close_connection = True
 
     return step

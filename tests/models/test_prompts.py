@@ -115,6 +115,15 @@ def test_nodes_that_are_decided_at_the_same_time_take_different_options(
     assert "Being written or run" not in asked()
 
 
+def test_models_and_artifacts_at_hand_are_named() -> None:
+    without = render("code", CODE.model_copy(update={"parent": PARENT}))
+    assert "Pretrained models" not in without.system and "It left artifacts" not in without.user
+    parent = PARENT.model_copy(update={"artifacts": ("mean.npy", "net")})
+    shown = render("code", CODE.model_copy(update={"pretrained": ("a/b@1", "gpt2@main"), "parent": parent}))
+    assert "Pretrained models, as name@revision: a/b@1, gpt2@main." in shown.system
+    assert f'`lab.artifact("mean.npy", node="{parent.id}")`, `lab.artifact("net", node="{parent.id}")`.' in shown.user
+
+
 def test_what_to_measure_is_said_by_the_stage_alone() -> None:
     main = CODE.model_copy(update={"duty": Duty(datasets=("digits",), arms=("plain", "margin"), levels=("n50",))})
     user = render("code", main).user
@@ -250,8 +259,7 @@ def test_the_rule_on_digits_names_its_exceptions() -> None:
     assert "these literals:\n  none." in render("write", WRITE.model_copy(update={"literals": ()})).system
 
 
-def test_without_pictures_the_reviewer_is_told() -> None:
-    assert "made without seeing the picture" in render("vision", INPUTS["vision"]).user
+def test_the_reviewer_is_told_how_many_pictures_there_are() -> None:
     assert "attached, 1 in all" in render("vision", INPUTS["vision"], images=1).user
 
 

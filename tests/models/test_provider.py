@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from models.backend import Image, Prompt, Request, open_backend
-from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable
+from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable, QuotaSpent
 from models.naming import locate
 from models.providers import ProviderModel, open_model, open_provider
 from models.settings import ModelSettings
@@ -110,15 +110,22 @@ async def test_an_answer_cut_at_its_limit_names_the_setting() -> None:
 
 
 @pytest.mark.asyncio
-async def test_retry_after_is_honoured_and_capped() -> None:
+async def test_retry_after_is_honoured() -> None:
     waits: list[float] = []
-    steps = [status(429, retry_after="7"), status(429, retry_after="3600"), tool({"value": 3})]
+    steps = [status(429, retry_after="7"), status(429, retry_after="60"), tool({"value": 3})]
     with OpenAIServer(steps) as server:
         reply = await at(server, waits=waits).answer(request())
     assert reply.output == Count(value=3)
     assert waits == [7.0, 60.0]
     assert reply.retries == 2
     assert len(server.requests) == 3
+
+
+@pytest.mark.asyncio
+async def test_a_quota_window_is_no_rush_and_is_told_at_once() -> None:
+    error, server = await failing([status(429, retry_after="3600")])
+    assert isinstance(error, QuotaSpent) and error.seconds == 3600
+    assert len(server.requests) == 1
 
 
 @pytest.mark.asyncio

@@ -199,8 +199,8 @@ async def test_a_local_folder_wins_over_a_hidden_package(bench: Bench) -> None:
 async def test_an_interpreter_that_does_not_start_is_an_error_of_the_executor(store: Store, tmp_path: Path) -> None:
     job = Job(name="x", folder=tmp_path / "job", source={"experiment.py": ""})
     for python in ("/no/such/python", "/bin/false"):
-        executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS.model_copy(update={"python": python}),
-                                 cache=store.cache)
+        settings = SETTINGS.model_copy(update={"python": python})
+        executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
         with pytest.raises(ExecutorError, match=python):
             await executor.run(job)
 

@@ -61,7 +61,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest_asyncio.fixture
 async def kitchen(data: Path, tmp_path: Path) -> AsyncIterator[Kitchen]:
-    executor = LocalExecutor(2, data / "views", labels=data / "labels", settings=SandboxSettings(),
+    executor = LocalExecutor(2, data / "views", labels=data / "labels", settings=SandboxSettings(isolation="auto"),
                              cache=data / "cache")
     yield Kitchen(executor, tmp_path)
     await executor.close()

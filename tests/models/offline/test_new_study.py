@@ -224,8 +224,8 @@ def text_of(draft: Draft) -> str:
 async def executor(tmp_path: Path) -> AsyncIterator[LocalExecutor]:
     for name in CASE.names:
         materialise(name, views=tmp_path / "views", labels=tmp_path / "labels", seed=1)
-    kernels = LocalExecutor(1, tmp_path / "views", labels=tmp_path / "labels", settings=SandboxSettings(),
-                            cache=tmp_path / "cache")
+    kernels = LocalExecutor(1, tmp_path / "views", labels=tmp_path / "labels", cache=tmp_path / "cache",
+                            settings=SandboxSettings(isolation="auto"))
     yield kernels
     await kernels.close()
 

@@ -1,0 +1,130 @@
+"""Alerts of a run to the outside: a webhook and a command, on finish, pause, failure and limits.
+
+An alert is sent from a thread of its own, within `alerts.timeout` seconds; one that cannot be delivered is logged and
+never stops a run. When a run ends, its last alerts are waited for, for as long.
+
+What is not promised: delivery. A `kill -9` sends nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from inspector.lines import described
+from record.events import Commanded, Ended, Event, Limited, Paused, Recovered
+from record.fold import RunState
+from record.nouns import Frozen
+
+LOG = logging.getLogger(__name__)
+Occasion = Literal["finish", "pause", "failure", "budget"]
+OCCASIONS: tuple[Occasion, ...] = ("finish", "pause", "failure", "budget")
+FINISHED = (0, 3, 4)
+"""Exit codes with which a run is over."""
+
+
+class AlertSettings(Frozen):
+    """Where alerts go. A webhook given as `$NAME` is read from the environment, and not recorded with the run."""
+
+    webhook: str = Field(default="", description="URL that is sent each alert as JSON by POST, or $NAME; empty: none")
+    command: tuple[str, ...] = Field(
+        default=(), description="words of a command that is run for each alert, told of it by SCIENTIST_ALERT_*")
+    on: tuple[Occasion, ...] = Field(default=OCCASIONS, description="finish, pause (and recovery), failure, budget")
+    timeout: float = Field(default=10.0, gt=0, description="seconds that a webhook or a command gets")
+
+    @field_validator("webhook")
+    @classmethod
+    def _is_address(cls, given: str) -> str:
+        if given and not given.startswith(("http://", "https://", "$")):
+            raise ValueError(f"is an http(s) URL, or $NAME of a variable that holds one, not {given[:12]!r}...")
+        return given
+
+
+class Alert(Frozen):
+    """What is sent: as JSON to the webhook, and as SCIENTIST_ALERT_OCCASION, _TEXT, _RUN, _TITLE to the command."""
+
+    occasion: Occasion
+    text: str
+    run: str
+    title: str
+
+
+@dataclass
+class Alerts:
+    """A listener of the log that tells the outside what it asked for."""
+
+    settings: AlertSettings
+    run: Path
+    _threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
+
+    def __call__(self, event: Event, state: RunState) -> None:
+        occasion = occasion_of(event)
+        if occasion is not None:
+            self.send(occasion, described(event, state) or event.type, state)
+
+    def send(self, occasion: Occasion, text: str, state: RunState) -> None:
+        """Send an alert without waiting for it, where it was asked for."""
+        wanted = occasion in self.settings.on and (self.settings.webhook or self.settings.command)
+        if not wanted:
+            return
+        title = state.started.idea.title if state.started else ""
+        alert = Alert(occasion=occasion, text=text, run=str(self.run.absolute()), title=title)
+        thread = threading.Thread(target=deliver, args=(alert, self.settings), daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def close(self) -> None:
+        """Wait for what is being sent, within the limit of a webhook and a command."""
+        end = time.monotonic() + 2 * self.settings.timeout
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+
+def occasion_of(event: Event) -> Occasion | None:
+    """What an event is an alert of; None for most."""
+    if isinstance(event, Ended):
+        return "finish" if event.exit_code in FINISHED else "failure" if event.exit_code != 130 else "pause"
+    if isinstance(event, Paused | Recovered) or (isinstance(event, Commanded) and event.verb == "pause"):
+        return "pause"
+    return "budget" if isinstance(event, Limited) and event.stage is None else None
+
+
+def deliver(alert: Alert, settings: AlertSettings) -> None:
+    """Send an alert both ways. Never raises."""
+    if settings.webhook:
+        _guarded("webhook", lambda: _post(alert, settings))
+    if settings.command:
+        _guarded("command", lambda: _run(alert, settings))
+
+
+def _guarded(way: str, send: Callable[[], object]) -> None:
+    try:
+        send()
+    except Exception as error:  # noqa: BLE001  an alert never stops a run; its text may hold the address
+        LOG.warning("an alert could not be sent by alerts.%s (%s)", way, type(error).__name__)
+
+
+def _post(alert: Alert, settings: AlertSettings) -> None:
+    address = settings.webhook
+    if address.startswith("$"):
+        address = os.environ[address.strip("${}")]
+    body = alert.model_dump_json().encode()
+    request = urllib.request.Request(address, data=body, headers={"Content-Type": "application/json"}, method="POST")
+    with urllib.request.urlopen(request, timeout=settings.timeout) as answer:
+        answer.read(1)
+
+
+def _run(alert: Alert, settings: AlertSettings) -> None:
+    told = {f"SCIENTIST_ALERT_{name.upper()}": value for name, value in alert.model_dump().items()}
+    subprocess.run(settings.command, env={**os.environ, **told}, timeout=settings.timeout, check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

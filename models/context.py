@@ -1,0 +1,133 @@
+"""How much a model reads at once, and requests cut to that.
+
+The length is set by the user, asked of the server where it is the user's own, or taken from the public list; where
+nobody knows it, requests go out as they are. Ollama cuts a prompt that is too long without a word, and its
+OpenAI-compatible address takes no length with a request: what it has loaded the model with is asked for.
+
+Not guaranteed: tokens are estimated from characters, on the high side for prose and about right for code.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from models.backend import Request
+from models.errors import ContextTooLong
+from models.naming import Address
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+CHARS_A_TOKEN = 3.5
+IMAGE_TOKENS = 1200
+"""Tokens of one picture, roughly, at the providers that say."""
+LEAST = 1024
+"""Tokens that an answer must have room for, unless fewer were asked for."""
+PATIENCE = 5.0
+"""Seconds for a question about a length; loading a model into Ollama may take as long as a request."""
+OLLAMA_DEFAULT = 4096
+"""What Ollama reads on small GPUs when nothing was set; older ones do not tell."""
+
+
+def estimated_tokens(request: Request) -> int:
+    """Tokens that a request takes in, with its schema and pictures."""
+    schema = json.dumps(request.output_type.model_json_schema())
+    characters = len(request.prompt.system) + len(request.prompt.user) + len(schema)
+    return round(characters / CHARS_A_TOKEN) + IMAGE_TOKENS * len(request.images)
+
+
+def fitted(request: Request, window: int | None, *, model: str) -> Request:
+    """The request with fewer tokens for its answer where prompt and answer would not fit into the window together.
+
+    Raises: `ContextTooLong`: too little room is left for any answer.
+    """
+    if window is None:
+        return request
+    taken = estimated_tokens(request)
+    room = window - taken
+    if room >= request.max_tokens:
+        return request
+    if room < min(LEAST, request.max_tokens):
+        raise ContextTooLong(
+            f"{model}: the prompt of role {request.role!r} takes about {taken} tokens and the model reads {window}; "
+            "choose one that reads more, or let the server give it more (Ollama: OLLAMA_CONTEXT_LENGTH=65536, vLLM: "
+            "--max-model-len); if the length is wrong, set models.context_tokens")
+    return replace(request, max_tokens=room)
+
+
+# --- asked of the server --------------------------------------------------------------------------------------------
+
+
+class _Served(BaseModel):
+    id: str
+    max_model_len: int | None = None  # vLLM, SGLang
+    context_length: int | None = None
+    context_window: int | None = None
+
+
+class _Models(BaseModel):
+    data: list[_Served]
+
+
+class _Loaded(BaseModel):
+    name: str
+    context_length: int | None = None
+
+
+class _Running(BaseModel):
+    models: list[_Loaded]
+
+
+class _Shown(BaseModel):
+    parameters: str = ""
+
+
+async def served_tokens(client: AsyncOpenAI, address: Address, *, patience: float) -> int | None:
+    """What a server of the user's own says of a model's length; None where it does not say.
+
+    `patience` is the seconds that a model may take to be loaded. Raises: `ConnectionError`: no answer.
+    """
+    from openai import APIConnectionError, OpenAIError
+
+    try:
+        if _is_ollama(address):
+            return await _ollama_tokens(client, address, patience)
+        found = _Models.model_validate(await _get(client, "/models"))
+        own = next((one for one in found.data if one.id == address.model), None)
+        return own and (own.max_model_len or own.context_length or own.context_window)
+    except APIConnectionError as error:
+        raise ConnectionError(str(error)) from None
+    except (OpenAIError, ValueError):
+        return None
+
+
+def _is_ollama(address: Address) -> bool:
+    return address.prefix == "ollama" or urlsplit(address.base_url or "").port == 11434
+
+
+async def _ollama_tokens(client: AsyncOpenAI, address: Address, patience: float) -> int | None:
+    """The length that Ollama has loaded the model with, as a request without one finds it."""
+    parts = urlsplit(address.base_url or "")
+    root = f"{parts.scheme}://{parts.netloc}"
+    await _post(client, f"{root}/api/generate", {"model": address.model, "stream": False}, patience)
+    running = _Running.model_validate(await _get(client, f"{root}/api/ps"))
+    own = next((one for one in running.models if one.name in (address.model, f"{address.model}:latest")), None)
+    if own is not None and own.context_length:
+        return own.context_length
+    shown = _Shown.model_validate(await _post(client, f"{root}/api/show", {"model": address.model}, PATIENCE))
+    told = re.search(r"^num_ctx\s+(\d+)", shown.parameters, re.MULTILINE)
+    return int(told[1]) if told else OLLAMA_DEFAULT
+
+
+async def _get(client: AsyncOpenAI, path: str) -> Any:
+    return await client.with_options(timeout=PATIENCE, max_retries=0).get(path, cast_to=object)
+
+
+async def _post(client: AsyncOpenAI, path: str, body: dict[str, Any], patience: float) -> Any:
+    return await client.with_options(timeout=patience, max_retries=0).post(path, body=body, cast_to=object)

@@ -1,0 +1,80 @@
+"""What filesystem a run's folder lies on, and where its database is kept when that is a network filesystem.
+
+SQLite's WAL needs shared memory between the processes that use it, which hosts on a network do not have. There the
+database lies on this machine's disk, under the run's id, and `events.jsonl` in the run's folder is the log that counts
+(`record.mirror`).
+
+Source: "Write-Ahead Logging", section 1, sqlite.org/wal.html.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import uuid
+from pathlib import Path
+
+NETWORK = frozenset({
+    "nfs", "nfs3", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "beegfs_nodev", "ceph", "glusterfs",
+    "fuse.glusterfs", "fuse.sshfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.juicefs", "fuse.s3fs", "fuse.rclone",
+    "fuse.gcsfuse", "afs", "orangefs", "pvfs2", "wekafs", "davfs", "fuse.davfs2", "ncpfs", "drvfs",
+})
+"""Filesystems that several hosts share, or that do not keep SQLite's locks and shared memory."""
+DOUBTFUL = frozenset({"9p", "virtiofs", "fuse", "fuseblk", "vboxsf", "fuse.vmhgfs-fuse"})
+"""Filesystems through which a host shares its disk with a guest: SQLite's WAL may or may not work on them."""
+
+
+class PlaceError(Exception):
+    """There is no safe place on this machine for a run's database."""
+
+
+def kind_of(place: Path, mounts: str) -> str | None:
+    """The type of the filesystem that a path lies on: of the longest mount point above it, the latest of equals."""
+    found: tuple[int, str] | None = None
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) < 3:
+            continue
+        point = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields[1]))
+        if place.is_relative_to(point) and (found is None or len(point.parts) >= found[0]):
+            found = len(point.parts), fields[2]
+    return found[1] if found is not None else None
+
+
+def on_network(place: Path, mounts: Path = Path("/proc/self/mounts")) -> bool:
+    """Whether a path lies where WAL does not work, or may not. False where the mounts cannot be read."""
+    try:
+        kind = kind_of(place.resolve(), mounts.read_text())
+    except OSError:
+        return False
+    return kind in NETWORK | DOUBTFUL or (kind or "").startswith("fuse.")
+
+
+def local_database(run: Path) -> Path:
+    """Where this machine keeps the database of a run on a network: below $TMPDIR, in a folder of this user alone.
+
+    Raises: `PlaceError`.
+    """
+    top = Path(tempfile.gettempdir()) / f"scientist-{os.getuid()}"
+    top.mkdir(mode=0o700, exist_ok=True)
+    seen = top.lstat()
+    if top.is_symlink() or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
+        raise PlaceError(f"{top} is not a folder of yours alone, so the record cannot be kept there: remove it, or set "
+                         "TMPDIR to a folder of your own")
+    folder = top / _identity(run)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / "run.db"
+
+
+def _identity(run: Path) -> str:
+    """The id of a run, in `run.id`; made when it is first asked for."""
+    path = run / "run.id"
+    try:
+        known = path.read_text().strip()
+    except FileNotFoundError:
+        known = uuid.uuid4().hex
+        path.write_text(known + "\n")
+    if not re.fullmatch(r"[0-9a-f]{32}", known):
+        raise PlaceError(f"{path} holds no id of a run: delete it, then resume")
+    return known

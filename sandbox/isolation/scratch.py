@@ -1,0 +1,66 @@
+"""The folder through which a kernel is spoken to, and the removal of those that a killed program left."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from sandbox.isolation.limits import TaskGroup, task_group_of
+
+_PLACE = Path("/tmp")
+_PREFIX = "lab-"
+_FRESH = 60.0
+"""Seconds in which a folder may have been made and not yet been locked."""
+
+
+class Scratch:
+    """A folder that lives as long as a kernel. Its path is short, since those of sockets end at 107 bytes.
+
+    The kernel reads it, and writes to `sockets` and `tmp` alone: what we read of it is not the kernel's to change. We
+    hold its lock, which ends with us however we end.
+    """
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_PLACE))
+        self._lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.sockets = self.root / "s"
+        self.tmp = self.root / "tmp"
+        self.job = self.root / "job.json"
+        self.connection = self.root / "connection.json"
+        self.crash_log = self.root / "crash.log"
+        self.sockets.mkdir()
+        self.tmp.mkdir()
+
+    def remove(self) -> None:
+        """Remove it with all that is in it. Idempotent."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def sweep() -> None:
+    """Remove the folders and control groups of kernels whose program was killed."""
+    for path in _PLACE.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _FRESH and path.is_dir():
+                _remove_unlocked(path)
+
+
+def _remove_unlocked(path: Path) -> None:
+    """Raises `OSError` where somebody holds its lock."""
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+        for folder in task_group_of(path.name):
+            TaskGroup(folder).remove()
+    finally:
+        os.close(lock)

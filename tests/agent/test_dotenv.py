@@ -1,0 +1,73 @@
+"""Keys from a `.env` file: taken where they are missing, never shown, and nothing else with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from agent.dotenv import read_keys
+from agent.settings import compose
+
+FILE = """
+# providers
+OPENAI_API_KEY=first-secret   # mine
+export ANTHROPIC_API_KEY="second secret"
+GROQ_API_KEY=''
+OLLAMA_BASE_URL='http://box:11434/v1'
+OPENAI_BASE_URL=http://elsewhere/v1
+LD_PRELOAD=/evil.so
+PATH=/nowhere
+this is no line
+"""
+
+
+def test_missing_keys_are_taken_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(FILE)
+    environment = {"PATH": "/bin"}
+    assert set(read_keys(tmp_path, environment)) == {
+        "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_BASE_URL", "OPENAI_BASE_URL"}
+    assert environment == {
+        "PATH": "/bin", "OPENAI_API_KEY": "first-secret", "ANTHROPIC_API_KEY": "second secret",
+        "OLLAMA_BASE_URL": "http://box:11434/v1", "OPENAI_BASE_URL": "http://elsewhere/v1"}
+
+
+def test_the_environment_comes_first_and_its_key_goes_to_no_address_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(FILE)
+    environment = {"OPENAI_API_KEY": "real"}
+    read_keys(tmp_path, environment)
+    assert environment["OPENAI_API_KEY"] == "real"
+    assert "OPENAI_BASE_URL" not in environment
+
+
+@pytest.mark.parametrize("data", [None, b"\xff\xfe\x00", b""])
+def test_a_file_that_cannot_be_read_is_none(tmp_path: Path, data: bytes | None) -> None:
+    if data is not None:
+        (tmp_path / ".env").write_bytes(data)
+    assert read_keys(tmp_path, {}) == ()
+
+
+def test_a_key_beside_the_configuration_can_be_used_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "x")
+    monkeypatch.delenv("MY_API_KEY")  # so that what is added is taken away again
+    monkeypatch.setenv("MY_BASE_URL", "x")
+    monkeypatch.delenv("MY_BASE_URL")
+    (tmp_path / ".env").write_text("MY_API_KEY=k\nMY_BASE_URL=http://here/v1\n")
+    (tmp_path / "c.yaml").write_text("models: {name: 'openai-chat:m', base_url: '${MY_BASE_URL}'}")
+    assert compose(config=tmp_path / "c.yaml").models.base_url == "http://here/v1"
+
+
+def test_the_command_line_reads_it_and_shows_no_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "x")
+    monkeypatch.delenv("OPENROUTER_API_KEY")
+    (tmp_path / ".env").write_text("OPENROUTER_API_KEY=sk-or-very-secret\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--idea", "none.json"]) == 2
+    import os
+
+    assert os.environ["OPENROUTER_API_KEY"] == "sk-or-very-secret"
+    shown = capsys.readouterr()
+    assert "very-secret" not in shown.out + shown.err

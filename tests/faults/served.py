@@ -1,0 +1,115 @@
+"""The small study answered over real HTTP: the scripted model behind an OpenAI-compatible server.
+
+The server must answer typed inputs and is sent a prompt. So the client's side leaves each request, pickled, in a folder
+that both know, under the hash of its prompt; over the wire goes what goes over the wire to a provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agent.settings import Settings, compose
+from models.backend import Backend, Reply, Request, open_backend
+from models.settings import ModelSettings
+from record.log import Listener
+from tests.models.openai_server import Choose, Step, tool
+from tests.stages.small_study import IDEA, small_model
+
+SMALL = {
+    "seed": 3, "sandbox.timeout": 60, "search.order": "ticket", "search.window": 4, "search.num_workers": 2,
+    "search.num_drafts": 1, "search.num_seeds": 2, "search.max_seeds": 2, "search.preliminary.nodes": 2,
+    "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1, "paper.reflections": 2,
+    "models.name": "openai:some-model", "models.timeout": 30, "models.retry_wait": 0.01,
+}
+"""A run of ten nodes and some 26 answers."""
+
+
+class Noting:
+    """A backend that leaves what it is asked in a folder before it asks."""
+
+    def __init__(self, backend: Backend, folder: Path) -> None:
+        self._backend = backend
+        self._folder = folder
+
+    @property
+    def name(self) -> str:
+        return self._backend.name
+
+    async def answer(self, request: Request) -> Reply:
+        path = self._folder / _name(request.prompt.system, request.prompt.user)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_bytes(pickle.dumps(request))
+        part.replace(path)
+        return await self._backend.answer(request)
+
+
+def served_settings(url: str, **changes: object) -> Settings:
+    """The small run with its model at an address."""
+    flags = SMALL | {"models.base_url": url} | {key.replace("__", "."): value for key, value in changes.items()}
+    return compose(flags=flags, environment={})
+
+
+def start(runs: Path, name: str, settings: Settings, noted: Path, listener: Listener | None = None) -> int:
+    """A run whose model is asked over HTTP; returns its exit code."""
+    from agent import run
+
+    run.open_backend = lambda models: noting(models, noted)
+    try:
+        return run.start(IDEA, settings, runs=runs, name=name, listener=listener or (lambda event, state: None))
+    finally:
+        run.open_backend = open_backend
+
+
+def resume(run_folder: Path, noted: Path, listener: Listener | None = None, **overrides: Any) -> int:
+    """The same run taken up again."""
+    from agent import run
+
+    run.open_backend = lambda models: noting(models, noted)
+    given = {key.replace("__", "."): value for key, value in overrides.items()}
+    try:
+        return run.resume(run_folder, given, listener=listener or (lambda event, state: None))
+    finally:
+        run.open_backend = open_backend
+
+
+def noting(models: ModelSettings, noted: Path) -> Noting:
+    noted.mkdir(exist_ok=True)
+    return Noting(open_backend(models), noted)
+
+
+def studying(noted: Path, faults: Sequence[Step] = (), every: int = 0) -> Choose:
+    """Answers by the small study; each `every`-th request meets the next of the faults instead."""
+
+    def choose(number: int, body: dict[str, Any]) -> Step:
+        if faults and number % every == 0:
+            return faults[(number // every - 1) % len(faults)]
+        return tool(answer_to(body, noted))
+
+    return choose
+
+
+def answer_to(body: dict[str, Any], noted: Path) -> dict[str, Any]:
+    """What the study answers a chat completion request with."""
+    reply = asyncio.run(small_model().answer(request_of(body, noted)))
+    return reply.output.model_dump(mode="json", by_alias=True)
+
+
+def request_of(body: dict[str, Any], noted: Path) -> Request:
+    """The request that a chat completion request came from, whatever was added to it since."""
+    texts = {role: next(_text(one["content"]) for one in body["messages"] if one["role"] == role)
+             for role in ("system", "user")}
+    return pickle.loads((noted / _name(texts["system"], texts["user"])).read_bytes())
+
+
+def _text(content: str | list[dict[str, Any]]) -> str:
+    return content if isinstance(content, str) else next(part["text"] for part in content if part["type"] == "text")
+
+
+def _name(system: str, user: str) -> str:
+    return hashlib.sha256(f"{system}\0{user}".encode()).hexdigest() + ".pickle"

@@ -1,0 +1,518 @@
+"""Attacks on the walls, each by a file that `scientist exec` runs (docs/sandbox.md says what each one shows).
+
+Every bomb is bounded, so that it is harmless where it goes off. Needs bubblewrap and what it needs: user namespaces, or
+root.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import venv
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli import main
+from review.evidence import tex
+from sandbox.executor import LocalExecutor
+from sandbox.isolation import Walls, limits, probe, wrap
+from sandbox.isolation.interpreter import interpreter
+from sandbox.isolation.scratch import Scratch, sweep
+from sandbox.job import Job
+from sandbox.settings import SandboxSettings
+from tests.sandbox.conftest import Store, eventually
+from tests.sandbox.data.files import fields, table
+
+pytestmark = pytest.mark.skipif(not probe.available().on, reason=f"no isolation here: {probe.available().why}")
+
+Run = Callable[..., dict[str, Any]]
+
+SUBMIT = """
+import lab, numpy as np
+data = lab.data("wine")
+for split in ("validation", "test"):
+    lab.submit("wine", split, "method", predictions=np.zeros(data.rows(split), dtype=int))
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs code as `scientist exec --json` does; returns what it prints."""
+
+    def work(
+        code: str, *assignments: str, timeout: str = "30s", isolation: str = "required", data: str = "",
+    ) -> dict[str, Any]:
+        path = tmp_path / "probe.py"
+        path.write_text(textwrap.dedent(code))
+        settings = (f"sandbox.isolation={isolation}", "sandbox.grace=0.5", *assignments)
+        capsys.readouterr()
+        main(["exec", str(path), "--json", "--timeout", timeout, *(["--data", data] if data else []),
+              *(word for one in settings for word in ("--set", one))])
+        return json.loads(capsys.readouterr().out)
+
+    return work
+
+
+def failure(found: dict[str, Any]) -> tuple[str, str]:
+    assert found["failure"] is not None, found
+    return found["failure"]["kind"], found["failure"]["message"]
+
+
+def running(mark: str) -> list[int]:
+    """Processes with these words on their command line."""
+    found: list[int] = []
+    for one in Path("/proc").iterdir():
+        with suppress(OSError):
+            if one.name.isdigit() and mark.encode() in (one / "cmdline").read_bytes().replace(b"\0", b" "):
+                found.append(int(one.name))
+    return found
+
+
+# --- what it sees -----------------------------------------------------------------------------------------------------
+
+
+def test_no_key_is_in_its_environment_or_in_that_of_a_process_that_it_sees(
+    run: Run, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
+    found = run("""
+        import os
+        print("sk-planted" in str(dict(os.environ)))
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                print(pid, b"sk-planted" in open(f"/proc/{pid}/environ", "rb").read())
+            except OSError:
+                print(pid, "closed")
+        print(os.getppid())
+    """)
+    first, *seen, parent = found["stdout_tail"].splitlines()
+    assert (first, parent) == ("False", "1")
+    assert len(seen) == 2 and not any(line.endswith("True") for line in seen)
+
+
+def test_files_outside_its_folder_are_not_there(run: Run, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("planted")
+    home = Path.home()
+    found = run(f"""
+        import os
+        from pathlib import Path
+        print(Path({str(secret)!r}).exists())
+        for folder, _, files in os.walk({str(home)!r}):
+            if files and not folder.startswith({tuple(map(str, interpreter(sys.executable).trees))!r}):
+                print(folder, files)
+        print(os.path.exists({__file__!r}))
+    """)
+    assert found["stdout_tail"] == "False\nFalse\n"
+    held = run(f"print(open({str(secret)!r}).read())", isolation="none")
+    assert held["stdout_tail"] == "planted\n"  # the probe finds what is there to be found
+
+
+def test_nothing_outside_its_folder_can_be_written(run: Run, tmp_path: Path) -> None:
+    places = ("/", "/usr", "/etc", sys.prefix, str(tmp_path), str(Path.home()), "/proc/sys/kernel", "/var", "/dev")
+    found = run(f"""
+        import lab, os
+        from lab import _job
+        views = os.path.dirname(lab.__file__)
+        for place in ({', '.join(map(repr, places))}, views, os.path.dirname(os.environ["LAB_JOB"])):
+            try:
+                open(os.path.join(place, "planted"), "w").write("x")
+                print("wrote to", place)
+            except OSError:
+                pass
+        for write, path in ((os.chmod, "/usr/bin"), (os.chmod, {sys.executable!r})):
+            try:
+                write(path, 0o777)
+                print("changed", path)
+            except OSError:
+                pass
+        open("own", "w").close(); open("/tmp/own", "w").close(); open("/dev/shm/own", "w").close()
+        print("end")
+    """)
+    written = [line for line in found["stdout_tail"].splitlines() if str(tmp_path) not in line]
+    assert written == ["end"]
+    assert not (tmp_path / "planted").exists()
+
+
+def test_the_network_of_the_host_is_not_its_own(run: Run, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, _unix(tmp_path / "socket") as path:
+        attack = f"""
+            import socket
+            for family, address in ((socket.AF_INET, {listener.getsockname()!r}), (socket.AF_UNIX, {path!r}),
+                                    (socket.AF_UNIX, "\\0scientist-probe")):
+                try:
+                    socket.socket(family, socket.SOCK_STREAM).connect(address)
+                    print("open")
+                except OSError:
+                    print("closed")
+        """
+        assert run(attack)["stdout_tail"] == "closed\n" * 3
+        assert run(attack, "sandbox.network=on")["stdout_tail"] == "open\nclosed\nopen\n"
+
+
+@contextmanager
+def _unix(path: Path) -> Generator[str]:
+    named, abstract = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    with named, abstract:
+        named.bind(str(path))
+        abstract.bind("\0scientist-probe")
+        named.listen()
+        abstract.listen()
+        yield str(path)
+
+
+def test_labels_of_bundled_datasets_are_nowhere(run: Run) -> None:
+    """Of the names that these datasets go by, no file with content is left, in whatever package."""
+    found = run(f"""
+        import os, sklearn.datasets
+        for name in ("load_wine", "load_diabetes"):
+            try:
+                getattr(sklearn.datasets._base, name)()
+                print("loaded", name)
+            except Exception as error:
+                print(type(error).__name__)
+        names = ("iris", "digits", "wine_data", "breast_cancer", "diabetes")
+        ends = (".csv", ".gz", ".txt", ".arff", ".npz")
+        for tree in ({sys.prefix!r}, {sys.base_prefix!r}, "/usr/lib/python3", "/usr/local/lib", os.getcwd(),
+                     os.environ["XDG_CACHE_HOME"]):
+            for folder, _, files in os.walk(tree):
+                for one in files:
+                    if one.endswith(ends) and any(name in one.lower() for name in names):
+                        print(os.path.join(folder, one))
+    """)
+    assert found["stdout_tail"] == "FileNotFoundError\nFileNotFoundError\n"
+
+
+def test_the_grade_tells_whether_labels_were_out_of_reach(run: Run) -> None:
+    for settings, isolation, grade, terms in (
+        ((), "required", "scored", "bubblewrap"),
+        (("sandbox.network=on",), "required", "computed", "bubblewrap, with network"),
+        ((), "none", "computed", "none: sandbox.isolation is none"),
+    ):
+        found = run(SUBMIT, *settings, isolation=isolation)
+        assert found["failure"] is None and len(found["sealed"]) == 2
+        assert {one["grade"] for one in found["measurements"]} == {grade}
+        assert found["isolation"] == terms
+
+
+def test_the_file_that_own_data_come_from_is_hidden_where_all_around_it_is_shown(run: Run, tmp_path: Path) -> None:
+    table(tmp_path / "fields.csv", fields())
+    (tmp_path / "beside").write_text("shown")
+    found = run(f"""
+        import lab
+        print(len(lab.data("fields").train.x), open("{tmp_path}/beside").read())
+        open("{tmp_path}/fields.csv").read()
+    """, f"sandbox.readable={tmp_path}", data=f"fields={tmp_path}/fields.csv,target=good,drop=farm,drop=day,drop=tons")
+    assert found["stdout_tail"] == "60 shown\n"
+    assert "PermissionError" in failure(found)[1]
+
+
+@pytest.mark.parametrize("isolation", ["required", "none"])
+def test_of_ours_only_lab_can_be_imported_in_whatever_environment(run: Run, tmp_path: Path, isolation: str) -> None:
+    """In an environment of the user's own, which finds our packages' neighbours by a path."""
+    own = tmp_path / "own"
+    venv.create(own, with_pip=False)
+    [site] = own.glob("lib/python3*/site-packages")
+    [packages] = Path(sys.prefix).glob("lib/python3*/site-packages")
+    (site / "mine.pth").write_text(f"{packages}\n{Path(__file__).resolve().parents[2]}\n")
+    (site / "mine.py").write_text("VALUE = 3\n")
+    found = run("""
+        import lab, mine, sys
+        print(sys.prefix, mine.VALUE)
+        for name in ("agent", "stages", "review", "search", "models", "sandbox", "record", "inspector"):
+            try:
+                __import__(name)
+                print("found", name)
+            except ModuleNotFoundError:
+                pass
+    """, f"sandbox.python={own}/bin/python", f"sandbox.readable={packages}", isolation=isolation)
+    assert found["stdout_tail"] == f"{own} 3\n"
+
+
+# --- what it uses up --------------------------------------------------------------------------------------------------
+
+
+def _no_group(name: str, tasks: int) -> limits.TaskGroup:
+    """As in most containers, whose control groups cannot be written to."""
+    return limits.TaskGroup()
+
+
+@pytest.mark.parametrize("groups", [True, False])
+def test_a_fork_bomb_is_put_out(run: Run, monkeypatch: pytest.MonkeyPatch, groups: bool) -> None:
+    """By a control group where one can be made, else by the watchdog."""
+    if not groups:
+        monkeypatch.setattr("sandbox.kernels.task_group", _no_group)
+    found = run("""
+        import subprocess, time
+        started = [subprocess.Popen(["sleep", "43.21"], start_new_session=True) for _ in range(300)]
+        time.sleep(3)
+    """, "sandbox.tasks=80")
+    kind, message = failure(found)
+    assert kind == "other" and ("sandbox.tasks" in message or "Resource temporarily unavailable" in message)
+    assert running("sleep 43.21") == []
+
+
+def test_a_memory_bomb_is_put_out_with_its_peak(run: Run) -> None:
+    found = run("""
+        import time
+        print("begun", flush=True)
+        held = []
+        for _ in range(80):
+            held.append(b"x" * 50_000_000)
+            time.sleep(0.02)
+    """, "sandbox.memory_gb=0.6")
+    kind, message = failure(found)
+    assert kind == "memory" and "sandbox.memory_gb" in message and "0.60 GB" in message
+    peak = float(message.split("held ")[1].split(" GB")[0])
+    assert 0.6 < peak < 2.5
+    assert found["stdout_tail"] == "begun\n"
+
+
+def test_shared_memory_is_memory(run: Run) -> None:
+    found = run("""
+        import time
+        with open("/dev/shm/held", "wb") as file:
+            for _ in range(40):
+                file.write(b"x" * 50_000_000)
+                time.sleep(0.02)
+    """, "sandbox.memory_gb=0.6", "sandbox.shm_gb=1.5")
+    assert failure(found)[0] == "memory"
+    small = run("open('/dev/shm/held', 'wb').write(b'x' * 50_000_000)", "sandbox.shm_gb=0.01")
+    assert "No space left" in failure(small)[1]
+
+
+@pytest.mark.parametrize("attack", [
+    "open(f'file{i}', 'wb').write(b'x' * 20_000_000)",
+    "open(f'/tmp/file{i}', 'wb').write(b'x' * 20_000_000)",
+    "f = open('file', 'wb'); f.write(b'x' * 20_000_000); f.flush(); os.unlink('file'); held.append(f)",
+])
+def test_a_disk_bomb_is_put_out(run: Run, attack: str) -> None:
+    found = run(f"""
+        import os, time
+        held = []
+        for i in range(60):
+            {attack}
+            time.sleep(0.1)
+    """, "sandbox.disk_gb=0.2")
+    kind, message = failure(found)
+    assert kind == "other" and "sandbox.disk_gb" in message
+
+
+def test_one_file_has_a_limit_of_its_own(run: Run) -> None:
+    kind, message = failure(run("open('file', 'wb').write(b'x' * 20_000_000)", "sandbox.file_gb=0.01"))
+    assert kind == "other" and "File too large" in message
+
+
+def test_ten_gigabytes_of_output_are_cut_off(run: Run) -> None:
+    began = time.monotonic()
+    found = run("for i in range(10_000):\n    print('x' * 1_000_000)\n", "sandbox.output_gb=0.1", timeout="20s")
+    kind, message = failure(found)
+    assert kind == "other" and "sandbox.output_gb" in message
+    assert time.monotonic() - began < 15
+    assert len(found["stdout_tail"]) == 4000
+
+
+# --- how it ends ------------------------------------------------------------------------------------------------------
+
+
+def test_a_grandchild_with_a_session_of_its_own_does_not_outlive_it(run: Run) -> None:
+    found = run("""
+        import os, time
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.execvp("sleep", ["sleep", "54.32"])
+            os._exit(0)
+        time.sleep(0.3)
+        print(open("/proc/1/task/1/children").read().count(" ") > 1)
+    """)
+    assert found["stdout_tail"] == "True\n"
+    assert running("sleep 54.32") == []
+
+
+@pytest.mark.parametrize(("code", "how"), [
+    ("import time\nwhile True:\n    try:\n        time.sleep(9)\n    except BaseException:\n        pass\n", "killed"),
+    ("print('begun', flush=True)\nsum(range(10**12))\n", "killed"),
+    ("import time\ntime.sleep(60)\n", "interrupted"),
+])
+def test_at_its_limit_it_ends_whatever_it_does(run: Run, code: str, how: str) -> None:
+    """Also when it swallows KeyboardInterrupt, or is in one long call to C."""
+    found = run(code, timeout="1s")
+    kind, message = failure(found)
+    assert kind == "timeout" and how in message
+    assert found["seconds"] < 1 + 0.5 + 1
+
+
+@pytest.mark.parametrize(("code", "words"), [
+    ("import os\nos._exit(7)\n", "exit code 7"),
+    ("import ctypes\nctypes.string_at(0)\n", "SIGSEGV"),
+    ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL"),
+    ("import os, signal\nos.kill(1, signal.SIGKILL)\nraise SystemExit('still here')\n", "still here"),
+])
+def test_a_death_is_a_result_with_its_reason(run: Run, code: str, words: str) -> None:
+    kind, message = failure(run(code))
+    assert words in message and kind == ("other" if words == "still here" else "died")
+
+
+def test_killing_us_kills_it(tmp_path: Path) -> None:
+    path = tmp_path / "probe.py"
+    path.write_text("import subprocess, time\nsubprocess.Popen(['sleep', '65.43'], start_new_session=True)\n"
+                    "time.sleep(60)\n")
+    host = subprocess.Popen([sys.executable, "-m", "agent.cli", "exec", str(path), "--set",
+                             "sandbox.isolation=required"], stdout=subprocess.DEVNULL)
+    try:
+        assert eventually(lambda: bool(running("sleep 65.43")), 20.0)
+    finally:
+        host.send_signal(signal.SIGKILL)
+        host.wait()
+    assert eventually(lambda: not running("sleep 65.43"), 2.0)
+
+
+def test_what_a_killed_program_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    left, held = Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp")), Scratch()
+    for path in (left, held.root):
+        os.utime(path, (0, 0))
+    sweep()
+    assert not left.exists() and held.root.exists()
+    held.remove()
+    assert not held.root.exists()
+
+
+# --- what it leaves ---------------------------------------------------------------------------------------------------
+
+
+def test_a_link_planted_for_our_reader_leads_nowhere(run: Run, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text('{"name": "planted", "value": 1}\n')
+    for name in ("arrays/a.npy", "measurements.jsonl", "submissions.jsonl"):
+        found = run(f"""
+            import os
+            os.makedirs("arrays", exist_ok=True)
+            os.symlink({str(secret)!r}, {name!r})
+            for ours in ("node.ipynb", "stdout.txt"):
+                os.symlink({str(secret)!r}, ours)
+        """)
+        assert failure(found)[0] == "other" and "planted" not in json.dumps(found)
+    assert secret.read_text() == '{"name": "planted", "value": 1}\n'
+
+
+def test_a_crash_log_is_read_from_what_it_cannot_replace(run: Run, tmp_path: Path) -> None:
+    found = run("""
+        import os
+        log = os.path.join(os.path.dirname(os.environ["LAB_JOB"]), "crash.log")
+        try:
+            os.unlink(log)
+            os.symlink("/etc/passwd", log)
+        except OSError as error:
+            print(error.strerror)
+        os._exit(1)
+    """)
+    assert failure(found)[0] == "died" and "root:" not in found["failure"]["traceback"]
+
+
+def test_a_hostile_pickle_is_not_opened(run: Run, tmp_path: Path) -> None:
+    mark = tmp_path / "opened"
+    found = run(f"""
+        import os, numpy as np
+        class Hostile:
+            def __reduce__(self):
+                return os.mkdir, ({str(mark)!r},)
+        os.makedirs("arrays")
+        np.save("arrays/a.npy", np.array([Hostile()], dtype=object), allow_pickle=True)
+    """)
+    assert "Python objects" in failure(found)[1] and not mark.exists()
+
+
+def test_forged_measurements_are_what_the_code_said_and_no_more(run: Run) -> None:
+    forged = [{"name": "accuracy", "value": 1.0, "condition": "method", "dataset": "wine", "split": split, "step": None,
+               "grade": "scored"} for split in ("validation", "test")]
+    found = run(f"""
+        {SUBMIT.strip().replace(chr(10), chr(10) + ' ' * 8)}
+        import json
+        with open("measurements.jsonl", "a") as file:
+            for line in {forged!r}:
+                file.write(json.dumps(line) + "\\n")
+        text = open("submissions.jsonl").read()
+        open("submissions.jsonl", "w").write(text.replace('"kind"', '"grade": "evaluated", "kind"'))
+    """)
+    [accuracy] = [one for one in found["measurements"] if one["name"] == "accuracy"]
+    assert accuracy["grade"] == "scored" and accuracy["value"] < 1 and accuracy["split"] == "validation"
+    only = run(f"import json\nopen('measurements.jsonl', 'w').write(json.dumps({forged[0]!r}))\n")
+    assert [one["grade"] for one in only["measurements"]] == ["logged"]
+
+
+# --- beside experiments -----------------------------------------------------------------------------------------------
+
+
+async def test_plots_are_drawn_behind_the_same_walls(store: Store, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("planted")
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
+    outcome = await executor.run(Job(
+        name="plot", folder=tmp_path / "job", entry="plots.py", mode="plot", source={"plots.py": (
+            f"import os\nimport matplotlib.pyplot as plt\nprint(os.path.exists({str(secret)!r}))\n"
+            "plt.plot([1, 2])\nplt.xlabel('x')\nplt.ylabel('y')\nplt.savefig('figures/a.png')\n")}))
+    await executor.close()
+    assert outcome.failure is None and outcome.stdout_tail == "False\n"
+    assert [one.name for one in outcome.figures] == ["a.png"]
+
+
+async def test_tex_runs_behind_walls(tmp_path: Path) -> None:
+    (tmp_path / "desk").mkdir()
+    secret = tmp_path / "secret.txt"
+    secret.write_text("planted")
+    ran = await tex.run(["cat", str(secret)], tmp_path / "desk", timeout=10)
+    assert ran.code == 1 and "No such file" in ran.output
+    ran = await tex.run(["sh", "-c", "echo x > new; cat new; wc -l < /proc/net/dev"], tmp_path / "desk", timeout=10)
+    assert ran.output.split()[0] == "x" and (tmp_path / "desk" / "new").exists()
+    assert ran.output.split()[-1] == "3"  # two lines of heading and the loopback
+
+
+def test_any_command_can_be_wrapped(tmp_path: Path) -> None:
+    (tmp_path / "shown").write_text("shown")
+    (tmp_path / "desk").mkdir()
+    walls = Walls(tmp_path / "desk", readable=(tmp_path / "shown",))
+    command = ["sh", "-c", f"cat {tmp_path}/shown; ls {tmp_path}; grep CapEff /proc/self/status"]
+    ran = subprocess.run(wrap(command, walls), capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["showndesk", "shown", "CapEff:", "0000000000000000"]
+
+
+# --- where there are no walls -----------------------------------------------------------------------------------------
+
+
+def test_required_walls_that_cannot_be_had_are_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(probe, "available", lambda: probe.Isolation(on=False, why="it is not there", mend="get it"))
+    (tmp_path / "probe.py").write_text(SUBMIT)
+    idea = Path(__file__).resolve().parents[2] / "examples" / "ideas" / "label_noise_calibration.json"
+    required = ("--set", "sandbox.isolation=required")
+    for command in (["exec", str(tmp_path / "probe.py"), *required],
+                    ["run", "--idea", str(idea), "--runs", str(tmp_path / "runs"), *required]):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert "it is not there" in said and "get it" in said and "sandbox.isolation=auto" in said
+        assert said.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_walls_that_are_only_wanted_are_done_without_and_it_is_said(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(probe, "available", lambda: probe.Isolation(on=False, why="it is not there", mend="get it"))
+    found = run(SUBMIT, isolation="auto")
+    assert found["isolation"] == "none: it is not there"
+    assert {one["grade"] for one in found["measurements"]} == {"computed"}
+    assert main(["exec", str(tmp_path / "probe.py"), "--json", "--set", "sandbox.isolation=auto"]) == 0
+    assert "without isolation" in capsys.readouterr().err
