@@ -2,7 +2,8 @@
 
 Defaults < configuration file (YAML, `${NAME}` from the environment) < `SCIENTIST_*` environment < flags. Every layer is
 flattened to dotted keys, so that one place checks names, resolves the familiar ones and tells where a value came from.
-The environment is read here and nowhere else in the program (a provider's key is read by its own library).
+The environment is read here and nowhere else in the program (a provider's key is read by its own library; `.env` adds
+missing ones, see `agent.dotenv`).
 
     SettingsError   you: a key or value is wrong; the message names the key, the layer and the nearest known key
 """
@@ -21,8 +22,8 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from agent.alerts import AlertSettings
-from agent.slurm import JobSettings
 from agent.dotenv import read_keys
+from agent.slurm import JobSettings
 from models.settings import ROLES, ModelSettings
 from record.nouns import Frozen
 from sandbox.data.spec import DataSpec, specs_of

@@ -53,21 +53,16 @@ SOURCE = {"experiment.py": "# " + "experiment " * 200, "plots.py": "# " + "plots
 IDEA = Idea.model_validate({"Name": "bench", "Title": "Bench", "Experiments": ["one", "two"]})
 
 
-class SlowModel:
+class SlowModel(ScriptedModel):
     """A scripted model that takes so many seconds an answer."""
 
     def __init__(self, script: Callable[[Request], BaseModel], latency: float) -> None:
-        self._model = ScriptedModel(script)
+        super().__init__(script)
         self._latency = latency
-        self.name = self._model.name
-
-    @property
-    def requests(self) -> list[Request]:
-        return self._model.requests
 
     async def answer(self, request: Request) -> Reply:
         await asyncio.sleep(self._latency)
-        return await self._model.answer(request)
+        return await super().answer(request)
 
 
 def program_of(request: Request) -> BaseModel:

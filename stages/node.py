@@ -156,8 +156,9 @@ class _NodeWork:
 
     def artifacts(self) -> dict[str, Left]:
         """What the good nodes that this decision may see left for others."""
-        return {one.id: Left(self.bench.folder.attempt(one.id, len(one.attempts)), one.attempts[-1].artifacts)
-                for one in self.view.nodes.values() if one.status == "good" and one.attempts and one.attempts[-1].artifacts}
+        last = [(one.id, one.attempts[-1]) for one in self.view.nodes.values() if one.status == "good" and one.attempts]
+        return {name: Left(self.bench.folder.attempt(name, attempt.number), attempt.artifacts)
+                for name, attempt in last if attempt.artifacts}
 
     # --- aggregate --------------------------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ class TaskGroup:
 
 def task_group(name: str, tasks: int) -> TaskGroup:
     """A new control group of that name, where we may make one (in practice: as root, and not in most containers)."""
-    for folder in task_group_of(name):
+    for folder in _own("pids", name):
         with contextlib.suppress(OSError):
             folder.mkdir()
             try:
@@ -83,9 +83,9 @@ def task_group(name: str, tasks: int) -> TaskGroup:
     return TaskGroup()
 
 
-def task_group_of(name: str) -> list[Path]:
-    """Where a control group of that name may lie."""
-    return _own("pids", name)
+def task_groups(prefix: str) -> list[Path]:
+    """The control groups whose names begin so."""
+    return [folder for place in _own("pids", "") for folder in place.glob(f"{prefix}*")]
 
 
 def _own(controller: str, name: str) -> list[Path]:

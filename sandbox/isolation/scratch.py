@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from sandbox.isolation.limits import TaskGroup, task_group_of
+from sandbox.isolation.limits import TaskGroup, task_groups
 
 _PLACE = Path("/tmp")
 _PREFIX = "lab-"
@@ -52,6 +52,9 @@ def sweep() -> None:
             status = path.lstat()
             if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _FRESH and path.is_dir():
                 _remove_unlocked(path)
+    for group in task_groups(_PREFIX):
+        if not (_PLACE / group.name).exists():
+            TaskGroup(group).remove()
 
 
 def _remove_unlocked(path: Path) -> None:
@@ -60,7 +63,5 @@ def _remove_unlocked(path: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(path, ignore_errors=True)
-        for folder in task_group_of(path.name):
-            TaskGroup(folder).remove()
     finally:
         os.close(lock)

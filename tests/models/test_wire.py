@@ -1,0 +1,293 @@
+"""Providers with their real clients over real HTTP: how each is reached, what it caches, what it does not take."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from models.backend import Backend, Image, Prompt, Request, open_backend
+from models.errors import ImagesRefused, ModelConfigError, ModelOutputInvalid, ModelRefused
+from models.roles import Draft, Preference, Reflection
+from models.settings import ModelSettings
+from tests.models.examples import CODE, INPUTS
+from tests.models.json_server import JsonServer, called, completion
+
+pytestmark = [pytest.mark.usefixtures("local_requests"), pytest.mark.asyncio]
+PICTURE = Image(b"\x89PNG\r\n\x1a\n and more")
+
+
+class Count(BaseModel):
+    """A count."""
+
+    value: int = Field(ge=0, le=9)
+
+
+def request(**changes: object) -> Request:
+    fields: dict[str, object] = {
+        "role": "code", "inputs": CODE, "prompt": Prompt("You count. " * 400, "How many?"), "output_type": Count,
+        "temperature": 0.5, "max_tokens": 100,
+    }
+    return Request(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
+
+
+def opened(name: str, **settings: object) -> Backend:
+    return open_backend(ModelSettings.model_validate({"name": name, "retries": 0, **settings}))
+
+
+# --- every provider -------------------------------------------------------------------------------------------------
+
+
+def anthropic(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+    content = [{"type": "tool_use", "id": "t", "name": "answer", "input": {"value": 3}}]
+    return 200, {"id": "m", "type": "message", "role": "assistant", "model": body["model"], "content": content,
+                 "stop_reason": "tool_use", "stop_sequence": None,
+                 "usage": {"input_tokens": 20, "output_tokens": 5, "cache_creation_input_tokens": 100,
+                           "cache_read_input_tokens": 300}}
+
+
+def gemini(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+    parts = [{"functionCall": {"name": "answer", "args": {"value": 3}}}]
+    return 200, {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
+                 "usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 5, "totalTokenCount": 25},
+                 "modelVersion": "gemini-x", "responseId": "r"}
+
+
+def chat(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+    return 200, completion(called({"value": 3}))
+
+
+def responses(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+    call = {"type": "function_call", "id": "f", "call_id": "c", "name": "answer", "arguments": '{"value": 3}',
+            "status": "completed"}
+    return 200, {"id": "r", "object": "response", "created_at": 1, "model": "served", "status": "completed",
+                 "output": [call], "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
+                 "usage": {"input_tokens": 20, "output_tokens": 5, "total_tokens": 25,
+                           "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}}
+
+
+@pytest.mark.parametrize(("name", "root", "answer", "path"), [
+    ("openai:m", "/v1", chat, "/v1/chat/completions"),
+    ("openai-chat:m", "/v1", chat, "/v1/chat/completions"),
+    ("openai-responses:m", "/v1", responses, "/v1/responses"),
+    ("vllm:org/m", "/v1", chat, "/v1/chat/completions"),
+    ("ollama:m", "/v1", chat, "/v1/chat/completions"),
+    ("anthropic:claude-sonnet-4-5", "", anthropic, "/v1/messages"),
+    ("google:gemini-2.5-flash", "", gemini, "/v1beta/models/gemini-2.5-flash:generateContent"),
+    ("gemini:gemini-2.5-flash", "", gemini, "/v1beta/models/gemini-2.5-flash:generateContent"),
+])
+async def test_a_provider_answers_at_an_address_of_ones_own(
+    monkeypatch: pytest.MonkeyPatch, name: str, root: str, answer: Callable[..., tuple[int, Any]], path: str
+) -> None:
+    for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.setenv(key, "any-key")
+    with JsonServer(answer) as server:
+        reply = await opened(name, base_url=server.url + root, context_tokens=100_000).answer(request())
+    assert reply.output == Count(value=3)
+    assert [(method, one.partition("?")[0]) for method, one, _ in server.requests] == [("POST", path)]
+
+
+@pytest.mark.parametrize("name", [
+    "openai:m", "anthropic:m", "google:m", "openrouter:vendor/m", "deepseek:m", "together:m", "fireworks:m"])
+async def test_without_a_key_one_line_says_which(name: str) -> None:
+    with pytest.raises(ModelConfigError, match=r"_API_KEY") as caught:
+        opened(name)
+    assert "\n" not in str(caught.value) and name in str(caught.value)
+
+
+async def test_openrouter_opens_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "any-key")
+    assert opened("openrouter:anthropic/claude-sonnet-4.5").sees
+
+
+# --- the prompt cache -----------------------------------------------------------------------------------------------
+
+
+async def test_the_stable_prefix_is_cached_and_the_rest_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "any-key")
+    with JsonServer(anthropic) as server:
+        reply = await opened("anthropic:claude-sonnet-4-5", base_url=server.url).answer(request())
+    [body] = server.posted
+    assert body["tools"][-1]["cache_control"]["type"] == "ephemeral"
+    assert body["system"][-1]["cache_control"]["type"] == "ephemeral"
+    assert body["system"][-1]["text"].startswith("You count.")
+    assert "cache_control" not in json.dumps(body["messages"])
+    assert reply.usage.input_tokens == 20 + 100 + 300
+
+
+async def test_an_implicit_cache_finds_the_same_prefix_first() -> None:
+    with JsonServer(chat) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000)
+        await backend.answer(request())
+        await backend.answer(request(prompt=Prompt("You count. " * 400, "And now?")))
+    first, second = server.posted
+    assert first["messages"][0] == second["messages"][0] and first["tools"] == second["tools"]
+    assert first["messages"][1] != second["messages"][1]
+
+
+# --- structured answers ---------------------------------------------------------------------------------------------
+
+
+def mode_of(body: dict[str, Any]) -> str:
+    if body.get("tools"):
+        return "tool"
+    return "native" if body.get("response_format", {}).get("type") == "json_schema" else "prompted"
+
+
+def takes(*modes: str, value: object = 3, **refusals: tuple[int, str]) -> Callable[..., tuple[int, Any]]:
+    """A server that answers in some modes and refuses the others."""
+
+    def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        mode = mode_of(body)
+        if method == "GET":
+            return 404, {}
+        if mode not in modes:
+            code, message = refusals.get(mode, (400, f"{mode} is not supported"))
+            return code, {"error": {"message": message, "type": "invalid_request_error"}}
+        told = {"value": value}
+        return 200, completion(called(told) if mode == "tool" else {"content": json.dumps(told)})
+
+    return answer
+
+
+NO_TOOLS = [
+    (400, "registry.ollama.ai/library/gemma3:latest does not support tools"),
+    (404, "No endpoints found that support tool use. To learn more about provider routing, visit our docs"),
+    (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+    (500, "tools param requires --jinja flag"),
+    (400, "deepseek-reasoner does not support this tool_choice"),
+    (422, "Unknown parameter: 'tools'"),
+]
+
+
+@pytest.mark.parametrize("refusal", NO_TOOLS)
+async def test_a_server_without_tools_is_asked_by_its_schema(refusal: tuple[int, str]) -> None:
+    with JsonServer(takes("native", tool=refusal)) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1")
+        assert (await backend.answer(request())).output == Count(value=3)
+        assert (await backend.answer(request())).output == Count(value=3)
+    assert [mode_of(body) for body in server.posted] == ["tool", "native", "native"]
+
+
+@pytest.mark.parametrize("refusal", [
+    (400, "'response_format.type' json_schema is unavailable now"), (400, "This model does not support structured outputs"),
+    (422, "extra inputs are not permitted: response_format")])
+async def test_a_server_without_both_is_asked_by_the_prompt(refusal: tuple[int, str]) -> None:
+    with JsonServer(takes("prompted", native=refusal)) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1")
+        replies = [await backend.answer(request()) for _ in range(2)]
+    assert [reply.output for reply in replies] == [Count(value=3)] * 2
+    assert [mode_of(body) for body in server.posted] == ["tool", "native", "prompted", "prompted"]
+    assert '"value"' in json.dumps(server.posted[-1]["messages"])  # the schema stands in the prompt
+
+
+async def test_answers_under_way_together_learn_it_together() -> None:
+    with JsonServer(takes("prompted")) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1")
+        replies = await asyncio.gather(*(backend.answer(request()) for _ in range(4)))
+    assert {reply.output for reply in replies if isinstance(reply.output, Count)} or True
+    assert [reply.output for reply in replies] == [Count(value=3)] * 4
+
+
+async def test_a_server_that_ignores_its_tools_is_asked_otherwise() -> None:
+    def prose(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if mode_of(body) == "tool":
+            return 200, completion({"content": "There are three."})
+        return 200, completion({"content": '{"value": 3}'})
+
+    with JsonServer(prose) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000, output_retries=1)
+        reply = await backend.answer(request())
+        await backend.answer(request())
+    assert [mode_of(body) for body in server.posted] == ["tool", "tool", "native", "native"]
+    assert reply.usage.input_tokens == 30  # what the answers in prose took is counted
+
+
+@pytest.mark.parametrize("mode", ["tool", "native", "prompted"])
+async def test_a_mode_can_be_set_and_its_refusal_is_one_clear_error(mode: str) -> None:
+    with JsonServer(takes(mode)) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1", output=mode)
+        assert (await backend.answer(request())).output == Count(value=3)
+    assert [mode_of(body) for body in server.posted] == [mode]
+    with JsonServer(takes()) as server, pytest.raises(ModelRefused) as caught:
+        await opened("openai:m", base_url=f"{server.url}/v1", output=mode).answer(request())
+    assert "\n" not in str(caught.value)
+    assert len(server.posted) == 1
+
+
+@pytest.mark.parametrize("mode", ["tool", "native", "prompted"])
+async def test_a_wrong_answer_is_shown_its_error_in_every_mode(mode: str) -> None:
+    with JsonServer(takes(mode, value=12)) as server, pytest.raises(ModelOutputInvalid, match="after 3 answers"):
+        await opened("openai:m", base_url=f"{server.url}/v1", output=mode).answer(request())
+    assert len(server.posted) == 3
+    assert "less than or equal to 9" in json.dumps(server.posted[1]["messages"][-1])
+
+
+@pytest.mark.parametrize("output", [Draft, Reflection, Preference])
+@pytest.mark.parametrize("mode", ["tool", "native", "prompted"])
+async def test_the_answers_of_a_run_pass_in_every_mode(mode: str, output: type[BaseModel]) -> None:
+    told = {"Draft": getattr(INPUTS["reflect"], "draft"), "Reflection": Reflection(done=False, captions={"a": "b"}),
+            "Preference": Preference(better="a", reasons="It is.")}[output.__name__]
+
+    def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        data = told.model_dump(mode="json", by_alias=True)
+        return 200, completion(called(data) if mode_of(body) == "tool" else {"content": json.dumps(data)})
+
+    with JsonServer(answer) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1", output=mode, context_tokens=100_000)
+        assert (await backend.answer(request(output_type=output))).output == told
+    assert [mode_of(body) for body in server.posted] == [mode]
+
+
+async def test_one_failed_call_is_no_missing_feature() -> None:
+    failed = (400, "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.")
+    with JsonServer(takes("native", tool=failed)) as server, pytest.raises(ModelRefused):
+        await opened("openai:m", base_url=f"{server.url}/v1").answer(request())
+    assert [mode_of(body) for body in server.posted] == ["tool"]
+
+
+# --- pictures -------------------------------------------------------------------------------------------------------
+
+BLIND = [
+    (404, "No endpoints found that support image input"),
+    (400, "At most 0 image(s) may be provided in one request."),
+    (400, "m is not a multimodal model"),
+    (500, "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"),
+    (400, "Failed to deserialize the JSON body: unknown variant `image_url`, expected `text`"),
+    (400, "this model does not support images"),
+]
+
+
+def blind(code: int, message: str) -> Callable[..., tuple[int, Any]]:
+    def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if "image_url" in json.dumps(body):
+            return code, {"error": {"message": message, "type": "invalid_request_error"}}
+        return (200, completion(called({"value": 3}))) if method == "POST" else (404, {})
+
+    return answer
+
+
+@pytest.mark.parametrize(("code", "message"), BLIND)
+async def test_a_model_that_takes_no_pictures_is_not_shown_any_again(code: int, message: str) -> None:
+    with JsonServer(blind(code, message)) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1")
+        assert backend.sees
+        for _ in range(2):
+            with pytest.raises(ImagesRefused, match="openai:m takes no pictures"):
+                await backend.answer(request(images=(PICTURE,)))
+        assert not backend.sees
+        assert (await backend.answer(request())).output == Count(value=3)
+    assert len(server.posted) == 2
+
+
+@pytest.mark.parametrize("message", ["image exceeds 5 MB maximum", "Could not process image", "the image is too large"])
+async def test_one_bad_picture_does_not_make_a_model_blind(message: str) -> None:
+    with JsonServer(blind(400, message)) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1")
+        with pytest.raises(ModelRefused) as caught:
+            await backend.answer(request(images=(PICTURE,)))
+        assert backend.sees and not isinstance(caught.value, ImagesRefused)

@@ -1,0 +1,63 @@
+"""What is shown and hidden is decided by paths alone; bubblewrap is not needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sandbox.gpus.device import Device
+from sandbox.isolation.kernel_walls import device_files
+from sandbox.isolation.limits import limits_of, machine_memory
+from sandbox.isolation.masks import labelled
+from sandbox.isolation.walls import Walls, narrow, seen, wrap
+from sandbox.settings import SandboxSettings
+
+
+def test_no_tree_is_shown_that_holds_a_home_or_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home" / "me"))
+    own = tmp_path / "home" / "me" / "conda"
+    (own / "lib").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(own)
+    shown = narrow([own, own / "lib", tmp_path / "home", tmp_path / "home" / "me", tmp_path / "link", Path("/"),
+                    Path("/etc"), Path("/usr/lib"), Path("relative"), tmp_path / "not there"])
+    assert shown == (own, tmp_path / "link")
+
+
+def test_labels_are_hidden_in_every_place_of_an_environment_and_in_caches_within_it(tmp_path: Path) -> None:
+    hidden = ("lib/python3.12/site-packages/sklearn/datasets/data", "lib64/python3.12/site-packages/scipy/io/arff/tests",
+              "pkgs", "envs", "share/nltk_data", "cache/hub")
+    for name in (*hidden, "lib/python3.12/site-packages/torch", "cache/other"):
+        (tmp_path / "env" / name).mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    variables = {"HF_HOME": str(tmp_path / "env" / "cache" / "hub"), "TORCH_HOME": str(tmp_path / "elsewhere")}
+    found = {path for path in labelled([tmp_path / "env"], variables) if path.is_relative_to(tmp_path)}
+    assert found == {tmp_path / "env" / name for name in hidden}
+
+
+def test_a_path_is_seen_by_what_it_links_to(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "tree")
+    assert seen(tmp_path / "link" / "file", [tmp_path / "tree"]) and seen(tmp_path / "tree", [tmp_path / "link"])
+    assert not seen(tmp_path / "treetop", [tmp_path / "tree"])
+
+
+def test_the_devices_of_a_lease_and_no_others_are_bound(tmp_path: Path) -> None:
+    assert device_files(()) == ()
+    found = device_files((Device(uuid="GPU-1", name="one", index=0, minor=3, memory=1),))
+    assert Path("/dev/nvidia3") in found and Path("/dev/nvidiactl") in found and Path("/dev/nvidia0") not in found
+    (tmp_path / "nvidia3").touch()
+    words = wrap(["true"], Walls(tmp_path, devices=(tmp_path / "nvidia3", tmp_path / "not there")))
+    assert words[words.index("--dev-bind") + 1] == str(tmp_path / "nvidia3") and words.count("--dev-bind") == 1
+
+
+def test_memory_is_shared_by_the_places_unless_it_is_set() -> None:
+    whole, half = limits_of(SandboxSettings(), places=1), limits_of(SandboxSettings(), places=2)
+    assert 0.89 * machine_memory() < whole.memory < 0.91 * machine_memory()
+    assert abs(whole.memory - 2 * half.memory) <= 2
+    assert limits_of(SandboxSettings(memory_gb=3), places=7).memory == 3_000_000_000
+
+
+@pytest.mark.parametrize(("given", "network"), [("on", "on"), (True, "on"), (False, "off"), ("off", "off")])
+def test_the_network_is_switched_as_yaml_reads_it(given: object, network: str) -> None:
+    assert SandboxSettings.model_validate({"network": given}).network == network
