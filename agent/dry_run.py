@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from agent.data import sources_of
-from agent.forecast import Amount, Forecast, Shape, forecast
+from agent.forecast import TOKENS, Amount, Forecast, Shape, forecast
 from agent.settings import Settings
 from models import prices
 from models.backend import open_backend
@@ -70,12 +70,19 @@ def dry_run(idea: Idea, settings: Settings) -> DryRun:
 
 
 def priced(found: Forecast, settings: Settings) -> Forecast:
-    """A forecast with its USD, where the price of the model is known."""
-    tokens = [(round(found.input_tokens.likely), round(found.output_tokens.likely)),
-              (round(found.input_tokens.most), round(found.output_tokens.most))]
-    likely, most = (prices.usd(settings.models, *pair) for pair in tokens)
-    if likely is None or most is None:
-        return found
+    """A forecast with its USD, where the prices of all models are known.
+
+    At most: every call is answered by the dearest model that may play its role.
+    """
+    likely, most = 0.0, 0.0
+    for line in found.calls:
+        into, out = TOKENS[line.role]
+        costs = [prices.usd(one, into, out) for one in settings.models.candidates(line.role)]
+        known = [cost for cost in costs if cost is not None]
+        if len(known) < len(costs):
+            return found
+        likely += line.likely * known[0] if known else 0.0
+        most += line.most * max(known, default=0.0)
     return found.model_copy(update={"usd": Amount(likely=likely, most=most)})
 
 

@@ -20,7 +20,8 @@ from pydantic import BaseModel, ValidationError
 
 from models.backend import Backend, Image, Reply, Request
 from models.breaker import Breaker
-from models.errors import ModelUnavailable, StaleAnswer
+from models.budget import Budget
+from models.errors import ModelError, ModelUnavailable, StaleAnswer
 from models.ledger import Ledger
 from models.render import render
 from models.roles import Role
@@ -36,14 +37,18 @@ class Models:
 
     def __init__(
         self, backend: Backend, ledger: Ledger, settings: ModelSettings, clock: Callable[[], float], *,
-        breaker: Breaker | None = None,
+        breaker: Breaker | None = None, budget: Budget | None = None,
     ) -> None:
-        """`clock` gives seconds that never go back, e.g. `time.monotonic`. `breaker` waits while a provider is down."""
+        """`clock` gives seconds that never go back, e.g. `time.monotonic`. `breaker` waits while a provider is down.
+
+        `budget` has the most that a call may take set aside before it is made.
+        """
         self._backend = backend
         self._ledger = ledger
         self._settings = settings
         self._clock = clock
         self._breaker = breaker
+        self._budget = budget
 
     @property
     def name(self) -> str:
@@ -101,6 +106,8 @@ class Models:
         return f"{self._backend.name_of(request.role)} at temperature {request.temperature:g}"
 
     async def _ask(self, key: CallKey, request: Request) -> Answered:
+        if self._budget is not None:
+            self._budget.reserve_call(key.decision, str(key), request)
         began = self._clock()
         reply = await self._reply(key, request)
         asked = self._asked(request)
@@ -118,9 +125,14 @@ class Models:
         return event
 
     async def _reply(self, key: CallKey, request: Request) -> Reply:
-        if self._breaker is None:
-            return await self._tried(key, request)
-        return await self._breaker.through(lambda: self._tried(key, request))
+        try:
+            if self._breaker is None:
+                return await self._tried(key, request)
+            return await self._breaker.through(lambda: self._tried(key, request))
+        except ModelError as error:
+            if self._budget is not None and not error.billed:
+                self._budget.give_back(str(key))
+            raise
 
     async def _tried(self, key: CallKey, request: Request) -> Reply:
         limit = self._settings.answer_limit

@@ -9,6 +9,7 @@
           ContextTooLong      you: the prompt is longer than the model reads; choose another, or give it more context
           ImagesRefused       nobody: the model takes no pictures; figures are then checked by program only
         ModelOutputInvalid    you: the model cannot keep to the answer's schema; choose another
+        BudgetSpent           you: the budget has no room for the call; resume with a higher one
         CatalogueError        you: the offline researcher has no study for this idea; configure a model
         StaleAnswer           you: the run was recorded by another program version or other settings
 
@@ -19,15 +20,21 @@ from __future__ import annotations
 
 
 class ModelError(Exception):
-    """Something at the door to the models went wrong."""
+    """Something at the door to the models went wrong. `billed`: whether it may have to be paid for all the same."""
+
+    billed = True
 
 
 class ModelConfigError(ModelError):
     """The configured model cannot be used; nothing was asked."""
 
+    billed = False
+
 
 class ModelUnavailable(ModelError):
     """The provider did not answer, within the bounds that were set."""
+
+    billed = False
 
 
 class QuotaSpent(ModelUnavailable):
@@ -49,17 +56,29 @@ class ModelRefused(ModelError):
 class ContextTooLong(ModelRefused):
     """The prompt and an answer do not fit into what the model reads at once."""
 
+    billed = False
+
 
 class ImagesRefused(ModelRefused):
     """The model takes no pictures."""
+
+    billed = False
 
 
 class ModelOutputInvalid(ModelError):
     """The model's answer did not fit its schema, also after being shown why."""
 
 
+class BudgetSpent(ModelError):
+    """The budget has no room for the most that the call may take; nothing was asked."""
+
+    billed = False
+
+
 class CatalogueError(ModelError):
     """The offline researcher does not know a study for what it was asked."""
+
+    billed = False
 
 
 class StaleAnswer(ModelError):

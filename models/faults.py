@@ -37,6 +37,8 @@ _OF_THIS_ONE = re.compile(r"too (?:large|big|many)|exceed|maximum size|dimension
                           r"failed to (?:call|decode|load)|failed_generation|tool_use_failed|invalid (?:image|base64)",
                           re.IGNORECASE)
 """What is wrong with one picture or one answer, not with pictures or tools as such."""
+_BOUND = re.compile(r"max_(?:completion_|output_)?tokens\b.*?(?:at most|>|<=|less than or equal to|up to|maximum of)"
+                    r"[ `']*(\d+)", re.IGNORECASE)
 _TOO_LONG = re.compile(r"context (?:size|length|window)|prompt is too long|input is too long", re.IGNORECASE)
 
 
@@ -52,12 +54,19 @@ def cannot(error: ai.AgentRunError, what: Literal["images", "tool", "native"]) -
                 and not _OF_THIS_ONE.search(said) and not _TOO_LONG.search(said))
 
 
+def most_tokens(error: ai.AgentRunError) -> int | None:
+    """The most tokens that an answer may have, where a server refuses a request for more and says so."""
+    found = _BOUND.search(shown(error)) if isinstance(error, ai.ModelRequestRejectedError) else None
+    return int(found[1]) if found else None
+
+
 def transient(error: ai.AgentRunError) -> bool:
     """Whether the same request may succeed a little later."""
     if isinstance(error, ai.ModelQuotaExceededError | ai.ModelRequestRejectedError):
         return False
     if isinstance(error, ai.ModelHTTPError):
-        return error.status_code in _TRANSIENT_STATUS or error.status_code >= 500
+        return not _TOO_LONG.search(shown(error)) and (
+            error.status_code in _TRANSIENT_STATUS or error.status_code >= 500)
     # A body that is no answer at all (a proxy's page, say) is the server's fault of the moment as well.
     return isinstance(error, ai.ModelAPIError) or type(error) is ai.UnexpectedModelBehavior
 

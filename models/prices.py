@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from models.errors import ModelConfigError
 from models.naming import locate
-from models.settings import ModelSettings
+from models.settings import ModelSettings, Price
+from record.nouns import Usage
 
 _LISTED = {"openai-chat": "openai", "openai-responses": "openai", "google-cloud": "google", "bedrock": "aws"}
 """Providers of pydantic-ai that the list has under another name."""
@@ -16,11 +19,45 @@ _LISTED = {"openai-chat": "openai", "openai-responses": "openai", "google-cloud"
 
 def usd(settings: ModelSettings, input_tokens: int, output_tokens: int, environ: Mapping[str, str] = os.environ
         ) -> float | None:
-    """What so many tokens cost in USD; 0.0 for the offline model, None where the price is unknown."""
-    if settings.name == "offline":
+    """What so many tokens cost in USD at one model; None where the price is unknown.
+
+    A price that was set (`models.prices`) comes first; the offline model and servers on one's own machine or network
+    cost nothing, if none was set.
+    """
+    own = price_set(settings)
+    if own is not None:
+        return (own.input * input_tokens + own.output * output_tokens) / 1e6
+    if settings.name == "offline" or _local(settings, environ):
         return 0.0
     found = _listed(settings, input_tokens, output_tokens, environ)
     return None if found is None else float(found.total_price)
+
+
+def price_set(settings: ModelSettings) -> Price | None:
+    """The price that was set for a model, by its whole name or by what follows its provider."""
+    return settings.prices.get(settings.name) or settings.prices.get(settings.name.partition(":")[2])
+
+
+def settled(settings: ModelSettings, usage: Usage) -> Usage:
+    """What an answer of one model took, with its price: as set, else as the provider's list has it, else as `usd`."""
+    if usage.usd is not None and price_set(settings) is None:
+        return usage
+    return usage.model_copy(update={"usd": usd(settings, usage.input_tokens, usage.output_tokens)})
+
+
+def _local(settings: ModelSettings, environ: Mapping[str, str]) -> bool:
+    """Whether a model is at an address of this machine or of a private network."""
+    try:
+        base_url = locate(settings.name, settings.base_url, environ).base_url
+    except ModelConfigError:
+        return False
+    host = urlsplit(base_url).hostname if base_url is not None else None
+    if not host:
+        return False
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".internal", ".lan", ".localhost"))
 
 
 def context_tokens(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> int | None:

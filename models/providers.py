@@ -13,8 +13,10 @@ import asyncio
 import logging
 import os
 import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -26,10 +28,20 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
+from models import prices
 from models.backend import Image, Reply, Request
 from models.context import fitted, served_tokens
 from models.errors import ImagesRefused, ModelConfigError, ModelError, ModelRefused, QuotaSpent
-from models.faults import answer_error, cannot, quota_window, shown, transient, transport_error, wait_before
+from models.faults import (
+    answer_error,
+    cannot,
+    most_tokens,
+    quota_window,
+    shown,
+    transient,
+    transport_error,
+    wait_before,
+)
 from models.naming import COMMON, WITH_BASE_URL, Address, locate
 from models.prices import context_tokens
 from models.roles import Role
@@ -39,6 +51,8 @@ from record.nouns import Usage
 LOG = logging.getLogger(__name__)
 Mode = Literal["tool", "native", "prompted"]
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")
+_CHAT = ("openai-chat", "vllm", "ollama")
+"""Providers that are reached with OpenAI's client at an address of the user's own."""
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -68,9 +82,15 @@ def open_model(address: Address) -> Model:
             f"unknown provider {prefix!r}; known are {', '.join(COMMON)} and others of pydantic-ai "
             "(for your own server: openai-chat:MODEL and models.base_url)"
         ) from None
-    except ai.UserError as error:
+    except _complaints() as error:
         said = re.sub(r" or pass it via `[^`]*`", "", shown(error).partition(". ")[0]).rstrip(".")
         raise ModelConfigError(f"{prefix}:{address.model} cannot be used: {said}; or use the model 'offline'") from None
+
+
+def _complaints() -> tuple[type[Exception], ...]:
+    """What clients raise that lack a key or credentials."""
+    google = sys.modules.get("google.auth.exceptions")
+    return (ai.UserError, google.GoogleAuthError) if google is not None else (ai.UserError,)
 
 
 def _provider_at(base_url: str) -> Callable[[str], Any]:
@@ -85,6 +105,14 @@ class ModeRefused(Exception):
     """A server does not take one way of asking for a structured answer."""
 
 
+class FewerTokens(Exception):
+    """A server gives answers of `most` tokens at most."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"answers have {most} tokens at most")
+        self.most = most
+
+
 class ProviderModel:
     """A language model at a provider. What it turns out not to take is not asked of it again."""
 
@@ -97,6 +125,7 @@ class ProviderModel:
         self._blind = not model.profile.get("supports_image_input", True)
         self._window = settings.context_tokens or context_tokens(settings)
         self._probed = self._window is not None
+        self._most_tokens: int | None = None
 
     @property
     def name(self) -> str:
@@ -130,8 +159,8 @@ class ProviderModel:
 
     async def context_tokens(self) -> int | None:
         """How many tokens the model reads at once: as set, by the public list, or as its server says; or None."""
-        client: Any = getattr(self._model, "client", None)
-        if not self._probed and not self._address.own_prices and hasattr(client, "with_options"):
+        if not self._probed and not self._address.own_prices and self._address.prefix in _CHAT:
+            client: Any = getattr(self._model, "client", None)
             with suppress(ConnectionError):
                 async with self._model:
                     self._window = await served_tokens(client, self._address, patience=self._settings.timeout)
@@ -143,8 +172,12 @@ class ProviderModel:
         while True:
             mode = self._modes[0]
             patient.mode = mode
+            request = replace(request, max_tokens=min(request.max_tokens, self._most_tokens or request.max_tokens))
             try:
                 return await self._exchange(request, patient, mode)
+            except FewerTokens as error:
+                LOG.info("%s: %s", self.name, error)
+                self._most_tokens = error.most
             except ModeRefused as error:
                 if self._modes[0] == mode:  # another answer may have learnt it meanwhile
                     self._next_mode(mode, error)
@@ -161,12 +194,12 @@ class ProviderModel:
             patient,
             output_type=_output(mode, request.output_type),
             instructions=request.prompt.system,
-            retries={"output": self._settings.output_retries, "tools": 0},
+            retries={"output": self._settings.output_retries, "tools": self._settings.output_retries},
         )
         try:
             result = await agent.run(
                 _content(request.prompt.user, request.images), model_settings=self._bounds(request))
-        except (ModelError, ModeRefused):
+        except (ModelError, ModeRefused, FewerTokens):
             raise
         except ai.UserError as error:
             raise ModelConfigError(f"{self.name}: models.output={mode} cannot be used: {shown(error)}") from None
@@ -196,6 +229,7 @@ class ProviderModel:
         )
         answered_by = next((r.model_name for r in reversed(responses) if r.model_name), self._address.model)
         retries = patient.retries + len(responses) - 1
+        usage = prices.settled(self._settings, usage)
         return Reply(output=output, usage=usage, model=f"{self._address.prefix}:{answered_by}", retries=retries)
 
 
@@ -243,7 +277,7 @@ class PatientModel(WrapperModel):
         model_settings: RequestSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """The provider's response. Raises `ModelError` when no further try is worth it or left, or `ModeRefused`."""
+        """The provider's response. Raises what `_learn` does, and `ModelError` when no further try is worth it."""
         timeouts = 0
         for attempt in range(1, self._bounds.retries + 2):
             try:
@@ -259,12 +293,15 @@ class PatientModel(WrapperModel):
             else:
                 self.responses.append(response)
                 return response
-            self._learn(error)
+            self._learn(error, (model_settings or {}).get("max_tokens"))
             await self._before_next(error, attempt, last=timeouts > 1)
         raise AssertionError("the loop above returns or raises")
 
-    def _learn(self, error: ai.AgentRunError) -> None:
-        """Raises `ImagesRefused` or `ModeRefused` if the server says that it takes no such thing."""
+    def _learn(self, error: ai.AgentRunError, asked_tokens: int | None) -> None:
+        """Raises `ImagesRefused`, `FewerTokens` or `ModeRefused` if the server says that it takes no such thing."""
+        most = most_tokens(error)
+        if most and asked_tokens and most < asked_tokens:
+            raise FewerTokens(most)
         if self._images and cannot(error, "images"):
             raise ImagesRefused(f"{self._bounds.name} takes no pictures: {shown(error)}")
         if self.mode != "prompted" and cannot(error, self.mode):

@@ -29,6 +29,13 @@ class Alternative(Frozen):
     base_url: str | None = Field(default=None, description="its address; models.base_url if of the same provider")
 
 
+class Price(Frozen):
+    """What a model costs, in USD per million tokens."""
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+
+
 class RoleModel(Frozen):
     """What one role has of its own; None is what all have."""
 
@@ -80,6 +87,9 @@ class ModelSettings(Frozen):
                                     "the prompt; auto: the first of these that the model takes")
     context_tokens: int | None = Field(
         default=None, ge=1024, description="tokens that a model reads at once; None: asked of the server, or listed")
+    prices: dict[str, Price] = Field(
+        default_factory=dict[str, Price], description="{NAME: {input: 3.0, output: 15.0}} in USD per million tokens, "
+                                                      "where the public list is not right or does not know a model")
     temperatures: dict[Role, float] = Field(
         default_factory=lambda: dict(_TEMPERATURES), description="by role; a part is enough"
     )

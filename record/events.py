@@ -25,9 +25,11 @@ from record.nouns import (
     Frozen,
     Idea,
     Measurement,
+    NodeKind,
     NodeStatus,
     Scalar,
     Seen,
+    Spending,
     StageName,
     StageSummary,
     Usage,
@@ -169,6 +171,25 @@ class Answered(Frozen):
     asked: str = Field(default="", description="model and temperature as configured when asked; the hash covers them")
 
 
+class Reserved(Frozen):
+    """The most that a call or an attempt may take, set aside before it begins; recorded where a budget is set.
+
+    `Answered`, `Executed` or `Returned` settle it. What a kill cut off stays spent.
+    """
+
+    type: Literal["reserved"] = "reserved"
+    k: int = Field(description="the decision that it is for")
+    name: str = Field(description="the call's key, or node/attempt")
+    spending: Spending
+
+
+class Returned(Frozen):
+    """What was set aside for a call was not taken: the provider was not reached, or refused at once."""
+
+    type: Literal["returned"] = "returned"
+    name: str
+
+
 class Unsealed(Frozen):
     """The sealed test predictions of a frozen node were scored: once, after the last stage."""
 
@@ -243,6 +264,8 @@ class Limited(Frozen):
     type: Literal["limited"] = "limited"
     reason: str
     stage: StageName | None = Field(default=None, description="None: the whole run")
+    without: tuple[NodeKind, ...] = Field(
+        default=(), description="nodes after the search (replicate, aggregate) that are not begun any more either")
 
 
 class Paused(Frozen):
@@ -270,7 +293,8 @@ class Ended(Frozen):
 
 Event = Annotated[
     Started | Resumed | Prepared | Decided | Proposed | Executed | Plotted | Reviewed | Judged | Compared | Settled
-    | Summarised | Answered | Unsealed | WorkDone | FiguresMade | Drafted | Released | Assessed | Commanded | Limited
+    | Summarised | Answered
+    | Reserved | Returned | Unsealed | WorkDone | FiguresMade | Drafted | Released | Assessed | Commanded | Limited
     | Paused | Recovered | Ended,
     Field(discriminator="type"),
 ]

@@ -22,7 +22,9 @@ from record.nouns import (
     Expand,
     Measurement,
     Node,
+    NodeKind,
     Plotting,
+    Spending,
     StageName,
     StageSummary,
     Work,
@@ -98,6 +100,14 @@ class RunState:
     outage: ev.Paused | None = None
     """Why no model is asked, and until when; None while they are."""
     ended: ev.Ended | None = None
+    without: frozenset[NodeKind] = frozenset()
+    """Nodes after the search that are not begun any more, since the budget has no room for them."""
+    settled: dict[int, Spending] = field(default_factory=dict[int, Spending])
+    """What the answers and attempts of each decision took."""
+    lost: dict[int, Spending] = field(default_factory=dict[int, Spending])
+    """What was set aside for calls and attempts of a decision that a kill cut off, or that failed with an open bill."""
+    reserved: dict[str, ev.Reserved] = field(default_factory=dict[str, ev.Reserved])
+    """What is set aside for calls and attempts under way, by `Reserved.name`."""
 
     # --- queries ----------------------------------------------------------------------------------------------------
 
@@ -172,6 +182,20 @@ class RunState:
         return total
 
     @property
+    def spent(self) -> Spending:
+        """What is paid for, and what is set aside for calls and attempts under way."""
+        return sum((*self.settled.values(), *self.lost.values(), *(one.spending for one in self.reserved.values())),
+                   start=Spending())
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one experiment, as the run is set now; 0 on the CPU."""
+        set_here = self.started.settings.get("sandbox", {}) if self.started is not None else {}
+        device, count = (self.overrides.get(f"sandbox.{key}", set_here.get(key, default))
+                         for key, default in (("device", "cpu"), ("gpus_per_node", 1)))
+        return int(count) if device == "cuda" else 0
+
+    @property
     def seconds_a_program(self) -> float:
         """How long it took to write the code of a node, on average; 0.0 before the first."""
         code = self.usage.get("code")
@@ -202,9 +226,10 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.stopping = state.paused = False
             state.ended = state.outage = None
             state.overrides |= event.settings
+            _cut_off(state, list(state.reserved))
             if state.released is None:  # what a finished paper says of its origin no longer changes
                 state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
-                state.limited = None
+                state.limited, state.without = None, frozenset()
                 state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
         case ev.Prepared():
             state.data_plan, state.datasets = event.data_plan, event.datasets
@@ -212,6 +237,11 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             _decided(state, event)
         case ev.Answered():
             _answered(state, event)
+        case ev.Reserved():
+            _cut_off(state, [event.name] if event.name in state.reserved else [])
+            state.reserved[event.name] = event
+        case ev.Returned():
+            state.reserved.pop(event.name, None)
         case ev.Compared():
             state.compared[event.a, event.b] = event
             state.finished.add(event.k)
@@ -236,7 +266,8 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             _commanded(state, event)
         case ev.Limited():
             if event.stage is None:
-                state.limited = event.reason
+                state.limited = state.limited or event.reason
+                state.without |= set(event.without)
             else:
                 state.stages[event.stage].limited = event.reason
         case ev.Paused():
@@ -281,6 +312,20 @@ def _answered(state: RunState, event: ev.Answered) -> None:
     role.usd += event.usage.usd or 0.0
     role.unpriced += event.usage.usd is None
     role.seconds += event.seconds
+    _settle(state, str(event.key), event.key.decision, Spending(
+        usd=event.usage.usd or 0.0, tokens=event.usage.input_tokens + event.usage.output_tokens))
+
+
+def _settle(state: RunState, name: str, k: int, took: Spending) -> None:
+    state.reserved.pop(name, None)
+    state.settled[k] = state.settled.get(k, Spending()) + took
+
+
+def _cut_off(state: RunState, names: list[str]) -> None:
+    """What was set aside for what did not come to its end stays spent."""
+    for name in names:
+        one = state.reserved.pop(name)
+        state.lost[one.k] = state.lost.get(one.k, Spending()) + one.spending
 
 
 def _commanded(state: RunState, event: ev.Commanded) -> None:
@@ -305,6 +350,8 @@ def _node_event(
             changes["status"] = "running"
         case ev.Executed():
             changes = {"attempts": (*node.attempts, event.attempt)}
+            _settle(state, f"{node.id}/{event.attempt.number}", node.decision,
+                    Spending(gpu_seconds=event.attempt.seconds * state.gpus))
         case ev.Plotted():
             plotting = Plotting(n=event.n, figures=event.figures, failure=event.failure, seconds=event.seconds)
             changes = {"plottings": (*node.plottings, plotting)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from record.nouns import Scalar
+from record.syntax import parse
 
 
 def constants_of(source: str) -> dict[str, Scalar]:
@@ -14,7 +15,7 @@ def constants_of(source: str) -> dict[str, Scalar]:
     its value depends on where one looks.
     """
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except SyntaxError:
         return {}
     found: dict[str, Scalar] = {}

@@ -23,7 +23,7 @@ from sandbox.lookout import Lookout
 from sandbox.notebook import notebook
 from sandbox.places import Places
 from sandbox.settings import SandboxSettings
-from sandbox.untrusted import Unfit, remove, write_whole
+from sandbox.untrusted import Unfit, disarm, remove, write_whole
 from sandbox.usage import Meter, Usage
 from sandbox.workplace import prepare
 
@@ -142,6 +142,8 @@ class LocalExecutor:
 
     def _outcome(self, job: Job, script: Script, source: str, execution: Execution) -> Outcome:
         folder = script.folder
+        disarm(folder)
+        disarm(self._cache)
         ran = Outcome(seconds=execution.seconds, failure=execution.failure, resumed=script.resumed,
                       peak_host_bytes=execution.peak_host_bytes, peak_gpu_bytes=execution.peak_gpu_bytes,
                       stdout_tail=execution.transcript.tail(self._settings.tail_chars))

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.syntax import parse
 from sandbox.untrusted import Unfit, names_in, open_regular, remove
 
 CHECKPOINTS, ARTIFACTS = "checkpoints", "artifacts"
@@ -111,7 +112,7 @@ def wanted(source: Mapping[str, str]) -> set[tuple[str, str]]:
 
 def _calls(text: str) -> Iterator[tuple[str, str]]:
     try:
-        nodes = list(ast.walk(ast.parse(text)))
+        nodes = list(ast.walk(parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for call in nodes:

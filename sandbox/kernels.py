@@ -18,19 +18,15 @@ import subprocess
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import zmq
+from typing import TYPE_CHECKING, Any
 
 from record.nouns import Failure
 from sandbox.environment import KERNEL_SIDE, kernel_environment
 from sandbox.failures import Origin, from_death, from_exception, from_flood, from_timeout, plain
 from sandbox.gpus.device import Device
-from sandbox.isolation import provisioner as provisioning
 from sandbox.isolation.kernel_walls import Needs, kernel_walls
 from sandbox.isolation.limits import Limits, TaskGroup, task_group
 from sandbox.isolation.probe import Isolation
-from sandbox.isolation.provisioner import LabProvisioner
 from sandbox.isolation.scratch import Scratch
 from sandbox.isolation.walls import wrap
 from sandbox.isolation.watchdog import Watchdog
@@ -38,6 +34,9 @@ from sandbox.job import ExecutorError
 from sandbox.lookout import Lookout
 from sandbox.output import Transcript
 from sandbox.settings import SandboxSettings
+
+if TYPE_CHECKING:
+    from sandbox.isolation.provisioner import LabProvisioner
 
 _POLL = 0.1
 """Seconds between two looks at whether the kernel lives."""
@@ -115,6 +114,7 @@ class Kernel:
 
     async def start(self) -> None:
         """Start the process and wait until it listens. Raises `ExecutorError`."""
+        import zmq
         from jupyter_client.manager import AsyncKernelManager
 
         self._write_job(self._settings.start_timeout)
@@ -192,8 +192,8 @@ class Kernel:
     @property
     def _provisioner(self) -> LabProvisioner:
         """Raises `ExecutorError` before `start`."""
-        found = getattr(self._manager, "provisioner", None)
-        if not isinstance(found, LabProvisioner):
+        found: LabProvisioner | None = getattr(self._manager, "provisioner", None)
+        if found is None:
             raise ExecutorError("the kernel was not started")
         return found
 
@@ -298,6 +298,8 @@ def _clean_exit(answer: dict[str, Any]) -> bool:
 
 def _one_spec(python: str, walls: list[str], before: list[str]) -> Any:
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+
+    from sandbox.isolation import provisioner as provisioning
 
     provisioning.register()
     provisioner = {"provisioner_name": provisioning.NAME, "config": {"walls": walls, "before": before}}

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from record.syntax import parse
 from sandbox.datasets import Sources, files_of, materialise, registry
 from sandbox.executor import LocalExecutor
 from sandbox.job import ExecutorError, Job, Outcome
@@ -82,6 +83,6 @@ def _strings(text: str) -> set[str]:
 def _walk(text: str) -> list[ast.AST]:
     """Every node of the syntax tree; none where it is no Python, which the kernel will say better."""
     try:
-        return list(ast.walk(ast.parse(text)))
+        return list(ast.walk(parse(text)))
     except (SyntaxError, ValueError):
         return []

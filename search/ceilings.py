@@ -5,13 +5,34 @@ Reaching one is an event (`Limited`), since time decides it: a resumed run, in `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
 from record.fold import RunState
-from record.nouns import Expand, NodeKind
+from record.nouns import Action, Expand, NodeKind, StageName
 from search.tree import View
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something may not be begun, in one stage or (None) in the whole run.
+
+    `later`: it may, once what is under way has turned out to take less than was set aside for it.
+    """
+
+    reason: str
+    stage: StageName | None = None
+    later: bool = False
+
+
+Room = Callable[[Action], Refusal | None]
+"""Whether the run's budget has room for the most that an action may take."""
+
+
+def unlimited(_: Action) -> Refusal | None:
+    """The room of a run without a budget."""
+    return None
 
 
 @dataclass(frozen=True)

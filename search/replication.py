@@ -63,7 +63,7 @@ def targets(view: View, settings: SearchSettings) -> Iterator[tuple[StageName, N
 
 
 def _replicate(view: View, settings: SearchSettings) -> Expand | None:
-    for stage, target, count in targets(view, settings):
+    for stage, target, count in () if "replicate" in view.without else targets(view, settings):
         done = len(view.replicates(target.id))
         if done < count:
             return Expand(stage=stage, kind="replicate", parent=target.id, seed=view.seed + 1 + done,
@@ -78,7 +78,8 @@ def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work
         if not all(one.finished for one in replicates):
             continue
         aggregate = _aggregate_of(view, best, replicates)
-        if aggregate is None and any(one.status == "good" for one in replicates):
+        due = "aggregate" not in view.without and any(one.status == "good" for one in replicates)
+        if aggregate is None and due:
             ordinal = sum(one.kind == "aggregate" and one.stage == stage for one in view.nodes.values())
             yield Expand(stage=stage, kind="aggregate", parent=best.id, ordinal=ordinal, seed=view.seed)
         elif (aggregate is None or aggregate.finished) and stage not in view.reports:

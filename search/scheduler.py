@@ -20,7 +20,7 @@ from record.events import Decided, Limited
 from record.fold import RunState
 from record.log import Recorder
 from record.nouns import STAGES, Action, Compare, End, Expand, Seen, StageName, Wait, summary_of
-from search.ceilings import Ceilings, expected_seconds
+from search.ceilings import Ceilings, Refusal, Room, expected_seconds, unlimited
 from search.policy import Policy
 from search.settings import SearchSettings
 from search.tree import SEARCH_KINDS, View, view_of
@@ -64,6 +64,7 @@ class Scheduler:
     signals: Signals = field(default_factory=Signals)
     stage: StageName = STAGES[0]
     ceilings: Ceilings = field(default_factory=Ceilings)
+    room: Room = unlimited
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
     _placed: set[int] = field(default_factory=set[int])
     """Decisions whose node still needs a place: being written, waiting for one, or running."""
@@ -94,7 +95,7 @@ class Scheduler:
             if not await self._allowed():
                 break
             action = self._pick(seen)
-            if isinstance(action, Wait) and self.settings.order == "arrival":
+            if action is None or (isinstance(action, Wait) and self.settings.order == "arrival"):
                 await self._any_result()
                 continue
             decided = Decided(k=self._next, action=action, seen=seen)
@@ -129,18 +130,31 @@ class Scheduler:
     def _next(self) -> int:
         return self.recorder.state.last_decision + 1
 
-    def _pick(self, seen: Seen) -> Action:
-        """The policy's action; a search node that a ceiling of the stage refuses makes that an event, and it is asked
-        again."""
+    def _pick(self, seen: Seen) -> Action | None:
+        """The policy's action; None where a result must come in before there is room for it.
+
+        What a ceiling or the budget refuses makes that an event, and the policy is asked again.
+        """
         action, view = self._picked(seen)
-        if isinstance(action, Expand) and action.kind in SEARCH_KINDS:
-            refused = self.ceilings.refuse(action, view, self.recorder.state, now=self._active())
-            if refused is not None:
-                self.recorder.append(Limited(reason=refused, stage=self.stage))
-                action, view = self._picked(seen)
+        while (refused := self._refused(action, view)) is not None:
+            if refused.later and self._tasks:
+                return None
+            owed = isinstance(action, Expand) and action.kind not in SEARCH_KINDS
+            without = (action.kind,) if isinstance(action, Expand) and owed else ()
+            self.recorder.append(Limited(reason=refused.reason, stage=refused.stage, without=without))
+            action, view = self._picked(seen)
         if isinstance(action, Wait) and not self._tasks and not view.busy:
             raise SearchError(f"stage {self.stage!r}: the policy waits, and nothing is in flight")
         return action
+
+    def _refused(self, action: Action, view: View) -> Refusal | None:
+        if not isinstance(action, Expand | Compare):
+            return None
+        if isinstance(action, Expand) and action.kind in SEARCH_KINDS:
+            reason = self.ceilings.refuse(action, view, self.recorder.state, now=self._active())
+            if reason is not None:
+                return Refusal(reason, stage=self.stage)
+        return self.room(action)
 
     def _active(self) -> float:
         """Active seconds of the run by now; the record knows them up to its last event."""

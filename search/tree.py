@@ -42,6 +42,8 @@ class View:
     """The ceiling that was reached, of the run or of this stage."""
     spent: str | None = None
     """The same of the whole run alone."""
+    without: frozenset[NodeKind] = frozenset()
+    """Nodes after the search that the budget has no room for."""
     by_cost: bool = False
     """Whether ties may go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
     comparisons: int = 0
@@ -199,6 +201,7 @@ def view_of(
                   if known and pair in state.compared},
         items=idea.risks if stage == "ablation" else idea.experiments, seed=state.started.seed,
         limited=state.limited or state.stages[stage].limited, spent=state.limited,
+        without=state.without,
         by_cost=settings.order == "arrival", comparisons=settings.comparisons)
 
 

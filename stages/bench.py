@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from models.budget import Budget
 from models.door import Desk, Models
 from record.events import Decided, WorkDone
 from record.fold import RunState
@@ -34,6 +35,7 @@ class Bench:
     search: SearchSettings
     paper: PaperSettings
     node_seconds: float
+    budget: Budget | None = None
     run_seconds: float = 15 * 3600.0
     """The time limit of the run, of which stages without one of their own take a share."""
     device: str = "cpu"

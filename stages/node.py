@@ -129,6 +129,8 @@ class _NodeWork:
         final = bench.folder.attempt(node.id, number)
         earlier = self.earlier(number)
         draft = draft_of(final)
+        if bench.budget is not None:
+            bench.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
         outcome = await bench.executor.run(Job(
             name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)), seed=node.seed,
             timeout=limit, alone=alone, watch=watcher(bench, self.decided), earlier=earlier, artifacts=self.artifacts(),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from models.budget import Budget
 from record.events import Decided, Settled, WorkDone
-from record.nouns import STAGES, Compare, Expand, NodeKind, StageName, summary_of
-from search.ceilings import Ceilings
+from record.nouns import STAGES, Action, Compare, Expand, NodeKind, StageName, summary_of
+from search.ceilings import Ceilings, Refusal, Room
 from search.policy import policy_of
 from search.scheduler import Freed, Scheduler
 from search.tree import SEARCH_KINDS
@@ -25,7 +26,7 @@ class Research:
         self.bench = bench
         self._scheduler = Scheduler(
             recorder=bench.recorder, policy=policy_of(bench.search), perform=self._perform, settings=bench.search,
-            signals=bench.signals)
+            signals=bench.signals, room=room_of(bench.budget))
 
     async def stage(self, stage: StageName) -> bool:
         """Search a stage and settle on its best node; False when the run was asked to stop before.
@@ -64,6 +65,18 @@ class Research:
             stage: StageName = next(name for name in STAGES if summary_of(name) == decided.action)
             await summarise(self.bench, self.bench.models.at(decided.k, 0), stage)
             self.bench.recorder.append(WorkDone(k=decided.k))
+
+
+def room_of(budget: Budget | None) -> Room:
+    """Whether there is room for an action: now, or once what is under way has settled."""
+
+    def room(action: Action) -> Refusal | None:
+        reason = budget.lacking(action) if budget is not None else None
+        if budget is None or reason is None:
+            return None
+        return Refusal(reason, later=budget.lacking(action, settled=True) is None)
+
+    return room
 
 
 def ceilings_of(bench: Bench, stage: StageName) -> Ceilings:

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from agent.cli import main
 from agent.settings import Settings, compose
+from models.settings import ROLES, RoleModel
 from record.idea_file import read_idea
 
 ROOT = Path(__file__).parents[1]
@@ -168,6 +169,10 @@ def _table() -> list[str]:
 def _rows(settings: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
     for name, field in type(settings).model_fields.items():
         value: Any = getattr(settings, name)
+        if isinstance(value, RoleModel):
+            if name == ROLES[0]:
+                yield from _rows(value, f"{prefix}ROLE.")
+            continue
         if isinstance(value, BaseModel):
             yield from _rows(value, f"{prefix}{name}.")
             continue

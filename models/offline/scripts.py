@@ -15,6 +15,7 @@ import jinja2
 
 from models.offline.study import Edit, Scalar
 from record.nouns import DataPlan
+from record.syntax import parse
 
 WIDTH = 118
 COMMON = Path(__file__).parent / "common"
@@ -83,7 +84,7 @@ def scaled(source: str, factors: Mapping[str, float]) -> str:
 
 def with_docstring(source: str, title: str, plan: str) -> str:
     """The source with the title and the plan at its head exchanged; what the docstring says further stays."""
-    paragraphs = (ast.get_docstring(ast.parse(source), clean=False) or "").split("\n\n")
+    paragraphs = (ast.get_docstring(parse(source), clean=False) or "").split("\n\n")
     head = f"{title}.\n\n{textwrap.fill(plan, WIDTH)}"
     text = "\n\n".join([head, *paragraphs[2:]]).rstrip() + "\n"
     return re.sub(r'\A""".*?"""', lambda _: f'"""{text}"""', source, count=1, flags=re.DOTALL)

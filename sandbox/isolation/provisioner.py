@@ -30,6 +30,8 @@ from sandbox.isolation.family import family
 
 NAME = "lab"
 _GROUP = "jupyter_client.kernel_provisioners"
+_REAPED = 1.0
+"""Seconds for bubblewrap to reap the first of them, which it alone can do."""
 _GONE = 10.0
 """Seconds to wait for the processes of a namespace that was killed."""
 
@@ -121,10 +123,14 @@ class LabProvisioner(LocalProvisioner):
             select.select([self._handle], [], [], _GONE)
             os.close(self._handle)
             self._handle = None
-        if process is not None and process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait(timeout=30)
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_REAPED if self.walls else 0)
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=30)
 
     async def send_signal(self, signum: int) -> None:
         """What Jupyter itself asks for."""

@@ -24,6 +24,10 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/fonts", "/etc/ssl",
           "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/mime.types", "/etc/texmf",
           "/var/lib/texmf", "/var/cache/fonts", "/sys/devices", "/sys/bus/pci")
+_PROC = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/mtrr", "/proc/acpi",
+         "/proc/scsi")
+"""Where the whole machine is set. For root these are open to be written to by mere ownership, without a capability, and
+bubblewrap 0.8 closes only some of them."""
 _NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/services", "/etc/pki", "/run/systemd/resolve")
 
 _WIDE = ("/etc", "/var", "/tmp", "/run", "/proc", "/sys", "/dev", "/bin", "/lib", "/lib64", "/opt", "/mnt", "/srv")
@@ -88,7 +92,8 @@ def _system(walls: Walls) -> list[str]:
         elif os.path.isdir(path):
             found += ["--ro-bind", path, path]
     return [*found, *_each("--ro-bind", map(Path, _FILES + (_NETWORK if walls.network else ()))),
-            "--proc", "/proc", "--dev", "/dev", *_each("--dev-bind", walls.devices)]
+            "--proc", "/proc", *_each("--ro-bind", map(Path, _PROC)), "--dev", "/dev",
+            *_each("--dev-bind", walls.devices)]
 
 
 def _memory(walls: Walls) -> list[str]:

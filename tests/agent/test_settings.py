@@ -164,3 +164,34 @@ def test_every_default_key_can_be_set_to_its_default(tmp_path: Path) -> None:
                 assert isinstance(value, dict)
                 value = value[part]  # pyright: ignore[reportUnknownVariableType]
             assert composed(tmp_path, flags={key: value}) == Settings(), key
+
+
+def test_a_model_of_a_role_is_a_name_or_a_mapping_in_every_layer(tmp_path: Path) -> None:
+    file = """
+models:
+  name: anthropic:a
+  code: openai:b
+  write: {name: "google:c", temperature: 0.2}
+  fallbacks: ["ollama:d", {name: "openai-chat:e", base_url: "http://h/v1"}]
+"""
+    found = composed(tmp_path, file, flags={"models.vision": False, "models.code.max_tokens": 77},
+                     SCIENTIST_MODELS__JUDGE="openai:f").models
+    assert found.called == ("anthropic:a (code: openai:b; write: google:c; judge: openai:f; "
+                            "standing in: ollama:d, openai-chat:e)")
+    assert (found.tokens("code"), found.temperature("write"), found.candidates("vision")) == (77, 0.2, ())
+    assert found.fallbacks[1].base_url == "http://h/v1"
+    recorded = composed(tmp_path, file).model_dump(mode="json")
+    assert override(recorded, {"models.code": None}).models.candidates("code")[0].name == "anthropic:a"
+    assert override(recorded, {"models.fallbacks": []}).models.fallbacks == ()
+
+
+@pytest.mark.parametrize("recorded", [None, False])
+def test_a_record_from_before_models_had_roles_can_be_read(recorded: bool | None) -> None:
+    found = override({"models": {"name": "openai:a", "vision": recorded}}, {})
+    assert bool(found.models.candidates("vision")) == (recorded is None)
+
+
+def test_a_wrong_model_of_a_role_is_named(tmp_path: Path) -> None:
+    assert said(tmp_path, flags={"models.code": False}).startswith("setting 'models.code' (on the command line")
+    assert "models.code.temperature" in said(tmp_path, flags={"models.code.temperature": 3})
+    assert said(tmp_path, flags={"models.coder": "openai:a"}).startswith("unknown setting 'models.coder'")

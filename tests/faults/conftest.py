@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from tests.faults.served import served_settings, start, studying
+from tests.models.openai_server import OpenAIServer
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -13,3 +17,12 @@ def local_requests() -> Iterator[None]:
 
     with models.override_allow_model_requests(True):
         yield
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nothing happened to."""
+    runs = tmp_path_factory.mktemp("undisturbed")
+    with OpenAIServer(studying(runs / "noted")) as server:
+        assert start(runs, "run", served_settings(server.url), runs / "noted") == 0
+    return runs / "run"

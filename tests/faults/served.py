@@ -11,11 +11,15 @@ import hashlib
 import os
 import pickle
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from agent.settings import Settings, compose
 from models.backend import Backend, Reply, Request, open_backend
+from models.door import request_sha256
 from models.settings import ModelSettings
 from record.log import Listener
 from tests.models.openai_server import Choose, Step, tool
@@ -25,9 +29,17 @@ SMALL = {
     "seed": 3, "sandbox.timeout": 60, "search.order": "ticket", "search.window": 4, "search.num_workers": 2,
     "search.num_drafts": 1, "search.num_seeds": 2, "search.max_seeds": 2, "search.preliminary.nodes": 2,
     "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1, "paper.reflections": 2,
-    "models.name": "openai:some-model", "models.timeout": 30, "models.retry_wait": 0.01,
+    "models.name": "openai:some-model", "models.timeout": 3, "models.retry_wait": 0.01, "models.outage_timeout": 0,
 }
 """A run of ten nodes and some 26 answers."""
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A request and the hash under which the record knows it. Its output type is left out: it may not be picklable."""
+
+    sha256: str
+    request: Request
 
 
 class Noting:
@@ -37,14 +49,15 @@ class Noting:
         self._backend = backend
         self._folder = folder
 
-    @property
-    def name(self) -> str:
-        return self._backend.name
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
 
     async def answer(self, request: Request) -> Reply:
         path = self._folder / _name(request.prompt.system, request.prompt.user)
         part = path.with_suffix(f".{os.getpid()}")
-        part.write_bytes(pickle.dumps(request))
+        asked = f"{self._backend.name_of(request.role)} at temperature {request.temperature:g}"
+        part.write_bytes(pickle.dumps(Noted(
+            request_sha256(request, asked), replace(request, output_type=BaseModel))))
         part.replace(path)
         return await self._backend.answer(request)
 
@@ -78,7 +91,8 @@ def resume(run_folder: Path, noted: Path, listener: Listener | None = None, **ov
         run.open_backend = open_backend
 
 
-def noting(models: ModelSettings, noted: Path) -> Noting:
+def noting(models: ModelSettings, noted: Path) -> Any:
+    """The backend of some settings, which leaves what it is asked."""
     noted.mkdir(exist_ok=True)
     return Noting(open_backend(models), noted)
 
@@ -96,11 +110,11 @@ def studying(noted: Path, faults: Sequence[Step] = (), every: int = 0) -> Choose
 
 def answer_to(body: dict[str, Any], noted: Path) -> dict[str, Any]:
     """What the study answers a chat completion request with."""
-    reply = asyncio.run(small_model().answer(request_of(body, noted)))
+    reply = asyncio.run(small_model().answer(noted_of(body, noted).request))
     return reply.output.model_dump(mode="json", by_alias=True)
 
 
-def request_of(body: dict[str, Any], noted: Path) -> Request:
+def noted_of(body: dict[str, Any], noted: Path) -> Noted:
     """The request that a chat completion request came from, whatever was added to it since."""
     texts = {role: next(_text(one["content"]) for one in body["messages"] if one["role"] == role)
              for role in ("system", "user")}
@@ -112,4 +126,5 @@ def _text(content: str | list[dict[str, Any]]) -> str:
 
 
 def _name(system: str, user: str) -> str:
-    return hashlib.sha256(f"{system}\0{user}".encode()).hexdigest() + ".pickle"
+    words = " ".join(f"{system} {user}".split())  # the client trims what it sends
+    return hashlib.sha256(words.encode()).hexdigest() + ".pickle"

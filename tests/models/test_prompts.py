@@ -28,6 +28,7 @@ from models.roles import (
     PlotInputs,
     ReflectInputs,
     Rest,
+    Role,
     Selection,
     Sibling,
     Statistic,
@@ -79,6 +80,16 @@ def test_each_kind_of_node_has_its_own_instruction(stage: StageName, kind: NodeK
     others = [text for _, other, text in KINDS if other != kind]
     assert not any(text in user for text in others)
     assert_snapshot(f"code-{kind}.txt", user)
+
+
+@pytest.mark.parametrize("role", ["plot", "vision", "feedback", "compare", "summary"])
+def test_the_system_part_of_a_role_that_repeats_holds_no_words_of_one_call(role: Role) -> None:
+    """What stays the same comes first, so that a provider's cache finds it."""
+    inputs = INPUTS[role]
+    words = {name: "other words" for name, field in type(inputs).model_fields.items()
+             if field.annotation is str and name != "lab_reference"}
+    assert words
+    assert render(role, inputs.model_copy(update=words)).system == render(role, inputs).system
 
 
 def test_the_system_part_of_code_is_constant_over_a_run() -> None:

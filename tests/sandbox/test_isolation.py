@@ -131,6 +131,13 @@ def test_nothing_outside_its_folder_can_be_written(run: Run, tmp_path: Path) -> 
                 print("wrote to", place)
             except OSError:
                 pass
+        for folder, _, files in os.walk("/proc/sys"):
+            for path in (os.path.join(folder, name) for name in files):
+                try:
+                    os.close(os.open(path, os.O_WRONLY))
+                    print("could set", path)
+                except OSError:
+                    pass
         for write, path in ((os.chmod, "/usr/bin"), (os.chmod, {sys.executable!r})):
             try:
                 write(path, 0o777)
@@ -405,6 +412,15 @@ def test_a_link_planted_for_our_reader_leads_nowhere(run: Run, tmp_path: Path) -
         """)
         assert failure(found)[0] == "other" and "planted" not in json.dumps(found)
     assert secret.read_text() == '{"name": "planted", "value": 1}\n'
+
+
+async def test_a_program_that_would_make_others_us_is_disarmed(store: Store, tmp_path: Path) -> None:
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
+    await executor.run(Job(name="x", folder=tmp_path / "job", source={"experiment.py": (
+        "import os, shutil\nos.mkdir('deep')\nshutil.copy('/bin/sh', 'deep/sh')\nos.chmod('deep/sh', 0o6755)\n"
+        "os.symlink('/bin/su', 'su')\n")}))
+    await executor.close()
+    assert (tmp_path / "job" / "deep" / "sh").stat().st_mode & 0o7777 == 0o755
 
 
 def test_a_crash_log_is_read_from_what_it_cannot_replace(run: Run, tmp_path: Path) -> None:

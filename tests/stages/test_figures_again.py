@@ -7,7 +7,9 @@ import hashlib
 import time
 from pathlib import Path
 
+from models.backend import Reply, Request
 from models.door import Models
+from models.errors import ImagesRefused
 from models.roles import FigureReviews, PlotInputs, Plots, VisionInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
@@ -15,7 +17,8 @@ from record.nouns import AxesFacts, Figure, FigureFacts, FigureReview
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from stages.bench import Bench
-from stages.plotting import Canvas, draw, subject_of
+from stages.paper.incidents import incidents
+from stages.plotting import UNSEEN, Canvas, draw, subject_of
 from tests.stages.test_prompt_inputs import Story, cells
 
 GOOD = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),))
@@ -72,6 +75,61 @@ async def test_only_changed_figures_are_reviewed_again(tmp_path: Path) -> None:
     assert await draw(again, again.models.at(1, 0), Canvas(node)) is None
     assert silent.requests == []
     assert len(story.log.state.nodes[node].plottings) == 2
+
+
+class Blind(ScriptedModel):
+    """Takes no pictures, which is found out when it is shown the first one."""
+
+    shown = 0
+
+    @property
+    def sees(self) -> bool:
+        return not self.shown
+
+    async def answer(self, request: Request) -> Reply:
+        if request.images:
+            self.shown += 1
+            raise ImagesRefused("it takes no pictures")
+        return await super().answer(request)
+
+
+def blind_bench(story: Story, facts: FigureFacts) -> tuple[Bench, Blind]:
+    def plain(job: Job) -> tuple[float, Outcome]:
+        seconds, outcome = drawing(job)
+        figures = tuple(figure.model_copy(update={"facts": facts}) for figure in outcome.figures)
+        return seconds, dataclasses.replace(outcome, figures=figures)
+
+    model = Blind(lambda request: Plots(plots="a.png again"))
+    models = Models(model, story.log, ModelSettings(), time.monotonic)
+    return dataclasses.replace(story.bench, models=models, executor=ScriptedExecutor(plain)), model
+
+
+async def test_a_blind_model_refuses_no_figure_and_the_paper_says_that_nobody_looked(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    (story.bench.folder.source(node) / "plots.py").write_text("a.png first\nb.png bad")
+    bench, model = blind_bench(story, GOOD)
+    assert await draw(bench, bench.models.at(1, 0), Canvas(node)) is None
+    assert model.shown == 1
+    [plotting] = story.log.state.nodes[node].plottings
+    assert not plotting.looked and plotting.reviews is not None
+    assert [(one.readable, one.description) for one in plotting.reviews] == [(True, UNSEEN)] * 2
+    told = incidents(story.log.state)
+    assert "no model looked at" in told and f"\\item[\\rec{{{node}}}]" in told
+
+    seeing, later = bench_of(story)  # taken up again with a model that sees: what was settled stays
+    assert await draw(seeing, seeing.models.at(1, 0), Canvas(node)) is None
+    assert later.requests == []
+
+
+async def test_what_the_lint_finds_counts_without_a_model_that_looks(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    (story.bench.folder.source(node) / "plots.py").write_text("a.png first")
+    bench, model = blind_bench(story, FigureFacts(axes=(AxesFacts(series=1),)))
+    failure = await draw(bench, bench.models.at(1, 0), Canvas(node))
+    assert failure is not None and failure.kind == "figure" and "label" in failure.message
+    assert model.shown == 1 and [request.role for request in model.requests] == ["plot"] * bench.paper.replots
 
 
 def test_an_aggregate_is_judged_by_what_was_replicated(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
 from models.backend import Request
-from models.errors import ModelOutputInvalid
+from models.errors import ContextTooLong, ModelOutputInvalid
 from models.roles import CodeInputs, PlotInputs, Plots
 from record.nouns import ErrorClass, Failure, Node
 from sandbox.job import Job, Outcome
@@ -118,10 +118,12 @@ async def test_a_hopeless_attempt_is_pruned_and_not_debugged(tmp_path: Path) -> 
     assert all(node.kind == "improve" and node.parent == "n0001" for node in others)
 
 
-async def test_a_failed_expansion_is_an_event_and_others_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [
+    ModelOutputInvalid("no JSON in three tries"), ContextTooLong("no JSON: the prompt is longer than the model reads")])
+async def test_a_failed_expansion_is_an_event_and_others_go_on(tmp_path: Path, error: Exception) -> None:
     def silent(request: Request) -> BaseModel:
         if isinstance(request.inputs, CodeInputs) and request.inputs.ordinal == 0:
-            raise ModelOutputInvalid("no JSON in three tries")
+            raise error
         return program_or_plots(request)
 
     bench, _ = search(tmp_path, lambda _: None, nodes=3, model=silent)

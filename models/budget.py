@@ -1,0 +1,198 @@
+"""The budget of a run: what may be begun, so that all that is under way together can never pass a cap.
+
+The most that a call or an attempt may take is set aside, as an event, before it begins, and settled by what it took.
+Two promises are kept with it. What is spent and set aside for calls and attempts stays within the cap: `reserve`
+refuses otherwise. What was begun can be finished, and the paper written: for every decision under way, and for every
+step to come outside the search, the most that it may take is left free (`Shares`), and `lacking` says whether there is
+room for one more.
+
+Not guaranteed: what a provider bills beside what it reports (a request that was cut off and answered by a second one),
+nor what it counts beyond our upward estimate (more than `BYTES_A_TOKEN` or `IMAGE_TOKENS` allow for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from pydantic import Field
+
+from models import prices
+from models.backend import Request
+from models.errors import BudgetSpent
+from models.roles import Role
+from models.settings import ModelSettings
+from record.events import Limited, Reserved, Returned
+from record.fold import RunState
+from record.log import Recorder
+from record.nouns import Action, Frozen, Spending, Work
+
+BYTES_A_TOKEN = 2
+"""Of a prompt, at least: English, code and numbers have three to four, Chinese two to three."""
+IMAGE_TOKENS = 5000
+"""Tokens of one picture, at most, at the providers that say."""
+ROUNDING = 1e-9
+OVERHEAD = 500
+"""Tokens of what a provider adds to a request, and of the error that a model is shown."""
+
+
+class BudgetSettings(Frozen):
+    """What a run may take at most; None: no cap. The run's wall clock is `time_limit`."""
+
+    usd: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="USD for model calls; flag --budget-usd")
+    tokens: int | None = Field(default=None, gt=0, description="tokens, prompts and answers; flag --budget-tokens")
+    gpu_hours: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="hours of experiments, times the GPUs of each; flag "
+                                                             "--gpu-hours")
+
+    @property
+    def of_calls(self) -> bool:
+        return self.usd is not None or self.tokens is not None
+
+    def excess(self, wanted: Spending, more: Spending) -> str | None:
+        """Which cap `wanted` is over, of those that `more` counts against, in words: `$5.00`; None where it fits."""
+        if self.usd is not None and more.usd and wanted.usd > self.usd + ROUNDING:
+            return f"${self.usd:.2f}"
+        if self.tokens is not None and more.tokens and wanted.tokens > self.tokens:
+            return f"{self.tokens} tokens"
+        if self.gpu_hours is not None and more.gpu_seconds and wanted.gpu_seconds > self.gpu_hours * 3600 + ROUNDING:
+            return f"{self.gpu_hours:g} GPU-hours"
+        return None
+
+    def told(self, amount: Spending) -> str:
+        """An amount in the units that are capped: `$1.20 and 0.5 GPU-hours`."""
+        parts = [f"${amount.usd:.2f}"] * (self.usd is not None)
+        parts += [f"{amount.tokens} tokens"] * (self.tokens is not None)
+        parts += [f"{amount.gpu_seconds / 3600:.2f} GPU-hours"] * (self.gpu_hours is not None)
+        return " and ".join(parts)
+
+
+class Shares(Protocol):
+    """The most that each part of a run may take."""
+
+    @property
+    def steps(self) -> Mapping[str, Spending]:
+        """Every step outside the search that a run takes, by its task."""
+        ...
+
+    def of(self, action: Action) -> Spending: ...
+
+
+class Budget:
+    """Sets aside, and refuses. Without caps it does nothing."""
+
+    def __init__(self, caps: BudgetSettings, recorder: Recorder, shares: Shares, models: ModelSettings) -> None:
+        self._caps = caps
+        self._recorder = recorder
+        self._shares = shares
+        self._models = models
+
+    def reserve_call(self, k: int, name: str, request: Request) -> None:
+        """Set aside what a call of decision k may take. Raises `BudgetSpent`."""
+        if self._caps.of_calls:
+            size = prompt_tokens(request)
+            self._reserve(k, name, most_of_call(self._models, request.role, size, max_tokens=request.max_tokens))
+
+    def reserve_attempt(self, k: int, name: str, gpu_seconds: float) -> None:
+        """Set aside what an attempt of decision k may take. Raises `BudgetSpent`."""
+        if self._caps.gpu_hours is not None:
+            self._reserve(k, name, Spending(gpu_seconds=gpu_seconds))
+
+    def give_back(self, name: str) -> None:
+        """Record that nothing was taken of what was set aside under a name."""
+        if name in self._recorder.state.reserved:
+            self._recorder.append(Returned(name=name))
+
+    def lacking(self, action: Action, *, settled: bool = False) -> str | None:
+        """Why there is no room for an action, or None. `settled`: if what is under way took nothing more."""
+        share = self._shares.of(action)
+        bound = self._bound(nodes=not settled, flying=not settled)
+        cap = self._caps.excess(bound + share, share)
+        if cap is None:
+            return None
+        return (f"the budget of {cap}: {self._caps.told(bound)} are spent or set aside, the paper included, and what "
+                f"comes next may take {self._caps.told(share)}")
+
+    def _reserve(self, k: int, name: str, spending: Spending) -> None:
+        more = Reserved(k=k, name=name, spending=spending)
+        cap = self._caps.excess(self._bound(more, nodes=False), spending) or self._eaten(more)
+        if cap is None:
+            self._recorder.append(more)
+            return
+        reason = (f"the budget of {cap}: {self._caps.told(self._bound())} are spent or set aside, and {name} may take "
+                  f"{self._caps.told(spending)}")
+        state = self._recorder.state
+        if state.limited is None and state.released is None:
+            self._recorder.append(Limited(reason=reason))
+        raise BudgetSpent(f"{reason}; resume with a higher --budget-usd, --budget-tokens or --gpu-hours")
+
+    def _eaten(self, more: Reserved) -> str | None:
+        """The cap that leaves no room for what is more than the share of its decision; None where it is not."""
+        after = self._bound(more)
+        beyond = after.above(self._bound())
+        if max(beyond.usd, beyond.tokens, beyond.gpu_seconds) <= ROUNDING:
+            return None
+        return self._caps.excess(after, more.spending)
+
+    def _bound(self, more: Reserved | None = None, *, nodes: bool = True, flying: bool = True) -> Spending:
+        """What is spent, what calls and attempts may still take, and what is left free for the steps to come.
+
+        With `nodes` also what nodes under way may come to need; without `flying` not what is under way right now.
+        """
+        state = self._recorder.state
+        aside, begun = _by_decision(state, more, flying=flying), _begun(state)
+        left = [share for task, share in self._shares.steps.items() if task not in begun]
+        for k, decided in state.decisions.items():
+            if k not in state.finished and (nodes or isinstance(decided.action, Work)):
+                done = state.settled.get(k, Spending()) + aside.get(k, Spending())
+                left.append(self._shares.of(decided.action).above(done))
+        return sum((*state.settled.values(), *state.lost.values(), *aside.values(), *left), start=Spending())
+
+
+def _by_decision(state: RunState, more: Reserved | None, *, flying: bool) -> dict[int, Spending]:
+    """What is set aside, by decision; of those that are finished it stays spent."""
+    found: dict[int, Spending] = {}
+    for one in (*state.reserved.values(), *([more] if more is not None else [])):
+        if flying or one.k in state.finished:
+            found[one.k] = found.get(one.k, Spending()) + one.spending
+    return found
+
+
+def _begun(state: RunState) -> set[str]:
+    return {one.action.task for one in state.decisions.values() if isinstance(one.action, Work)}
+
+
+# --- the most that a call may take ----------------------------------------------------------------------------------
+
+
+def prompt_tokens(request: Request) -> int:
+    """Tokens of a rendered request, estimated upwards."""
+    import json
+
+    texts = (request.prompt.system, request.prompt.user, json.dumps(request.output_type.model_json_schema()))
+    size = sum(len(text.encode()) for text in texts)
+    return size // BYTES_A_TOKEN + len(request.images) * IMAGE_TOKENS + OVERHEAD
+
+
+def most_of_call(settings: ModelSettings, role: Role, prompt: int, *, max_tokens: int | None = None) -> Spending:
+    """The most that one call may take, by the dearest of the models that may answer; `prompt` in tokens.
+
+    Every try may write `max_tokens`, and the next one reads them. Of the requests that fail on their way those may be
+    billed that ran into their time limit: one a try at most, and no more than `retries`.
+    """
+    answer = max_tokens or settings.tokens(role)
+    tries = 1 + settings.output_retries
+    again = min(settings.retries, tries)
+    longest = prompt + settings.output_retries * (answer + OVERHEAD)
+    read = sum(prompt + number * (answer + OVERHEAD) for number in range(tries)) + again * longest
+    written = (tries + again) * answer
+    models = settings.candidates(role)
+    if not models:
+        return Spending()
+    return Spending(usd=max(prices.usd(one, read, written) or 0.0 for one in models), tokens=read + written)
+
+
+def unpriced(settings: ModelSettings) -> tuple[str, ...]:
+    """The models whose price is not known."""
+    return tuple(one.name for one in settings.distinct if prices.usd(one, 1000, 1000) is None)

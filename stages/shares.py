@@ -1,0 +1,85 @@
+"""The most that each part of a run may take: what its budget leaves free until the part is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from models.budget import most_of_call
+from models.roles import Role
+from models.settings import ModelSettings
+from record.nouns import STAGES, Action, Compare, Expand, Spending, Work, summary_of
+from search.settings import SearchSettings
+from stages.prepare import ROUNDS
+from stages.settings import PaperSettings
+
+PROMPTS: Mapping[Role, int] = {
+    "plan": 8000, "code": 16_000, "plot": 12_000, "vision": 25_000, "feedback": 14_000, "compare": 20_000,
+    "summary": 14_000, "figures": 25_000, "write": 60_000, "reflect": 70_000, "judge": 50_000,
+}
+"""Tokens of a prompt, pictures included: two to four times those that were seen (`agent.forecast.TOKENS`)."""
+
+
+@dataclass(frozen=True)
+class RunShares:
+    """`models.budget.Shares` of a run as it is set. `gpus` are those of one experiment, 0 on the CPU."""
+
+    models: ModelSettings
+    search: SearchSettings
+    paper: PaperSettings
+    node_seconds: float
+    gpus: int = 0
+    grace: float = 0.0
+    """Seconds that an attempt may run over its limit."""
+
+    @cached_property
+    def steps(self) -> Mapping[str, Spending]:
+        looks, call = self.paper.replots + 1, self._call
+        judge = call("judge") if self.paper.judge else Spending()
+        return {
+            "prepare": call("plan") * ROUNDS, **{summary_of(stage).task: call("summary") for stage in STAGES},
+            "figures": (call("figures") + call("vision")) * looks, "write": call("write"),
+            "reflect": call("reflect") * self.paper.reflections, "judge": judge}
+
+    @property
+    def paper_share(self) -> Spending:
+        """All steps together: what is set aside from the start."""
+        return sum(self.steps.values(), start=Spending())
+
+    def of(self, action: Action) -> Spending:
+        """The most that an action may take."""
+        match action:
+            case Expand(kind="replicate"):
+                return self._attempts
+            case Expand(kind="aggregate"):
+                return self._drawn
+            case Expand():
+                return self._attempts + self._written + self._drawn
+            case Compare():
+                return self._call("compare")
+            case Work():
+                return self.steps.get(action.task, Spending())
+            case _:
+                return Spending()
+
+    @cached_property
+    def _attempts(self) -> Spending:
+        """One attempt, and one more with a longer limit."""
+        return Spending(gpu_seconds=sum(self.seconds(again=again) for again in (False, True)) * self.gpus)
+
+    def seconds(self, *, again: bool) -> float:
+        """The most that an attempt runs."""
+        return self.node_seconds * (self.search.retry_factor if again else 1.0) + self.grace
+
+    @cached_property
+    def _written(self) -> Spending:
+        return self._call("code") + self._call("feedback")
+
+    @cached_property
+    def _drawn(self) -> Spending:
+        """Plots written and looked at; one of the two calls more than a node makes, whose first plots come with it."""
+        return (self._call("plot") + self._call("vision")) * (self.paper.replots + 1)
+
+    def _call(self, role: Role) -> Spending:
+        return most_of_call(self.models, role, PROMPTS[role])

@@ -1,0 +1,126 @@
+"""Kills of the small run over HTTP, and what must hold after each of them.
+
+    python -m tests.faults.killing RUN URL NOTED [KIND,KIND...]
+
+starts or resumes the run, and kills itself (SIGKILL) right after the first event of one of the kinds.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from record.events import Event
+from record.fold import RunState
+from record.log import is_run, read_events, read_state
+from tests.faults.served import noted_of, resume, served_settings, start
+from tests.models.openai_server import OpenAIServer
+
+ROOT = Path(__file__).resolve().parents[2]
+LONGEST = 240.0
+"""Seconds that one process gets."""
+KINDS = (
+    "started", "resumed", "prepared", "decided", "answered", "proposed", "executed", "plotted", "reviewed", "judged",
+    "settled", "summarised", "unsealed", "work_done", "figures_made", "drafted", "released", "assessed", "ended")
+"""Every kind of event that the small run has."""
+
+
+@dataclass
+class Killed:
+    """A run under kills."""
+
+    run: Path
+    server: OpenAIServer
+    noted: Path
+    kills: list[str] = field(default_factory=list[str])
+    """After which event, or how many seconds, each process was killed."""
+    damaged: list[str] = field(default_factory=list[str])
+    """What SQLite's integrity check found."""
+    _asked: list[tuple[Counter[str], Counter[str]]] = field(default_factory=list[tuple[Counter[str], Counter[str]]])
+    """Of each process: the answers committed before it, and what it asked the server, both by hash of the request."""
+
+    def after(self, kinds: Sequence[str]) -> str | None:
+        """Let it work until the first event of one of these kinds, and kill it there; the kind, None when it ended."""
+        before = self._events()
+        code = self._process(kinds, None)
+        assert code in (-signal.SIGKILL, 0), f"exit code {code}"
+        return next((event.type for event in self._events()[len(before):] if event.type in kinds), None)
+
+    def within(self, seconds: float) -> bool:
+        """Let it work for so many seconds, and kill it; whether it was still at work."""
+        return self._process((), seconds) == -signal.SIGKILL
+
+    def to_its_end(self) -> RunState:
+        """The state of the finished run."""
+        code = self._process((), None)
+        assert code == 0, f"exit code {code}: {read_state(self.run).ended}"
+        return read_state(self.run)
+
+    def asked_again(self) -> int:
+        """How many requests went out for answers that were committed. Two keys may ask the same: all of them count."""
+        final = self._committed()
+        return sum(max(0, number - (final[sha] - committed[sha]))
+                   for committed, asked in self._asked for sha, number in asked.items())
+
+    def twice(self) -> list[str]:
+        """Attempts and answers that stand in the log more than once."""
+        done = Counter(
+            f"attempt {one.node}/{one.attempt.number}" if one.type == "executed" else f"answer {one.key}"
+            for one in self._events() if one.type in ("executed", "answered"))
+        return [name for name, number in done.items() if number > 1]
+
+    def _process(self, kinds: Sequence[str], seconds: float | None) -> int:
+        committed, before = self._committed(), len(self.server.requests)
+        command = [sys.executable, "-m", "tests.faults.killing", str(self.run), self.server.url, str(self.noted),
+                   ",".join(kinds)]
+        child = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(seconds or LONGEST)
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+        code = child.wait(10)
+        self._asked.append(
+            (committed, Counter(noted_of(body, self.noted).sha256 for body in self.server.requests[before:])))
+        if code:
+            self.kills.append(self._events()[-1].type if kinds and self._events() else f"{seconds} s")
+        self._look()
+        return code
+
+    def _look(self) -> None:
+        if is_run(self.run):
+            with closing(sqlite3.connect(self.run / "run.db")) as db:
+                found = db.execute("PRAGMA integrity_check").fetchone()[0]
+            self.damaged += [found] if found != "ok" else []
+
+    def _events(self) -> list[Event]:
+        return [event for event, _ in read_events(self.run / "run.db")] if is_run(self.run) else []
+
+    def _committed(self) -> Counter[str]:
+        return Counter(one.request_sha256 for one in self._events() if one.type == "answered")
+
+
+def main(run: str, url: str, noted: str, kinds: str = "") -> int:
+    """One process of a run that may kill itself."""
+    folder, fatal = Path(run), kinds.split(",") if kinds else []
+
+    def listen(event: Event, _: RunState) -> None:
+        if event.type in fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if is_run(folder) and read_events(folder / "run.db"):
+        return resume(folder, Path(noted), listen)
+    shutil.rmtree(folder, ignore_errors=True)  # killed before it began
+    return start(folder.parent, folder.name, served_settings(url), Path(noted), listen)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

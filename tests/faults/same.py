@@ -1,0 +1,29 @@
+"""What must be the same of two runs: the tree with its numbers, and the LaTeX of the paper but for what it took."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from models.settings import ROLES
+from record.fold import RunState
+
+
+def tree(state: RunState) -> list[tuple[object, ...]]:
+    return [(n.id, n.parent, n.kind, n.seed, n.status, n.varies, n.source_sha256, n.measurements, state.tests.get(n.id))
+            for n in state.nodes.values()]
+
+
+def latex(run: Path) -> dict[str, str]:
+    """The sources of the paper, with the server's port, and what the work took, masked."""
+    return {path.name: "\n".join(map(_masked, path.read_text().splitlines()))
+            for path in sorted((run / "paper").glob("*.tex"))}
+
+
+def _masked(line: str) -> str:
+    """A line without the seconds of a node, and without calls, tokens and seconds of a role."""
+    line = re.sub(r"127\.0\.0\.1:\d+", "#", line)
+    if re.match(r"\\rec\{n\d{4}\}", line):
+        return re.sub(r"\\rec\{[\d.]+\}(?= & [^&]*\\\\$)", "#", line)
+    roles = "|".join((*ROLES, "total"))
+    return re.sub(r"\d+", "#", line) if re.match(rf"(\\midrule )?({roles}) &", line) else line

@@ -1,0 +1,29 @@
+"""A run killed right after some kinds of events ends as the run that nothing happened to (`make bench`: after each)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from record.log import read_state
+from tests.faults.killing import Killed
+from tests.faults.same import latex, tree
+from tests.faults.served import studying
+from tests.models.openai_server import OpenAIServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
+
+
+def test_killed_after_some_kinds_of_events_it_is_the_same_run(undisturbed: Path, tmp_path: Path) -> None:
+    noted = tmp_path / "noted"
+    with OpenAIServer(studying(noted)) as server:
+        killed = Killed(tmp_path / "run", server, noted)
+        for kind in ("executed", "drafted"):
+            assert killed.after([kind]) == kind
+        state = killed.to_its_end()
+    assert killed.kills == ["executed", "drafted"]
+    assert killed.asked_again() == 0 and killed.twice() == [] and killed.damaged == []
+    assert tree(state) == tree(read_state(undisturbed))
+    assert latex(killed.run) == latex(undisturbed)

@@ -1,0 +1,209 @@
+"""A model a role, and models that stand in: over real HTTP with the real clients, through the door."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from models.backend import Backend, Image, Reply, Request, open_backend
+from models.door import Models
+from models.errors import (
+    ImagesRefused,
+    ModelConfigError,
+    ModelOutputInvalid,
+    ModelRefused,
+    ModelUnavailable,
+    QuotaSpent,
+)
+from models.ledger import MemoryLedger
+from models.lineup import REST, Chain
+from models.roles import FigureReviews, Program
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.events import Answered
+from tests.models.examples import CODE, INPUTS, PROGRAM
+from tests.models.openai_server import OpenAIServer, status, tool
+
+pytestmark = pytest.mark.usefixtures("local_requests")
+PICTURE = Image(b"\x89PNG\r\n\x1a\n and more")
+
+
+def settings(**given: object) -> ModelSettings:
+    return ModelSettings.model_validate({"retry_wait": 0, "retries": 1, **given})
+
+
+def opened(given: ModelSettings, ledger: MemoryLedger | None = None) -> Models:
+    return Models(open_backend(given), ledger or MemoryLedger(), given, itertools.count().__next__)
+
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+
+def test_a_role_has_its_own_model_by_name_or_by_mapping() -> None:
+    given = settings(name="anthropic:a", code="openai:b", judge={"temperature": 0.7},
+                     write={"name": "ollama:c", "temperature": 0.2, "max_tokens": 99})
+    assert [given.candidates(role)[0].name for role in ("plan", "code", "write", "judge")] == [
+        "anthropic:a", "openai:b", "ollama:c", "anthropic:a"]
+    assert (given.temperature("write"), given.tokens("write")) == (0.2, 99)
+    assert (given.temperature("code"), given.tokens("code")) == (0.5, 8192)  # AI-Scientist-v2, Table 2
+    assert (given.temperature("judge"), given.tokens("judge")) == (0.7, 8192)
+
+
+def test_the_common_address_goes_with_models_of_the_same_provider() -> None:
+    given = settings(name="openai:a", base_url="http://here/v1", code="openai:b", write="anthropic:c",
+                     judge={"name": "openai:d", "base_url": "http://there/v1"}, fallbacks=["openai:e", "ollama:f"])
+    found = [given.candidates(role)[0].base_url for role in ("plan", "code", "write", "judge")]
+    assert found == ["http://here/v1", "http://here/v1", None, "http://there/v1"]
+    assert [one.base_url for one in given.candidates("plan")[1:]] == ["http://here/v1", None]
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({}, "offline"),
+    ({"name": "openai:a"}, "openai:a"),
+    ({"name": "openai:a", "vision": "google:b", "judge": "google:b"}, "openai:a (vision, judge: google:b)"),
+    ({"name": "openai:a", "fallbacks": ["ollama:c", "ollama:d"]}, "openai:a (standing in: ollama:c, ollama:d)"),
+    ({"name": "openai:a", "vision": False}, "openai:a"),
+])
+def test_all_models_are_named(given: dict[str, object], words: str) -> None:
+    assert settings(**given).called == words
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({"code": False}, "only the role vision may be left out"), ({"fallbacks": ["offline"]}, "stands in for no other"),
+    ({"code": {"temperature": 3}}, "less than or equal to 2"), ({"code": {"top_p": 1}}, "top_p")])
+def test_what_makes_no_sense_is_refused(given: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        settings(**given)
+
+
+# --- a model a role -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.asyncio
+async def test_each_role_asks_its_own_model_and_the_record_says_which() -> None:
+    ledger = MemoryLedger()
+    reviews = FigureReviews(reviews=()).model_dump(mode="json")
+    with (OpenAIServer([tool(PROGRAM.model_dump(), model="big")]) as common,
+          OpenAIServer([tool(reviews, model="eyes")]) as other):
+        given = settings(name="openai-chat:big", base_url=common.url,
+                         vision={"name": "openai-chat:eyes", "base_url": other.url, "temperature": 0.1})
+        desk = opened(given, ledger).at(1, 0)
+        await desk.ask("code", CODE, Program)
+        await desk.ask("vision", INPUTS["vision"], FigureReviews, (PICTURE,))
+    assert (len(common.requests), len(other.requests)) == (1, 1)
+    assert [(one.model, one.asked) for one in ledger.events] == [
+        ("openai-chat:big", "openai-chat:big at temperature 0.5"),
+        ("openai-chat:eyes", "openai-chat:eyes at temperature 0.1")]
+    assert other.requests[0]["temperature"] == 0.1
+
+
+@pytest.mark.asyncio
+async def test_without_a_model_for_pictures_nobody_looks() -> None:
+    models = opened(settings(vision=False))
+    assert not models.sees and opened(settings()).sees
+    with pytest.raises(ModelConfigError, match=r"no model plays the role 'vision'; set models\.vision"):
+        await models.at(1, 0).ask("vision", INPUTS["vision"], FigureReviews)
+
+
+def test_a_wrong_name_of_any_role_is_found_before_anything_is_asked() -> None:
+    with pytest.raises(ModelConfigError, match="is no model name"):
+        open_backend(settings(judge="nonsense"))
+    with pytest.raises(ModelConfigError, match="unknown provider"):
+        open_backend(settings(fallbacks=["nobody:m"]))
+
+
+# --- standing in ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.asyncio
+async def test_the_next_model_answers_while_the_first_is_down_and_its_answer_is_kept() -> None:
+    ledger = MemoryLedger()
+    with (OpenAIServer([status(503)]) as down, OpenAIServer([tool(PROGRAM.model_dump(), model="spare")]) as spare):
+        given = settings(name="openai-chat:first", base_url=down.url,
+                         fallbacks=[{"name": "openai-chat:spare", "base_url": spare.url}])
+        models = opened(given, ledger)
+        assert await models.at(1, 0).ask("code", CODE, Program) == PROGRAM
+        assert await models.at(2, 0).ask("code", CODE, Program) == PROGRAM
+        again = opened(given, ledger)
+        assert await again.at(1, 0).ask("code", CODE, Program) == PROGRAM
+    assert len(down.requests) == 2  # one try, one retry; then it is left alone for a while
+    assert len(spare.requests) == 2  # and none on the resumed run
+    event = ledger.events[0]
+    assert isinstance(event, Answered)
+    assert (event.model, event.asked) == ("openai-chat:spare", "openai-chat:first at temperature 0.5")
+
+
+@pytest.mark.asyncio
+async def test_when_all_are_down_the_error_names_them() -> None:
+    with OpenAIServer([status(503)]) as down:
+        given = settings(name="openai-chat:first", base_url=down.url, fallbacks=["openai-chat:spare"])
+        with pytest.raises(ModelUnavailable, match=r"openai-chat:first: no answer.*; and openai-chat:spare: no answer"):
+            await opened(given).at(1, 0).ask("code", CODE, Program)
+    assert len(down.requests) == 4
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("step", "error"), [
+    (status(400, "policy"), ModelRefused), (tool({"wrong": 1}), ModelOutputInvalid), (status(401), ModelConfigError)])
+async def test_what_is_no_outage_is_not_passed_on(step: object, error: type[Exception]) -> None:
+    with (OpenAIServer([step]) as first,  # pyright: ignore[reportArgumentType]
+          OpenAIServer([tool(PROGRAM.model_dump())]) as spare):
+        given = settings(name="openai-chat:first", base_url=first.url,
+                         fallbacks=[{"name": "openai-chat:spare", "base_url": spare.url}])
+        with pytest.raises(error):
+            await opened(given).at(1, 0).ask("code", CODE, Program)
+    assert spare.requests == []
+
+
+def failing(error: Exception, name: str = "first") -> ScriptedModel:
+    def script(request: Request) -> Program:
+        raise error
+
+    return ScriptedModel(script, name)
+
+
+def question(*images: Image) -> Request:
+    from models.render import render
+
+    return Request(role="code", inputs=CODE, prompt=render("code", CODE), output_type=Program, images=images)
+
+
+@pytest.mark.asyncio
+async def test_a_model_that_was_down_is_asked_again_after_its_rest() -> None:
+    now = [0.0]
+    first, spare = failing(ModelUnavailable("down")), ScriptedModel(lambda request: PROGRAM)
+    chain = Chain([first, spare], lambda: now[0])
+    for seconds, asked in ((0.0, 1), (REST - 1, 1), (REST + 1, 2)):
+        now[0] = seconds
+        assert (await chain.answer(question())).output == PROGRAM
+        assert len(first.requests) == asked
+
+
+@pytest.mark.asyncio
+async def test_the_failure_that_may_pass_first_is_raised() -> None:
+    quota, down = QuotaSpent("quota", 3600.0), ModelUnavailable("down")
+    for errors in ((quota, down), (down, quota)):
+        with pytest.raises(ModelUnavailable) as caught:
+            await Chain([failing(error) for error in errors]).answer(question())
+        assert not isinstance(caught.value, QuotaSpent)
+
+
+class Blind(ScriptedModel):
+    @property
+    def sees(self) -> bool:
+        return False
+
+    async def answer(self, request: Request) -> Reply:
+        if request.images:
+            raise ImagesRefused("none")
+        return await super().answer(request)
+
+
+@pytest.mark.asyncio
+async def test_a_blind_model_does_not_stand_in_for_one_that_sees() -> None:
+    blind: Backend = Blind(lambda request: PROGRAM)
+    with pytest.raises(ModelUnavailable, match=r"^down$"):
+        await Chain([failing(ModelUnavailable("down")), blind]).answer(question(PICTURE))
+    with pytest.raises(ImagesRefused):
+        await Chain([blind, ScriptedModel(lambda request: PROGRAM)]).answer(question(PICTURE))
