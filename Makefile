@@ -42,6 +42,7 @@ bench: setup  ## what is too slow for the tests; JSON in build/bench/
 	@mkdir -p build/bench
 	$(BIN)/python -m benchmarks.search --out build/bench/search.json
 	$(BIN)/python -m benchmarks.durability --out build/bench/durability.json
+	$(BIN)/python -m benchmarks.record --out build/bench/record.json
 	$(BIN)/python -m benchmarks.sandbox --out build/bench/sandbox.json
 
 clean:  ## remove what setup and the tools made (runs/ stays)

@@ -64,7 +64,7 @@ def audit(run: Path) -> AuditReport:
     if state.started is None:
         raise RecordError(f"{run} was cut off before it began; there is nothing to audit")
     report = AuditReport(released=bool(state.released and state.released.released))
-    folder = RunFolder(run)
+    folder = RunFolder(run, state.version)
     _files(report, folder, state)
     _scores(report, folder, state)
     if state.released is None:
@@ -139,7 +139,7 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
         report.count("paper sources")
         path = folder.paper / name
         if not path.is_file() or path.read_text() != text:
-            report.add("changed", f"paper/{name}", "it is not what the record makes")
+            report.add("changed", str(path.relative_to(folder.root)), "it is not what the record makes")
     try:
         for violation in await check_pdf(folder.paper, evidence):
             report.add("unbound", violation.where, f"{violation.excerpt}: {violation.mend}")

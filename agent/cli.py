@@ -33,6 +33,9 @@ Workers = Annotated[int | None, typer.Option(help="Experiments that run at the s
 Gpus = Annotated[str | None, typer.Option(
     help="GPUs to use, as 0,1: indices within CUDA_VISIBLE_DEVICES, or UUIDs; sets sandbox.device to cuda.")]
 TimeLimit = Annotated[str | None, typer.Option(help="Of the whole run: 12h, 90m or 45s.")]
+BudgetUsd = Annotated[float | None, typer.Option(help="USD at most for model calls; nothing passes it.")]
+BudgetTokens = Annotated[int | None, typer.Option(help="Tokens at most, prompts and answers.")]
+GpuHours = Annotated[float | None, typer.Option(help="Hours of experiments at most, times the GPUs of each.")]
 Config = Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NAME} is filled in.")]
 Bib = Annotated[Path | None, typer.Option(help="A .bib file with verified entries that the paper may cite.")]
 Data = Annotated[list[str] | None, typer.Option(
@@ -68,6 +71,9 @@ def run(
     workers: Workers = None,
     gpus: Gpus = None,
     time_limit: TimeLimit = None,
+    budget_usd: BudgetUsd = None,
+    budget_tokens: BudgetTokens = None,
+    gpu_hours: GpuHours = None,
     seed: Annotated[int | None, typer.Option(help="Of the run.")] = None,
     bib: Bib = None,
     data: Data = None,
@@ -81,7 +87,8 @@ def run(
 
     flags = _given({
         "models.name": model, "models.base_url": base_url, "search.num_workers": workers, "time_limit": time_limit,
-        "seed": seed, "paper.bib": bib, "data": data or None, **_on(gpus)})
+        "seed": seed, "paper.bib": bib, "data": data or None, **_on(gpus),
+        **_capped(budget_usd, budget_tokens, gpu_hours)})
     return work(Request(
         idea=idea, index=idea_idx, config=config, assignments=tuple(assignments or ()), runs=runs, name=name,
         flags=flags, dry=dry_run, as_json=json))
@@ -96,13 +103,31 @@ def resume(
     workers: Workers = None,
     gpus: Gpus = None,
     time_limit: TimeLimit = None,
+    budget_usd: BudgetUsd = None,
+    budget_tokens: BudgetTokens = None,
+    gpu_hours: GpuHours = None,
 ) -> int:
     """Take a run up where it was left; overrides are recorded. Nothing finished is done again."""
     from agent.commands.run import resume as work
 
     flags = _given({
         "models.name": model, "models.base_url": base_url, "search.num_workers": workers, "time_limit": time_limit,
-        **_on(gpus)})
+        **_on(gpus), **_capped(budget_usd, budget_tokens, gpu_hours)})
+    return work(run, tuple(assignments or ()), flags)
+
+
+@app.command()
+def write(
+    run: Run,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    template: Annotated[str | None, typer.Option(help="Another template: a folder under templates_latex/.")] = None,
+    assignments: Assignments = None,
+) -> int:
+    """Write the paper of a finished run again, as paper/v2. Nothing is run again, and the first paper stays."""
+    from agent.commands.run import write as work
+
+    flags = _given({"models.name": model, "models.base_url": base_url, "paper.template": template})
     return work(run, tuple(assignments or ()), flags)
 
 
@@ -235,6 +260,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _on(gpus: str | None) -> dict[str, Any]:
     return {} if gpus is None else {"sandbox.gpus": gpus, "sandbox.device": "cuda"}
+
+
+def _capped(usd: float | None, tokens: int | None, gpu_hours: float | None) -> dict[str, Any]:
+    return {"budget.usd": usd, "budget.tokens": tokens, "budget.gpu_hours": gpu_hours}
 
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:

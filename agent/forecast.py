@@ -7,12 +7,14 @@ and of rendered prompts, and a model that thinks before it answers writes severa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 from models.roles import Role
+from record.claims import MINIMUM_REPLICATES
 from record.nouns import STAGES, DataPlan, DatasetFacts, Frozen, StageName
+from search.replication import REPORTED
 from search.settings import SearchSettings
 from stages.settings import PaperSettings
 
@@ -98,10 +100,12 @@ class _Counts:
     replots: float
     figure_tries: int
     reflections: int
+    retried: int = 0
+    """Second attempts of each that runs: after one that ran out of memory or time."""
 
     @property
     def executions(self) -> float:
-        return self.searched + self.replicates
+        return (self.searched + self.replicates) * (1 + self.retried)
 
 
 def forecast(shape: Shape) -> Forecast:
@@ -112,7 +116,7 @@ def forecast(shape: Shape) -> Forecast:
     seconds = min(shape.plan.expected_seconds, shape.node_seconds)
     workers, limit = shape.search.num_workers, shape.time_limit * shape.search.num_workers
     hours = Amount(likely=min(limit, likely.executions * seconds) / 3600,
-                   most=min(limit, most.executions * shape.node_seconds) / 3600)
+                   most=min(limit, (most.searched + most.replicates) * _longest(shape)) / 3600)
     size = bytes_of_execution(shape.plan, shape.datasets)
     views = sum(_bytes_of_data(one) for one in shape.datasets)
     return Forecast(
@@ -122,6 +126,11 @@ def forecast(shape: Shape) -> Forecast:
         gpu_hours=hours if shape.device == "cuda" else None,
         disk_gb=Amount(likely=(likely.executions * size + views + _RUN_BYTES) / 1e9,
                        most=(2 * most.executions * size + views + 2 * _RUN_BYTES) / 1e9))
+
+
+def _longest(shape: Shape) -> float:
+    """Seconds of an attempt that ran into its limit, and of the one after it."""
+    return shape.node_seconds * (1 + shape.search.retry_factor)
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
@@ -134,26 +143,35 @@ def _likely(shape: Shape) -> _Counts:
     works = searched * (1 - FAILED)
     ablated = round(search.ablation.nodes * (1 - FAILED))
     return _Counts(
-        searched=searched, works=works, replicates=_replicates(search, ablated), aggregates=_aggregates(search),
-        comparisons=min(1, search.comparisons), replots=works * REPLOTS, figure_tries=min(2, shape.paper.replots + 1),
-        reflections=min(2, shape.paper.reflections))
+        searched=searched, works=works, replicates=_replicates(search, ablated, search.seeds),
+        aggregates=_aggregates(search), comparisons=min(1, search.comparisons), replots=works * REPLOTS,
+        figure_tries=min(2, shape.paper.replots + 1), reflections=min(2, shape.paper.reflections))
 
 
 def _most(shape: Shape) -> _Counts:
     search, again = shape.search, shape.paper.replots
     searched = sum(search.limits(stage).nodes for stage in STAGES)
     aggregates = _aggregates(search)
+
+    def widest(stage: StageName) -> int:
+        return max(search.seeds(stage), search.max_seeds * (stage in REPORTED))
+
     return _Counts(
-        searched=searched, works=searched, replicates=_replicates(search, search.ablation.nodes), aggregates=aggregates,
-        comparisons=search.comparisons * (len(STAGES) - 1), replots=(searched + aggregates) * again,
-        figure_tries=again + 1, reflections=shape.paper.reflections)
+        searched=searched, works=searched, replicates=_replicates(search, search.ablation.nodes, widest),
+        aggregates=aggregates, comparisons=search.comparisons * (len(STAGES) - 1),
+        replots=(searched + aggregates) * again, figure_tries=again + 1, reflections=shape.paper.reflections, retried=1)
 
 
-def _replicates(search: SearchSettings, ablated: int) -> int:
-    """Each stage's best, and in the end every ablation that works; the winner has those of the agenda by then."""
-    before: tuple[StageName, ...] = ("preliminary", "tuning", "agenda")
-    more = max(0, search.seeds("ablation") - search.seeds("agenda"))
-    return sum(search.seeds(stage) for stage in before) + more + ablated * search.seeds("ablation")
+def _replicates(search: SearchSettings, ablated: int, seeds: Callable[[StageName], int]) -> int:
+    """Each stage's best, and in the end every ablation that works; the winner has those of the agenda by then.
+
+    `seeds` is how many a stage's best gets; an ablation gets no more than a comparison needs to be called.
+    """
+    first = sum(seeds(stage) for stage in STAGES[:-1])
+    if not search.seeds("ablation"):
+        return first
+    variants = max(search.seeds("ablation"), min(seeds("ablation"), MINIMUM_REPLICATES))
+    return first + max(0, seeds("ablation") - seeds("agenda")) + ablated * variants
 
 
 def _aggregates(search: SearchSettings) -> int:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import shutil
@@ -14,13 +15,14 @@ import signal
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from agent.alerts import Alerts
+from agent.budget import check_budget, check_priced, shares_of
 from agent.data import pinned, sources_of
 from agent.environment import environment_text, isolation_text, notice, packages
 from agent.graph import Step, run_graph
@@ -29,10 +31,11 @@ from agent.settings import Settings, override
 from agent.slurm import job_end
 from models.backend import open_backend
 from models.breaker import Breaker
+from models.budget import Budget
 from models.door import Models
-from models.errors import CatalogueError, ModelConfigError, ProviderDown
+from models.errors import BudgetSpent, CatalogueError, ModelConfigError, ProviderDown
 from record import control
-from record.events import Commanded, Ended, Event, Limited, Resumed, Started
+from record.events import Commanded, Ended, Event, Limited, Resumed, Rewriting, Started
 from record.fold import RunState
 from record.folder import RunFolder, write_file
 from record.lock import hold
@@ -68,6 +71,7 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
     nothing is left behind then.
     """
     open_backend(settings.models)  # refuses an impossible model before anything is created
+    check_budget(settings)
     isolation = terms_of(settings.sandbox)
     settings = pinned(settings)
     root = runs / (name or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{idea.name}")
@@ -100,11 +104,28 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     if state.started is None:
         raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")
     settings = override(state.started.settings, state.overrides | overrides)
+    check_priced(settings)
     first = Resumed(settings=overrides, model=settings.models.called, isolation=terms_of(settings.sandbox))
     return _drive(RunFolder(run), settings, listener, first=first)
 
 
-def _drive(folder: RunFolder, settings: Settings, listener: Listener, *, first: Started | Resumed) -> int:
+def rewrite(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
+    """Write the paper of a finished run again, beside the one that is there; returns the exit code.
+
+    Experiments and figures stay as they are. Raises: what `resume` raises.
+    """
+    state = read_state(run)
+    if state.started is None or state.phase != "done":
+        raise RecordError(f"{run} is not at its end: bring it there first: scientist resume {run}")
+    settings = override(state.started.settings, state.overrides | overrides)
+    open_backend(settings.models)
+    first = Rewriting(version=state.version + 1, settings=overrides, model=settings.models.called)
+    return _drive(RunFolder(run), settings, listener, first=first)
+
+
+def _drive(
+    folder: RunFolder, settings: Settings, listener: Listener, *, first: Started | Resumed | Rewriting
+) -> int:
     network = on_network(folder.root) if settings.network_folder is None else settings.network_folder
     alerts = Alerts(settings.alerts, folder.root)
 
@@ -114,12 +135,20 @@ def _drive(folder: RunFolder, settings: Settings, listener: Listener, *, first: 
 
     with hold(folder.root, network=network), closing(open_log(folder.root, network=network, listener=tell)) as log:
         try:
+            if isinstance(first, Rewriting) and log.state.phase != "done":  # another process was faster
+                raise RecordError(f"{folder.root} is being written again already: scientist resume {folder.root}")
             if isinstance(first, Resumed):
                 if log.state.phase == "done":
                     return _code(log)
                 first = first.model_copy(update={"reaped": len(reap(folder.cache))})
             log.append(first)
-            return asyncio.run(_Process(folder, settings, log).run())
+            return asyncio.run(_Process(replace(folder, version=log.state.version), settings, log).run())
+        except OSError as error:
+            alerts.send("failure", str(error), log.state)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                raise RecordError(f"cannot write to {folder.root}: {error.strerror}; free disk space (or mend the "
+                                  "mount), then resume") from error
+            raise
         except Exception as error:
             alerts.send("failure", f"{type(error).__name__}: {error}", log.state)
             raise
@@ -157,7 +186,7 @@ class _Process:
                 done = await run_graph(self._steps(bench, research), lambda: self.log.state)
         except NothingWorkedError as error:
             return self._end(NOT_RELEASED, str(error))
-        except ProviderDown as error:
+        except (ProviderDown, BudgetSpent) as error:
             return self._end(INTERRUPTED, str(error))
         except asyncio.CancelledError:
             if not self.signals.stop.is_set():
@@ -177,11 +206,13 @@ class _Process:
 
     def _bench(self, executor: LocalExecutor) -> Bench:
         settings = self.settings
+        budget = Budget(settings.budget, self.log, shares_of(settings), settings.models)
         return Bench(
             recorder=self.log, folder=self.folder, executor=executor, search=settings.search, paper=settings.paper,
             models=Models(
                 open_backend(settings.models), self.log, settings.models, time.monotonic,
-                breaker=Breaker(settings.models, self.log.append, self._seconds_left)),
+                breaker=Breaker(settings.models, self.log.append, self._seconds_left), budget=budget),
+            budget=budget,
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=settings.sandbox.device,
             packages=packages(settings.sandbox.python), pretrained=settings.sandbox.pretrained,
             notice=notice(self.log.state),
@@ -248,7 +279,7 @@ class _Process:
 
     def _limit(self, reason: str) -> None:
         state = self.log.state  # a released paper is not made partial by the time that its judge takes
-        if state.limited is None and state.released is None:
+        if state.limited is None and state.released is None and state.version == 1:
             self.log.append(Limited(reason=reason))
 
     def _job_ends(self, main: asyncio.Task[Any] | None) -> None:

@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails
 from agent.alerts import AlertSettings
 from agent.dotenv import read_keys
 from agent.slurm import JobSettings
+from models.budget import BudgetSettings
 from models.settings import ROLES, ModelSettings
 from record.nouns import Frozen
 from sandbox.data.spec import DataSpec, specs_of
@@ -45,6 +46,8 @@ FAMILIAR = {
 """Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
 PATHS = ("paper.bib",)
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
+NAMED = ("models.prices",)
+"""Keys that hold a mapping by names of the user's own, which may have dots in them."""
 DURATIONS = ("timeout", "time_limit")
 """Endings of keys that hold seconds and may be written as 12h, 90m or 45s."""
 
@@ -76,6 +79,7 @@ class Settings(Frozen):
     min_free_gb: float = Field(
         default=1.0, ge=0, allow_inf_nan=False, description="free disk space (10^9 bytes) that a run wants to begin")
     data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
+    budget: BudgetSettings = BudgetSettings()
     search: SearchSettings = SearchSettings()
     sandbox: SandboxSettings = SandboxSettings()
     models: ModelSettings = ModelSettings()
@@ -208,9 +212,9 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in tree.items():
         path = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping) and value and path not in NAMED:
             found |= _flat(cast("Mapping[str, Any]", value), f"{path}.")
-        elif not isinstance(value, Mapping):
+        elif value or not isinstance(value, Mapping):
             found[path] = value
     return found
 

@@ -1,6 +1,8 @@
 """Whether a run is one run: the demo twice, with two workers and with one; with another seed; and killed all along.
 
-    python -m benchmarks.durability [--out FILE] [--runs DIR]
+And the small study over HTTP, killed right after the first event of each kind, and five times at random moments.
+
+    python -m benchmarks.durability [--out FILE] [--runs DIR] [--small]
 
 Prints one JSON object. `kill -9` is sent once in each stage and once while the paper is written; after each the run is
 resumed. Compared are trees, measurements, claims and the text of the paper; counted are attempts that ran twice and
@@ -18,11 +20,17 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from random import Random
+from typing import Any
 
 from record.claims import paper_claims
 from record.events import Event
 from record.fold import RunState
 from record.log import RecordError, read_events, read_state
+from tests.faults.killing import KINDS, Killed
+from tests.faults.same import latex
+from tests.faults.served import studying
+from tests.models.openai_server import OpenAIServer
 
 ROOT = Path(__file__).resolve().parents[1]
 PHASES = ("preliminary", "tuning", "agenda", "ablation", "reflect")
@@ -99,18 +107,57 @@ def twice(events: list[tuple[Event, float]]) -> dict[str, int]:
     return {"attempts": len(attempts) - len(set(attempts)), "answers": len(answers) - len(set(answers))}
 
 
+def small_killed(runs: Path, *, seed: int = 0) -> dict[str, Any]:
+    """The small study of the tests: what was killed, and whether it ended as the run that nothing happened to."""
+    noted, rng = runs / "noted", Random(seed)
+    with OpenAIServer(studying(noted)) as server:
+        began = time.monotonic()
+        whole = Killed(runs / "whole", server, noted).to_its_end()
+        seconds = time.monotonic() - began
+        by_kind, left = Killed(runs / "by-kind", server, noted), list[str](KINDS)
+        while (kind := by_kind.after(left)) is not None:
+            left.remove(kind)
+        at_random = Killed(runs / "at-random", server, noted)
+        for _ in range(5):
+            at_random.within(rng.uniform(2.0, 2.0 + seconds / 4))
+        at_random.to_its_end()
+    return {"seconds": round(seconds, 1), "kinds_not_met": left, "after_each_kind": _held(by_kind, whole),
+            "at_random": _held(at_random, whole)}
+
+
+def _held(killed: Killed, whole: RunState) -> dict[str, Any]:
+    """A run that was killed, beside one that was not."""
+    state = read_state(killed.run)
+    return {
+        "kills": killed.kills, "same_tree": tree(state) == tree(whole), "same_claims": claims(state) == claims(whole),
+        "same_latex": latex(killed.run) == latex(killed.run.parent / "whole"), "asked_again": killed.asked_again(),
+        "done_twice": killed.twice(), "damaged": killed.damaged}
+
+
+def small_holds(found: dict[str, Any]) -> bool:
+    """Whether nothing was lost, repeated or damaged."""
+    return all(one["same_tree"] and one["same_claims"] and one["same_latex"] and not one["asked_again"]
+               and not one["done_twice"] and not one["damaged"]
+               for one in (found["after_each_kind"], found["at_random"]))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--small", action="store_true", help="only the small study")
     parser.add_argument("--runs", type=Path, default=Path(tempfile.mkdtemp(prefix="durability-")))
     given = parser.parse_args()
+    small = small_killed(given.runs / "small")
+    if given.small:
+        return told(small, given.out, small_holds(small))
     first, seconds = run(given.runs, "first")
     one, seconds_one = run(given.runs, "one-worker", workers=1)
     other, _ = run(given.runs, "other-seed", seed=2)
     broken, kills = killed(given.runs, "killed")
     reference, single, seeded, resumed = (read_state(folder) for folder in (first, one, other, broken))
-    report = {
-        "nodes": len(reference.nodes), "answers": len(reference.answers),
+    twice_done = twice(read_events(broken / "run.db"))
+    report: dict[str, Any] = {
+        "small": small, "nodes": len(reference.nodes), "answers": len(reference.answers),
         "seconds_ratio_one_to_two_workers": round(seconds_one / seconds, 3),
         "same_tree_one_worker": tree(single) == tree(reference),
         "same_claims_one_worker": claims(single) == claims(reference),
@@ -120,15 +167,20 @@ def main() -> int:
         "same_tree_killed": tree(resumed) == tree(reference),
         "same_claims_killed": claims(resumed) == claims(reference),
         "same_paper_text_killed": resumed.drafts[-1].draft == reference.drafts[-1].draft,
-        "done_twice": twice(read_events(broken / "run.db")),
+        "done_twice": twice_done,
         "exit_codes": [state.ended and state.ended.exit_code for state in (reference, single, seeded, resumed)],
     }
+    held = all(value for key, value in report.items() if key.startswith(("same", "other")))
+    return told(report, given.out, held and small_holds(small) and not any(twice_done.values()))
+
+
+def told(report: dict[str, Any], out: Path | None, held: bool) -> int:
+    """Print and write a report; the exit code."""
     text = json.dumps(report, indent=1)
     print(text)
-    if given.out:
-        given.out.write_text(text + "\n")
-    held = all(value for key, value in report.items() if key.startswith(("same", "other")))
-    return 0 if held and not any(report["done_twice"].values()) else 1  # pyright: ignore
+    if out:
+        out.write_text(text + "\n")
+    return 0 if held else 1
 
 
 if __name__ == "__main__":

@@ -59,6 +59,8 @@ def _late(event: ev.Event) -> str | None:
             return what + (f" ({plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
         case ev.Assessed():
             return judged(event)
+        case ev.Rewriting():
+            return f"the paper is written again: version {event.version} (model {plain(event.model)})"
         case ev.Commanded():
             return f"asked to {event.verb} {short(f'{event.target} {event.text}', 60)}".rstrip()
         case ev.Limited():

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
-from inspector.status import StageCounts, Status
+from inspector.status import Ahead, BudgetUse, StageCounts, Status
 from inspector.text import count, dollars, duration, plain, short
 from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree
-from record.nouns import NodeKind, NodeStatus
+from record.nouns import NodeKind, NodeStatus, Spending
 
 DEEPEST = 8
 """Levels of indentation that are shown; a chain of improvements may be deeper."""
@@ -149,6 +149,12 @@ def status_lines(status: Status) -> list[Text]:
     cost = status.cost
     lines.append(_pair("calls", f"{cost.calls} to {status.model}, {count(cost.input_tokens)} tokens in, "
                                 f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}"))
+    lines += [_pair("", f"{one.role}: {one.calls} calls, {count(one.input_tokens)} in, {count(one.output_tokens)} out, "
+                        f"{dollars(one.usd, one.unpriced)}, {duration(one.seconds)}") for one in status.roles]
+    if status.budget is not None:
+        lines.append(_pair("budget", _budget(status.budget)))
+    if status.ahead is not None:
+        lines.append(_pair("forecast", ahead_words(status.ahead)))
     lines.append(_pair("time", f"{duration(status.elapsed)} worked, {duration(cost.code_seconds)} of code, "
                                f"{duration(cost.model_seconds)} of model"))
     if status.paper:
@@ -158,6 +164,24 @@ def status_lines(status: Status) -> list[Text]:
     elif status.no_judgement:
         lines.append(_pair("judge", f"no judgement, because {short(status.no_judgement, 200)}"))
     return lines + [Text(f"  {one.at[11:19]}  {one.text}", style="dim") for one in status.last_events]
+
+
+def _budget(used: BudgetUse) -> str:
+    """Each cap with what is spent, reserved and left of it."""
+    kinds: list[tuple[str | None, Callable[[Spending], str]]] = [
+        (f"${used.usd:.2f}" if used.usd is not None else None, lambda one: f"${one.usd:.2f}"),
+        (f"{count(used.tokens)} tokens" if used.tokens is not None else None, lambda one: count(one.tokens)),
+        (f"{used.gpu_hours:g} GPU-hours" if used.gpu_hours is not None else None,
+         lambda one: f"{one.gpu_seconds / 3600:.2f}")]
+    return "; ".join(f"{told(used.spent)} spent, {told(used.reserved)} reserved, {told(used.left)} left of {cap}"
+                     for cap, told in kinds if cap is not None)
+
+
+def ahead_words(ahead: Ahead) -> str:
+    """What is likely to come, in one line."""
+    price = "price unknown" if ahead.usd is None else f"${ahead.usd:.2f}"
+    gpus = "" if ahead.gpu_hours is None else f", {ahead.gpu_hours:.1f} GPU-hours"
+    return f"to the end about {ahead.calls} more calls, {count(ahead.tokens)} tokens, {price}{gpus}"
 
 
 def _remarks(stage: StageCounts) -> Iterator[str]:

@@ -14,7 +14,7 @@ from record.claims import seedless
 from record.events import Event
 from record.fold import RunState, apply
 from record.judgement import Judgement
-from record.nouns import STAGES, Frozen, StageName
+from record.nouns import STAGES, Frozen, Spending, StageName
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
 
@@ -61,6 +61,39 @@ class Cost(Frozen):
     code_seconds: float
 
 
+class RoleCost(Frozen):
+    """What the calls of one role took. `usd` leaves out `unpriced` calls."""
+
+    role: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float
+    unpriced: int
+    seconds: float
+
+
+class BudgetUse(Frozen):
+    """The caps of a run (None: no cap) and what counts against them. `spent` includes what a kill cut off; `reserved`
+    is set aside for calls and attempts under way, `left` is what is neither."""
+
+    usd: float | None
+    tokens: int | None
+    gpu_hours: float | None
+    spent: Spending
+    reserved: Spending
+    left: Spending
+
+
+class Ahead(Frozen):
+    """What a run is likely to take from here to its end; `usd` None where a price is unknown."""
+
+    calls: int
+    tokens: int
+    usd: float | None
+    gpu_hours: float | None
+
+
 class Happened(Frozen):
     """An event in words, and when."""
 
@@ -90,6 +123,9 @@ class Status(Frozen):
     paused: str = ""
     stages: tuple[StageCounts, ...]
     cost: Cost
+    roles: tuple[RoleCost, ...] = ()
+    budget: BudgetUse | None = None
+    ahead: Ahead | None = None
     paper: str | None
     judgement: Judgement | None = None
     no_judgement: str = ""
@@ -112,7 +148,8 @@ def status_of(
         last_event=_iso(state.last_at) if events else None,
         elapsed=round(state.active_seconds + open_end, 3),
         paused=paused_of(state, now) if condition == "running" else "",
-        stages=tuple(_counts(state, name) for name in STAGES), cost=_cost(state),
+        stages=tuple(_counts(state, name) for name in STAGES), cost=_cost(state), roles=_roles(state),
+        budget=_budget(state),
         paper=state.released.pdf if state.released else None,
         judgement=state.assessed.judgement if state.assessed else None,
         no_judgement=plain(state.assessed.why) if state.assessed else "", last_events=tuple(told[-last:]))
@@ -173,6 +210,24 @@ def _cost(state: RunState) -> Cost:
         calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
         usd=round(total.usd, 6), unpriced=total.unpriced, model_seconds=round(total.seconds, 3),
         code_seconds=round(state.seconds_of_code, 3))
+
+
+def _roles(state: RunState) -> tuple[RoleCost, ...]:
+    return tuple(RoleCost(
+        role=role, calls=one.calls, input_tokens=one.input_tokens, output_tokens=one.output_tokens,
+        usd=round(one.usd, 6), unpriced=one.unpriced, seconds=round(one.seconds, 3))
+        for role, one in state.usage.items())
+
+
+def _budget(state: RunState) -> BudgetUse | None:
+    """The use of the budget; None where the run has none."""
+    usd, tokens, hours = (state.setting(f"budget.{name}") for name in ("usd", "tokens", "gpu_hours"))
+    if usd is None and tokens is None and hours is None:
+        return None
+    reserved = sum((one.spending for one in state.reserved.values()), start=Spending())
+    cap = Spending(usd=usd or 0.0, tokens=tokens or 0, gpu_seconds=3600 * (hours or 0.0))
+    return BudgetUse(usd=usd, tokens=tokens, gpu_hours=hours, spent=state.spent.above(reserved), reserved=reserved,
+                     left=cap.above(state.spent))
 
 
 def _iso(at: float) -> str:

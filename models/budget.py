@@ -71,12 +71,15 @@ class BudgetSettings(Frozen):
 class Shares(Protocol):
     """The most that each part of a run may take."""
 
-    @property
     def steps(self) -> Mapping[str, Spending]:
         """Every step outside the search that a run takes, by its task."""
         ...
 
     def of(self, action: Action) -> Spending: ...
+
+    def attempt(self, limit: float) -> Spending:
+        """One execution of code with a limit in seconds."""
+        ...
 
 
 class Budget:
@@ -94,10 +97,10 @@ class Budget:
             size = prompt_tokens(request)
             self._reserve(k, name, most_of_call(self._models, request.role, size, max_tokens=request.max_tokens))
 
-    def reserve_attempt(self, k: int, name: str, gpu_seconds: float) -> None:
-        """Set aside what an attempt of decision k may take. Raises `BudgetSpent`."""
+    def reserve_attempt(self, k: int, name: str, limit: float) -> None:
+        """Set aside what an attempt of decision k may take, with a limit in seconds. Raises `BudgetSpent`."""
         if self._caps.gpu_hours is not None:
-            self._reserve(k, name, Spending(gpu_seconds=gpu_seconds))
+            self._reserve(k, name, self._shares.attempt(limit))
 
     def give_back(self, name: str) -> None:
         """Record that nothing was taken of what was set aside under a name."""
@@ -142,7 +145,7 @@ class Budget:
         """
         state = self._recorder.state
         aside, begun = _by_decision(state, more, flying=flying), _begun(state)
-        left = [share for task, share in self._shares.steps.items() if task not in begun]
+        left = [share for task, share in self._shares.steps().items() if task not in begun]
         for k, decided in state.decisions.items():
             if k not in state.finished and (nodes or isinstance(decided.action, Work)):
                 done = state.settled.get(k, Spending()) + aside.get(k, Spending())

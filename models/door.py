@@ -106,8 +106,6 @@ class Models:
         return f"{self._backend.name_of(request.role)} at temperature {request.temperature:g}"
 
     async def _ask(self, key: CallKey, request: Request) -> Answered:
-        if self._budget is not None:
-            self._budget.reserve_call(key.decision, str(key), request)
         began = self._clock()
         reply = await self._reply(key, request)
         asked = self._asked(request)
@@ -125,12 +123,19 @@ class Models:
         return event
 
     async def _reply(self, key: CallKey, request: Request) -> Reply:
+        if self._breaker is None:
+            return await self._paid(key, request)
+        return await self._breaker.through(lambda: self._paid(key, request))
+
+    async def _paid(self, key: CallKey, request: Request) -> Reply:
+        """The reply to one try, for which the most that it may take is set aside. What may be billed stays so."""
+        if self._budget is None:
+            return await self._tried(key, request)
+        self._budget.reserve_call(key.decision, str(key), request)
         try:
-            if self._breaker is None:
-                return await self._tried(key, request)
-            return await self._breaker.through(lambda: self._tried(key, request))
+            return await self._tried(key, request)
         except ModelError as error:
-            if self._budget is not None and not error.billed:
+            if not error.billed:
                 self._budget.give_back(str(key))
             raise
 
@@ -140,10 +145,12 @@ class Models:
             async with asyncio.timeout(limit):
                 return await self._backend.answer(request)
         except TimeoutError:
-            raise ModelUnavailable(
+            late = ModelUnavailable(
                 f"{self._backend.name_of(request.role)} gave no answer for {key} within {limit:g} s, retries included; "
                 "raise models.timeout or choose a faster model"
-            ) from None
+            )
+            late.billed = True
+            raise late from None
 
 
 class Desk:

@@ -80,6 +80,7 @@ class Lineup:
 def _soonest(failed: Sequence[ModelUnavailable]) -> ModelUnavailable:
     """The failure to wait for, since its model may be back first; it tells of the others."""
     found = min(failed, key=lambda error: (error.seconds or 0.0) if isinstance(error, QuotaSpent) else 0.0)
+    found.billed = any(error.billed for error in failed)
     others = [str(error) for error in failed if error is not found]
     if others:
         found.args = (f"{found}; and {'; and '.join(others)}",)

@@ -14,46 +14,35 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, NativeOutput, PromptedOutput, ToolOutput
 from pydantic_ai import exceptions as ai
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserContent
-from pydantic_ai.models import Model, ModelRequestParameters, infer_model
-from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.messages import ModelResponse, UserContent
+from pydantic_ai.models import Model, infer_model
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
 from models import prices
 from models.backend import Image, Reply, Request
 from models.context import fitted, served_tokens
-from models.errors import ImagesRefused, ModelConfigError, ModelError, ModelRefused, QuotaSpent
-from models.faults import (
-    answer_error,
-    cannot,
-    most_tokens,
-    quota_window,
-    shown,
-    transient,
-    transport_error,
-    wait_before,
-)
+from models.errors import ImagesRefused, ModelConfigError, ModelError, ModelRefused
+from models.faults import answer_error, shown
 from models.naming import COMMON, WITH_BASE_URL, Address, locate
+from models.patience import FewerTokens, Mode, ModeRefused, PatientModel, Sleep
 from models.prices import context_tokens
 from models.roles import Role
 from models.settings import ModelSettings
 from record.nouns import Usage
 
 LOG = logging.getLogger(__name__)
-Mode = Literal["tool", "native", "prompted"]
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")
 _CHAT = ("openai-chat", "vllm", "ollama")
 """Providers that are reached with OpenAI's client at an address of the user's own."""
-Sleep = Callable[[float], Awaitable[None]]
 
 
 def open_provider(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> ProviderModel:
@@ -99,18 +88,6 @@ def _provider_at(base_url: str) -> Callable[[str], Any]:
         return made(base_url=base_url)
 
     return provider
-
-
-class ModeRefused(Exception):
-    """A server does not take one way of asking for a structured answer."""
-
-
-class FewerTokens(Exception):
-    """A server gives answers of `most` tokens at most."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__(f"answers have {most} tokens at most")
-        self.most = most
 
 
 class ProviderModel:
@@ -171,7 +148,7 @@ class ProviderModel:
         """An answer in the first mode that the server takes."""
         while True:
             mode = self._modes[0]
-            patient.mode = mode
+            patient.mode, patient.may_switch = mode, len(self._modes) > 1
             request = replace(request, max_tokens=min(request.max_tokens, self._most_tokens or request.max_tokens))
             try:
                 return await self._exchange(request, patient, mode)
@@ -190,11 +167,12 @@ class ProviderModel:
         LOG.info("%s: no structured answers by %s, %s is used: %s", self.name, mode, self._modes[0], error)
 
     async def _exchange(self, request: Request, patient: PatientModel, mode: Mode) -> BaseModel:
+        retries = self._settings.output_retries - patient.answers
         agent = Agent(
             patient,
             output_type=_output(mode, request.output_type),
             instructions=request.prompt.system,
-            retries={"output": self._settings.output_retries, "tools": self._settings.output_retries},
+            retries={"output": retries, "tools": retries},
         )
         try:
             result = await agent.run(
@@ -204,8 +182,6 @@ class ProviderModel:
         except ai.UserError as error:
             raise ModelConfigError(f"{self.name}: models.output={mode} cannot be used: {shown(error)}") from None
         except ai.AgentRunError as error:
-            if patient.only_talks and len(self._modes) > 1:
-                raise ModeRefused("it answers in prose and calls no tool") from None
             raise answer_error(
                 error, model=self.name, tries=patient.answers, max_tokens=request.max_tokens
             ) from None
@@ -246,78 +222,6 @@ def _modes(model: Model, settings: ModelSettings) -> list[Mode]:
 def _output(mode: Mode, output_type: type[BaseModel]) -> Any:
     kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
     return kind(output_type, name="answer")
-
-
-class PatientModel(WrapperModel):
-    """A model that sends a request again when it failed on its way. One is made for each answer."""
-
-    def __init__(self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, images: bool = False) -> None:
-        super().__init__(wrapped)
-        self._bounds = settings
-        self._sleep = sleep
-        self._images = images
-        self.mode: Mode = "tool"
-        self.retries = 0
-        self.responses: list[ModelResponse] = []
-
-    @property
-    def answers(self) -> int:
-        return len(self.responses)
-
-    @property
-    def only_talks(self) -> bool:
-        """Whether it was given a tool and wrote prose every time."""
-        parts = [part for response in self.responses for part in response.parts]
-        return (self.mode == "tool" and any(isinstance(part, TextPart) and part.content for part in parts)
-                and not any(isinstance(part, ToolCallPart) for part in parts))
-
-    async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: RequestSettings | None,
-        model_request_parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        """The provider's response. Raises what `_learn` does, and `ModelError` when no further try is worth it."""
-        timeouts = 0
-        for attempt in range(1, self._bounds.retries + 2):
-            try:
-                async with asyncio.timeout(self._bounds.timeout):
-                    response = await self.wrapped.request(messages, model_settings, model_request_parameters)
-            except (TimeoutError, ai.ModelTimeoutError):
-                timeouts += 1
-                error = ai.ModelConnectionError(
-                    self.model_name, f"no answer within {self._bounds.timeout:g} s (models.timeout)"
-                )
-            except (ai.ModelAPIError, ai.UnexpectedModelBehavior) as caught:
-                error = caught
-            else:
-                self.responses.append(response)
-                return response
-            self._learn(error, (model_settings or {}).get("max_tokens"))
-            await self._before_next(error, attempt, last=timeouts > 1)
-        raise AssertionError("the loop above returns or raises")
-
-    def _learn(self, error: ai.AgentRunError, asked_tokens: int | None) -> None:
-        """Raises `ImagesRefused`, `FewerTokens` or `ModeRefused` if the server says that it takes no such thing."""
-        most = most_tokens(error)
-        if most and asked_tokens and most < asked_tokens:
-            raise FewerTokens(most)
-        if self._images and cannot(error, "images"):
-            raise ImagesRefused(f"{self._bounds.name} takes no pictures: {shown(error)}")
-        if self.mode != "prompted" and cannot(error, self.mode):
-            raise ModeRefused(shown(error))
-
-    async def _before_next(self, error: ai.AgentRunError, attempt: int, *, last: bool) -> None:
-        window = quota_window(error, cap=self._bounds.retry_wait_cap)
-        if window is not None and transient(error):
-            raise QuotaSpent(f"{self._bounds.name}: a quota is used up: {shown(error)}", window)
-        if last or attempt > self._bounds.retries or not transient(error):
-            raise transport_error(error, model=self._bounds.name, tries=attempt)
-        asked = error.retry_after if isinstance(error, ai.ModelAPIError) else None
-        wait = wait_before(attempt + 1, asked, first=self._bounds.retry_wait, cap=self._bounds.retry_wait_cap)
-        LOG.info("%s: try %d failed, next in %.1f s: %s", self._bounds.name, attempt, wait, shown(error))
-        self.retries += 1
-        await self._sleep(wait)
 
 
 def _content(user: str, images: Sequence[Image]) -> str | list[UserContent]:

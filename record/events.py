@@ -240,6 +240,15 @@ class Released(Frozen):
     pages: int | None = None
 
 
+class Rewriting(Frozen):
+    """The paper of a finished run is written again, beside the one that is there."""
+
+    type: Literal["rewriting"] = "rewriting"
+    version: int
+    settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
+    model: str = ""
+
+
 class Assessed(Frozen):
     """The paper was judged, after its release and without bearing on it; or why there is no judgement."""
 
@@ -295,7 +304,7 @@ Event = Annotated[
     Started | Resumed | Prepared | Decided | Proposed | Executed | Plotted | Reviewed | Judged | Compared | Settled
     | Summarised | Answered
     | Reserved | Returned | Unsealed | WorkDone | FiguresMade | Drafted | Released | Assessed | Commanded | Limited
-    | Paused | Recovered | Ended,
+    | Rewriting | Paused | Recovered | Ended,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from record import events as ev
 from record.nouns import (
@@ -86,6 +86,8 @@ class RunState:
     drafts: list[ev.Drafted] = field(default_factory=list[ev.Drafted])
     released: ev.Released | None = None
     assessed: ev.Assessed | None = None
+    version: int = 1
+    """Which writing of the paper drafts, release and judgement are of."""
     overrides: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings that were given when the run was taken up again, by dotted key; later ones win."""
     models: tuple[str, ...] = ()
@@ -136,6 +138,10 @@ class RunState:
     def work_done(self, task: str) -> bool:
         """Whether a step outside the search was decided on and is finished."""
         return any(k in self.finished for k, d in self.decisions.items() if d.action == Work(task=task))
+
+    def paper_task(self, name: str) -> str:
+        """A step of the paper by its name in this writing: each writing has decisions of its own."""
+        return name if self.version == 1 else f"{name} v{self.version}"
 
     @property
     def stage(self) -> StageName | None:
@@ -190,10 +196,16 @@ class RunState:
     @property
     def gpus(self) -> int:
         """GPUs of one experiment, as the run is set now; 0 on the CPU."""
-        set_here = self.started.settings.get("sandbox", {}) if self.started is not None else {}
-        device, count = (self.overrides.get(f"sandbox.{key}", set_here.get(key, default))
-                         for key, default in (("device", "cpu"), ("gpus_per_node", 1)))
-        return int(count) if device == "cuda" else 0
+        return int(self.setting("sandbox.gpus_per_node") or 1) if self.setting("sandbox.device") == "cuda" else 0
+
+    def setting(self, key: str) -> Any:
+        """A setting by its dotted key, as the run is set now; None where the record has none."""
+        if key in self.overrides:
+            return self.overrides[key]
+        found: Any = self.started.settings if self.started is not None else {}
+        for name in key.split("."):
+            found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+        return found
 
     @property
     def seconds_a_program(self) -> float:
@@ -215,7 +227,7 @@ def node_id(k: int) -> str:
 def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
     """Fold one event into the state, in place."""
     state.events += 1
-    if state.events > 1 and not isinstance(event, ev.Resumed):
+    if state.events > 1 and not isinstance(event, ev.Resumed | ev.Rewriting):
         state.active_seconds += max(0.0, at - state.last_at)
     state.last_at = at
     match event:
@@ -262,6 +274,11 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.released = event
         case ev.Assessed():
             state.assessed = event
+        case ev.Rewriting():
+            state.version = event.version
+            state.drafts, state.released, state.assessed, state.ended = [], None, None, None
+            state.overrides |= event.settings
+            state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
         case ev.Commanded():
             _commanded(state, event)
         case ev.Limited():

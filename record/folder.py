@@ -14,6 +14,8 @@ class RunFolder:
     """Paths of one run. Nothing is created by asking for a path."""
 
     root: Path
+    version: int = 1
+    """Which writing of the paper `paper` is."""
 
     @property
     def db(self) -> Path:
@@ -44,7 +46,14 @@ class RunFolder:
 
     @property
     def paper(self) -> Path:
-        return self.root / "paper"
+        """The paper; written again, it lies in paper/v2, paper/v3, ..."""
+        first = self.root / "paper"
+        return first if self.version == 1 else first / f"v{self.version}"
+
+    @property
+    def drawn(self) -> Path:
+        """The paper's figures, the same for every writing of it."""
+        return self.root / "paper" / "figures"
 
     @property
     def review(self) -> Path:
@@ -123,6 +132,11 @@ def sha256_of_files(files: dict[str, str]) -> str:
     for name in sorted(files):
         digest.update(f"{name}\0{len(files[name])}\0{files[name]}\0".encode())
     return digest.hexdigest()
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the disk of a folder has no room left to speak of (less than 8 MiB)."""
+    return shutil.disk_usage(folder).free < 8 * 2**20
 
 
 def sha256(path: Path) -> str:

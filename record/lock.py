@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from record.log import RecordError
+
 BEAT = 15.0
 """Seconds between two signs of life."""
 SILENT = 90.0
@@ -30,9 +32,9 @@ class RunLockedError(Exception):
 
 @contextmanager
 def hold(run: Path, *, network: bool = False, beat: float = BEAT, silent: float = SILENT) -> Generator[None]:
-    """Hold the run's lock. Raises `RunLockedError` at once when another process has it."""
+    """Hold the run's lock. Raises `RunLockedError` at once when another process has it, and `RecordError`."""
     path = run / "lock"
-    with open(path, "a+") as file:
+    with _opened(path) as file:
         if not _taken(file) or (network and _alive_elsewhere(path, silent)):
             raise RunLockedError(f"{run} is being worked on by {describe(path)}; stop it first: scientist stop {run}")
         _sign(file)
@@ -70,6 +72,14 @@ def describe(path: Path) -> str:
         return f"process {owner['pid']} on {owner['host']}"
     except (ValueError, KeyError, OSError):
         return "another process"
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        return open(path, "a+")
+    except OSError as error:
+        raise RecordError(f"{path.parent} cannot be written to ({error.strerror}): mend its rights or its mount, then "
+                          "resume") from None
 
 
 def _taken(file: IO[str]) -> bool:

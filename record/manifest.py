@@ -22,7 +22,7 @@ def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
             shown = folder.plots(node.id, plotting.n) / "figures"
             yield from ((shown / figure.name, figure.sha256) for figure in plotting.figures)
     drawn = state.figures.figures if state.figures is not None else {}
-    yield from ((folder.paper / "figures" / name, digest) for name, digest in drawn.items())
+    yield from ((folder.drawn / name, digest) for name, digest in drawn.items())
     if state.released is not None:
         yield from ((folder.paper / name, digest) for name, digest in state.released.files.items()
                     if Path(name).name not in drawn)

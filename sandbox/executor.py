@@ -10,6 +10,7 @@ from pathlib import Path
 from record.nouns import Failure, Grade
 from sandbox.environment import visible_devices
 from sandbox.errors import GpuError, SubmissionRefused
+from sandbox.execution import Execution, Script, execute
 from sandbox.figures import collect_figures
 from sandbox.gpus.leases import GpuLeases, Lease, open_leases
 from sandbox.handed_on import CHECKPOINTS, hash_artifacts
@@ -17,11 +18,12 @@ from sandbox.isolation.limits import limits_of
 from sandbox.isolation.probe import isolation_of
 from sandbox.isolation.scratch import sweep
 from sandbox.job import ExecutorError, Job, Outcome
-from sandbox.kernels import Execution, Kernel, Script, Terms
+from sandbox.kernels import Kernel, Start, Terms
 from sandbox.leavings import defect, hash_arrays, lacking, measure
 from sandbox.lookout import Lookout
 from sandbox.notebook import notebook
 from sandbox.places import Places
+from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 from sandbox.untrusted import Unfit, disarm, remove, write_whole
 from sandbox.usage import Meter, Usage
@@ -49,15 +51,17 @@ class LocalExecutor:
         self._views = views
         self._labels = labels
         self._settings = settings
-        self._cache = cache.absolute()
-        self._secret = tuple(path.absolute() for path in (labels, *secret))
         sweep()
         self.isolation = isolation_of(settings)
         """How code runs here."""
+        self._terms = Terms(settings, self.isolation, cache.absolute(),
+                            secret=tuple(path.absolute() for path in (labels, *secret)))
         self._gpus = gpus or open_leases(settings, visible_devices())
         self._meter = Meter(self._gpus.nvml, interval=settings.meter_seconds, alone=self._gpus.alone)
         self._pretrained = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
         self._gate = Places(places)
+        self._pool = Pool(self._terms, places=1 if self._gpus.devices else places, views=views,
+                          readable=map(Path, self._pretrained.values()))
         self._running: set[asyncio.Task[Outcome]] = set()
         self._closed = False
 
@@ -96,14 +100,21 @@ class LocalExecutor:
             task.cancel()
         if self._running:
             await asyncio.wait(set(self._running))
+        await self._pool.close()
         await self._gpus.close()
 
     async def _run(self, job: Job) -> Outcome:
-        script = await asyncio.to_thread(prepare, job, self._views, self._settings)
-        self._cache.mkdir(parents=True, exist_ok=True)
-        source = (script.folder / job.entry).read_text(encoding="utf-8", errors="replace")
-        lookout = self._lookout(job, script)
-        execution = await self._execute(job, script, source, lookout)
+        kernel = self._from_pool(job)
+        try:
+            script = await asyncio.to_thread(prepare, job, self._views, self._settings)
+            script = replace(script, pretrained=self._pretrained)
+            self._terms.cache.mkdir(parents=True, exist_ok=True)
+            source = (script.folder / job.entry).read_text(encoding="utf-8", errors="replace")
+            lookout = self._lookout(job, script)
+            execution = await self._execute(job, script, source, kernel, lookout)
+        finally:
+            if kernel is not None:
+                kernel.kill()
         if lookout is not None and not _hopeless(execution.failure):
             words = await lookout.last(execution.seconds)
             execution = execution if words is None else execution.called_off(words)
@@ -114,16 +125,24 @@ class LocalExecutor:
             return None
         return Lookout(job.watch, script.folder, interval=self._settings.watch_seconds, limit=self._settings.file_bytes)
 
-    async def _execute(self, job: Job, script: Script, source: str, lookout: Lookout | None) -> Execution:
+    def _from_pool(self, job: Job) -> Kernel | None:
+        """A kernel that is ready for the job; figures are drawn without a GPU, and so may be drawn in one too."""
+        if self._gpus.devices and job.mode == "experiment":
+            return None
+        return self._pool.take(job.folder.absolute(), source=job.source, datasets=job.datasets)
+
+    async def _execute(
+        self, job: Job, script: Script, source: str, ready: Kernel | None, lookout: Lookout | None,
+    ) -> Execution:
         lease, usage = await self._lease(job), Usage()
         limits = limits_of(self._settings, places=1 if job.alone else self.places)
-        terms = Terms(self.isolation, limits, secret=self._secret)
-        kernel = Kernel(replace(script, pretrained=self._pretrained), settings=self._settings, cache=self._cache,
-                        terms=terms, gpus=lease.devices)
+        kernel = ready or Kernel(script.folder, terms=self._terms, start=Start(script.paths, lease.devices))
         try:
-            await kernel.start()
+            if ready is None:
+                await kernel.start()
+            self._pool.refill()
             async with self._meter.follow(kernel.pid, lease, usage):
-                execution = await kernel.execute(source, job.timeout, lookout)
+                execution = await execute(kernel, script, source, limits=limits, timeout=job.timeout, lookout=lookout)
             return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu)
         finally:
             kernel.kill()
@@ -143,7 +162,7 @@ class LocalExecutor:
     def _outcome(self, job: Job, script: Script, source: str, execution: Execution) -> Outcome:
         folder = script.folder
         disarm(folder)
-        disarm(self._cache)
+        disarm(self._terms.cache)
         ran = Outcome(seconds=execution.seconds, failure=execution.failure, resumed=script.resumed,
                       peak_host_bytes=execution.peak_host_bytes, peak_gpu_bytes=execution.peak_gpu_bytes,
                       stdout_tail=execution.transcript.tail(self._settings.tail_chars))

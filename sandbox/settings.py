@@ -38,6 +38,9 @@ class SandboxSettings(BaseModel):
     """Seconds between two looks at what running code logs, for the pruning of hopeless experiments."""
     start_timeout: float = Field(default=60.0, gt=0)
     """Seconds until a kernel must be ready."""
+    pool: int | None = Field(default=None, ge=0)
+    """Kernels that wait, with what experiments import already imported; by default as many as run at a time, as far
+    as a tenth of the memory holds them. 0: none. Experiments on a GPU start in kernels of their own all the same."""
     python: str = Field(default_factory=lambda: sys.executable)
     """Interpreter of the kernels; it needs ipykernel and whatever experiments import."""
     isolation: Literal["required", "auto", "none"] = "required"

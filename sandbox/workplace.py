@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
+from sandbox.execution import Script
 from sandbox.handed_on import ARTIFACTS, CHECKPOINTS, give_artifacts, give_checkpoints
 from sandbox.job import ExecutorError, Job
-from sandbox.kernels import Script
 from sandbox.settings import SandboxSettings
 from sandbox.untrusted import NAME, Unfit, open_regular, remove, write_whole
 
@@ -39,7 +40,8 @@ def prepare(job: Job, views: Path, settings: SandboxSettings) -> Script:
     if job.entry not in job.source and not (folder / job.entry).is_file():
         raise ExecutorError(f"job {job.name!r} has no file {job.entry!r}")
     return Script(folder, job.entry, seed=job.seed, mode=job.mode, views=_views(job, views), resumed=resumed,
-                  readable=_folders(job, views), artifacts={node: left.names for node, left in job.artifacts.items()})
+                  readable=folders_of(job.datasets, views),
+                  artifacts={node: left.names for node, left in job.artifacts.items()})
 
 
 def _resumed(job: Job, folder: Path, limit: int) -> bool:
@@ -59,12 +61,12 @@ def _views(job: Job, views: Path) -> dict[str, str]:
     return {name: str(path) for name, path in found.items()}
 
 
-def _folders(job: Job, views: Path) -> tuple[Path, ...]:
-    """The folders that views point to, where a dataset is one."""
+def folders_of(names: Iterable[str], views: Path) -> tuple[Path, ...]:
+    """The folders that views of these names point to, where a dataset is one."""
     import numpy as np
 
     found: list[Path] = []
-    for name in job.datasets:
+    for name in names:
         with np.load(views / f"{name}.npz", allow_pickle=False) as view:
             about: dict[str, str] = json.loads(str(view["about"])) if "about" in view.files else {}
         if about.get("path"):

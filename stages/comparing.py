@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import unified_diff
 
-from models.errors import ModelOutputInvalid, ModelRefused
+from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles import CompareInputs, Contender, Preference
 from record.events import Compared, Decided
 from record.folder import read_source
@@ -19,7 +19,7 @@ async def compare(bench: Bench, decided: Decided) -> None:
     assert isinstance(action, Compare)
     try:
         said = await bench.models.at(decided.k, 0).ask("compare", compare_inputs(bench, decided), Preference)
-    except (ModelOutputInvalid, ModelRefused) as error:
+    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
         said = Preference(better="neither", reasons=f"the model gave no usable answer: {error}")
     bench.recorder.append(Compared(
         k=decided.k, a=action.a, b=action.b, better={"a": action.a, "b": action.b}.get(said.better),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.door import Desk
+from models.errors import BudgetSpent
 from models.roles import FigureScript, FiguresInputs
 from record.claims import ablation_conditions, paper_claims, replicates_of, winner
 from record.events import FiguresMade
@@ -50,8 +51,14 @@ async def _work(bench: Bench, desk: Desk) -> None:
         one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays"
         for one in replicates_of(bench.state, best) if one.status == "good"})
     sheets: list[_Sheet] = []
-    while not sheets or (sheets[-1].failure is not None and len(sheets) <= bench.paper.replots):
-        sheets.append(await _try(bench, desk, canvas, node=node, sheets=tuple(sheets)))
+    try:
+        while not sheets or (sheets[-1].failure is not None and len(sheets) <= bench.paper.replots):
+            sheets.append(await _try(bench, desk, canvas, node=node, sheets=tuple(sheets)))
+    except BudgetSpent as error:
+        if not sheets:
+            bench.recorder.append(FiguresMade(
+                figures={}, descriptions={}, arrays=(), failure=Failure(kind="no answer", message=str(error))))
+            return
     _record(bench, canvas, sheets[-1])
 
 
@@ -64,7 +71,7 @@ async def _try(bench: Bench, desk: Desk, canvas: Canvas, *, node: Node, sheets: 
         example_plots=parent_brief(bench.folder, node).plots, ablations=ablation_conditions(bench.state),
         lab_reference=plotting_reference(bench), complaints=complaints,
         previous=before.script.script if before else ""), FigureScript)
-    draft = draft_of(bench.folder.paper / "figures")
+    draft = draft_of(bench.folder.drawn)
     write_file(draft / "inputs" / "statistics.json", json.dumps([one.model_dump() for one in statistics], indent=1))
     outcome = await bench.executor.run(Job(
         name=f"figures/{len(sheets)}", folder=draft, source={"figures.py": script.script}, entry="figures.py",
@@ -77,7 +84,7 @@ async def _try(bench: Bench, desk: Desk, canvas: Canvas, *, node: Node, sheets: 
 
 def _record(bench: Bench, canvas: Canvas, sheet: _Sheet) -> None:
     """Seal the figures that were drawn as .pdf and .png and found readable."""
-    folder = bench.folder.paper / "figures"
+    folder = bench.folder.drawn
     draft = folder.with_name(f".{folder.name}.part")
     readable = {Path(review.name).stem for review in sheet.look.reviews if review.readable}
     descriptions = {figure.name: figure.description for figure in sheet.script.figures

@@ -27,7 +27,7 @@ async def judge(bench: Bench) -> None:
         if bench.state.assessed is None:
             bench.recorder.append(await _assessed(bench, desk))
 
-    await do_work(bench, "judge", work)
+    await do_work(bench, bench.state.paper_task("judge"), work)
 
 
 async def _assessed(bench: Bench, desk: Desk) -> Assessed:

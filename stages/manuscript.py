@@ -101,7 +101,7 @@ def write_inputs(material: Material) -> WriteInputs:
 def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> PaperParts:
     """A draft with all that it may lean on, ready to be checked and built."""
     state = material.state
-    figures = material.folder.paper / "figures"
+    figures = material.folder.drawn
     return PaperParts(
         draft=draft, refused=refused, tables=_tables(state), library=material.library, notice=material.notice,
         figures=tuple(FigureFile(name=one.name, path=figures / f"{one.name}.pdf") for one in _figures(state)),

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import cast
 
 from models.door import Desk
-from models.errors import ModelOutputInvalid, ModelRefused
+from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles import FeedbackInputs, PlotInputs, Plots, Program
 from record.events import Decided, Executed, Judged, Proposed
 from record.fold import node_id
-from record.folder import draft_of, part_of, read_source, seal, write_source
+from record.folder import draft_of, is_full, part_of, read_source, seal, write_source
+from record.log import RecordError
 from record.nouns import Attempt, ErrorClass, Expand, Failure, Node, NodeStatus, Verdict
 from record.setups import constants_of
 from sandbox.handed_on import Left, forget_rescued, rescue_checkpoints
@@ -30,6 +31,9 @@ from stages.curves import converged
 from stages.plotting import Canvas, draw
 from stages.watching import watcher
 
+NO_SPACE = "No space left on device"
+"""What code says when it meets a full disk; that is no finding of an experiment where the disk is ours."""
+
 
 async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
     """Make the node of a decision. A failed experiment is a verdict; only a broken model or executor raises."""
@@ -38,6 +42,8 @@ async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
         await work.run()
     except (ModelOutputInvalid, ModelRefused) as error:
         work.judge("buggy", Failure(kind="no answer", message=f"the model gave no usable answer: {error}"))
+    except BudgetSpent as error:
+        work.judge("cancelled", Failure(kind="other", message=str(error)))
 
 
 @dataclass
@@ -135,6 +141,8 @@ class _NodeWork:
             name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)), seed=node.seed,
             timeout=limit, alone=alone, watch=watcher(bench, self.decided), earlier=earlier, artifacts=self.artifacts(),
             datasets=tuple(use.name for use in bench.plan.datasets)))
+        if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
+            raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
         levelled = await in_thread(lambda: converged(draft / "measurements.jsonl"))
         seal(draft, final)
         bench.recorder.append(Executed(node=node.id, attempt=Attempt(

@@ -10,6 +10,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from models.door import Desk
+from models.errors import BudgetSpent
 from models.roles import Candidate, Contrast, Selection, StageReport, Statistic, SummaryInputs
 from record.claims import Claim, Difference, ablations, differences, ignores_seed, replicates_of, validation_claims
 from record.events import Summarised
@@ -114,7 +115,10 @@ def _close_calls(view: View, chosen: Selection) -> list[str]:
 
 async def summarise(bench: Bench, desk: Desk, stage: StageName) -> None:
     """Record the report on a stage."""
-    said = await desk.ask("summary", summary_inputs(bench, stage), StageReport)
+    try:
+        said = await desk.ask("summary", summary_inputs(bench, stage), StageReport)
+    except BudgetSpent as error:
+        said = StageReport(tried="the nodes that the record lists", found=f"nothing was written of them: {error}")
     bench.recorder.append(Summarised(summary=StageSummary(stage=stage, **said.model_dump())))
 
 

@@ -33,8 +33,12 @@ class RunShares:
     grace: float = 0.0
     """Seconds that an attempt may run over its limit."""
 
-    @cached_property
     def steps(self) -> Mapping[str, Spending]:
+        """Every step outside the search that a run takes, by its task."""
+        return self._steps
+
+    @cached_property
+    def _steps(self) -> Mapping[str, Spending]:
         looks, call = self.paper.replots + 1, self._call
         judge = call("judge") if self.paper.judge else Spending()
         return {
@@ -45,7 +49,7 @@ class RunShares:
     @property
     def paper_share(self) -> Spending:
         """All steps together: what is set aside from the start."""
-        return sum(self.steps.values(), start=Spending())
+        return sum(self._steps.values(), start=Spending())
 
     def of(self, action: Action) -> Spending:
         """The most that an action may take."""
@@ -59,18 +63,18 @@ class RunShares:
             case Compare():
                 return self._call("compare")
             case Work():
-                return self.steps.get(action.task, Spending())
+                return self._steps.get(action.task, Spending())
             case _:
                 return Spending()
+
+    def attempt(self, limit: float) -> Spending:
+        """The most that one execution with a limit in seconds takes."""
+        return Spending(gpu_seconds=(limit + self.grace) * self.gpus)
 
     @cached_property
     def _attempts(self) -> Spending:
         """One attempt, and one more with a longer limit."""
-        return Spending(gpu_seconds=sum(self.seconds(again=again) for again in (False, True)) * self.gpus)
-
-    def seconds(self, *, again: bool) -> float:
-        """The most that an attempt runs."""
-        return self.node_seconds * (self.search.retry_factor if again else 1.0) + self.grace
+        return self.attempt(self.node_seconds) + self.attempt(self.node_seconds * self.search.retry_factor)
 
     @cached_property
     def _written(self) -> Spending:

@@ -10,6 +10,7 @@ import json
 import shutil
 
 from models.door import Desk
+from models.errors import BudgetSpent
 from models.roles import ReflectInputs, Reflection
 from record.events import Drafted, Released
 from record.folder import sha256, write_file
@@ -32,7 +33,7 @@ async def write(bench: Bench) -> None:
         if not bench.state.drafts:
             await _record(bench, draft, number=0)
 
-    await do_work(bench, "write", work)
+    await do_work(bench, bench.state.paper_task("write"), work)
 
 
 async def reflect(bench: Bench) -> None:
@@ -42,17 +43,20 @@ async def reflect(bench: Bench) -> None:
         inputs = write_inputs(material_of(bench))
         for number in range(1, bench.paper.reflections + 1):
             last = bench.state.drafts[number - 1]
-            answer = await desk.ask("reflect", ReflectInputs(
-                inputs=inputs, draft=last.draft, pages=last.pages, violations=last.violations,
-                compile_findings=last.findings,
-                figure_reviews=bench.state.figures.reviews if bench.state.figures else ()), Reflection)
+            try:
+                answer = await desk.ask("reflect", ReflectInputs(
+                    inputs=inputs, draft=last.draft, pages=last.pages, violations=last.violations,
+                    compile_findings=last.findings,
+                    figure_reviews=bench.state.figures.reviews if bench.state.figures else ()), Reflection)
+            except BudgetSpent:
+                break
             if not answer.edits and not answer.captions:
                 break
             if len(bench.state.drafts) == number:
                 await _record(bench, edited(last.draft, answer), number=number)
         bench.recorder.append(bench.state.drafts[-1].model_copy(update={"done": True}))
 
-    await do_work(bench, "reflect", work)
+    await do_work(bench, bench.state.paper_task("reflect"), work)
 
 
 async def release(bench: Bench) -> None:
@@ -66,13 +70,14 @@ async def release(bench: Bench) -> None:
             found = await _assess(bench, best.draft, "final", refused=True)
         _publish(bench)
         bench.recorder.append(Released(
-            released=not reasons, pdf="paper/paper.pdf" if found.pdf else None, reasons=reasons, pages=found.pages,
+            released=not reasons, reasons=reasons, pages=found.pages,
+            pdf=str(bench.folder.paper.relative_to(bench.folder.root) / "paper.pdf") if found.pdf else None,
             files={str(path.relative_to(bench.folder.paper)): sha256(path)
                    for path in sorted(bench.folder.paper.rglob("*")) if path.is_file() and "rounds" not in path.parts}))
 
         write_file(bench.folder.root / "manifest.json", json.dumps(manifest(bench.state, bench.folder), indent=1))
 
-    await do_work(bench, "release", work)
+    await do_work(bench, bench.state.paper_task("release"), work)
 
 
 def material_of(bench: Bench) -> Material:

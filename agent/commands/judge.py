@@ -83,7 +83,8 @@ def _run(request: Request, rubric: Rubric) -> Judgement:
     if state.started is None or state.released is None:
         raise WrongUse(f"{request.path} has no paper yet: bring it to its end first: scientist resume {request.path}")
     models = _models(override(state.started.settings, state.overrides | request.flags).models)
-    return asyncio.run(judge_run(state, folder, models.at(0, 0), rubric=rubric, model=models.name_of("judge")))
+    return asyncio.run(judge_run(
+        state, RunFolder(folder.root, state.version), models.at(0, 0), rubric=rubric, model=models.name_of("judge")))
 
 
 def _paper(request: Request, rubric: Rubric) -> Judgement:

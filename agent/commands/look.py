@@ -8,10 +8,12 @@ from pathlib import Path
 from pydantic import BaseModel
 from rich.console import Console
 
+from agent.ahead import ahead_of
 from agent.commands.edge import DONE, WrongUse
 from inspector.render import print_lines, status_lines, tree_lines
 from inspector.status import status_of
 from inspector.tree import tree_of
+from record.fold import fold
 from record.folder import RunFolder
 from record.lock import holder
 from record.log import RecordError, is_run, read_events, read_state
@@ -35,8 +37,9 @@ def run_folder(path: Path) -> Path:
 def status(path: Path, *, as_json: bool) -> int:
     """Show where a run stands."""
     folder = run_folder(path)
-    found = status_of(
-        str(path), read_events(RunFolder(folder).db), process_on(folder), now=time.time(), last=8)
+    events = read_events(RunFolder(folder).db)
+    found = status_of(str(path), events, process_on(folder), now=time.time(), last=8)
+    found = found.model_copy(update={"ahead": ahead_of(fold(events))})
     if as_json:
         return _json(found)
     print_lines(Console(), status_lines(found))

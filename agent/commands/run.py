@@ -14,16 +14,19 @@ from typing import Any
 
 from rich.console import Console
 
+from agent.ahead import ahead_of
+from agent.budget import check_budget
 from agent.commands.edge import INTERRUPTED, WrongUse, data_refused, isolation_told, say, traceback_saved, wrong_use
 from agent.commands.look import run_folder
 from agent.data import check_unchanged, survey, with_idea
-from agent.settings import Settings, compose, from_assignments, override
+from agent.settings import FAMILIAR, Settings, compose, from_assignments, override
 from inspector.lines import judged
 from inspector.live import view_for
-from inspector.render import print_lines, tree_lines
+from inspector.render import ahead_words, print_lines, tree_lines
 from inspector.status import condition_of
 from inspector.text import dollars, duration
 from inspector.tree import SEARCH_KINDS, tree_of
+from record.events import Event, Prepared
 from record.fold import RunState
 from record.idea_file import read_idea
 from record.log import Listener, read_state
@@ -89,7 +92,7 @@ def resume(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> i
         raise WrongUse(f"{path} was cut off before it began: start it again with 'scientist run'")
     if "data" in overrides:
         raise WrongUse("the data of a run are fixed when it begins: start another one with 'scientist run'")
-    settings = override(state.started.settings, overrides)
+    settings = override(state.started.settings, state.overrides | overrides)
     check_space(settings, folder)
     with data_refused():
         check_unchanged(settings)
@@ -100,6 +103,26 @@ def resume(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> i
         from agent.run import resume as take_up
 
         return take_up(folder, overrides, listener=listener)
+
+    return watched(folder, work)
+
+
+def write(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> int:
+    """Write the paper of a finished run again, as paper/v2 and so on; returns the exit code."""
+    folder = run_folder(path)
+    state = read_state(folder)
+    overrides = from_assignments(assignments) | flags
+    if state.started is None or state.phase != "done":
+        raise WrongUse(f"{path} is not at its end: bring it there first: scientist resume {path}")
+    wrong = [key for key in overrides if FAMILIAR.get(key, key).split(".")[0] not in ("models", "paper", "budget")]
+    if wrong:
+        raise WrongUse(f"{wrong[0]} has no bearing on the writing of a paper: set keys of models, paper or budget")
+    check_parts(override(state.started.settings, state.overrides | overrides))
+
+    def work(listener: Listener) -> int:
+        from agent.run import rewrite
+
+        return rewrite(folder, overrides, listener=listener)
 
     return watched(folder, work)
 
@@ -122,12 +145,24 @@ def watched(folder: Path, work: Callable[[Listener], int]) -> int:
     console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
     try:
         with traceback_saved(folder), view_for(console) as view:
-            code = work(view)
+            code = work(forecasting(view, console))
     except KeyboardInterrupt:  # before or after the loop that handles signals itself
         say(f"interrupted; go on with: scientist resume {folder}")
         return INTERRUPTED
     tell_end(console, folder, code)
     return code
+
+
+def forecasting(view: Listener, console: Console) -> Listener:
+    """A view that also says once, as soon as the plan is made, what the run is likely to take."""
+
+    def tell(event: Event, state: RunState) -> None:
+        view(event, state)
+        ahead = ahead_of(state) if isinstance(event, Prepared) else None
+        if ahead is not None:
+            console.print(f"forecast: {ahead_words(ahead)}", markup=False, highlight=False, soft_wrap=True)
+
+    return tell
 
 
 def tell_end(console: Console, folder: Path, code: int) -> None:
@@ -147,7 +182,7 @@ def summary(state: RunState, folder: Path, code: int) -> list[str]:
         f"aggregates, {duration(state.active_seconds)}, {total.calls} model calls, "
         f"{dollars(total.usd, total.unpriced)}"]
     if state.released is not None and state.released.pdf is not None:
-        lines.append(f"paper: {folder / 'paper' / Path(state.released.pdf).name}")
+        lines.append(f"paper: {folder / state.released.pdf}")
     elif state.released is not None:
         lines.append(f"paper sources (no PDF was made): {folder / 'paper'}")
     if state.assessed is not None:
@@ -188,6 +223,7 @@ def check_parts(settings: Settings) -> None:
     except (template.TemplateError, references.LibraryError) as error:
         raise WrongUse(str(error)) from None
     open_backend(settings.models)
+    check_budget(settings)
     isolation_told(settings.sandbox)
 
 

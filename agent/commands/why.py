@@ -42,6 +42,8 @@ def lines(found: Why) -> list[Text]:
     """The answer as a page of text."""
     who = f"running ({plain(found.process)})" if found.process else f"{found.condition}, no process works on it"
     text = [Text(f"{plain(found.run)}: ", style="bold") + Text(f"{who}, phase {found.phase}", style="not bold")]
+    if found.paused:
+        text.append(Text(plain(found.paused), style="bold yellow"))
     text += _section("places", [Text(f"{one.number}: {plain(one.why)}") for one in found.places])
     shown = [_waiting(one) for one in found.waiting[:MOST_WAITING]]
     text += _section("unfinished", [*shown, *_more(len(found.waiting) - MOST_WAITING)])

@@ -23,6 +23,8 @@ class Needs:
     """What one kernel works with."""
 
     folder: Path
+    seen: Path
+    """What the code sees the folder as."""
     cache: Path
     scratch: Scratch
     readable: tuple[Path, ...] = ()
@@ -37,7 +39,7 @@ def kernel_walls(
     visible = (*trees, *map(Path, SYSTEM))
     hidden = (*labelled(trees, os.environ), *(path for path in secret if seen(path, visible)))
     return Walls(
-        needs.folder, writable=(needs.cache, needs.scratch.sockets), environments=trees, hidden=hidden,
+        needs.folder, needs.seen, writable=(needs.cache, needs.scratch.sockets), environments=trees, hidden=hidden,
         readable=(*needs.readable, needs.scratch.root), tmp=needs.scratch.tmp, devices=device_files(needs.gpus),
         network=settings.network == "on", shm_bytes=int(settings.shm_gb * 1e9),
         user_namespace=isolation.user_namespace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,12 @@ def machine_memory() -> int:
         with contextlib.suppress(OSError, ValueError):
             found.append(int(path.read_text()))
     return min(found)
+
+
+def available_memory() -> int:
+    """Bytes of memory that could be had now without swapping, on the machine as a whole."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else machine_memory()
 
 
 def rlimits(settings: SandboxSettings) -> str:

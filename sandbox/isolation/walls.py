@@ -35,10 +35,12 @@ _WIDE = ("/etc", "/var", "/tmp", "/run", "/proc", "/sys", "/dev", "/bin", "/lib"
 
 @dataclass(frozen=True)
 class Walls:
-    """What lies within. Paths are the same inside as outside; what does not exist is left out."""
+    """What lies within. Paths are the same inside as outside, but for `seen`; what does not exist is left out."""
 
     folder: Path
     """The working folder: writable."""
+    seen: Path | None = None
+    """What the working folder is called inside; None: as outside."""
     writable: tuple[Path, ...] = ()
     environments: tuple[Path, ...] = ()
     """Whole trees, read-only, less what is `hidden`."""
@@ -58,7 +60,7 @@ class Walls:
 def wrap(command: Sequence[str], walls: Walls) -> list[str]:
     """The command line that runs a command behind the walls, in its folder; the environment is handed on."""
     return [PROGRAM, *_namespaces(walls), *_system(walls), *_memory(walls), *_places(walls),
-            "--remount-ro", "/", "--chdir", str(walls.folder), "--", *command]
+            "--remount-ro", "/", "--chdir", str(walls.seen or walls.folder), "--", *command]
 
 
 def seen(path: Path, trees: Iterable[Path]) -> bool:
@@ -109,7 +111,7 @@ def _places(walls: Walls) -> list[str]:
     covers = [word for path in hidden for word in _cover(path)]
     closed = [word for path in hidden if path.is_dir() for word in ("--remount-ro", str(path))]
     return [*_each("--ro-bind", sorted(walls.environments)), *covers, *_each("--ro-bind", walls.readable), *closed,
-            *_each("--bind", (*walls.writable, walls.folder))]
+            *_each("--bind", walls.writable), "--bind", str(walls.folder), str(walls.seen or walls.folder)]
 
 
 def _each(option: str, paths: Iterable[Path]) -> list[str]:

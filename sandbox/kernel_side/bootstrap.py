@@ -1,15 +1,20 @@
 """Starts the kernel that runs one script: `python bootstrap.py -f connection.json`, with LAB_JOB in the environment.
 
+The modules of LAB_MODULES are imported ahead of the script, in the main thread and in the order given; no random number
+is drawn, and what they print or fail with ends the kernel at its start, since it is for the script to hear.
+
 It differs from `ipykernel_launcher` in that the script finds what a script expects: its own folder first in
-`sys.path`, `__file__`, `sys.argv`, and an `exit` that ends it. debugpy and the history database are left out, which
-saves about 200 ms. The host kills an idle kernel without a farewell, since tearing down an interpreter that holds torch
-takes a second; so files that the script left open are flushed at its end. `atexit` handlers do not run.
+`sys.path`, `__file__`, `sys.argv`, and an `exit` that ends it. The job file is read when the script starts, not before.
+debugpy and the history database are left out, which saves about 200 ms. The host kills an idle kernel without a
+farewell, since tearing down an interpreter that holds torch takes a second; so files that the script left open are
+flushed at its end. `atexit` handlers do not run.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import gc
+import importlib
 import io
 import json
 import os
@@ -37,9 +42,15 @@ def main() -> None:
         "--InteractiveShell.xmode=Context", "--InteractiveShell.ast_node_interactivity=none",
     ])
     faulthandler.enable(crash_log, all_threads=False)
+    modules = [one for one in os.environ.pop("LAB_MODULES").split(",") if one]
+    _flush_at_the_end(app.shell)
+    if modules and (said := _import_ahead(modules)):
+        crash_log.write(f"importing {', '.join(modules)} said: {said}")
+        crash_log.flush()
+        os._exit(1)
     for stream in (sys.stdout, sys.stderr):
         _send_in_pieces(stream)
-    _dress_as_script(app.shell)
+    _dress_at_first(app.shell)
     app.start()
 
 
@@ -71,16 +82,61 @@ def _send_in_pieces(stream: Any) -> None:
     stream.write = in_pieces
 
 
+def _import_ahead(modules: list[str]) -> str:
+    """Import modules and leave the names of all that are new in TMPDIR/loaded; what they said meanwhile."""
+    said: list[str] = []
+    before = set(sys.modules)
+    for stream in (sys.stdout, sys.stderr):
+        stream.write = _into(said)
+    try:
+        for name in modules:
+            importlib.import_module(name)
+    except Exception as error:
+        said.append(f"{type(error).__name__}: {error}")
+    for stream in (sys.stdout, sys.stderr):
+        del stream.write
+    new = {name.partition(".")[0] for name in set(sys.modules) - before}
+    with open(os.path.join(os.environ["TMPDIR"], "loaded"), "w", encoding="utf-8") as file:
+        file.write(" ".join(sorted(new)))
+    return "".join(said)
+
+
+def _into(said: list[str]) -> Any:
+    def write(text: str) -> int:
+        said.append(text)
+        return len(text)
+
+    return write
+
+
+def _dress_at_first(shell: Any) -> None:
+    def dress() -> None:
+        shell.events.unregister("pre_execute", dress)
+        _dress_as_script(shell)
+
+    shell.events.register("pre_execute", dress)
+
+
 def _dress_as_script(shell: Any) -> None:
     with open(os.environ["LAB_JOB"], encoding="utf-8") as file:
         job: dict[str, str] = json.load(file)
+    os.chdir(job["folder"])
+    os.environ["HOME"] = job["folder"]
     entry = os.path.join(job["folder"], job["entry"])
     sys.argv = [entry]
     sys.path[:] = [os.path.dirname(entry), *(path for path in sys.path if path)]
+    importlib.invalidate_caches()
+    if "lab" in sys.modules:
+        from lab import _seeding
+
+        _seeding.begin()
     # The shell's own `exit` lets the rest of a cell run; a script expects to end there.
     shell.user_ns.update(__file__=entry, exit=sys.exit, quit=sys.exit)
     warnings.filterwarnings("ignore", message="To exit: use")
     shell.compile.get_code_name = partial(_name_of, entry)  # in syntax errors, warnings and crashes
+
+
+def _flush_at_the_end(shell: Any) -> None:
     shell.events.register("post_execute", _flush_open_files)
 
 

@@ -132,7 +132,9 @@ def test_usd_comes_from_the_public_list_where_it_knows_the_model() -> None:
     assert found.usd is not None and 0.5 < found.usd.likely < found.usd.most < 50
     assert cast("offline").usd is not None
     assert cast("openai:no-such-model").usd is None
-    assert cast("openai:gpt-4o", "http://localhost:8000/v1").usd is None, "a server of one's own has no public price"
+    own = cast("openai:gpt-4o", "http://localhost:8000/v1").usd
+    assert own is not None and own.most == 0, "a server of one's own costs nothing"
+    assert cast("openai:gpt-4o", "https://models.example.org/v1").usd is None, "somebody else's has no public price"
 
 
 def test_the_same_model_by_another_road_has_the_same_price() -> None:

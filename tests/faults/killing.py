@@ -19,7 +19,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from record.events import Event
+from record.events import Answered, Event, Executed
 from record.fold import RunState
 from record.log import is_run, read_events, read_state
 from tests.faults.served import noted_of, resume, served_settings, start
@@ -28,7 +28,7 @@ from tests.models.openai_server import OpenAIServer
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 240.0
 """Seconds that one process gets."""
-KINDS = (
+KINDS: tuple[str, ...] = (
     "started", "resumed", "prepared", "decided", "answered", "proposed", "executed", "plotted", "reviewed", "judged",
     "settled", "summarised", "unsealed", "work_done", "figures_made", "drafted", "released", "assessed", "ended")
 """Every kind of event that the small run has."""
@@ -73,9 +73,9 @@ class Killed:
 
     def twice(self) -> list[str]:
         """Attempts and answers that stand in the log more than once."""
-        done = Counter(
-            f"attempt {one.node}/{one.attempt.number}" if one.type == "executed" else f"answer {one.key}"
-            for one in self._events() if one.type in ("executed", "answered"))
+        events = self._events()
+        done = Counter(f"attempt {one.node}/{one.attempt.number}" for one in events if isinstance(one, Executed))
+        done += Counter(f"answer {one.key}" for one in events if isinstance(one, Answered))
         return [name for name, number in done.items() if number > 1]
 
     def _process(self, kinds: Sequence[str], seconds: float | None) -> int:
@@ -105,7 +105,7 @@ class Killed:
         return [event for event, _ in read_events(self.run / "run.db")] if is_run(self.run) else []
 
     def _committed(self) -> Counter[str]:
-        return Counter(one.request_sha256 for one in self._events() if one.type == "answered")
+        return Counter(one.request_sha256 for one in self._events() if isinstance(one, Answered))
 
 
 def main(run: str, url: str, noted: str, kinds: str = "") -> int:

@@ -10,9 +10,11 @@ import asyncio
 import hashlib
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel
@@ -21,6 +23,8 @@ from agent.settings import Settings, compose
 from models.backend import Backend, Reply, Request, open_backend
 from models.door import request_sha256
 from models.settings import ModelSettings
+from record.events import Event
+from record.fold import RunState
 from record.log import Listener
 from tests.models.openai_server import Choose, Step, tool
 from tests.stages.small_study import IDEA, small_model
@@ -70,31 +74,35 @@ def served_settings(url: str, **changes: object) -> Settings:
 
 def start(runs: Path, name: str, settings: Settings, noted: Path, listener: Listener | None = None) -> int:
     """A run whose model is asked over HTTP; returns its exit code."""
-    from agent import run
-
-    run.open_backend = lambda models: noting(models, noted)
-    try:
-        return run.start(IDEA, settings, runs=runs, name=name, listener=listener or (lambda event, state: None))
-    finally:
-        run.open_backend = open_backend
+    with noting_behind_the_door(noted) as run:
+        return run.start(IDEA, settings, runs=runs, name=name, listener=listener or silent)
 
 
 def resume(run_folder: Path, noted: Path, listener: Listener | None = None, **overrides: Any) -> int:
     """The same run taken up again."""
+    given = {key.replace("__", "."): value for key, value in overrides.items()}
+    with noting_behind_the_door(noted) as run:
+        return run.resume(run_folder, given, listener=listener or silent)
+
+
+@contextmanager
+def noting_behind_the_door(noted: Path) -> Generator[ModuleType]:
+    """`agent.run`, whose models leave what they are asked."""
     from agent import run
 
-    run.open_backend = lambda models: noting(models, noted)
-    given = {key.replace("__", "."): value for key, value in overrides.items()}
+    def opened(models: ModelSettings) -> Any:
+        noted.mkdir(parents=True, exist_ok=True)
+        return Noting(open_backend(models), noted)
+
+    run.open_backend = opened
     try:
-        return run.resume(run_folder, given, listener=listener or (lambda event, state: None))
+        yield run
     finally:
         run.open_backend = open_backend
 
 
-def noting(models: ModelSettings, noted: Path) -> Any:
-    """The backend of some settings, which leaves what it is asked."""
-    noted.mkdir(exist_ok=True)
-    return Noting(open_backend(models), noted)
+def silent(event: Event, state: RunState) -> None:
+    """Nobody looks."""
 
 
 def studying(noted: Path, faults: Sequence[Step] = (), every: int = 0) -> Choose:

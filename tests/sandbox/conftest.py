@@ -22,8 +22,8 @@ from sandbox.settings import SandboxSettings
 sys.path.append(str(KERNEL_SIDE))
 pytest.register_assert_rewrite("tests.sandbox.contract")
 
-SETTINGS = SandboxSettings(grace=0.5, isolation="none")
-"""Without walls, for what they change nothing about: such tests run on any machine."""
+SETTINGS = SandboxSettings(grace=0.5, isolation="none", pool=0)
+"""Without walls and pool, for what they change nothing about: such tests run on any machine."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,13 @@ def seed_everything() -> None:
         _seed_torch(sys.modules["torch"])
 
 
+def begin() -> None:
+    """Turn to the job at hand, where modules were imported before there was one."""
+    job.cache_clear()
+    if "torch" in sys.modules:
+        _seed_torch(sys.modules["torch"])
+
+
 def torch_arrived(torch: ModuleType) -> None:
     """Fix torch's threads and seed. Convolutions differ in the last bits between one and two threads."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

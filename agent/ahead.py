@@ -1,0 +1,57 @@
+"""What a run is likely to take from here to its end: the forecast of a run of its shape, less what was done."""
+
+from __future__ import annotations
+
+from agent.forecast import TOKENS, Shape, forecast
+from agent.settings import Settings, SettingsError, override
+from inspector.status import Ahead
+from models import prices
+from models.roles import Role
+from record.fold import RunState
+
+WRITE_UP: tuple[Role, ...] = ("summary", "figures", "write", "reflect", "judge")
+"""The roles that are still asked once nothing new is proposed."""
+
+
+def ahead_of(state: RunState) -> Ahead | None:
+    """What is likely to come; None before the data plan, after the end, and where the settings cannot be read."""
+    settings = _settings(state)
+    if settings is None or state.data_plan is None or state.phase == "done":
+        return None
+    whole = forecast(Shape(
+        plan=state.data_plan, datasets=state.datasets, search=settings.search, paper=settings.paper,
+        device=settings.sandbox.device, node_seconds=settings.sandbox.timeout, time_limit=settings.time_limit))
+    calls: dict[Role, int] = {one.role: max(0, one.likely - _made(state, one.role)) for one in whole.calls
+             if (state.limited is None and state.stage is not None) or one.role in WRITE_UP}
+    hours = whole.gpu_hours.likely - _gpu_seconds(state) / 3600 if whole.gpu_hours is not None else None
+    return Ahead(
+        calls=sum(calls.values()), tokens=sum(number * sum(TOKENS[role]) for role, number in calls.items()),
+        usd=_usd(calls, settings), gpu_hours=None if hours is None else max(0.0, hours))
+
+
+def _settings(state: RunState) -> Settings | None:
+    if state.started is None:
+        return None
+    try:
+        return override(state.started.settings, state.overrides)
+    except SettingsError:  # a run of another version
+        return None
+
+
+def _made(state: RunState, role: Role) -> int:
+    return state.usage[role].calls if role in state.usage else 0
+
+
+def _gpu_seconds(state: RunState) -> float:
+    return sum(one.gpu_seconds for one in state.settled.values())
+
+
+def _usd(calls: dict[Role, int], settings: Settings) -> float | None:
+    total = 0.0
+    for role, number in calls.items():
+        models = settings.models.candidates(role)
+        cost = prices.usd(models[0], *TOKENS[role]) if models else 0.0
+        if cost is None:
+            return None
+        total += number * cost
+    return total

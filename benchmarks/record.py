@@ -1,0 +1,114 @@
+"""What a long record costs: a log of 1,000 nodes written, opened for a resume, and weighed.
+
+    python -m benchmarks.record [--out FILE] [--nodes N] [--dir DIR]
+
+Prints one JSON object. The nodes are those of a real small search, repeated with numbers of their own: decision, model
+answers of the usual size, proposal, one attempt with twelve measurements, plots, reviews and verdict. Times are of this
+machine and its disk; `--dir` chooses another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from record.events import Answered, Decided, Event, Executed, Judged, Plotted, Proposed, Reviewed, Started
+from record.fold import node_id
+from record.log import EventLog
+from record.nouns import (
+    Attempt,
+    CallKey,
+    Expand,
+    Figure,
+    FigureFacts,
+    FigureReview,
+    Idea,
+    Measurement,
+    Seen,
+    Usage,
+    Verdict,
+)
+
+PROGRAM = "x = 1  # a line of an experiment\n" * 120
+"""About 4 kB of code, as an answer of the role `code` holds it."""
+
+
+def node(k: int) -> Iterator[Event]:
+    """The events of one good node."""
+    name = node_id(k)
+    yield Decided(k=k, action=Expand(stage="preliminary", kind="draft", parent=None, seed=k), seen=Seen(through=k - 1))
+    yield _answer(k, "code", {"title": "t", "plan": "p" * 400, "experiment": PROGRAM, "plots": PROGRAM[:2000]})
+    yield Proposed(node=name, decision=k, title="t", plan="p" * 400, varies=f"A={k}", source_sha256="0" * 64)
+    measured = tuple(
+        Measurement(name="log_loss", value=0.1 * k + i, condition=f"c{i % 4}", dataset="d", split="validation", seed=k,
+                    grade="scored") for i in range(12))
+    yield Executed(node=name, attempt=Attempt(
+        number=1, seconds=1.0, measurements=measured, arrays={"loss.npy": "0" * 64}, stdout_tail="epoch 1\n" * 60))
+    figure = Figure(name="loss.png", sha256="0" * 64, facts=FigureFacts())
+    yield Plotted(node=name, n=1, figures=(figure,), seconds=1.0)
+    yield _answer(k, "vision", {"reviews": [{"name": "loss.png", "readable": True, "description": "d" * 200}]})
+    yield Reviewed(node=name, n=1, reviews=(FigureReview(name="loss.png", readable=True, description="d" * 200),))
+    yield _answer(k, "feedback", {"sound": True, "analysis": "a" * 400})
+    yield Judged(node=name, status="good", verdict=Verdict(sound=True, analysis="a" * 400))
+
+
+def _answer(k: int, role: str, answer: dict[str, object]) -> Answered:
+    return Answered(
+        key=CallKey(decision=k, attempt=0, role=role, ordinal=0), request_sha256="0" * 64, model="m", answer=answer,
+        usage=Usage(input_tokens=3000, output_tokens=1000), seconds=5.0, asked="m at temperature 0.5")
+
+
+def measured(folder: Path, nodes: int) -> dict[str, object]:
+    """Write the log of so many nodes, and open it again in a process of its own."""
+    idea = Idea.model_validate({"Name": "n", "Title": "t", "Experiments": ["one"]})
+    times: list[float] = []
+    with closing(EventLog(folder / "run.db")) as log:
+        log.append(Started(idea=idea, settings={}, seed=0, version="0", model="m"))
+        for k in range(1, nodes + 1):
+            for event in node(k):
+                began = time.perf_counter()
+                log.append(event)
+                times.append(time.perf_counter() - began)
+    size = sum(path.stat().st_size for path in folder.glob("run.db*") if path.suffix != ".db-shm")
+    cut = statistics.quantiles(times, n=100)
+    return {
+        "nodes": nodes, "events": len(times) + 1, "append_ms_p50": round(1000 * cut[49], 3),
+        "append_ms_p99": round(1000 * cut[98], 3), "bytes_a_node": round(size / nodes), **opened(folder)}
+
+
+def opened(folder: Path) -> dict[str, object]:
+    """Seconds until the state of a log is there, and until a process of its own has it, imports included."""
+    began = time.perf_counter()
+    with closing(EventLog(folder / "run.db")) as log:
+        ready = time.perf_counter() - began
+        assert log.state.nodes
+    script = "import sys; from pathlib import Path; from agent import run; run.EventLog(Path(sys.argv[1])).close()"
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", script, str(folder / "run.db")], check=True)
+    return {"ready_seconds": round(ready, 3), "process_ready_seconds": round(time.perf_counter() - began, 2)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--dir", type=Path, help="a folder on the disk to measure; default: the temporary one")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="record-", dir=given.dir) as folder:
+        text = json.dumps(measured(Path(folder), given.nodes), indent=1)
+    print(text)
+    if given.out:
+        given.out.write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

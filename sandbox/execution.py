@@ -1,0 +1,171 @@
+"""One script in one kernel, bounded in time, output and means, and what came of it.
+
+Kept: what the script prints is drained at any rate and held in bounded memory; so much of it that only a flood can be
+meant ends the code. A kernel that dies is noticed at once, and its end has a reason.
+
+Not kept: output still in a pipe when a process dies at once (`os._exit`), and a single message that is larger than a
+kernel may send, are lost. The kernel lives on when the script has ended: who started it kills it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from record.nouns import Failure
+from sandbox.failures import Origin, from_death, from_exception, from_flood, from_timeout, plain
+from sandbox.isolation.limits import Limits
+from sandbox.kernels import Kernel
+from sandbox.lookout import Lookout
+from sandbox.output import Transcript
+
+_POLL = 0.1
+"""Seconds between two looks at whether the kernel lives."""
+_DRAIN = 2.0
+"""Seconds to wait for the last output after the script has ended."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """What is run in a kernel."""
+
+    folder: Path
+    entry: str
+    seed: int
+    mode: str
+    views: dict[str, str]
+    """Dataset name -> file with its view."""
+    artifacts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Node -> names of what it left; those that the source names lie under inputs/artifacts/."""
+    pretrained: dict[str, str] = field(default_factory=dict[str, str])
+    """`OWNER/NAME@REVISION` -> folder."""
+    resumed: bool = False
+    """Whether checkpoints of an earlier attempt are there."""
+    readable: tuple[Path, ...] = ()
+    """Folders of datasets that the code reads by itself."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All that its kernel must be able to read besides its folder."""
+        return (*self.readable, *map(Path, (*self.views.values(), *self.pretrained.values())))
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What came of executing some source. `seconds` is the wall clock of the code alone."""
+
+    seconds: float
+    failure: Failure | None
+    transcript: Transcript
+    peak_host_bytes: int | None = None
+    peak_gpu_bytes: int | None = None
+
+    def called_off(self, words: str) -> Execution:
+        """The same, ended by the watch of its job for the reason given."""
+        return replace(self, failure=Failure(kind="hopeless", message=words))
+
+
+async def execute(
+    kernel: Kernel, script: Script, source: str, *, limits: Limits, timeout: float, lookout: Lookout | None = None,
+) -> Execution:
+    """Run the source to its end, to `timeout` seconds of wall clock, or until the lookout calls it off."""
+    return await _Running(kernel, script, limits).run(source, timeout, lookout)
+
+
+class _Running:
+    def __init__(self, kernel: Kernel, script: Script, limits: Limits) -> None:
+        self._kernel = kernel
+        self._script = script
+        self._settings = kernel.terms.settings
+        self._limits = limits
+        self._transcript = Transcript(self._settings.output_chars)
+        self._flooded = False
+
+    async def run(self, source: str, timeout: float, lookout: Lookout | None) -> Execution:
+        began = time.monotonic()
+        self._kernel.give(self._job(timeout))
+        self._watchdog = self._kernel.guard(self._limits)
+        request = self._kernel.request(source)
+        reply = asyncio.create_task(self._kernel.reply(request))
+        death = asyncio.create_task(self._death())
+        listener = asyncio.create_task(self._listen(request))
+        called_off = asyncio.ensure_future(lookout.follow(self._transcript) if lookout else _never())
+        try:
+            late = not await _first(reply, death, called_off, within=timeout)
+            words = called_off.result() if called_off.done() else None
+            if late or words is not None:
+                self._kernel.process.interrupt()
+                await _first(reply, death, within=self._settings.grace)
+            seconds = time.monotonic() - began
+            await asyncio.wait({listener}, timeout=_DRAIN if reply.done() else _POLL)
+            if words is not None:
+                return Execution(seconds, None, self._transcript).called_off(words)
+            failure = self._failure(reply, death, timeout=timeout if late else None)
+        finally:
+            await _end(reply, death, listener, called_off)
+        return Execution(seconds, failure, self._transcript)
+
+    def _job(self, limit: float) -> dict[str, Any]:
+        script, settings, gpus = self._script, self._settings, self._kernel.given.gpus
+        return {"seed": script.seed, "deadline": time.monotonic() + limit, "limit": limit, "mode": script.mode,
+                "device": "cuda" if gpus else "cpu", "processes": max(1, len(gpus)),
+                "folder": str(self._kernel.seen), "entry": script.entry, "cache": str(self._kernel.terms.cache),
+                "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained,
+                "checkpoint_bytes": settings.checkpoint_bytes, "artifact_bytes": settings.artifact_bytes}
+
+    async def _listen(self, request: str) -> None:
+        """Take in output until the request is done."""
+        async for kind, content in self._kernel.heard(request):
+            if self._transcript.chars > self._settings.output_gb * 1e9 and not self._flooded:
+                self._flooded = True
+                self._kernel.process.strike()
+            if kind == "stream":
+                self._transcript.add(content["name"], plain(content["text"]))
+            elif kind in ("display_data", "execute_result"):
+                self._transcript.add("stdout", f"{content['data'].get('text/plain', '')}\n")
+
+    async def _death(self) -> int:
+        while (code := self._kernel.process.exit_code()) is None:
+            await asyncio.sleep(_POLL)
+        return code
+
+    def _failure(
+        self, reply: asyncio.Task[dict[str, Any]], death: asyncio.Task[int], *, timeout: float | None,
+    ) -> Failure | None:
+        answer = reply.result() if reply.done() else {}
+        trace = [line.replace("Cell In[1]", self._script.entry) for line in answer.get("traceback", ())]
+        of = Origin(self._kernel.seen, self._settings.traceback_chars)
+        if self._watchdog.failure is not None:
+            return self._watchdog.failure
+        if self._flooded:
+            return from_flood(self._settings.output_gb)
+        if timeout is not None:
+            return from_timeout(timeout, stopped=reply.done(), traceback=trace, of=of)
+        if not reply.done():
+            return from_death(death.result(), self._kernel.crash_log(), of=of)
+        if answer["status"] != "error" or _clean_exit(answer):
+            return None
+        return from_exception(answer["ename"], answer["evalue"], traceback=trace, of=of)
+
+
+def _clean_exit(answer: dict[str, Any]) -> bool:
+    return answer["ename"] == "SystemExit" and answer["evalue"] in ("", "0", "None")
+
+
+async def _first(*tasks: asyncio.Task[Any], within: float) -> bool:
+    """True where one of the tasks is done within so many seconds."""
+    done, _ = await asyncio.wait(tasks, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)
+
+
+async def _never() -> str:
+    return await asyncio.get_running_loop().create_future()
+
+
+async def _end(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

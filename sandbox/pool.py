@@ -1,0 +1,196 @@
+"""Kernels that wait for work, with what experiments import already imported. Each runs one attempt.
+
+Kept: an attempt in a kernel of the pool measures what it would in one of its own. Its kernel saw nothing before it but
+an empty folder (its slot), which becomes the folder of the job when it is taken; nothing is drawn at random ahead; and
+whatever a script could tell by (a file of its own with the name of a module that is imported already, data that the
+kernel was not started for) makes it start in a kernel of its own. Refilling is one kernel at a time, and gives way to
+running code where we may raise a priority again that we lowered (root, or RLIMIT_NICE; else it does not).
+
+Not kept: `sys.modules` shows what was imported, and so does the memory that an attempt takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.isolation.family import family, held
+from sandbox.isolation.interpreter import interpreter
+from sandbox.isolation.limits import SHARE, available_memory, machine_memory
+from sandbox.job import ExecutorError
+from sandbox.kernels import Kernel, Start, Terms
+from sandbox.workplace import folders_of
+
+MODULES = {"numpy": "numpy", "scipy": "scipy", "pandas": "pandas", "sklearn": "scikit-learn", "torch": "torch",
+           "torchvision": "torchvision", "matplotlib.pyplot": "matplotlib"}
+"""What is worth importing ahead -> the distribution that has it; only what jobs of the run import is, and `lab`."""
+FRESH = 4 * 3600.0
+"""Seconds after which a kernel that waited is replaced."""
+_BESIDE = {"matplotlib": "matplotlibrc"}
+"""A file that a module reads from the working folder when it is imported."""
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    kernel: Kernel
+    since: float
+    datasets: frozenset[str]
+    """Those that it sees."""
+    names: frozenset[str]
+    """Names of files and folders beside a script that it would not look at any more."""
+
+
+class Pool:
+    """At most `places` kernels, or as many as the settings say. Everything happens in one event loop."""
+
+    def __init__(self, terms: Terms, *, places: int, views: Path, readable: Iterable[Path] = ()) -> None:
+        self.why_off = ""
+        """Why no kernels wait any more, where they cannot."""
+        self._terms = terms
+        self._places = places
+        self._views = views.absolute()
+        self._readable = tuple(readable)
+        self._slots = terms.cache.parent / "slots"
+        self._used: set[str] = set()
+        self._waiting: list[_Waiting] = []
+        self._bytes = 0
+        self._nice = True
+        self._filling: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def take(self, folder: Path, *, source: Mapping[str, str], datasets: Iterable[str]) -> Kernel | None:
+        """A kernel whose folder is this one from now on, fit for that source and these datasets; or None.
+
+        The folder must be empty or not there: else there is none to be had.
+        """
+        self._used |= {name for name in MODULES for text in source.values() if _imports(text, name)}
+        beside = {name.partition("/")[0].removesuffix(".py") for name in source}
+        if _holds(folder):
+            return None
+        while self._waiting and not beside & self._waiting[0].names:
+            one = self._waiting.pop(0)
+            if _fit(one, datasets) and _moved(one.kernel, folder):
+                one.kernel.forget_start()
+                return one.kernel
+            _end(one.kernel)
+        return None
+
+    def refill(self) -> None:
+        """Begin to start kernels until there are enough, in the background."""
+        busy = self._filling is not None and not self._filling.done()
+        if not busy and not self._closed and not self.why_off and len(self._waiting) < self._room():
+            self._filling = asyncio.create_task(self._fill(), name="refill of the pool")
+
+    async def close(self) -> None:
+        """Kill every kernel that waits. Idempotent."""
+        self._closed = True
+        if self._filling is not None:
+            self._filling.cancel()
+            await asyncio.wait({self._filling})
+        while self._waiting:
+            _end(self._waiting.pop().kernel)
+        with contextlib.suppress(OSError):
+            self._slots.rmdir()
+
+    # --- kernels that are started -------------------------------------------------------------------------------------
+
+    async def _fill(self) -> None:
+        try:
+            await asyncio.to_thread(self._sweep)
+            while len(self._waiting) < self._room():
+                await self._add()
+        except (ExecutorError, OSError) as error:
+            self.why_off = str(error)
+
+    def _room(self) -> int:
+        """How many may wait: by default not more than fit into what experiments leave of the memory."""
+        if self._terms.settings.pool is not None:
+            return self._terms.settings.pool
+        if not self._bytes:
+            return 1
+        free = min((1 - SHARE) * machine_memory(), available_memory() + len(self._waiting) * self._bytes)
+        return min(self._places, int(free / self._bytes))
+
+    async def _add(self) -> None:
+        """Start one more. Raises `ExecutorError`, `OSError`."""
+        datasets = frozenset(path.stem for path in self._views.glob("*.npz"))
+        readable = (self._views, *await asyncio.to_thread(folders_of, datasets, self._views), *self._readable)
+        start = Start(readable, modules=await asyncio.to_thread(self._modules), nice=self._nice)
+        kernel = Kernel(Path(tempfile.mkdtemp(dir=self._slots)), terms=self._terms, start=start)
+        try:
+            await kernel.start()
+            if self._nice and not _hurry(kernel):  # it would run its script as slowly as it was started
+                self._nice = False
+                _end(kernel)
+                return
+            self._bytes = held(family(kernel.pid)).private
+        except BaseException:
+            _end(kernel)
+            raise
+        self._waiting.append(_Waiting(kernel, time.monotonic(), datasets, _names(kernel)))
+
+    def _modules(self) -> tuple[str, ...]:
+        has = {name.lower() for name in interpreter(self._terms.settings.python).packages}
+        return ("lab", *(name for name, package in MODULES.items() if name in self._used and package in has))
+
+    def _sweep(self) -> None:
+        """Remove the slots of kernels whose program was killed, known by their age."""
+        self._slots.mkdir(parents=True, exist_ok=True)
+        for slot in self._slots.iterdir():
+            with contextlib.suppress(OSError):
+                if time.time() - slot.lstat().st_mtime > FRESH:
+                    slot.rmdir()
+
+
+def _imports(text: str, module: str) -> bool:
+    """Whether the text imports a module of that package, by the looks of its lines."""
+    return re.search(rf"^\s*(import|from)\s+{module.partition('.')[0]}\b", text, re.MULTILINE) is not None
+
+
+def _holds(folder: Path) -> bool:
+    return os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or any(folder.iterdir()))
+
+
+def _fit(one: _Waiting, datasets: Iterable[str]) -> bool:
+    """Whether it lives, is not too old, and sees all that it must."""
+    young = time.monotonic() - one.since < FRESH
+    return young and one.kernel.process.exit_code() is None and one.datasets.issuperset(datasets)
+
+
+def _moved(kernel: Kernel, folder: Path) -> bool:
+    """Whether its folder could be made the one that is given, still empty."""
+    with contextlib.suppress(OSError):
+        if not any(kernel.folder.iterdir()):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            kernel.move(folder)
+            return True
+    return False
+
+
+def _end(kernel: Kernel) -> None:
+    kernel.kill()
+    with contextlib.suppress(OSError):
+        kernel.folder.rmdir()
+
+
+def _hurry(kernel: Kernel) -> bool:
+    """Give all its threads our own priority; False where we may not raise it."""
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    for process in family(kernel.pid):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            try:
+                os.setpriority(os.PRIO_PROCESS, int(thread), ours)
+            except PermissionError:
+                return False
+    return True
+
+
+def _names(kernel: Kernel) -> frozenset[str]:
+    return kernel.loaded | {_BESIDE[name] for name in kernel.loaded & _BESIDE.keys()}

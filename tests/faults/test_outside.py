@@ -1,0 +1,209 @@
+"""The outside of a run: providers that are down or move, signals, the end of a batch job, disks, clocks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from record.events import Commanded, Event
+from record.fold import RunState
+from record.lock import RunLockedError, hold
+from record.log import EventLog, Listener, RecordError, read_events, read_state
+from tests.faults.served import resume, served_settings, start, studying
+from tests.models.openai_server import OpenAIServer, status
+
+pytestmark = pytest.mark.slow
+
+
+def at_first(kind: str, *signals: int) -> Listener:
+    """A listener that sends signals to this process at the first event of a kind."""
+    waiting = list(signals)
+
+    def listen(event: Event, _: RunState) -> None:
+        while event.type == kind and waiting:
+            os.kill(os.getpid(), waiting.pop(0))
+
+    return listen
+
+
+def reason(run: Path) -> str:
+    ended = read_state(run).ended
+    assert ended is not None
+    return ended.reason
+
+
+def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noted, run = tmp_path / "noted", tmp_path / "run"
+    down = {"models__retries": 0, "models__outage_wait": 0.05, "models__outage_timeout": 0.3}
+    with OpenAIServer([status(503, "out of order")]) as server:
+        assert start(tmp_path, "run", served_settings(server.url, **down), noted) == 130
+        assert len(server.requests) >= 4
+    kinds = [event.type for event, _ in read_events(run / "run.db")]
+    assert kinds.count("paused") == len(server.requests) - 1 and kinds[-1] == "ended"
+    assert "out of order" in reason(run) and "resume when the provider is back" in reason(run)
+    with OpenAIServer(studying(noted)) as server:
+        listen = at_first("proposed", signal.SIGUSR1)
+        assert resume(run, noted, listen, models__base_url=server.url, search__grace=0.0) == 130
+        asked = len(server.requests)
+    assert "interrupted" in reason(run) and asked >= 2
+    assert read_state(run).overrides["models.base_url"] == server.url
+    with OpenAIServer(studying(noted)) as server:  # another port again: what is committed is not asked
+        before = len(read_state(run).answers)
+        monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 60))
+        assert resume(run, noted, models__base_url=server.url, search__grace=0.0) == 130
+        assert len(read_state(run).answers) >= before and len(server.requests) <= 3
+    assert "SLURM job" in reason(run)
+
+
+def test_a_second_interrupt_ends_the_run_at_once_and_two_processes_do_not_work_on_one(tmp_path: Path) -> None:
+    noted, sent, locked = tmp_path / "noted", list[float](), list[bool]()
+
+    def listen(event: Event, _: RunState) -> None:
+        if event.type == "proposed" and not locked:
+            locked.append(True)
+            with pytest.raises(RunLockedError, match="is being worked on by process"), hold(tmp_path / "run"):
+                pass
+            threading.Timer(0.7, interrupt_twice).start()  # a kernel is starting then, or runs
+
+    def interrupt_twice() -> None:
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with OpenAIServer(studying(noted)) as server:
+        assert start(tmp_path, "run", served_settings(server.url), noted, listen) == 130
+    assert time.monotonic() - sent[0] < 3
+    assert "work in flight was dropped" in reason(tmp_path / "run")
+
+
+# --- disks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 700 kB that can be remounted."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if shutil.which("mount") is None or not mount(place, "size=700k"):
+        pytest.skip("needs the right to mount a tmpfs")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def mount(place: Path, options: str) -> bool:
+    return subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", place], capture_output=True).returncode == 0
+
+
+def remount(place: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", place], check=True)
+
+
+def test_a_run_on_a_full_disk_says_so_and_goes_on_when_there_is_room(disk: Path, tmp_path: Path) -> None:
+    noted = tmp_path / "noted"
+    with OpenAIServer(studying(noted)) as server:
+        with pytest.raises(Exception, match=r"No space left|disk is full|disk I/O error") as caught:
+            start(disk, "run", served_settings(server.url), noted)
+        assert type(caught.value).__name__ in ("RecordError", "ExecutorError", "DiskFullError"), caught.value
+        before = read_state(disk / "run")
+        assert all(node.failure is None or "No space" not in node.failure.message for node in before.nodes.values())
+        remount(disk, "size=100m")
+        listen = at_first("judged", signal.SIGTERM)
+        assert resume(disk / "run", noted, listen, search__grace=0.0) == 130
+    with closing(sqlite3.connect(disk / "run" / "run.db")) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert set(before.answers) < set(read_state(disk / "run").answers) or before.finished < read_state(
+        disk / "run").finished
+
+
+def fill(log: EventLog) -> int:
+    """Append notes until the log refuses one; how many it took."""
+    for number in range(100_000):
+        try:
+            log.append(Commanded(verb="note", text="x" * 2000))
+        except RecordError as error:
+            assert "cannot write to the record" in str(error) and "free disk space, then resume" in str(error)
+            return number
+    raise AssertionError("the disk never filled")
+
+
+def test_a_log_on_a_full_disk_keeps_what_it_took(disk: Path) -> None:
+    with closing(EventLog(disk / "run.db")) as log:
+        taken = fill(log)
+        assert len(log.state.notes) == taken > 10
+    assert len(read_state(disk).notes) == taken
+    remount(disk, "size=10m")
+    with closing(EventLog(disk / "run.db")) as log:
+        log.append(Commanded(verb="note", text="more"))
+        assert len(log.state.notes) == taken + 1
+
+
+def test_a_read_only_folder_is_refused_and_goes_on_when_it_is_not(disk: Path) -> None:
+    with closing(EventLog(disk / "run.db")) as log:
+        log.append(Commanded(verb="note", text="one"))
+    remount(disk, "ro")
+    with pytest.raises(RecordError, match="cannot be written to: mend its rights"):
+        EventLog(disk / "run.db").append(Commanded(verb="note", text="two"))
+    with pytest.raises(RecordError, match="cannot be written to"), hold(disk):
+        pass
+    remount(disk, "rw")
+    with hold(disk), closing(EventLog(disk / "run.db")) as log:
+        log.append(Commanded(verb="note", text="two"))
+        assert [text for _, text in log.state.notes] == ["one", "two"]
+
+
+# --- clocks and pages -----------------------------------------------------------------------------------------------
+
+
+def test_a_clock_that_is_set_back_takes_no_time_from_a_run(tmp_path: Path) -> None:
+    times = iter([100.0, 110.0, 50.0, 60.0])
+    with closing(EventLog(tmp_path / "run.db", clock=lambda: next(times))) as log:
+        for text in "abcd":
+            log.append(Commanded(verb="note", text=text))
+        assert log.state.active_seconds == 20.0
+    assert read_state(tmp_path).active_seconds == 20.0 and [text for _, text in read_state(tmp_path).notes] == [*"abcd"]
+
+
+def test_a_torn_page_at_the_end_loses_only_what_was_never_acknowledged(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "run.db")
+    for text in "abc":
+        log.append(Commanded(verb="note", text=text))
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in tmp_path.glob("run.db*"):
+        if path.suffix != ".db-shm":
+            shutil.copy(path, copy)
+    log.close()
+    wal = copy / "run.db-wal"
+    torn = wal.read_bytes()[:-24 - 4096] + b"\x07" * 2000  # the last frame, half written
+    wal.write_bytes(torn)
+    assert [text for _, text in read_state(copy).notes] == ["a", "b"]
+    with closing(EventLog(copy / "run.db")) as again:
+        again.append(Commanded(verb="note", text="c"))
+    assert [text for _, text in read_state(copy).notes] == [*"abc"]
+    with closing(sqlite3.connect(copy / "run.db")) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_damaged_database_says_how_to_mend_it(tmp_path: Path) -> None:
+    with closing(EventLog(tmp_path / "run.db")) as log:
+        for _ in range(200):
+            log.append(Commanded(verb="note", text="x" * 500))
+    whole = (tmp_path / "run.db").read_bytes()
+    (tmp_path / "run.db").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(RecordError, match="the file is damaged: put a copy of it back"):
+        EventLog(tmp_path / "run.db")
+    (tmp_path / "run.db").write_bytes(whole)
+    assert len(read_state(tmp_path).notes) == 200

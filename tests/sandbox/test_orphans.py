@@ -1,0 +1,37 @@
+"""What a killed program left of its kernels is found and ended; nothing else is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sandbox.orphans import orphans, reap
+
+CHILD = ("import subprocess, sys, time\n"
+         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)\n"
+         "print('ready', flush=True)\n"
+         "time.sleep(60)\n")
+
+
+def kernel(cache: Path) -> subprocess.Popen[str]:
+    """A process with the environment of a kernel, and a child in a session of its own."""
+    marks = {"XDG_CACHE_HOME": str(cache), "LAB_JOB": "/tmp/x", "PYTHONHASHSEED": "0"}
+    child = subprocess.Popen([sys.executable, "-c", CHILD], env={"PATH": os.environ["PATH"], **marks}, text=True,
+                             stdout=subprocess.PIPE, start_new_session=True)
+    assert child.stdout is not None and child.stdout.readline() == "ready\n"
+    return child
+
+
+def test_a_kernel_and_what_it_started_are_ended_and_those_of_another_run_are_not(tmp_path: Path) -> None:
+    with kernel(tmp_path / "mine" / "cache") as mine, kernel(tmp_path / "other" / "cache") as other:
+        try:
+            found = reap(tmp_path / "mine" / "cache")
+            assert len(found) == 2 and mine.pid in found
+            assert mine.wait(5) == -9 and other.poll() is None
+            assert reap(tmp_path / "mine" / "cache") == []
+        finally:
+            reap(tmp_path / "other" / "cache")
+    for _, handle in orphans(tmp_path):
+        os.close(handle)

@@ -1,0 +1,202 @@
+"""No cap is passed, whatever calls and experiments turn out to take: the real search with a scripted model and code."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agent.budget import check_budget, shares_of
+from agent.settings import Settings, compose
+from models.backend import Reply, Request
+from models.budget import Budget, most_of_call, prompt_tokens
+from models.door import Models
+from models.errors import ModelOutputInvalid
+from models.roles import CodeInputs, Program
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.events import Event, Prepared, Started
+from record.fold import RunState
+from record.folder import RunFolder, sha256
+from record.log import MemoryLog, read_state
+from record.nouns import STAGES, Expand, Failure, Measurement, Spending
+from sandbox.job import Job, Outcome
+from sandbox.scripted import ScriptedExecutor
+from stages.bench import Bench
+from stages.stage import NothingWorkedError, Research
+from tests.stages.small_study import IDEA, PLAN, experiment, plots, small_model
+
+PLACES = 4
+FLAGS: dict[str, Any] = {
+    "models.name": "vllm:m", "models.prices": {"vllm:m": {"input": 3.0, "output": 15.0}}, "sandbox.device": "cuda",
+    "sandbox.timeout": 600, "sandbox.isolation": "auto", "search.num_workers": PLACES, "search.num_drafts": 3,
+    "search.num_seeds": 2, "search.max_seeds": 4, "search.preliminary.nodes": 6, "search.tuning.nodes": 4,
+    "search.agenda.nodes": 4, "search.ablation.nodes": 3, "paper.reflections": 1, "seed": 5}
+
+
+def mended(_: Request) -> Program:
+    return Program(title="again", plan="as before", varies="", experiment=experiment(), plots=plots())
+
+
+class Paid(ScriptedModel):
+    """The small study's model with a bill: any part of what may be set aside for a call, and all of it at times."""
+
+    def __init__(self, settings: ModelSettings, rng: Random, *, least: float = 0.2) -> None:
+        super().__init__(mended, name=settings.name)
+        self._small = small_model()
+        self._settings, self._rng, self._least = settings, rng, least
+        self.bill = Spending()
+
+    async def answer(self, request: Request) -> Reply:
+        for _ in range(self._rng.randrange(6)):
+            await asyncio.sleep(0)
+        most = most_of_call(self._settings, request.role, prompt_tokens(request))
+        share = self._rng.choice((1.0, self._rng.uniform(self._least, 1.0)))
+        taken = Spending(usd=most.usd * share, tokens=int(most.tokens * share))
+        self.bill += taken
+        if request.role in ("code", "feedback") and self._rng.random() < 0.1:
+            raise ModelOutputInvalid("it answered in prose")
+        mends = isinstance(request.inputs, CodeInputs) and request.inputs.kind == "debug"
+        reply = await (super().answer(request) if mends else self._small.answer(request))
+        usage = reply.usage.model_copy(update={"input_tokens": taken.tokens, "output_tokens": 0, "usd": taken.usd})
+        return Reply(output=reply.output, usage=usage, model=self.name)
+
+
+def code(rng: Random) -> Callable[[Job], tuple[float, Outcome]]:
+    """Experiments that measure, take their time, fail and run into their limit; plots that draw."""
+
+    def run(job: Job) -> tuple[float, Outcome]:
+        if job.mode == "plot":
+            return 0.0, drawn(job)
+        seconds = rng.uniform(0.1, 1.0) * job.timeout
+        if rng.random() < 0.15:
+            return 0.0, Outcome(seconds=job.timeout + 2, failure=Failure(kind="timeout", message="out of time"))
+        if rng.random() < 0.1:
+            return 0.0, Outcome(seconds=seconds, failure=Failure(kind="shape", message="shapes differ"))
+        (job.folder / "arrays").mkdir(parents=True, exist_ok=True)
+        np.save(job.folder / "arrays" / "loss.npy", np.arange(3.0))
+        ablated = "without-shrinkage" in job.source["experiment.py"]
+        found = tuple(
+            Measurement(name=name, value=rng.random(), condition=arm, dataset="iris", split="validation",
+                        seed=job.seed, grade="computed")
+            for arm in (["without-shrinkage"] if ablated else ["plain", "shrunk"]) for name in ("log_loss", "accuracy"))
+        return 0.0, Outcome(seconds=seconds, measurements=found,
+                            arrays={"loss.npy": sha256(job.folder / "arrays" / "loss.npy")})
+
+    return run
+
+
+def drawn(job: Job) -> Outcome:
+    from PIL import Image
+
+    from record.nouns import AxesFacts, Figure, FigureFacts
+
+    (job.folder / "figures").mkdir(parents=True, exist_ok=True)
+    facts = FigureFacts(axes=(AxesFacts(xlabel="arm", ylabel="loss", series=1),))
+    names = ("loss.png", "loss.pdf")
+    for name in names:
+        Image.new("RGB", (80, 60), "white").save(job.folder / "figures" / name)
+    return Outcome(seconds=0, figures=tuple(
+        Figure(name=name, sha256=sha256(job.folder / "figures" / name), facts=facts) for name in names))
+
+
+def capped(seed: int) -> Settings:
+    """Settings with a cap that is reached in the middle of a stage: of one kind, in turn."""
+    kind = ("usd", "tokens", "gpu_hours")[seed % 3]
+    settings = compose(flags={**FLAGS, "seed": seed}, environment={})
+    shares, nodes = shares_of(settings), Random(seed).uniform(1.2, 3.5)
+    paper, node = shares.paper_share, shares.of(Expand(stage="preliminary", kind="draft", seed=0))
+    cap = {"usd": paper.usd + nodes * node.usd, "tokens": paper.tokens + int(nodes * node.tokens),
+           "gpu_hours": nodes * node.gpu_seconds / 3600}[kind]
+    return compose(flags={**FLAGS, "seed": seed, f"budget.{kind}": cap}, environment={})
+
+
+def over(settings: Settings, spent: Spending) -> bool:
+    return settings.budget.excess(spent, spent) is not None
+
+
+def bench_of(settings: Settings, root: Path, model: Paid, log: MemoryLog) -> Bench:
+    budget = Budget(settings.budget, log, shares_of(settings), settings.models)
+    executor = ScriptedExecutor(code(Random(settings.seed)), places=PLACES)
+    folder = RunFolder(root)
+    folder.create()
+    return Bench(recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
+                 models=Models(model, log, settings.models, lambda: 0.0, budget=budget), budget=budget,
+                 node_seconds=settings.sandbox.timeout, device="cuda")
+
+
+async def search(bench: Bench) -> None:
+    research = Research(bench)
+    try:
+        for stage in STAGES:
+            await research.stage(stage)
+    except NothingWorkedError:
+        pass
+    finally:
+        await research.close()
+
+
+@pytest.mark.parametrize("tens", range(5))
+def test_fifty_searches_stay_below_their_cap_and_leave_the_paper_its_share(tens: int, tmp_path: Path) -> None:
+    most_at_once, limited = 0, 0
+    for seed in range(10 * tens, 10 * tens + 10):
+        settings = capped(seed)
+        shares, model = shares_of(settings), Paid(settings.models, Random(seed))
+
+        def kept(event: Event, state: RunState, settings: Settings = settings) -> None:
+            nonlocal most_at_once
+            most_at_once = max(most_at_once, len(state.reserved))
+            assert not over(settings, state.spent), (event, state.spent)
+
+        log = MemoryLog(listener=kept)
+        log.append(Started(idea=IDEA, settings=settings.model_dump(mode="json"), seed=seed, version="0", model="m"))
+        log.append(Prepared(data_plan=PLAN, datasets=()))
+        asyncio.run(search(bench_of(settings, tmp_path / str(seed), model, log)))
+        state = log.state
+        spent, done = state.spent, {f"summary of {name}" for name in STAGES if state.stages[name].summary}
+        left = sum((one for task, one in shares.steps().items() if task not in {*done, "prepare"}), start=Spending())
+        assert not over(settings, spent + left), "the paper's share is gone"
+        assert not settings.budget.of_calls or model.bill.above(spent).usd < 1e-6, "more was billed than is counted"
+        limited += state.limited is not None
+        assert all(node.finished for node in state.nodes.values())
+        assert not any(node.status == "cancelled" for node in state.nodes.values()), "what was begun was not finished"
+    assert limited == 10 and most_at_once > 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
+@pytest.mark.parametrize("seed", range(5))
+def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agent import run
+
+    settings = capped(seed)
+
+    def scripted(places: int, *_: object, **__: object) -> ScriptedExecutor:
+        return ScriptedExecutor(code(Random(seed)), places=places)
+
+    def opened(_: ModelSettings) -> Paid:
+        return Paid(settings.models, Random(seed))
+
+    monkeypatch.setattr(run, "LocalExecutor", scripted)
+    monkeypatch.setattr(run, "open_backend", opened)
+    found = run.start(IDEA, settings, runs=tmp_path, name="capped", listener=lambda event, state: None)
+    state = read_state(tmp_path / "capped")
+    assert state.limited is not None and "budget" in state.limited
+    assert not over(settings, state.spent)
+    assert found == 3, state.ended
+    assert (tmp_path / "capped" / "paper" / "paper.pdf").stat().st_size > 10_000
+
+
+def test_a_cap_below_the_papers_share_is_refused() -> None:
+    from models.errors import ModelConfigError
+
+    with pytest.raises(ModelConfigError, match=r"budget of \$1\.00 is too small.*\$\d+\.\d\d from the start"):
+        check_budget(compose(flags={**FLAGS, "budget.usd": 1}, environment={}))
