@@ -25,7 +25,7 @@ def ahead_of(state: RunState) -> Ahead | None:
              if (state.limited is None and state.stage is not None) or one.role in WRITE_UP}
     hours = whole.gpu_hours.likely - _gpu_seconds(state) / 3600 if whole.gpu_hours is not None else None
     return Ahead(
-        calls=sum(calls.values()), tokens=sum(number * sum(TOKENS[role]) for role, number in calls.items()),
+        calls=sum(calls.values()), tokens=sum(number * _tokens(role, settings) for role, number in calls.items()),
         usd=_usd(calls, settings), gpu_hours=None if hours is None else max(0.0, hours))
 
 
@@ -36,6 +36,12 @@ def _settings(state: RunState) -> Settings | None:
         return override(state.started.settings, state.overrides)
     except SettingsError:  # a run of another version
         return None
+
+
+def _tokens(role: Role, settings: Settings) -> int:
+    """Tokens of one call; the offline model takes none."""
+    models = settings.models.candidates(role)
+    return sum(TOKENS[role]) if models and models[0].name != "offline" else 0
 
 
 def _made(state: RunState, role: Role) -> int:

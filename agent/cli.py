@@ -14,7 +14,8 @@ import typer
 
 EXIT_CODES = """
 Exit codes: 0 done and released; 1 unexpected failure; 2 wrong use or configuration; 3 stopped by budget or time with a
-partial report; 4 paper not released; 5 findings (audit, doctor); 130 interrupted, take it up again with resume.
+partial report; 4 paper not released; 5 findings (audit, reproduce, trace, doctor); 130 interrupted, take it up again
+with resume.
 """
 
 app = typer.Typer(
@@ -194,6 +195,35 @@ def audit(run: Run, json: AsJson = False) -> int:
     from agent.commands.audit import audit as work
 
     return work(run, as_json=json)
+
+
+@app.command()
+def reproduce(
+    run: Run,
+    node: Annotated[list[str] | None, typer.Option(help="Only this node, as n0031; may be repeated.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Replicates at most of each configuration.")] = None,
+    assignments: Assignments = None,
+    json: AsJson = False,
+) -> int:
+    """Execute what a paper rests on again. Its printed digits must come again, or it exits 5 (docs/reproduce.md)."""
+    from agent.commands.reproduce import Request
+    from agent.commands.reproduce import reproduce as work
+    from agent.settings import from_assignments
+
+    return work(Request(run=run, nodes=tuple(node or ()), limit=limit, flags=from_assignments(assignments or ()),
+                        as_json=json))
+
+
+@app.command()
+def trace(
+    run: Run,
+    number: Annotated[str, typer.Argument(metavar="NUMBER", help="As the paper prints it: 87.3, -0.021 or 5%.")],
+    json: AsJson = False,
+) -> int:
+    """Show where a printed number comes from. Claims, nodes, seeds, files, code, and what makes it again."""
+    from agent.commands.trace import trace as work
+
+    return work(run, number, as_json=json)
 
 
 @app.command()

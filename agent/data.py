@@ -11,6 +11,7 @@ from agent.settings import Settings
 from record.nouns import Idea
 from sandbox.data.spec import of_idea
 from sandbox.datasets import Sources, catalogue, registry
+from sandbox.evaluation.scorers import read_scorer, scorers_of
 
 
 def with_idea(settings: Settings, idea: Idea, folder: Path) -> Settings:
@@ -27,6 +28,7 @@ def sources_of(settings: Settings) -> Sources:
 
 def survey(settings: Settings) -> tuple[str, ...]:
     """What must be known of own data before a run, one line each, after reading all of it. Raises `DatasetError`."""
+    check_scorers(settings)
     if not settings.data:
         return ()
     entries = catalogue(sources_of(settings), seed=settings.seed)
@@ -36,11 +38,18 @@ def survey(settings: Settings) -> tuple[str, ...]:
 
 def pinned(settings: Settings) -> Settings:
     """The settings with the fingerprints of own data, so that a change is seen. Raises `DatasetError`."""
+    check_scorers(settings)
     from sandbox.data.own import OwnData
 
     limit = settings.sandbox.data_bytes
     return settings.model_copy(update={
         "data": tuple(OwnData(spec, limit).pinned(settings.seed) for spec in settings.data)})
+
+
+def check_scorers(settings: Settings) -> None:
+    """Raises `DatasetError` for a scorer that cannot be used."""
+    for name, place in scorers_of(sources_of(settings), settings.sandbox.scorers).items():
+        read_scorer(name, place)
 
 
 def check_unchanged(settings: Settings) -> None:

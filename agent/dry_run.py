@@ -97,7 +97,7 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunSta
         await prepare(Bench(
             recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
             models=Models(open_backend(settings.models), log, settings.models, time.monotonic),
-            node_seconds=settings.sandbox.timeout, device=settings.sandbox.device, sources=sources_of(settings)))
+            node_seconds=settings.sandbox.timeout, device=executor.device, sources=sources_of(settings)))
     finally:
         await executor.close()
     return log.state

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import platform
+import re
+from pathlib import Path
+
 from record.fold import RunState
+from record.machine import Machine
+from sandbox.environment import visible_devices
+from sandbox.errors import GpuError
+from sandbox.gpus.choice import chosen, visible
+from sandbox.gpus.nvml import DriverNvml
 from sandbox.isolation.interpreter import interpreter
+from sandbox.isolation.limits import machine_memory
 from sandbox.isolation.probe import BUBBLEWRAP
+from sandbox.settings import SandboxSettings
 
 SHOWN = ("torch", "numpy", "scipy", "scikit-learn", "transformers", "datasets", "pandas", "matplotlib", "pillow")
 """Packages that prompts name when they are installed."""
@@ -21,6 +34,31 @@ def environment_text(python: str) -> str:
     found = interpreter(python)
     lines = sorted((f"{name}=={version}" for name, version in found.packages.items()), key=str.lower)
     return "\n".join((f"python {found.version}", found.platform, *lines, ""))
+
+
+def machine_of(settings: SandboxSettings) -> Machine:
+    """This machine, and the interpreter of its kernels. Raises `ExecutorError` where that does not run."""
+    found = interpreter(settings.python)
+    return Machine(
+        processor=_processor(), cores=len(os.sched_getaffinity(0)), memory_bytes=machine_memory(), gpus=_gpus(settings),
+        platform=found.platform, python=found.version, packages=found.packages)
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        if named := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
+            return " ".join(named[1].split())
+    return platform.machine()
+
+
+def _gpus(settings: SandboxSettings) -> tuple[str, ...]:
+    """The names of the GPUs that the settings choose; none where they cannot be asked for, which the executor says."""
+    if settings.device == "cpu":
+        return ()
+    try:
+        return tuple(one.name for one in chosen(visible(DriverNvml().devices(), visible_devices()), settings.gpus))
+    except GpuError:
+        return ()
 
 
 EXPOSED = (

@@ -24,7 +24,7 @@ from typing import Any
 from agent.alerts import Alerts
 from agent.budget import check_budget, check_priced, shares_of
 from agent.data import pinned, sources_of
-from agent.environment import environment_text, isolation_text, notice, packages
+from agent.environment import environment_text, isolation_text, machine_of, notice, packages
 from agent.graph import Step, run_graph
 from agent.pretrained import provided
 from agent.settings import Settings, override
@@ -43,6 +43,7 @@ from record.log import EventLog, Listener, RecordError, open_log, read_state
 from record.nouns import STAGES, Idea, StageName
 from record.place import on_network
 from sandbox.datasets import files_of
+from sandbox.evaluation.scorers import scorers_of
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import terms_of
 from sandbox.orphans import reap
@@ -87,7 +88,7 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
             write_file(folder.library, settings.paper.bib.read_bytes())
         started = Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
                           version=version("scientist"), model=settings.models.called,
-                          isolation=isolation)
+                          isolation=isolation, machine=machine_of(settings.sandbox))
         return _drive(folder, settings, listener, first=started)
     except (ModelConfigError, CatalogueError):
         if read_state(root).data_plan is None:
@@ -105,7 +106,8 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
         raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")
     settings = override(state.started.settings, state.overrides | overrides)
     check_priced(settings)
-    first = Resumed(settings=overrides, model=settings.models.called, isolation=terms_of(settings.sandbox))
+    first = Resumed(settings=overrides, model=settings.models.called, isolation=terms_of(settings.sandbox),
+                    machine=machine_of(settings.sandbox))
     return _drive(RunFolder(run), settings, listener, first=first)
 
 
@@ -139,7 +141,7 @@ def _drive(
                 raise RecordError(f"{folder.root} is being written again already: scientist resume {folder.root}")
             if isinstance(first, Resumed):
                 if log.state.phase == "done":
-                    return _code(log)
+                    return _over(log)
                 first = first.model_copy(update={"reaped": len(reap(folder.cache))})
             log.append(first)
             return asyncio.run(_Process(replace(folder, version=log.state.version), settings, log).run())
@@ -154,6 +156,18 @@ def _drive(
             raise
         finally:
             alerts.close()
+
+
+def _over(log: EventLog) -> int:
+    """The exit code of a run that is at its end; a kill may have come before that was recorded."""
+    code = _code(log)
+    if log.state.ended is None:
+        log.append(Ended(exit_code=code, reason=_reasons(log.state)))
+    return code
+
+
+def _reasons(state: RunState) -> str:
+    return "; ".join(state.released.reasons) if state.released else ""
 
 
 def _code(log: EventLog) -> int:
@@ -178,7 +192,7 @@ class _Process:
         executor = LocalExecutor(
             self.settings.search.num_workers, self.folder.views, labels=self.folder.labels,
             settings=self.settings.sandbox, cache=self.folder.cache, pretrained=provided(self.settings, self.folder),
-            secret=files_of(sources_of(self.settings)))
+            secret=files_of(sources_of(self.settings)), scorers=self.folder.scorers)
         bench = self._bench(executor)
         research = Research(bench)
         try:
@@ -197,8 +211,7 @@ class _Process:
             await executor.close()
         if not done and self.log.state.phase != "done":
             return self._end(INTERRUPTED, f"{self.asked_by}; go on with 'scientist resume'")
-        released = self.log.state.released
-        return self._end(_code(self.log), "; ".join(released.reasons) if released else "")
+        return self._end(_code(self.log), _reasons(self.log.state))
 
     def _end(self, code: int, reason: str) -> int:
         self.log.append(Ended(exit_code=code, reason=reason))
@@ -213,10 +226,12 @@ class _Process:
                 open_backend(settings.models), self.log, settings.models, time.monotonic,
                 breaker=Breaker(settings.models, self.log.append, self._seconds_left), budget=budget),
             budget=budget,
-            node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=settings.sandbox.device,
+            node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=executor.device,
+            network=settings.sandbox.network == "on",
             packages=packages(settings.sandbox.python), pretrained=settings.sandbox.pretrained,
             notice=notice(self.log.state),
-            isolation=isolation_text(self.log.state), signals=self.signals, sources=sources_of(settings))
+            isolation=isolation_text(self.log.state), signals=self.signals, sources=sources_of(settings),
+            scorers=scorers_of(sources_of(settings), settings.sandbox.scorers))
 
     def _steps(self, bench: Bench, research: Research) -> dict[str, Step]:
         async def whole(step: Callable[[Bench], Coroutine[Any, Any, None]]) -> bool:

@@ -29,6 +29,7 @@ from models.settings import ROLES, ModelSettings
 from record.nouns import Frozen
 from sandbox.data.spec import DataSpec, specs_of
 from sandbox.errors import DatasetError
+from sandbox.evaluation.scorers import scorers_in
 from sandbox.settings import SandboxSettings
 from search.settings import SearchSettings
 from stages.settings import PaperSettings
@@ -46,6 +47,8 @@ FAMILIAR = {
 """Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
 PATHS = ("paper.bib",)
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
+SCORERS = "sandbox.scorers"
+"""The key whose texts, DATASET=FILE.py:FUNCTION, hold a path each."""
 NAMED = ("models.prices",)
 """Keys that hold a mapping by names of the user's own, which may have dots in them."""
 DURATIONS = ("timeout", "time_limit")
@@ -194,6 +197,8 @@ def _converted(path: str, value: Any, folder: Path) -> Any:
     """Durations as seconds, paths as absolute ones; a run may be resumed from another working directory."""
     if path.endswith(DURATIONS):
         return seconds(value)
+    if path == SCORERS:
+        return scorers_in(value, folder.absolute())
     if path in PATHS and isinstance(value, str | Path) and str(value):
         return (folder / Path(value).expanduser()).resolve()
     return value

@@ -1,6 +1,8 @@
-"""What isolation costs: start of a kernel, what an attempt takes beyond its code, memory of a kernel, and its end.
+"""What the sandbox costs: start of a kernel, what an attempt takes beyond its code, memory of a kernel, and its end.
 
-Each figure is a median over `--rounds` kernels, with walls and without in turn. JSON on stdout, and in `--out`.
+Each figure is a median over `--rounds` kernels, with walls and without in turn. The attempts import numpy, torch,
+scikit-learn and matplotlib and submit nothing: `cold` ones in kernels of their own, `pooled` ones in kernels that
+waited. Seconds and bytes. JSON on stdout, and in `--out`.
 """
 
 from __future__ import annotations
@@ -11,68 +13,142 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+from sandbox.execution import Script, execute
+from sandbox.executor import LocalExecutor
 from sandbox.isolation.family import family, held
 from sandbox.isolation.limits import limits_of
 from sandbox.isolation.probe import isolation_of
-from sandbox.kernels import Kernel, Script, Terms
+from sandbox.job import Job
+from sandbox.kernels import Kernel, Terms
+from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 
 MODES = ("required", "none")
-STUBBORN = ("import subprocess, time\n[subprocess.Popen(['sleep', '60'], start_new_session=True) for _ in range(20)]\n"
-            "while True:\n    try:\n        time.sleep(9)\n    except BaseException:\n        pass\n")
+TARGET = 0.1
+"""Seconds beyond its code that a pooled attempt may take."""
+LONGEST = 2.0
+"""Seconds within which everything that an experiment started must be gone. Without walls what leaves its parents (a
+daemon) is not found, which no code here does."""
+
+IMPORTS = """
+import numpy, torch, sklearn.linear_model, matplotlib.pyplot, lab
+lab.result("one", 1.0, condition="none", dataset="none")
+"""
+ENDLESS = "    while True:\n        try:\n            time.sleep(9)\n        except BaseException:\n            {}\n"
+STUBBORN = {
+    "interrupted": "import time\ntime.sleep(99)\n",
+    "swallowed": "import time\nif 1:\n" + ENDLESS.format("pass"),
+    "long_call": "import re\nre.match('(a+)+b', 'a' * 60)\n",
+    "setsid_child": "import subprocess, time\nsubprocess.Popen(['sleep', '99'], start_new_session=True)\nif 1:\n"
+                    + ENDLESS.format("pass"),
+    "many_children": "import subprocess, time\n"
+                     "[subprocess.Popen(['sleep', '99'], start_new_session=True) for _ in range(20)]\nif 1:\n"
+                     + ENDLESS.format("pass"),
+}
+"""Code that must be ended. Its latency is counted from the interrupt, the grace left out."""
 
 
-async def one(settings: SandboxSettings, place: Path) -> dict[str, float]:
-    """One kernel from its start to its end: seconds, and bytes of memory that it holds when idle."""
-    terms = Terms(isolation_of(settings), limits_of(settings, places=1))
-    folder = Path(tempfile.mkdtemp(dir=place))
-    clock = time.perf_counter
-    kernel = Kernel(Script(folder, "experiment.py", 0, "experiment", {}), settings=settings, cache=place, terms=terms)
+@contextmanager
+def fresh(settings: SandboxSettings, place: Path) -> Iterator[Kernel]:
+    """A kernel that was not started yet."""
+    terms = Terms(settings, isolation_of(settings), place / "cache")
+    kernel = Kernel(Path(tempfile.mkdtemp(dir=place)), terms=terms)
     try:
+        yield kernel
+    finally:
+        kernel.kill()
+
+
+async def start(settings: SandboxSettings, place: Path) -> dict[str, float]:
+    """One kernel from its start to its end."""
+    clock = time.perf_counter
+    with fresh(settings, place) as kernel:
         began = clock()
         await kernel.start()
         started = clock()
         memory = held(family(kernel.pid))
-        await kernel.execute("pass", 10)
+        script = Script(kernel.folder, "experiment.py", 0, "experiment", {})
+        await execute(kernel, script, "pass", limits=limits_of(settings, places=1), timeout=10)
         executed = clock()
-    finally:
         kernel.kill()
-    return {"start": started - began, "empty_script": executed - started, "end": clock() - executed,
-            "idle_bytes": float(memory.private + memory.shared)}
+        return {"start": started - began, "empty_script": executed - started, "end": clock() - executed,
+                "idle_bytes": float(memory.private + memory.shared)}
 
 
-async def stubborn(settings: SandboxSettings, place: Path) -> float:
-    """Seconds that it takes to end code that ignores interrupts and has 20 children in sessions of their own."""
-    terms = Terms(isolation_of(settings), limits_of(settings, places=1))
-    folder = Path(tempfile.mkdtemp(dir=place))
-    kernel = Kernel(Script(folder, "experiment.py", 0, "experiment", {}), settings=settings, cache=place, terms=terms)
-    try:
+async def stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
+    """Seconds from the interrupt to the moment when everything is gone, less the grace where it was used up."""
+    with fresh(settings, place) as kernel:
         await kernel.start()
-        await kernel.execute(STUBBORN, 1.0)
-        before = family(kernel.pid)
+        script = Script(kernel.folder, "experiment.py", 0, "experiment", {})
         began = time.perf_counter()
-    finally:
+        running = asyncio.create_task(
+            execute(kernel, script, code, limits=limits_of(settings, places=1), timeout=0.5))
+        await asyncio.sleep(0.45)
+        before = family(kernel.pid)
+        execution = await running
         kernel.kill()
-    took = time.perf_counter() - began
-    left = [pid for pid in before if Path(f"/proc/{pid}").exists()]
-    assert not left or settings.isolation == "none", f"still there: {left}"
-    return took
+        took = time.perf_counter() - began - 0.5
+        assert execution.failure is not None and execution.failure.kind == "timeout", execution.failure
+        left = [pid for pid in before if Path(f"/proc/{pid}").exists()]
+        assert not left or settings.isolation == "none", f"still there: {left}"
+        return took - (settings.grace if "killed" in execution.failure.message else 0.0)
+
+
+async def attempts(rounds: int, settings: SandboxSettings, place: Path) -> list[dict[str, float]]:
+    """Attempts one after the other, the first of them cold where there is a pool, which is full before each other."""
+    base = Path(tempfile.mkdtemp(dir=place))
+    executor = LocalExecutor(1, base / "views", labels=base / "labels", settings=settings, cache=base / "cache")
+    found: list[dict[str, float]] = []
+    pool: Pool = executor._pool  # pyright: ignore[reportPrivateUsage]
+    try:
+        for number in range(rounds + 1):
+            began = time.perf_counter()
+            outcome = await executor.run(Job("one", base / str(number), {"experiment.py": IMPORTS}))
+            took = time.perf_counter() - began
+            assert outcome.failure is None, outcome.failure
+            found.append({"whole": took, "code": outcome.seconds, "overhead": took - outcome.seconds,
+                          "waiting_bytes": float(pool.bytes)})
+            while settings.pool and not len(pool):
+                assert not pool.why_off, pool.why_off
+                await asyncio.sleep(0.05)
+    finally:
+        await executor.close()
+    return found[1:]
 
 
 async def measured(rounds: int) -> dict[str, dict[str, float]]:
     """Medians by mode."""
     found: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
     with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        (place / "cache").mkdir()
         for number in range(rounds + 1):
             for mode in MODES:
                 settings = SandboxSettings(isolation=mode, grace=0.2)
-                figures = await one(settings, Path(name)) | {"kill": await stubborn(settings, Path(name))}
+                figures = await start(settings, place)
+                for words, code in STUBBORN.items():
+                    figures[f"kill_{words}"] = await stubborn(code, settings, place)
                 if number:  # the first fills caches
                     found[mode].append(figures)
+        for mode in MODES:
+            for words, pool in (("cold", 0), ("pooled", 1)):
+                many = await attempts(rounds, SandboxSettings(isolation=mode, pool=pool), place)
+                for one, figures in zip(many, found[mode], strict=True):
+                    figures.update({f"{words}_{key}": value for key, value in one.items()})
     return {mode: {key: median(one[key] for one in many) for key in many[0]} for mode, many in found.items()}
+
+
+def promises(medians: Mapping[str, Mapping[str, float]]) -> dict[str, bool]:
+    """What is promised, and whether it was kept."""
+    kills = [value for one in medians.values() for key, value in one.items() if key.startswith("kill_")]
+    return {f"pooled attempt under {TARGET} s beyond its code":
+            all(one["pooled_overhead"] < TARGET for one in medians.values()),
+            f"everything gone within {LONGEST} s": max(kills) < LONGEST}
 
 
 def main() -> int:
@@ -81,8 +157,12 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     medians = asyncio.run(measured(arguments.rounds))
-    ratios = {key: medians["required"][key] / medians["none"][key] for key in medians["none"]}
-    text = json.dumps({"rounds": arguments.rounds, "medians": medians, "with_walls_to_without": ratios}, indent=1)
+    ratios = {
+        "with_walls_to_without": {key: medians["required"][key] / one for key, one in medians["none"].items() if one},
+        "cold_to_pooled": {mode: {key: one[f"cold_{key}"] / one[f"pooled_{key}"]
+                                  for key in ("whole", "overhead")} for mode, one in medians.items()}}
+    text = json.dumps({"rounds": arguments.rounds, "medians": medians, "ratios": ratios,
+                       "kept": promises(medians)}, indent=1)
     print(text)
     if arguments.out is not None:
         arguments.out.write_text(text)

@@ -149,7 +149,7 @@ def status_lines(status: Status) -> list[Text]:
     cost = status.cost
     lines.append(_pair("calls", f"{cost.calls} to {status.model}, {count(cost.input_tokens)} tokens in, "
                                 f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}"))
-    lines += [_pair("", f"{one.role}: {one.calls} calls, {count(one.input_tokens)} in, {count(one.output_tokens)} out, "
+    lines += [_pair("", f"{one.role}: {_calls(one.calls)}, {count(one.input_tokens)} in, {count(one.output_tokens)} out, "
                         f"{dollars(one.usd, one.unpriced)}, {duration(one.seconds)}") for one in status.roles]
     if status.budget is not None:
         lines.append(_pair("budget", _budget(status.budget)))
@@ -177,11 +177,15 @@ def _budget(used: BudgetUse) -> str:
                      for cap, told in kinds if cap is not None)
 
 
+def _calls(number: int) -> str:
+    return f"{number} call{'s' * (number != 1)}"
+
+
 def ahead_words(ahead: Ahead) -> str:
     """What is likely to come, in one line."""
     price = "price unknown" if ahead.usd is None else f"${ahead.usd:.2f}"
     gpus = "" if ahead.gpu_hours is None else f", {ahead.gpu_hours:.1f} GPU-hours"
-    return f"to the end about {ahead.calls} more calls, {count(ahead.tokens)} tokens, {price}{gpus}"
+    return f"to the end about {_calls(ahead.calls)}, {count(ahead.tokens)} tokens, {price}{gpus}"
 
 
 def _remarks(stage: StageCounts) -> Iterator[str]:

@@ -144,7 +144,7 @@ class Budget:
         With `nodes` also what nodes under way may come to need; without `flying` not what is under way right now.
         """
         state = self._recorder.state
-        aside, begun = _by_decision(state, more, flying=flying), _begun(state)
+        aside, begun = _by_decision(state, more) if flying else {}, _begun(state)
         left = [share for task, share in self._shares.steps().items() if task not in begun]
         for k, decided in state.decisions.items():
             if k not in state.finished and (nodes or isinstance(decided.action, Work)):
@@ -153,12 +153,11 @@ class Budget:
         return sum((*state.settled.values(), *state.lost.values(), *aside.values(), *left), start=Spending())
 
 
-def _by_decision(state: RunState, more: Reserved | None, *, flying: bool) -> dict[int, Spending]:
-    """What is set aside, by decision; of those that are finished it stays spent."""
+def _by_decision(state: RunState, more: Reserved | None) -> dict[int, Spending]:
+    """What is set aside for calls and attempts under way."""
     found: dict[int, Spending] = {}
     for one in (*state.reserved.values(), *([more] if more is not None else [])):
-        if flying or one.k in state.finished:
-            found[one.k] = found.get(one.k, Spending()) + one.spending
+        found[one.k] = found.get(one.k, Spending()) + one.spending
     return found
 
 
@@ -186,14 +185,13 @@ def most_of_call(settings: ModelSettings, role: Role, prompt: int, *, max_tokens
     """
     answer = max_tokens or settings.tokens(role)
     tries = 1 + settings.output_retries
-    again = min(settings.retries, tries)
-    longest = prompt + settings.output_retries * (answer + OVERHEAD)
-    read = sum(prompt + number * (answer + OVERHEAD) for number in range(tries)) + again * longest
-    written = (tries + again) * answer
+    asked = [prompt + number * (answer + OVERHEAD) for number in range(tries)]
+    asked += asked[-1:] * min(settings.retries, tries)
     models = settings.candidates(role)
     if not models:
         return Spending()
-    return Spending(usd=max(prices.usd(one, read, written) or 0.0 for one in models), tokens=read + written)
+    return Spending(usd=max(sum(prices.usd(one, size, answer) or 0.0 for size in asked) for one in models),
+                    tokens=sum(asked) + len(asked) * answer)
 
 
 def unpriced(settings: ModelSettings) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ class PatientModel(WrapperModel):
             raise QuotaSpent(f"{self._bounds.name}: a quota is used up: {shown(error)}", window)
         if timeouts > 1 or attempt > self._bounds.retries or not transient(error):
             failed = transport_error(error, model=self._bounds.name, tries=attempt)
-            failed.billed = failed.billed or timeouts > 0 or self.answers > 0
+            failed.billed = timeouts > 0 or self.answers > 0
             raise failed
         asked = error.retry_after if isinstance(error, ai.ModelAPIError) else None
         wait = wait_before(attempt + 1, asked, first=self._bounds.retry_wait, cap=self._bounds.retry_wait_cap)

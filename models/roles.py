@@ -53,6 +53,7 @@ class CatalogueEntry(Frozen):
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     split_rule: str = ""
     warnings: tuple[str, ...] = ()
+    scorer: str = Field(default="", description="what a frozen scorer of the user's computes there, in words")
 
 
 class PlanInputs(Frozen):
@@ -84,6 +85,7 @@ class ParentBrief(Frozen):
     failure: Failure | None = None
     stdout_tail: str = ""
     seedless: bool = Field(default=False, description="whether its replicates gave the same values for every seed")
+    findings: tuple[str, ...] = Field(default=(), description="what a check of honesty found in its code")
     artifacts: tuple[str, ...] = Field(default=(), description="names of what it left for `lab.artifact`")
 
 
@@ -148,6 +150,8 @@ class CodeInputs(Frozen):
     node_seconds: float
     spare: float | None = Field(
         default=None, description="the share of the time limit that the parent took, where a harder experiment fits")
+    device: str = Field(default="cpu", description="what it runs on: 'cpu', or GPUs with memory and bf16 support")
+    network: bool = Field(default=False, description="whether the code reaches the network")
     lab_reference: str = Field(description="the documentation of `lab`, as text")
     packages: tuple[str, ...] = Field(default=(), description="importable packages with versions")
     pretrained: tuple[str, ...] = Field(default=(), description="models for `lab.pretrained`, as OWNER/NAME@REVISION")

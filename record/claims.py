@@ -71,6 +71,13 @@ def replicates_of(state: RunState, node: str) -> list[Node]:
     return [one for one in state.nodes.values() if one.kind == "replicate" and one.parent == node]
 
 
+def trusted_replicates(state: RunState, node: str) -> list[Node]:
+    """The replicates that claims may rest on: none of a suspect node, and none that is suspect itself."""
+    if node in state.nodes and state.nodes[node].suspect:
+        return []
+    return [one for one in replicates_of(state, node) if not one.suspect]
+
+
 def same_values(replicates: Iterable[Node], tests: Mapping[str, Sequence[Measurement]] | None = None) -> bool:
     """Whether at least two good replicates measured, and all measured the same values: their code ignores its seed.
 
@@ -97,20 +104,24 @@ def seedless(state: RunState) -> tuple[str, ...]:
 
 
 def winner(state: RunState) -> str | None:
-    """The node that the paper reports: the best of the last stage that found one before ablation."""
-    found = [state.stages[stage].best for stage in ("agenda", "tuning", "preliminary")]
-    return next((best for best in found if best is not None), None)
+    """The node that the paper reports: the best of the last stage that found one before ablation.
+
+    One that is not suspect, while there is any; of a suspect winner nothing is claimed.
+    """
+    found = [best for stage in ("agenda", "tuning", "preliminary") if (best := state.stages[stage].best) is not None]
+    trusted = (best for best in found if best not in state.nodes or not state.nodes[best].suspect)
+    return next(trusted, found[0] if found else None)
 
 
 def ablations(state: RunState) -> list[Node]:
     """The good nodes of the ablation stage that stand for an ablated part."""
     return [node for node in state.stage_nodes("ablation")
-            if node.kind in ("ablate", "debug") and node.status == "good"]
+            if node.kind in ("ablate", "debug") and node.status == "good" and not node.suspect]
 
 
 def validation_claims(state: RunState, node: str) -> list[Claim]:
     """Claims over the replicates of a node, on validation data."""
-    return _claims("validation", [(one, one.measurements) for one in replicates_of(state, node)])
+    return _claims("validation", [(one, one.measurements) for one in trusted_replicates(state, node)])
 
 
 def claims_on_test(state: RunState) -> list[Claim]:
@@ -118,10 +129,10 @@ def claims_on_test(state: RunState) -> list[Claim]:
     best = winner(state)
     if best is None:
         return []
-    claims = _claims("test", [(one, state.tests.get(one.id, ())) for one in replicates_of(state, best)])
+    claims = _claims("test", [(one, state.tests.get(one.id, ())) for one in trusted_replicates(state, best)])
     known = {claim.key for claim in claims}
     for node in ablations(state):
-        more = _claims("test", [(one, state.tests.get(one.id, ())) for one in replicates_of(state, node.id)])
+        more = _claims("test", [(one, state.tests.get(one.id, ())) for one in trusted_replicates(state, node.id)])
         claims += [claim for claim in more if claim.key not in known]
         known |= {claim.key for claim in more}
     return claims

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from record.judgement import Judgement
+from record.machine import Machine
 from record.nouns import (
     Action,
     Attempt,
@@ -22,12 +23,14 @@ from record.nouns import (
     Failure,
     Figure,
     FigureReview,
+    Finding,
     Frozen,
     Idea,
     Measurement,
     NodeKind,
     NodeStatus,
     Scalar,
+    Scorer,
     Seen,
     Spending,
     StageName,
@@ -47,6 +50,7 @@ class Started(Frozen):
     version: str
     model: str
     isolation: str = Field(default="", description="'bubblewrap', or 'none: ' and why; empty in records older than it")
+    machine: Machine | None = Field(default=None, description="what experiments run in; None in records older than it")
 
 
 class Resumed(Frozen):
@@ -56,6 +60,7 @@ class Resumed(Frozen):
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with resume, by dotted key")
     model: str = ""
     isolation: str = Field(default="", description="as in `started`, of this process")
+    machine: Machine | None = Field(default=None, description="as in `started`, of this process")
     reaped: int = Field(default=0, description="processes of the run's kernels that had outlived the program")
 
 
@@ -65,6 +70,7 @@ class Prepared(Frozen):
     type: Literal["prepared"] = "prepared"
     data_plan: DataPlan
     datasets: tuple[DatasetFacts, ...]
+    scorers: tuple[Scorer, ...] = Field(default=(), description="frozen for datasets of the plan")
 
 
 class Decided(Frozen):
@@ -127,6 +133,26 @@ class Judged(Frozen):
     reasons: tuple[str, ...] = ()
     failure: Failure | None = None
     verdict: Verdict | None = None
+
+
+class Suspected(Frozen):
+    """A node's code was checked and something was found; `suspect` findings keep its numbers out."""
+
+    type: Literal["suspected"] = "suspected"
+    node: str
+    findings: tuple[Finding, ...]
+
+
+class Probed(Frozen):
+    """A winner was run again, after the search, with something changed that must move its numbers."""
+
+    type: Literal["probed"] = "probed"
+    node: str
+    probe: Literal["labels", "seed"] = Field(description="labels: training labels permuted; seed: another seed")
+    seconds: float = 0.0
+    measurements: tuple[Measurement, ...] = ()
+    outcome: Literal["moved", "still", "unclear"]
+    why: str
 
 
 class Compared(Frozen):
@@ -196,6 +222,7 @@ class Unsealed(Frozen):
     type: Literal["unsealed"] = "unsealed"
     node: str
     measurements: tuple[Measurement, ...]
+    failure: Failure | None = Field(default=None, description="why a frozen scorer gave no values")
 
 
 class WorkDone(Frozen):
@@ -236,6 +263,8 @@ class Released(Frozen):
     released: bool
     pdf: str | None
     files: dict[str, str] = Field(default_factory=dict, description="paper file -> sha256")
+    beside: dict[str, str] = Field(
+        default_factory=dict, description="the disclosure, and whatever else is released with it: file in the run -> sha256")
     reasons: tuple[str, ...] = ()
     pages: int | None = None
 
@@ -304,7 +333,8 @@ Event = Annotated[
     Started | Resumed | Prepared | Decided | Proposed | Executed | Plotted | Reviewed | Judged | Compared | Settled
     | Summarised | Answered
     | Reserved | Returned | Unsealed | WorkDone | FiguresMade | Drafted | Released | Assessed | Commanded | Limited
-    | Rewriting | Paused | Recovered | Ended,
+    | Rewriting | Paused | Recovered | Ended
+    | Suspected | Probed,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from record import events as ev
+from record.machine import Machine
 from record.nouns import (
     STAGES,
     CallKey,
@@ -24,6 +25,7 @@ from record.nouns import (
     Node,
     NodeKind,
     Plotting,
+    Scorer,
     Spending,
     StageName,
     StageSummary,
@@ -70,6 +72,8 @@ class RunState:
     events: int = 0
     data_plan: DataPlan | None = None
     datasets: tuple[DatasetFacts, ...] = ()
+    scorers: tuple[Scorer, ...] = ()
+    """Of the user's own, frozen for datasets of the plan."""
     decisions: dict[int, ev.Decided] = field(default_factory=dict[int, ev.Decided])
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     finished: set[int] = field(default_factory=set[int])
@@ -82,6 +86,7 @@ class RunState:
     compared: dict[tuple[str, str], ev.Compared] = field(default_factory=dict[tuple[str, str], ev.Compared])
     """Answered comparisons by pair, the node that was decided on earlier first."""
     tests: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
+    probes: list[ev.Probed] = field(default_factory=list[ev.Probed])
     figures: ev.FiguresMade | None = None
     drafts: list[ev.Drafted] = field(default_factory=list[ev.Drafted])
     released: ev.Released | None = None
@@ -94,6 +99,8 @@ class RunState:
     """The models that the run was started and taken up with."""
     isolations: tuple[str, ...] = ()
     """How code ran, in the process that started the run and in those that took it up (`Started.isolation`)."""
+    machines: tuple[Machine, ...] = ()
+    """Where it ran, in the same processes; empty in records older than `Started.machine`."""
     notes: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     """Notes of the person who runs us, each with the last decision before it came."""
     stopping: bool = False
@@ -234,6 +241,7 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
         case ev.Started():
             state.started, state.started_at, state.models = event, at, (event.model,)
             state.isolations = (event.isolation,)
+            state.machines = (event.machine,) if event.machine is not None else ()
         case ev.Resumed():
             state.stopping = state.paused = False
             state.ended = state.outage = None
@@ -241,10 +249,12 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             _cut_off(state, list(state.reserved))
             if state.released is None:  # what a finished paper says of its origin no longer changes
                 state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
+                if event.machine is not None and event.machine not in state.machines:
+                    state.machines = (*state.machines, event.machine)
                 state.limited, state.without = None, frozenset()
                 state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
         case ev.Prepared():
-            state.data_plan, state.datasets = event.data_plan, event.datasets
+            state.data_plan, state.datasets, state.scorers = event.data_plan, event.datasets, event.scorers
         case ev.Decided():
             _decided(state, event)
         case ev.Answered():
@@ -256,16 +266,20 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.reserved.pop(event.name, None)
         case ev.Compared():
             state.compared[event.a, event.b] = event
-            state.finished.add(event.k)
+            _finished(state, event.k)
         case ev.Settled():
             stage = state.stages[event.stage]
             stage.best, stage.reasons, stage.ended, stage.settled = event.best, event.reasons, event.ended, True
         case ev.Summarised():
             state.stages[event.summary.stage].summary = event.summary
+        case ev.Suspected():
+            _suspected(state, event)
+        case ev.Probed():
+            state.probes.append(event)
         case ev.Unsealed():
             state.tests[event.node] = event.measurements
         case ev.WorkDone():
-            state.finished.add(event.k)
+            _finished(state, event.k)
         case ev.FiguresMade():
             state.figures = event
         case ev.Drafted():
@@ -338,6 +352,11 @@ def _settle(state: RunState, name: str, k: int, took: Spending) -> None:
     state.settled[k] = state.settled.get(k, Spending()) + took
 
 
+def _finished(state: RunState, k: int) -> None:
+    state.finished.add(k)
+    _cut_off(state, [name for name, one in state.reserved.items() if one.k == k])
+
+
 def _cut_off(state: RunState, names: list[str]) -> None:
     """What was set aside for what did not come to its end stays spent."""
     for name in names:
@@ -355,6 +374,13 @@ def _commanded(state: RunState, event: ev.Commanded) -> None:
     elif event.verb == "mark" and event.target in state.nodes:
         node = state.nodes[event.target]
         state.nodes[node.id] = node.model_copy(update={"suspect": (*node.suspect, event.text)})
+
+
+def _suspected(state: RunState, event: ev.Suspected) -> None:
+    node = state.nodes[event.node]
+    reasons = tuple(str(one) for one in event.findings if one.suspect)
+    state.nodes[node.id] = node.model_copy(update={
+        "findings": (*node.findings, *event.findings), "suspect": (*node.suspect, *reasons)})
 
 
 def _node_event(
@@ -378,5 +404,5 @@ def _node_event(
         case ev.Judged():
             changes = {"status": event.status, "reasons": event.reasons, "failure": event.failure,
                        "verdict": event.verdict}
-            state.finished.add(node.decision)
+            _finished(state, node.decision)
     state.nodes[node.id] = node.model_copy(update=changes)

@@ -36,6 +36,11 @@ class RunFolder:
         return self.root / "data" / "labels"
 
     @property
+    def scorers(self) -> Path:
+        """Scorers of the user's own, as they were frozen before the search."""
+        return self.root / "data" / "scorers"
+
+    @property
     def library(self) -> Path:
         """The run's own copy of the .bib file that it was given."""
         return self.root / "library.bib"

@@ -190,8 +190,8 @@ def read_state(run: Path) -> RunState:
     return fold(read_events(run / "run.db"))
 
 
-def _rows(db: sqlite3.Connection) -> Iterator[Row]:
-    yield from db.execute("SELECT at, body FROM events ORDER BY seq")
+def _rows(db: sqlite3.Connection) -> list[Row]:
+    return db.execute("SELECT at, body FROM events ORDER BY seq").fetchall()
 
 
 def _events(rows: Iterable[Row], path: Path) -> Iterator[tuple[Event, float]]:
@@ -208,7 +208,7 @@ def _events(rows: Iterable[Row], path: Path) -> Iterator[tuple[Event, float]]:
 def _agree(db: sqlite3.Connection, lines: Mirror) -> None:
     """Make the database what the mirror says; a kill between the two appends leaves the mirror one event ahead."""
     told = list(mirror.read_rows(lines.path))
-    known = list(_rows(db))
+    known = _rows(db)
     if [(at, json.loads(body)) for at, body in known] == [(at, json.loads(body)) for at, body in told[: len(known)]]:
         told = told[len(known):]
     else:

@@ -10,7 +10,8 @@ from record.folder import RunFolder
 
 
 def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
-    """Arrays, sealed predictions, curves, figures, paper files and the judgement: path and recorded sha256."""
+    """Frozen scorers, arrays, sealed predictions, curves, figures, paper files and the judgement: path and recorded sha256."""
+    yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.scorers)
     for node in state.nodes.values():
         for attempt in node.attempts:
             sealed = folder.attempt(node.id, attempt.number)
@@ -26,6 +27,7 @@ def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
     if state.released is not None:
         yield from ((folder.paper / name, digest) for name, digest in state.released.files.items()
                     if Path(name).name not in drawn)
+        yield from ((folder.root / name, digest) for name, digest in state.released.beside.items())
     if state.assessed is not None:
         yield from ((folder.root / name, digest) for name, digest in state.assessed.files.items())
 

@@ -19,8 +19,9 @@ Split = Literal["train", "dev", "validation", "test"]
 Grade = Literal["scored", "evaluated", "computed", "logged"]
 ErrorClass = Literal[
     "syntax", "import", "shape", "memory", "timeout", "died", "no measurement", "figure", "no answer", "hopeless",
-    "other"]
-"""`no answer`: the model wrote nothing usable; `hopeless`: we ended the code, since it could not come to anything."""
+    "suspect", "other"]
+"""`no answer`: the model wrote nothing usable; `hopeless`: we ended the code, since it could not come to anything;
+`suspect`: it ran, but its numbers cannot be trusted (docs/honesty.md)."""
 
 
 class Frozen(BaseModel):
@@ -158,6 +159,18 @@ class DatasetFacts(Frozen):
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the file, folder or examples that it was read from")
     warnings: tuple[str, ...] = Field(default=(), description="what a reader of its results must know")
+    scorer: str = Field(default="", description="what a frozen scorer of the user's computes, and from what, in words")
+
+
+class Scorer(Frozen):
+    """A scorer of the user's own, as it was frozen before the search (`sandbox.evaluation.scorers`)."""
+
+    dataset: str
+    function: str
+    takes: Literal["predictions", "artifact"]
+    metrics: tuple[MetricSpec, ...] = Field(min_length=1)
+    sha256: str = Field(description="of its file")
+    asks: str = Field(default="", description="what it wants to be handed, in the words of its docstring")
 
 
 # --- measurements ---------------------------------------------------------------------------------------------------
@@ -274,6 +287,21 @@ class Verdict(Frozen):
 Scalar = str | int | float | bool
 
 
+class Finding(Frozen):
+    """What a check of honesty found in a node's code, with its evidence (docs/honesty.md)."""
+
+    kind: str = Field(description="e.g. 'constant', 'random', 'swallowed'")
+    why: str = Field(description="one sentence that a reader can hold against the line")
+    suspect: bool = Field(default=True, description="whether it keeps the node's numbers out; a note otherwise")
+    file: str = "experiment.py"
+    line: int = Field(default=0, description="from 1; 0: it is of no single line")
+    text: str = Field(default="", description="the line")
+
+    def __str__(self) -> str:
+        place = f"{self.file}, line {self.line}: {self.text}: " if self.line else ""
+        return f"{place}{self.why}"
+
+
 class Node(Frozen):
     """A node as the log tells it so far."""
 
@@ -295,6 +323,7 @@ class Node(Frozen):
     failure: Failure | None = None
     verdict: Verdict | None = None
     suspect: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

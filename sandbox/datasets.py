@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Arrays = dict[str, Array]
 
-__all__ = ["DATA_BYTES", "SHARES", "Entry", "Sources", "catalogue", "files_of", "materialise", "registry"]
+__all__ = ["DATA_BYTES", "SHARES", "Entry", "Sources", "catalogue", "files_of", "materialise", "registry", "undamaged"]
 
 DATA_BYTES = 2 * 2**30
 """Default of the most that one dataset may hold, as a file and as arrays in memory."""
@@ -100,7 +100,7 @@ def materialise(
     source = known.get(name)
     if source is None:
         raise DatasetError(f"no dataset {name!r}; there are: {', '.join(known)}")
-    existing = _existing(name, views, labels)
+    existing = undamaged(name, views, labels)
     if existing is not None and existing.seed != seed:
         raise DatasetError(f"{views} holds {name!r} cut with seed {existing.seed}, not {seed}: use another folder")
     return existing or _write(source, views=views, labels=labels, seed=seed)
@@ -131,7 +131,7 @@ def _text(text: str) -> Array:
     return np.array(text)
 
 
-def _existing(name: str, views: Path, labels: Path) -> DatasetFacts | None:
+def undamaged(name: str, views: Path, labels: Path) -> DatasetFacts | None:
     """The facts of what stands in the folders; None where something is missing or damaged."""
     import zipfile
 

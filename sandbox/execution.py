@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from record.nouns import Failure
+from record.nouns import Failure, Measurement
 from sandbox.failures import Origin, from_death, from_exception, from_flood, from_timeout, plain
 from sandbox.isolation.limits import Limits
 from sandbox.kernels import Kernel
@@ -40,6 +40,8 @@ class Script:
     """Dataset name -> file with its view."""
     artifacts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Node -> names of what it left; those that the source names lie under inputs/artifacts/."""
+    scorers: tuple[str, ...] = ()
+    """Datasets whose frozen scorer takes artifacts."""
     pretrained: dict[str, str] = field(default_factory=dict[str, str])
     """`OWNER/NAME@REVISION` -> folder."""
     resumed: bool = False
@@ -62,6 +64,8 @@ class Execution:
     transcript: Transcript
     peak_host_bytes: int | None = None
     peak_gpu_bytes: int | None = None
+    evaluated: tuple[Measurement, ...] = ()
+    """What frozen scorers gave afterwards."""
 
     def called_off(self, words: str) -> Execution:
         """The same, ended by the watch of its job for the reason given."""
@@ -113,7 +117,7 @@ class _Running:
         return {"seed": script.seed, "deadline": time.monotonic() + limit, "limit": limit, "mode": script.mode,
                 "device": "cuda" if gpus else "cpu", "processes": max(1, len(gpus)),
                 "folder": str(self._kernel.seen), "entry": script.entry, "cache": str(self._kernel.terms.cache),
-                "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained,
+                "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained, "scorers": list(script.scorers),
                 "checkpoint_bytes": settings.checkpoint_bytes, "artifact_bytes": settings.artifact_bytes}
 
     async def _listen(self, request: str) -> None:

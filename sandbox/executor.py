@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
-from record.nouns import Failure, Grade
+from record.nouns import Failure, Grade, Measurement, Scorer
 from sandbox.environment import visible_devices
 from sandbox.errors import GpuError, SubmissionRefused
+from sandbox.evaluation.scorers import all_frozen
+from sandbox.evaluation.tasks import ENTRY, Task, lay_out, read_scores, tasks_of
 from sandbox.execution import Execution, Script, execute
 from sandbox.figures import collect_figures
+from sandbox.gpus.device import in_words
 from sandbox.gpus.leases import GpuLeases, Lease, open_leases
 from sandbox.handed_on import CHECKPOINTS, hash_artifacts
 from sandbox.isolation.limits import limits_of
@@ -24,11 +30,13 @@ from sandbox.lookout import Lookout
 from sandbox.notebook import notebook
 from sandbox.places import Places
 from sandbox.pool import Pool
+from sandbox.scoring import as_sealed, as_submitted
 from sandbox.settings import SandboxSettings
 from sandbox.untrusted import Unfit, disarm, remove, write_whole
 from sandbox.usage import Meter, Usage
 from sandbox.workplace import prepare
 
+T = TypeVar("T")
 CUT = ("memory", "timeout", "died")
 """Failures after which the checkpoints of an attempt are kept, for a second one of the same node."""
 
@@ -39,13 +47,14 @@ class LocalExecutor:
     `views` and `labels` hold what `sandbox.datasets.materialise` wrote; `cache` is shared by the kernels. `pretrained`
     maps `OWNER/NAME@REVISION` to what `sandbox.pretrained.provide` wrote. Raises `ExecutorError`, and `GpuError` where
     the settings want a GPU and there is none, `IsolationError` where they want walls that cannot be had; `gpus` are the
-    leases to use instead of those of this machine. `secret` are files that isolated code never sees.
+    leases to use instead of those of this machine. `secret` are files that isolated code never sees; `scorers` holds
+    what `sandbox.evaluation.scorers.freeze` wrote.
     """
 
     def __init__(
         self, places: int, views: Path, *, labels: Path, settings: SandboxSettings, cache: Path,
         gpus: GpuLeases | None = None, pretrained: Mapping[str, Path] | None = None,
-        secret: Iterable[Path] = (),
+        secret: Iterable[Path] = (), scorers: Path | None = None,
     ) -> None:
         self.places = places
         self._views = views
@@ -56,14 +65,22 @@ class LocalExecutor:
         """How code runs here."""
         self._terms = Terms(settings, self.isolation, cache.absolute(),
                             secret=tuple(path.absolute() for path in (labels, *secret)))
+        self._scorers = scorers
+        self._tasks = self._terms.cache.parent / "scoring"
+        shutil.rmtree(self._tasks, ignore_errors=True)
         self._gpus = gpus or open_leases(settings, visible_devices())
         self._meter = Meter(self._gpus.nvml, interval=settings.meter_seconds, alone=self._gpus.alone)
         self._pretrained = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
         self._gate = Places(places)
         self._pool = Pool(self._terms, places=1 if self._gpus.devices else places, views=views,
                           readable=map(Path, self._pretrained.values()))
-        self._running: set[asyncio.Task[Outcome]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
+
+    @property
+    def device(self) -> str:
+        """What `lab.device` stands for here, as prompts say it."""
+        return in_words(self._gpus.devices, each=self._settings.gpus_per_node, shared_by=self._settings.places_per_gpu)
 
     @property
     def grade(self) -> Grade:
@@ -72,17 +89,31 @@ class LocalExecutor:
 
     async def run(self, job: Job) -> Outcome:
         """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`."""
-        async with self._gate.hold(alone=job.alone):
+        return await self._held(lambda: self._run(job), alone=job.alone)
+
+    async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
+        """What frozen scorers give for the sealed submissions of an attempt. Raises as `Executor.evaluate` says."""
+        def tasks() -> list[Task]:
+            return tasks_of(as_sealed(attempt, sealed), "test", all_frozen(self._scorers)) if sealed else []
+
+        chosen = await asyncio.to_thread(tasks)
+        if not chosen:
+            return ()
+        return await self._held(lambda: self._scores(chosen, attempt / "sealed", seed))
+
+    async def _held(self, work: Callable[[], Coroutine[Any, Any, T]], *, alone: bool = False) -> T:
+        """Do some work while holding a place."""
+        async with self._gate.hold(alone=alone):
             if self._closed:
                 raise ExecutorError("the executor was closed")
-            task = asyncio.create_task(self._run(job), name=f"kernel of {job.name}")
+            task = asyncio.create_task(work(), name="work in a kernel")
             self._running.add(task)
             try:
                 return await self._until_done(task)
             finally:
                 self._running.discard(task)
 
-    async def _until_done(self, task: asyncio.Task[Outcome]) -> Outcome:
+    async def _until_done(self, task: asyncio.Task[T]) -> T:
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
@@ -107,7 +138,9 @@ class LocalExecutor:
         kernel = self._from_pool(job)
         try:
             script = await asyncio.to_thread(prepare, job, self._views, self._settings)
-            script = replace(script, pretrained=self._pretrained)
+            scorers = await asyncio.to_thread(all_frozen, self._scorers)
+            script = replace(script, pretrained=self._pretrained, scorers=tuple(
+                name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"))
             self._terms.cache.mkdir(parents=True, exist_ok=True)
             source = (script.folder / job.entry).read_text(encoding="utf-8", errors="replace")
             lookout = self._lookout(job, script)
@@ -118,7 +151,46 @@ class LocalExecutor:
         if lookout is not None and not _hopeless(execution.failure):
             words = await lookout.last(execution.seconds)
             execution = execution if words is None else execution.called_off(words)
+        if job.mode == "experiment" and execution.failure is None and scorers:
+            execution = await self._evaluated(job, script, execution, scorers)
         return await asyncio.to_thread(self._outcome, job, script, source, execution)
+
+    # --- frozen scorers, in kernels of their own ----------------------------------------------------------------------
+
+    async def _evaluated(
+        self, job: Job, script: Script, execution: Execution, scorers: Mapping[str, tuple[Scorer, str]],
+    ) -> Execution:
+        """The execution with what frozen scorers give on validation; with a failure where they give nothing."""
+        def tasks() -> list[Task]:
+            return tasks_of(as_submitted(script.folder, self.grade), "validation", scorers)
+
+        try:
+            found = await self._scores(await asyncio.to_thread(tasks), script.folder / "submissions", job.seed)
+            return replace(execution, evaluated=found)
+        except SubmissionRefused as error:
+            return replace(execution, failure=defect(error))
+
+    async def _scores(self, tasks: Iterable[Task], place: Path, seed: int) -> tuple[Measurement, ...]:
+        """Raises `SubmissionRefused`."""
+        return tuple([value for task in tasks for value in await self._scored(task, place, seed)])
+
+    async def _scored(self, task: Task, place: Path, seed: int) -> tuple[Measurement, ...]:
+        self._tasks.mkdir(parents=True, exist_ok=True)
+        target = Path(tempfile.mkdtemp(dir=self._tasks))
+        job = Job(name=f"scorer of {task.scorer.dataset}", folder=target, source={}, entry=ENTRY, mode="score",
+                  seed=seed, timeout=self._settings.scorer_timeout)
+        try:
+            script = await asyncio.to_thread(
+                lay_out, task, place, target, views=self._views, labels=self._labels,
+                limit=self._settings.artifact_bytes, seed=seed)
+            execution = await self._execute(job, script, (target / ENTRY).read_text(), None, None)
+            if execution.failure is not None:
+                raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} failed: {execution.failure.message}")
+            return await asyncio.to_thread(read_scores, task, target, seed=seed)
+        finally:
+            shutil.rmtree(target, ignore_errors=True)
+
+    # --- the code of an experiment --------------------------------------------------------------------------------------
 
     def _lookout(self, job: Job, script: Script) -> Lookout | None:
         if job.watch is None:
@@ -166,7 +238,8 @@ class LocalExecutor:
         ran = Outcome(seconds=execution.seconds, failure=execution.failure, resumed=script.resumed,
                       peak_host_bytes=execution.peak_host_bytes, peak_gpu_bytes=execution.peak_gpu_bytes,
                       stdout_tail=execution.transcript.tail(self._settings.tail_chars))
-        done = self._experiment(job, folder, ran) if job.mode == "experiment" else self._plots(folder, ran)
+        done = self._plots(folder, ran) if job.mode == "plot" else self._experiment(
+            job, folder, ran, execution.evaluated)
         stem = "node" if job.mode == "experiment" else "plots"
         try:
             write_whole(folder, f"{stem}.ipynb", notebook(source, execution.transcript, done.failure))
@@ -177,11 +250,11 @@ class LocalExecutor:
             remove(folder, CHECKPOINTS)
         return done
 
-    def _experiment(self, job: Job, folder: Path, ran: Outcome) -> Outcome:
+    def _experiment(self, job: Job, folder: Path, ran: Outcome, evaluated: Sequence[Measurement]) -> Outcome:
         done = self._with_artifacts(folder, self._with_arrays(folder, ran))
         try:
             measured = measure(folder, self._labels, seed=job.seed, limit=self._settings.file_bytes, grade=self.grade,
-                               cut=_hopeless(ran.failure))
+                               cut=_hopeless(ran.failure), evaluated=evaluated)
         except (Unfit, SubmissionRefused) as error:
             return replace(done, failure=done.failure or defect(error))
         return replace(done, failure=done.failure or lacking(measured), measurements=measured.final,

@@ -6,7 +6,7 @@ only a broken executor raises (`ExecutorError`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -63,7 +63,7 @@ class Job:
     folder: Path
     source: dict[str, str]
     entry: str = "experiment.py"
-    mode: Literal["experiment", "plot"] = "experiment"
+    mode: Literal["experiment", "plot", "score"] = "experiment"
     seed: int = 0
     timeout: float = 3600.0
     """Seconds of wall clock for the code; then interrupt, then the kernel's whole process group is killed."""
@@ -114,6 +114,13 @@ class Executor(Protocol):
 
     async def run(self, job: Job) -> Outcome:
         """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`."""
+        ...
+
+    async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
+        """What frozen scorers give for the sealed submissions of an attempt (file -> recorded sha256).
+
+        To be called after the search. Raises `SubmissionRefused` where a scorer gives no values, `ExecutorError`.
+        """
         ...
 
     async def close(self) -> None:

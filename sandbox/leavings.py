@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -35,14 +35,15 @@ def hash_arrays(folder: Path, limit: int) -> dict[str, str]:
 
 def measure(
     folder: Path, labels: Path, *, seed: int, limit: int, grade: Grade = "computed", cut: bool = False,
+    evaluated: Sequence[Measurement] = (),
 ) -> Measured:
     """Score, seal, and write `measurements.jsonl` anew. Raises `Unfit`, `SubmissionRefused`.
 
     Whatever grade the file claims, a value that the code wrote is `logged`; where we could score the same quantity,
-    ours is the final one, with the given grade. With `cut`, for code that we ended midway, lines that cannot be read
+    ours is the final one, with the given grade; `evaluated` are what frozen scorers gave, and ours too. With `cut`, for code that we ended midway, lines that cannot be read
     are left out.
     """
-    scored = score_submissions(folder, labels, split="validation", seed=seed, grade=grade)
+    scored = (*score_submissions(folder, labels, split="validation", seed=seed, grade=grade), *evaluated)
     logged = _logged(folder, seed=seed, limit=limit, cut=cut)
     sealed = seal(folder, labels, grade=grade)
     every = [*scored, *logged]

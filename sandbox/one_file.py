@@ -9,6 +9,7 @@ from pathlib import Path
 
 from record.syntax import parse
 from sandbox.datasets import Sources, files_of, materialise, registry
+from sandbox.evaluation.scorers import freeze, scorers_of
 from sandbox.executor import LocalExecutor
 from sandbox.job import ExecutorError, Job, Outcome
 from sandbox.pretrained import pretrained_of, provide
@@ -37,9 +38,13 @@ async def run_file(
         names = tuple(name for name in known if any(name in _strings(text) for text in source.values()))
         for name in names:
             materialise(name, views=around / "views", labels=around / "labels", seed=seed, sources=known)
+        for name, place in scorers_of(known, chosen.scorers).items():
+            if name in names:
+                freeze(name, place, around / "scorers")
         executor = LocalExecutor(
             1, around / "views", labels=around / "labels", settings=chosen, cache=around / "cache",
-            pretrained=_models(source, chosen, around / "pretrained"), secret=files_of(known))
+            pretrained=_models(source, chosen, around / "pretrained"), secret=files_of(known),
+            scorers=around / "scorers")
         return await executor.run(Job(
             name=path.name, folder=folder or around / "job", source=source, entry=path.name, seed=seed,
             timeout=timeout or chosen.timeout, datasets=names,

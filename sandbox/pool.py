@@ -28,9 +28,13 @@ from sandbox.job import ExecutorError
 from sandbox.kernels import Kernel, Start, Terms
 from sandbox.workplace import folders_of
 
-MODULES = {"numpy": "numpy", "scipy": "scipy", "pandas": "pandas", "sklearn": "scikit-learn", "torch": "torch",
-           "torchvision": "torchvision", "matplotlib.pyplot": "matplotlib"}
-"""What is worth importing ahead -> the distribution that has it; only what jobs of the run import is, and `lab`."""
+MODULES = {
+    "numpy": ("numpy",), "scipy": ("scipy.optimize", "scipy.stats"), "pandas": ("pandas",),
+    "sklearn": ("sklearn.linear_model", "sklearn.metrics", "sklearn.model_selection"), "torch": ("torch",),
+    "torchvision": ("torchvision",), "matplotlib": ("matplotlib.pyplot",)}
+"""What is imported ahead for a package, if jobs of the run import from it, and it is installed."""
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+"""Packages that are installed under another name."""
 FRESH = 4 * 3600.0
 """Seconds after which a kernel that waited is replaced."""
 _BESIDE = {"matplotlib": "matplotlibrc"}
@@ -53,6 +57,8 @@ class Pool:
     def __init__(self, terms: Terms, *, places: int, views: Path, readable: Iterable[Path] = ()) -> None:
         self.why_off = ""
         """Why no kernels wait any more, where they cannot."""
+        self.bytes = 0
+        """Memory of the kernel that was started last; 0 before there was one."""
         self._terms = terms
         self._places = places
         self._views = views.absolute()
@@ -60,7 +66,6 @@ class Pool:
         self._slots = terms.cache.parent / "slots"
         self._used: set[str] = set()
         self._waiting: list[_Waiting] = []
-        self._bytes = 0
         self._nice = True
         self._filling: asyncio.Task[None] | None = None
         self._closed = False
@@ -82,10 +87,13 @@ class Pool:
             _end(one.kernel)
         return None
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def refill(self) -> None:
         """Begin to start kernels until there are enough, in the background."""
         busy = self._filling is not None and not self._filling.done()
-        if not busy and not self._closed and not self.why_off and len(self._waiting) < self._room():
+        if not busy and not self._closed and not self.why_off and len(self) < self._room():
             self._filling = asyncio.create_task(self._fill(), name="refill of the pool")
 
     async def close(self) -> None:
@@ -104,19 +112,16 @@ class Pool:
     async def _fill(self) -> None:
         try:
             await asyncio.to_thread(self._sweep)
-            while len(self._waiting) < self._room():
+            while len(self) < self._room():
                 await self._add()
         except (ExecutorError, OSError) as error:
             self.why_off = str(error)
 
     def _room(self) -> int:
-        """How many may wait: by default not more than fit into what experiments leave of the memory."""
+        """How many may wait; before one was measured, one."""
         if self._terms.settings.pool is not None:
             return self._terms.settings.pool
-        if not self._bytes:
-            return 1
-        free = min((1 - SHARE) * machine_memory(), available_memory() + len(self._waiting) * self._bytes)
-        return min(self._places, int(free / self._bytes))
+        return room(self._places, size=self.bytes, waiting=len(self)) if self.bytes else 1
 
     async def _add(self) -> None:
         """Start one more. Raises `ExecutorError`, `OSError`."""
@@ -130,7 +135,7 @@ class Pool:
                 self._nice = False
                 _end(kernel)
                 return
-            self._bytes = held(family(kernel.pid)).private
+            self.bytes = held(family(kernel.pid)).private
         except BaseException:
             _end(kernel)
             raise
@@ -138,7 +143,8 @@ class Pool:
 
     def _modules(self) -> tuple[str, ...]:
         has = {name.lower() for name in interpreter(self._terms.settings.python).packages}
-        return ("lab", *(name for name, package in MODULES.items() if name in self._used and package in has))
+        used = (name for name in MODULES if name in self._used and _DISTRIBUTIONS.get(name, name) in has)
+        return ("lab", *(module for name in used for module in MODULES[name]))
 
     def _sweep(self) -> None:
         """Remove the slots of kernels whose program was killed, known by their age."""
@@ -149,9 +155,15 @@ class Pool:
                     slot.rmdir()
 
 
-def _imports(text: str, module: str) -> bool:
-    """Whether the text imports a module of that package, by the looks of its lines."""
-    return re.search(rf"^\s*(import|from)\s+{module.partition('.')[0]}\b", text, re.MULTILINE) is not None
+def room(places: int, *, size: int, waiting: int) -> int:
+    """How many kernels of that size (bytes) may wait: no more than fit into what experiments leave of the memory."""
+    free = min((1 - SHARE) * machine_memory(), available_memory() + waiting * size)
+    return min(places, int(free * (1 + 1e-9) / size))
+
+
+def _imports(text: str, package: str) -> bool:
+    """Whether the text imports from that package, by the looks of its lines."""
+    return re.search(rf"^\s*(import|from)\b.*\b{package}\b", text, re.MULTILINE) is not None
 
 
 def _holds(folder: Path) -> bool:

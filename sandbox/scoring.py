@@ -14,7 +14,7 @@ from pathlib import Path
 from record.nouns import Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.metrics import METRICS, score
-from sandbox.submissions import MAX_BYTES, Submission, listed, truth_of, values_of
+from sandbox.submissions import ARTIFACT_BYTES, Submission, listed, truth_of, values_of
 from sandbox.untrusted import Unfit, open_regular, remove, write_whole
 
 __all__ = ["METRICS", "score_sealed", "score_submissions", "seal"]
@@ -26,7 +26,10 @@ _SEALED_INDEX = "sealed/index.jsonl"
 def score_submissions(
     folder: Path, labels: Path, *, split: Split, seed: int, grade: Grade = "computed",
 ) -> tuple[Measurement, ...]:
-    """Every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`."""
+    """Every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
+
+    Artifacts are passed over: a frozen scorer evaluates them (`sandbox.evaluation`).
+    """
     chosen = [_graded(one, grade) for one in listed(folder, _INDEX) if one.split == split]
     return _measurements(folder, "submissions", chosen, labels=labels, seed=seed)
 
@@ -43,7 +46,8 @@ def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, 
     if not tests:
         return {}
     for one in tests:
-        values_of(folder, "submissions", one, truth_of(labels, one))
+        if one.kind != "artifact":
+            values_of(folder, "submissions", one, truth_of(labels, one))
     (folder / "sealed").mkdir()
     for one in tests:
         (folder / "submissions" / one.file).rename(folder / "sealed" / one.file)
@@ -59,20 +63,30 @@ def score_sealed(
 
     `folder` is the attempt's; `expected` are the recorded sha256 of its sealed files (`Attempt.sealed`).
     """
+    return _measurements(folder, "sealed", as_sealed(folder, expected), labels=labels, seed=seed)
+
+
+def as_submitted(folder: Path, grade: Grade) -> list[Submission]:
+    """What an attempt submitted, with the grades that its values will have. Raises `SubmissionRefused`."""
+    return [_graded(one, grade) for one in listed(folder, _INDEX)]
+
+
+def as_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submission]:
+    """What is sealed with an attempt, checked against the recorded sha256. Raises `SubmissionRefused`."""
     sealed = listed(folder, _SEALED_INDEX)
     for name, digest in (expected or {}).items():
         if _sha256(folder, name) != digest:
             raise SubmissionRefused(f"sealed/{name} is not what was sealed: its sha256 is not {digest[:12]}...")
     if expected is not None and {one.file for one in sealed} | {"index.jsonl"} != set(expected) and sealed:
         raise SubmissionRefused("sealed/index.jsonl lists other files than were sealed")
-    return _measurements(folder, "sealed", sealed, labels=labels, seed=seed)
+    return sealed
 
 
 def _measurements(
     folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int,
 ) -> tuple[Measurement, ...]:
     found: list[Measurement] = []
-    for one in submissions:
+    for one in (one for one in submissions if one.kind != "artifact"):
         truth = truth_of(labels, one)
         scores = score(one.kind, values_of(folder, place, one, truth), truth.y)
         found += [
@@ -84,7 +98,8 @@ def _measurements(
 
 
 def _graded(one: Submission, grade: Grade) -> Submission:
-    return one.model_copy(update={"grade": grade})
+    held = "evaluated" if one.kind == "artifact" and grade == "scored" else grade
+    return one.model_copy(update={"grade": held})
 
 
 def _lines(submissions: Sequence[Submission]) -> str:
@@ -93,7 +108,7 @@ def _lines(submissions: Sequence[Submission]) -> str:
 
 def _sha256(folder: Path, name: str) -> str:
     try:
-        with open_regular(folder, f"sealed/{name}", MAX_BYTES) as file:
+        with open_regular(folder, f"sealed/{name}", ARTIFACT_BYTES) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except Unfit as error:
         raise SubmissionRefused(str(error)) from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
-from record.nouns import Failure
+from record.nouns import Failure, Measurement
 from sandbox.job import ExecutorError, Glance, Job, Logged, Outcome, Watch
 from sandbox.places import Places
 
@@ -53,6 +54,12 @@ class ScriptedExecutor:
                 return act.outcome
             finally:
                 self._holding -= 1
+
+    async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
+        """Nothing: there are no scorers here."""
+        if self._closed.is_set():
+            raise ExecutorError("the executor was closed")
+        return ()
 
     async def close(self) -> None:
         """End what still waits; idempotent."""

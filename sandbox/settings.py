@@ -96,5 +96,9 @@ class SandboxSettings(BaseModel):
     """Pretrained models for `lab.pretrained`, as OWNER/NAME@REVISION: fetched from the hub before the run."""
     pretrained_bytes: int = Field(default=40 * 2**30, ge=1024)
     """Bytes of one pretrained model. Larger ones are refused."""
+    scorers: Words = ()
+    """Scorers of your own for datasets that come with us, as DATASET=FILE.py:FUNCTION (docs/evidence.md)."""
+    scorer_timeout: float = Field(default=900.0, gt=0)
+    """Seconds of wall clock that a scorer of your own may take for one experiment, dataset and split."""
     data_bytes: int = Field(default=2 * 2**30, ge=1024)
     """Bytes of one dataset of your own, as a file and as arrays in memory. Larger ones are refused."""

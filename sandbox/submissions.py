@@ -23,6 +23,8 @@ SCORED_SPLITS: tuple[Split, ...] = ("validation", "test")
 MAX_SUBMISSIONS = 20_000
 MAX_BYTES = 256 * 2**20
 """Largest submission file that is read."""
+ARTIFACT_BYTES = 2**40
+"""Largest artifact that is hashed; what may be submitted is `SandboxSettings.artifact_bytes`."""
 _SUM_TOLERANCE = 1e-2
 
 
@@ -31,12 +33,14 @@ class Submission(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    file: str = Field(pattern=r"^[0-9]{1,9}\.npz$")
+    file: str = Field(pattern=r"^[0-9]{1,9}\.(npz|bin)$")
     dataset: str = Field(pattern=rf"^{NAME.pattern}$")
     split: Literal["validation", "test"]
     condition: str = Field(min_length=1, max_length=200)
     step: int | None = None
-    kind: Literal["predictions", "probabilities", "logits"]
+    kind: Literal["predictions", "probabilities", "logits", "artifact"]
+    name: str = Field(default="artifact", pattern=rf"^{NAME.pattern}$", description="of an artifact, as it was given")
+    packed: bool = Field(default=False, description="whether an artifact is a folder, put into one archive")
     grade: Grade | None = None
     """Written by us when it is sealed; what the code says of it counts for nothing."""
 

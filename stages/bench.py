@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -39,6 +39,9 @@ class Bench:
     run_seconds: float = 15 * 3600.0
     """The time limit of the run, of which stages without one of their own take a share."""
     device: str = "cpu"
+    """What experiments run on, as prompts say it."""
+    network: bool = False
+    """Whether experiments reach the network."""
     packages: tuple[str, ...] = ()
     """Importable packages with versions, as prompts name them."""
     pretrained: tuple[str, ...] = ()
@@ -50,6 +53,8 @@ class Bench:
     signals: Signals = field(default_factory=Signals)
     sources: Sources = field(default_factory=registry)
     """Every dataset that can be had, by name."""
+    scorers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Dataset -> FILE.py:FUNCTION of a scorer of the user's own, to be frozen before the search."""
 
     @property
     def state(self) -> RunState:

@@ -45,6 +45,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
         siblings=siblings, rest=rest, in_flight=in_flight(bench, view), spare=spare(bench, action, parent),
         notes=bench.state.notes_for(decided.k), node_seconds=bench.node_seconds,
         earlier=summaries(bench, view),
+        device=bench.device, network=bench.network,
         lab_reference=bench.lab_reference, packages=bench.packages, pretrained=bench.pretrained)
 
 
@@ -72,7 +73,7 @@ def parent_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ())
         measurements=node.measurements, analysis=node.verdict.analysis if node.verdict else "",
         next_step=node.verdict.next_step if node.verdict else "",
         failure=node.failure, stdout_tail=last.stdout_tail if last else "",
-        seedless=same_values(replicates),
+        seedless=same_values(replicates), findings=tuple(str(one) for one in node.findings),
         artifacts=tuple(sorted({file.partition("/")[0] for file in last.artifacts})) if last else ())
 
 

@@ -15,14 +15,15 @@ from typing import cast
 from models.door import Desk
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles import FeedbackInputs, PlotInputs, Plots, Program
-from record.events import Decided, Executed, Judged, Proposed
+from record.events import Decided, Executed, Judged, Proposed, Suspected
 from record.fold import node_id
 from record.folder import draft_of, is_full, part_of, read_source, seal, write_source
 from record.log import RecordError
-from record.nouns import Attempt, ErrorClass, Expand, Failure, Node, NodeStatus, Verdict
+from record.nouns import Attempt, ErrorClass, Expand, Failure, Finding, Node, NodeStatus, Verdict
 from record.setups import constants_of
+from review.honesty import check_program
 from sandbox.handed_on import Left, forget_rescued, rescue_checkpoints
-from sandbox.job import Job
+from sandbox.job import Job, Outcome
 from search.scheduler import Freed
 from search.tree import View
 from stages.bench import Bench, in_thread
@@ -65,6 +66,7 @@ class _NodeWork:
         if failure is not None and failure.kind == "hopeless":
             self.judge("pruned", failure)
             return
+        failure = failure or self.doubt
         if failure is None and kind != "replicate":
             arrays = self.bench.folder.attempt(self.node.id, len(self.node.attempts)) / "arrays"
             failure = await draw(self.bench, self.desk, Canvas(self.node.id, arrays))
@@ -143,8 +145,10 @@ class _NodeWork:
             datasets=tuple(use.name for use in bench.plan.datasets)))
         if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
             raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
-        levelled = await in_thread(lambda: converged(draft / "measurements.jsonl"))
+        levelled, found = await in_thread(lambda: (converged(draft / "measurements.jsonl"), self.findings(outcome)))
         seal(draft, final)
+        if found and not node.findings:
+            bench.recorder.append(Suspected(node=node.id, findings=found))
         bench.recorder.append(Executed(node=node.id, attempt=Attempt(
             number=number, seconds=outcome.seconds, limit=limit, alone=alone, failure=outcome.failure,
             measurements=outcome.measurements, arrays=outcome.arrays, sealed=outcome.sealed,
@@ -169,6 +173,18 @@ class _NodeWork:
         last = [(one.id, one.attempts[-1]) for one in self.view.nodes.values() if one.status == "good" and one.attempts]
         return {name: Left(self.bench.folder.attempt(name, attempt.number), attempt.artifacts)
                 for name, attempt in last if attempt.artifacts}
+
+    def findings(self, outcome: Outcome) -> tuple[Finding, ...]:
+        """What makes the numbers of code that ran worthless; a replicate's code was looked at with its parent's."""
+        if outcome.failure is not None or self.action.kind == "replicate":
+            return ()
+        return check_program(read_source(self.bench.folder.source(self.node.id)), self.bench.plan)
+
+    @property
+    def doubt(self) -> Failure | None:
+        """Why the numbers of code that ran are not believed."""
+        doubts = [str(one) for one in self.node.findings if one.suspect]
+        return Failure(kind="suspect", message="; ".join(doubts)) if doubts else None
 
     # --- aggregate --------------------------------------------------------------------------------------------------
 

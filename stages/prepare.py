@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from models.door import Desk
 from models.roles import CatalogueEntry, PlanInputs
 from record.events import Prepared
 from record.folder import write_file
-from record.nouns import DataPlan
+from record.nouns import DataPlan, MetricSpec, Scorer
 from sandbox.datasets import SHARES, Entry, catalogue, materialise
+from sandbox.evaluation.scorers import freeze, in_words, read_scorer
 from sandbox.scoring import METRICS
 from stages.bench import Bench, do_work, in_thread
 
@@ -29,8 +32,13 @@ async def prepare(bench: Bench) -> None:
         facts = [await in_thread(lambda name=use.name: materialise(
             name, views=bench.folder.views, labels=bench.folder.labels, seed=seed, sources=bench.sources))
             for use in plan.datasets]
+        scorers = {use.name: freeze(use.name, bench.scorers[use.name], bench.folder.scorers)
+                   for use in plan.datasets if use.name in bench.scorers}
+        facts = [one.model_copy(update={"scorer": in_words(scorers[one.name])}) if one.name in scorers else one
+                 for one in facts]
         write_file(bench.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
-        bench.recorder.append(Prepared(data_plan=plan, datasets=tuple(facts)))
+        bench.recorder.append(Prepared(
+            data_plan=plan, datasets=tuple(facts), scorers=tuple(scorers.values())))
 
     await do_work(bench, "prepare", work)
 
@@ -39,23 +47,26 @@ async def _plan(bench: Bench, desk: Desk) -> DataPlan:
     assert bench.state.started is not None
     seed = bench.state.started.seed
     entries = await in_thread(lambda: catalogue(bench.sources, seed=seed))
-    known = tuple(_entry(one) for one in entries)
+    scorers = {name: read_scorer(name, place)[0] for name, place in bench.scorers.items()}
+    known = tuple(_entry(one, scorers.get(one.name)) for one in entries)
+    metrics = dict(METRICS) | {metric.name: metric for one in scorers.values() for metric in one.metrics}
     complaints: tuple[str, ...] = ()
     for _ in range(ROUNDS):
         plan = await desk.ask("plan", PlanInputs(
-            idea=bench.idea, catalogue=known, metrics=tuple(METRICS), node_seconds=bench.node_seconds,
+            idea=bench.idea, catalogue=known, metrics=tuple(metrics), node_seconds=bench.node_seconds,
             device=bench.device, shares=SHARES, complaints=complaints), DataPlan)
-        complaints = faults_of(plan, {entry.name for entry in known})
+        complaints = faults_of(plan, {entry.name for entry in known}, metrics)
         if not complaints:
             return plan
     raise PlanError(f"no usable data plan after {ROUNDS} tries: {'; '.join(complaints)}")
 
 
-def _entry(one: Entry) -> CatalogueEntry:
+def _entry(one: Entry, scorer: Scorer | None) -> CatalogueEntry:
     """A dataset as the planner sees it, with the sizes that its splits will have to within a few examples."""
     common = CatalogueEntry(
         name=one.name, title=one.title, examples=one.examples, features=one.features, classes=one.classes,
-        sizes={split: round(share * one.examples) for split, share in SHARES.items()})
+        sizes={split: round(share * one.examples) for split, share in SHARES.items()},
+        scorer=in_words(scorer) if scorer is not None else "")
     if (own := one.facts) is None:
         return common
     return common.model_copy(update={
@@ -64,7 +75,9 @@ def _entry(one: Entry) -> CatalogueEntry:
         "warnings": own.warnings})
 
 
-def faults_of(plan: DataPlan, datasets: set[str]) -> tuple[str, ...]:
+def faults_of(
+    plan: DataPlan, datasets: set[str], metrics: Mapping[str, MetricSpec] = METRICS,
+) -> tuple[str, ...]:
     """What is wrong with a plan, one sentence each; empty when it can be carried out."""
     faults = [f"there is no dataset {use.name!r}; there are {', '.join(sorted(datasets))}"
               for use in plan.datasets if use.name not in datasets]
@@ -75,5 +88,5 @@ def faults_of(plan: DataPlan, datasets: set[str]) -> tuple[str, ...]:
                         ("dataset", [use.name for use in plan.datasets])):
         faults += [f"{noun} {name!r} is named twice" for name in sorted({n for n in names if names.count(n) > 1})]
     faults += [f"metric {metric.name!r} has the wrong direction" for metric in plan.metrics
-               if metric.name in METRICS and METRICS[metric.name].higher_is_better != metric.higher_is_better]
+               if metric.name in metrics and metrics[metric.name].higher_is_better != metric.higher_is_better]
     return tuple(faults)

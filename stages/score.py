@@ -8,16 +8,19 @@ from __future__ import annotations
 from models.door import Desk
 from record.claims import ablations, replicates_of, winner
 from record.events import Unsealed
+from record.fold import RunState
 from record.nouns import Node
 from sandbox.scoring import score_sealed
 from stages.bench import Bench, do_work, in_thread
+from stages.probing import probe_winners
 
 
 async def score_tests(bench: Bench) -> None:
-    """Record test measurements of the winner, the ablations, and the replicates of both."""
+    """Probe the winner; record test measurements of the winner, the ablations, and the replicates of both."""
+    await probe_winners(bench)
 
     async def work(_: Desk) -> None:
-        for node in frozen(bench):
+        for node in frozen(bench.state):
             if node.id not in bench.state.tests:
                 last = node.attempts[-1]
                 folder = bench.folder.attempt(node.id, last.number)
@@ -28,10 +31,9 @@ async def score_tests(bench: Bench) -> None:
     await do_work(bench, "score tests", work)
 
 
-def frozen(bench: Bench) -> list[Node]:
+def frozen(state: RunState) -> list[Node]:
     """Winner and ablations with their replicates; only nodes that worked."""
-    state = bench.state
     best = winner(state)
     tops = ([state.nodes[best]] if best else []) + ablations(state)
     nodes = [node for top in tops for node in (top, *replicates_of(state, top.id))]
-    return [node for node in nodes if node.status == "good" and node.attempts]
+    return [node for node in nodes if node.status == "good" and node.attempts and not node.suspect]

@@ -176,8 +176,9 @@ def _rows(settings: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
         if isinstance(value, BaseModel):
             yield from _rows(value, f"{prefix}{name}.")
             continue
-        key, shown = (f"{prefix}{name}.ROLE", "by role") if isinstance(value, dict) else (f"{prefix}{name}", str(value))
-        shown = {"None": "none", sys.executable: "this Python"}.get(shown, shown)
+        by_role = isinstance(value, dict) and value
+        key, shown = (f"{prefix}{name}.ROLE", "by role") if by_role else (f"{prefix}{name}", str(value))
+        shown = {"None": "none", "{}": "none", sys.executable: "this Python"}.get(shown, shown)
         yield key, shown, " ".join((field.description or "").split())
 
 

@@ -11,7 +11,8 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from review.honesty.values import UNKNOWN, Constant, Scope, Tag, Value, either, of, union
+from review.honesty.values import HELD_OUT as HELD
+from review.honesty.values import NOTHING, UNKNOWN, Body, Constant, Scope, Tag, Value, either, of, union
 
 MOST_STEPS = 400_000
 """Expressions that are followed; of a source that needs more nothing is said."""
@@ -155,8 +156,6 @@ class Flow:
                 pass
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, owner: Value | None = None) -> Value:
-        from review.honesty.values import Body
-
         return Value(body=Body(node, self.scope, owner))
 
     def branch(self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> None:
@@ -237,7 +236,7 @@ class Flow:
         for part in parts[:40]:
             found = part if found is None else either(found, part)
         if found is None:
-            return Value(iterable.deep() | ({Tag.PART} if Tag.DATA in iterable.tags else set()))
+            return Value(iterable.deep() | ({Tag.PART} if Tag.DATA in iterable.tags else NOTHING))
         return found if iterable.tags <= found.deep() else Value(
             found.deep() | iterable.tags, path=found.path, items=found.items, elements=found.elements,
             made_by=found.made_by, body=found.body)
@@ -457,7 +456,7 @@ class Flow:
             return held.elements[index.constant]
         if held.path == "dataset":
             return of(Tag.DATA)
-        if held.elements and index.constant is UNKNOWN or held.items and held.path not in ("split",):
+        if (held.elements and index.constant is UNKNOWN) or (held.items and held.path not in ("split",)):
             parts = [*(held.elements or ()), *held.items.values()]
             found = parts[0]
             for part in parts[1:40]:
@@ -525,9 +524,6 @@ class Flow:
             return None
 
 
-HELD = frozenset({Tag.VALIDATION, Tag.TEST})
-
-
 def merged(ends: Sequence[dict[str, Value]]) -> dict[str, Value]:
     """Names after several ways through the source."""
     found = dict(ends[0])
@@ -535,6 +531,10 @@ def merged(ends: Sequence[dict[str, Value]]) -> dict[str, Value]:
         for name, value in end.items():
             found[name] = either(found[name], value) if name in found else value
     return found
+
+
+SAVES = frozenset({"save", "savez", "savez_compressed", "savetxt", "dump"})
+"""Last names of functions that write a file."""
 
 
 def written_names(tree: ast.AST) -> set[str]:
@@ -550,8 +550,7 @@ def written_names(tree: ast.AST) -> set[str]:
             isinstance(one, ast.Constant) and isinstance(one.value, str) and set(one.value) & set("wax")
             and len(one.value) <= 3 for one in (*node.args[:2], *(k.value for k in node.keywords)))
         last = name.rsplit(".", 1)[-1]
-        if opened or last in WRITE_METHODS or last in {p for p in ("save", "savez", "savez_compressed", "savetxt",
-                                                                   "dump")} or WRITES.match(name):
+        if opened or last in WRITE_METHODS or last in SAVES or WRITES.match(name):
             found |= {one.value for part in ast.walk(node) if isinstance(one := part, ast.Constant)
                       and isinstance(one.value, str)}
             found |= {one.id for part in ast.walk(node) if isinstance(one := part, ast.Name)}

@@ -1,4 +1,4 @@
-"""What calls into libraries do to a value's origin, by dotted name. What is not listed passes its arguments' tags on."""
+"""What calls into libraries do to a value's origin, by dotted name; what is not listed passes on what it is given."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ LOADERS = re.compile(r"^sklearn\.datasets\.(load|fetch)_|^datasets\.load_(datase
 READS = re.compile(r"^(builtins\.open|io\.open|numpy\.(load|loadtxt|genfromtxt|fromfile|memmap)|pandas\.read_\w+|"
                    r"torch\.load|joblib\.load|json\.load|pickle\.load|yaml\.safe_load|csv\.reader)$")
 READ_METHODS = frozenset({"read_text", "read_bytes"})
-WRITES = re.compile(r"^(numpy\.(save|savez|savez_compressed|savetxt)|torch\.save|joblib\.dump|json\.dump|pickle\.dump)$")
+WRITES = re.compile(r"^(numpy\.(save|savez|savez_compressed|savetxt)|torch\.save|joblib\.dump|json\.dump|pickle\.dump)"
+                    r"$")
 WRITE_METHODS = frozenset({"write_text", "write_bytes", "to_csv", "to_parquet", "to_json", "to_pickle", "tofile",
                            "save_pretrained", "save_model"})
 
-SIZES = frozenset({"shape", "ndim", "dtype", "size", "numel", "dim", "device", "nbytes", "itemsize", "columns", "index"})
+SIZES = frozenset({"shape", "ndim", "dtype", "size", "numel", "dim", "device", "nbytes", "itemsize", "columns",
+                   "index"})
 """Attributes and methods that tell of the form of an array, not of its contents."""
 LIKE = re.compile(r"\.(zeros|ones|empty|full)_like$")
 LIKE_DRAWS = re.compile(r"\.rand(n|int)?_like$")
@@ -42,12 +44,14 @@ FORMS = re.compile(r"\.(zeros|ones|empty|eye|identity|shape|ndim|size)$")
 """Arrays that are made of a shape."""
 
 SOFTMAX = re.compile(r"(^|\.)(log_)?softmax$|(^|\.)sigmoid$|(^|\.)expit$")
+ANSWERS = re.compile(r"softmax|sigmoid|predict|probab|logits|infer|forecast|classify", re.I)
+"""Names of functions of the source that give predictions."""
 PREDICTS = frozenset({"predict", "predict_proba", "predict_log_proba", "decision_function", "generate"})
 SCORES = re.compile(r"(^|\.)(mean|nanmean|average|item|fmean|median|\w+_score|\w+_error|log_loss|score)$")
 STATISTICS = frozenset({"mean", "std", "var", "min", "max", "median", "quantile", "percentile", "nanmean", "nanstd"})
 JOINS = re.compile(r"\.(concatenate|vstack|row_stack|cat|concat|append|stack|r_)$")
-MUTATORS = frozenset({"append", "extend", "add", "update", "insert", "appendleft", "setdefault", "copy_", "fill_", "add_",
-                      "partial_fit", "fit", "fit_transform", "fit_predict", "load_state_dict", "fill", "put", "write",
+MUTATORS = frozenset({"append", "extend", "add", "update", "insert", "appendleft", "setdefault", "copy_", "fill_",
+                      "add_", "partial_fit", "fit", "fit_transform", "fit_predict", "load_state_dict", "fill", "put", "write",
                       "train_on_batch"})
 """Methods that put what they are given into their object."""
 FITS = frozenset({"fit", "partial_fit", "fit_transform", "fit_predict", "train_on_batch"})
@@ -61,8 +65,8 @@ GENERATORS = re.compile(r"^(numpy\.random\.(default_rng|RandomState|Generator|Se
 """Calls that make a source of randomness of its own."""
 
 QUALITY = re.compile(
-    r"acc|loss|(^|_)f1|auc|auroc|(^|_)(mse|mae|rmse|r2|nll|ece|iou|map|fid|mrr|ppl)(_|$)|error|score|reward|return|bleu|rouge|"
-    r"perplexity|brier|precision|recall|dice|mcc|psnr|ssim|likelihood|correct|success|win_rate|calibration", re.I)
+    r"acc|loss|(^|_)f1|auc|auroc|(^|_)(mse|mae|rmse|r2|nll|ece|iou|map|fid|mrr|ppl)(_|$)|error|score|reward|return|"
+    r"bleu|rouge|perplexity|brier|precision|recall|dice|mcc|psnr|ssim|likelihood|correct|success|win_rate|calibration", re.I)
 """Names of metrics that say how well something does; a number of parameters or a duration comes from no data."""
 
 CHANCE = re.compile(r"chance|random|uniform|guess|constant|dummy|majority|prior|null|naive|untrained|coin", re.I)

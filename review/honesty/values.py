@@ -52,7 +52,7 @@ class Tag(Enum):
 HELD_OUT = frozenset({Tag.VALIDATION, Tag.TEST})
 SPLITS = frozenset({Tag.TRAIN, Tag.DEV}) | HELD_OUT
 Tags = frozenset[Tag]
-NOTHING: Tags = frozenset()
+NOTHING: Tags = frozenset[Tag]()
 
 
 class Unknown(Enum):

@@ -1,6 +1,7 @@
 """How a person names data of their own: on the command line, in the configuration file, and in an idea.
 
-`NAME=PATH[,target=COL][,group=COL][,time=COL][,split=COL][,task=classification|regression|none][,drop=COL]...`, or
+`NAME=PATH[,target=COL][,group=COL][,time=COL][,split=COL][,task=classification|regression|none][,drop=COL]...
+[,scorer=FILE.py:FUNCTION]`, or
 `NAME=hf:OWNER/SET[,config=..][,revision=..]...` for the Hugging Face hub; in a file the same as a mapping. A comma that
 no `key=` follows belongs to what stands before it, so paths and column names may hold commas.
 """
@@ -42,6 +43,7 @@ class DataSpec(BaseModel):
         default=None, description="None: seen from the target; none: a folder that the code gets as a path")
     drop: tuple[str, ...] = Field(default=(), description="columns to leave out")
     categorical: tuple[str, ...] = Field(default=(), description="columns of numbers that are codes")
+    scorer: str = Field(default="", description="FILE.py:FUNCTION that computes metrics of your own (docs/evidence.md)")
     sha256: str = Field(default="", description="of what was read when the run began; another one is refused")
 
     @model_validator(mode="after")
@@ -88,6 +90,8 @@ def spec_of(value: Any, folder: Path) -> DataSpec:
             fields[key] = [fields[key]]
     if isinstance(path := fields.get("path"), str | Path) and str(path):
         fields["path"] = _absolute(folder / Path(path).expanduser())
+    if isinstance(scorer := fields.get("scorer"), str) and scorer:
+        fields["scorer"] = str(_absolute(folder / Path(scorer).expanduser()))
     try:
         return DataSpec.model_validate(fields)
     except ValidationError as error:
@@ -104,6 +108,8 @@ def of_idea(named: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
     specs = specs_of([one for one in texts if _names_a_place(one)], folder)
     root = folder.resolve()
     for spec in specs:
+        if spec.scorer:
+            raise DatasetError(f"the idea names a scorer for {spec.name!r}: give it yourself, with --data")
         if spec.path is not None and not spec.path.resolve().is_relative_to(root):
             raise DatasetError(f"the idea's data {spec.name!r} lie outside of the idea file's folder: give them "
                                f"yourself, with --data {spec.name}=PATH")

@@ -49,7 +49,14 @@ class DriverNvml:
                 yield Device(
                     uuid=_text(self._nvml.nvmlDeviceGetUUID(handle)), name=_text(self._nvml.nvmlDeviceGetName(handle)),
                     index=index, minor=int(self._nvml.nvmlDeviceGetMinorNumber(gpu)),
-                    memory=int(self._nvml.nvmlDeviceGetMemoryInfo(handle).total))
+                    memory=int(self._nvml.nvmlDeviceGetMemoryInfo(handle).total), capability=self._capability(gpu))
+
+    def _capability(self, gpu: Any) -> tuple[int, int] | None:
+        try:
+            major, minor = self._nvml.nvmlDeviceGetCudaComputeCapability(gpu)
+        except self._nvml.NVMLError_NotSupported:
+            return None
+        return int(major), int(minor)
 
     def _slices(self, gpu: Any) -> list[Any]:
         """The MIG slices of a GPU; none where it is not cut, or cannot be."""

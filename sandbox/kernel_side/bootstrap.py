@@ -45,7 +45,7 @@ def main() -> None:
     modules = [one for one in os.environ.pop("LAB_MODULES").split(",") if one]
     _flush_at_the_end(app.shell)
     if modules and (said := _import_ahead(modules)):
-        crash_log.write(f"importing {', '.join(modules)} said: {said}")
+        crash_log.write(f"importing {', '.join(modules)} said: {said[:300]}")
         crash_log.flush()
         os._exit(1)
     for stream in (sys.stdout, sys.stderr):
@@ -95,6 +95,7 @@ def _import_ahead(modules: list[str]) -> str:
         said.append(f"{type(error).__name__}: {error}")
     for stream in (sys.stdout, sys.stderr):
         del stream.write
+    gc.freeze()  # neither collections nor `_flush_open_files` look at what is there to stay
     new = {name.partition(".")[0] for name in set(sys.modules) - before}
     with open(os.path.join(os.environ["TMPDIR"], "loaded"), "w", encoding="utf-8") as file:
         file.write(" ".join(sorted(new)))

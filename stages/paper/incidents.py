@@ -18,6 +18,9 @@ def incidents(state: RunState) -> str:
     """All of it as TeX, a list a kind of incident; empty where nothing happened."""
     lists = [
         _list("Nodes that failed, were ended by us (pruned) or are marked as suspect:", _failures(state)),
+        _list("What the check of honesty noted in code without holding it against its numbers:", _noted(state)),
+        _list("The winner's code was run again after the search, once with permuted training labels and once with "
+              "another seed; none of these values is a result:", _probed(state)),
         _list("Attempts that ran out of time or memory were run once more with changed limits:", _retries(state)),
         _list("Nodes whose replicates gave the same values for every seed: their code ignores the seed, as that of a "
               "deterministic method does, and the spread over seeds is unknown:", _seedless(state)),
@@ -43,10 +46,22 @@ def _list(head: str, items: Iterable[tuple[str, str]]) -> str:
 
 def _failures(state: RunState) -> Iterable[tuple[str, str]]:
     for node in state.nodes.values():
-        why = [node.failure.message] if node.failure else []
+        why = [node.failure.message] if node.failure and node.failure.kind != "suspect" else []
         why += [*(node.reasons if node.status == "cancelled" or not node.failure else ()), *node.suspect]
         if why and (node.status != "good" or node.suspect):
             yield node.id, f"{node.kind}, {node.status}: {short('; '.join(why))}"
+
+
+def _noted(state: RunState) -> Iterable[tuple[str, str]]:
+    for node in state.nodes.values():
+        for one in node.findings:
+            if not one.suspect:
+                yield node.id, short(str(one))
+
+
+def _probed(state: RunState) -> Iterable[tuple[str, str]]:
+    for one in state.probes:
+        yield one.node, f"{one.probe}: {one.outcome}; {short(one.why)}"
 
 
 def _unseen(state: RunState) -> Iterable[tuple[str, str]]:

@@ -112,8 +112,8 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {
         "run", "title", "model", "seed", "condition", "process", "phase", "next", "exit_code", "reason", "started",
-        "last_event", "elapsed", "stages", "cost", "paper", "judgement", "no_judgement",
-        "last_events"}
+        "last_event", "elapsed", "paused", "stages", "cost", "roles", "budget", "ahead", "paper", "judgement",
+        "no_judgement", "last_events"}
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
 

@@ -46,7 +46,7 @@ def test_the_offline_plan_is_shown_with_its_forecast(place: Path, capsys: pytest
     assert main(["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]) == 0
     out = capsys.readouterr().out
     for words in ("log_loss (lower is better, selects)", "method@noise40", "wine (sklearn:load_wine; 13 features",
-                  "train 90, dev", "experiments 40, at most 40", "No run was made", "experiments run on the CPU"):
+                  "train 90, dev", "experiments 40, at most 90", "No run was made", "experiments run on the CPU"):
         assert words in out
 
 
@@ -58,8 +58,8 @@ def test_a_model_is_asked_once_and_its_plan_and_cost_are_shown(
         assert len(server.requests) == 1
     out = capsys.readouterr().out
     assert out.startswith("asking openai-chat:m for the data plan; this costs the planner's call")
-    assert "this dry run took 1 planner call: 100 tokens in, 20 out, price unknown" in out
-    assert "USD         unknown" in out and "\x1b" not in out
+    assert "this dry run took 1 planner call: 100 tokens in, 20 out, $0.00" in out
+    assert "USD         $0.00, at most $0.00" in out and "\x1b" not in out
 
 
 def test_the_json_holds_plan_data_and_forecast(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +69,7 @@ def test_the_json_holds_plan_data_and_forecast(place: Path, capsys: pytest.Captu
     assert found["data_plan"]["datasets"] == [{"name": "wine", "reason": ""}]
     assert sum(found["datasets"][0]["sizes"].values()) == 178
     assert found["planned"]["calls"] == 2, "a plan with a dataset that is not there is asked for again"
-    assert found["forecast"]["usd"] is None and found["forecast"]["gpu_hours"] == found["forecast"]["code_hours"]
+    assert found["forecast"]["usd"] == {"likely": 0.0, "most": 0.0} and found["forecast"]["gpu_hours"] == found["forecast"]["code_hours"]
     assert {one["role"] for one in found["forecast"]["calls"]} >= {"plan", "code", "judge"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,3 +27,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with OpenAIServer(studying(runs / "noted")) as server:
         assert start(runs, "run", served_settings(server.url), runs / "noted") == 0
     return runs / "run"
+
+
+@pytest.fixture
+def sockets_collected() -> Iterator[None]:
+    """What a dropped run leaves is collected here, not in a later test."""
+    yield
+    gc.collect()

@@ -91,7 +91,7 @@ class Killed:
         self._asked.append(
             (committed, Counter(noted_of(body, self.noted).sha256 for body in self.server.requests[before:])))
         if code:
-            self.kills.append(self._events()[-1].type if kinds and self._events() else f"{seconds} s")
+            self.kills.append(self._events()[-1].type if kinds and self._events() else f"{seconds or 0:.1f} s")
         self._look()
         return code
 

@@ -22,6 +22,7 @@ def latex(run: Path) -> dict[str, str]:
 
 def _masked(line: str) -> str:
     """A line without the seconds of a node, and without calls, tokens and seconds of a role."""
+    line = re.sub(r"\\rec\{\d+\} seconds", "# seconds", line)
     line = re.sub(r"127\.0\.0\.1:\d+", "#", line)
     if re.match(r"\\rec\{n\d{4}\}", line):
         return re.sub(r"\\rec\{[\d.]+\}(?= & [^&]*\\\\$)", "#", line)

@@ -7,11 +7,13 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +22,12 @@ from record.fold import RunState
 from record.lock import RunLockedError, hold
 from record.log import EventLog, Listener, RecordError, read_events, read_state
 from tests.faults.served import resume, served_settings, start, studying
-from tests.models.openai_server import OpenAIServer, status
+from tests.models.openai_server import OpenAIServer, Step, content, status
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # A run that is dropped in the middle of a request drops its sockets, too.
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
 
 
 def at_first(kind: str, *signals: int) -> Listener:
@@ -46,10 +51,10 @@ def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     noted, run = tmp_path / "noted", tmp_path / "run"
-    down = {"models__retries": 0, "models__outage_wait": 0.05, "models__outage_timeout": 0.3}
+    down = {"models__retries": 0, "models__outage_wait": 0.05, "models__outage_timeout": 1.0}
     with OpenAIServer([status(503, "out of order")]) as server:
         assert start(tmp_path, "run", served_settings(server.url, **down), noted) == 130
-        assert len(server.requests) >= 4
+        assert len(server.requests) >= 3
     kinds = [event.type for event, _ in read_events(run / "run.db")]
     assert kinds.count("paused") == len(server.requests) - 1 and kinds[-1] == "ended"
     assert "out of order" in reason(run) and "resume when the provider is back" in reason(run)
@@ -87,6 +92,56 @@ def test_a_second_interrupt_ends_the_run_at_once_and_two_processes_do_not_work_o
         assert start(tmp_path, "run", served_settings(server.url), noted, listen) == 130
     assert time.monotonic() - sent[0] < 3
     assert "work in flight was dropped" in reason(tmp_path / "run")
+
+
+def test_a_refusal_and_a_prompt_that_is_too_long_cost_their_node_and_the_search_goes_on(tmp_path: Path) -> None:
+    noted = tmp_path / "noted"
+    answered = studying(noted)
+
+    def choose(number: int, body: dict[str, Any]) -> Step:
+        if number == 2:
+            return status(400, "This model's maximum context length is 8192 tokens, your messages have 9000")
+        return content("", finish="content_filter") if number == 3 else answered(number, body)
+
+    judged = list[str]()
+
+    def listen(event: Event, state: RunState) -> None:
+        if event.type == "judged":
+            judged.append(event.type)
+            if len(judged) == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    settings = {"search__num_drafts": 4, "search__preliminary__nodes": 6, "search__grace": 0.0}
+    with OpenAIServer(choose) as server:
+        assert start(tmp_path, "run", served_settings(server.url, **settings), noted, listen) == 130
+    failures = [node.failure for node in read_state(tmp_path / "run").nodes.values() if node.failure is not None]
+    words = [f"{failure.kind}: {failure.message}" for failure in failures]
+    assert any("no answer" in text and "context" in text for text in words), words
+    assert any("no answer" in text and "filter" in text for text in words), words
+
+
+def test_a_run_on_a_network_folder_goes_on_at_another_machine_and_tells_of_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noted, run, told = tmp_path / "noted", tmp_path / "run", tmp_path / "told"
+    script = "import os, sys; open(sys.argv[1], 'a').write(os.environ['SCIENTIST_ALERT_OCCASION'] + '\\n')"
+    changes = {
+        "network_folder": True, "search__grace": 0.0, "alerts__command": [sys.executable, "-c", script, str(told)]}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with OpenAIServer(studying(noted)) as server:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "one"))
+        listen = at_first("executed", signal.SIGTERM)
+        assert start(tmp_path, "run", served_settings(server.url, **changes), noted, listen) == 130
+        before = read_state(run)
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "two"))
+        listen = at_first("judged", signal.SIGTERM)
+        assert resume(run, noted, listen) == 130
+    after = read_state(run)
+    assert not (run / "run.db").exists() and (run / "events.jsonl").is_file()
+    assert len(list(tmp_path.glob("*/scientist-*/*/run.db"))) == 2
+    assert before.answers.items() <= after.answers.items() and after.events > before.events
+    assert told.read_text().split() == ["pause", "pause"]
 
 
 # --- disks ----------------------------------------------------------------------------------------------------------

@@ -126,7 +126,8 @@ FIGURE = FinalFigure(name="accuracy-by-size", description="Accuracy of both arms
 
 CODE = CodeInputs(
     idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", goal="Tune one hyperparameter at a time.",
-    ordinal=1, parent=PARENT, node_seconds=120.0, lab_reference=LAB, packages=("numpy 2.4.6", "torch 2.13.0"),
+    ordinal=1, parent=PARENT, node_seconds=120.0, device="cuda (NVIDIA H200, 150 GB of memory, with bf16)",
+    lab_reference=LAB, packages=("numpy 2.4.6", "torch 2.13.0"),
     siblings=(Sibling(id="n4", kind="tune", varies="LEARNING_RATE=0.1", outcome="digits plain 0.7"),
               Sibling(id="n7", kind="tune", varies="EPOCHS=900", outcome="it took 120 s", error="timeout")),
     rest=Rest(worked=3, failed={"shape": 2, "no answer": 1}, tried=("EPOCHS=5", "WIDTH=8"), more=1),

@@ -100,6 +100,11 @@ def test_the_system_part_of_code_is_constant_over_a_run() -> None:
     assert len(systems) == 1
 
 
+def test_code_is_told_whether_it_has_a_network() -> None:
+    without, connected = (render("code", CODE.model_copy(update={"network": one})).system for one in (False, True))
+    assert "without network" in without and "without network" not in connected and "with a network" in connected
+
+
 def test_a_second_draft_is_asked_to_differ_and_an_item_is_taken_up() -> None:
     draft = CODE.model_copy(update={"kind": "draft", "parent": None, "ordinal": 2})
     assert "draft number 3" in render("code", draft).user

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sandbox.errors import GpuError
-from sandbox.gpus.device import Device
+from sandbox.gpus.device import Device, in_words
 from sandbox.gpus.nvml import DriverNvml
 
 TOTAL = 80 * 10**9
@@ -72,6 +72,11 @@ class Library:
     def nvmlDeviceGetMinorNumber(self, handle: str) -> int:
         return {"GPU-0": 3, "GPU-1": 1}[handle]
 
+    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> list[int]:
+        if handle == "GPU-0":
+            raise NotSupported("Not Supported")
+        return [9, 0]
+
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
         return SimpleNamespace(total=TOTAL, free=TOTAL // 2)
 
@@ -94,8 +99,19 @@ def test_the_names_are_those_of_the_real_library() -> None:
 def test_gpus_and_slices_are_found(library: Library) -> None:
     assert DriverNvml().devices() == (
         Device("GPU-0", "H200", index=0, minor=3, memory=TOTAL),
-        Device("MIG-0", "H200", index=1, minor=1, memory=TOTAL),
-        Device("MIG-2", "H200", index=1, minor=1, memory=TOTAL))
+        Device("MIG-0", "H200", index=1, minor=1, memory=TOTAL, capability=(9, 0)),
+        Device("MIG-2", "H200", index=1, minor=1, memory=TOTAL, capability=(9, 0)))
+
+
+def test_a_prompt_is_told_what_holds_for_every_gpu() -> None:
+    new, old = (Device(name, name, index=0, minor=0, memory=memory, capability=capability)
+                for name, memory, capability in (("H200", 150 * 10**9, (9, 0)), ("V100", 32 * 10**9, (7, 0))))
+    assert in_words(()) == "cpu"
+    assert in_words([new]) == "cuda (H200, 150 GB of memory, with bf16)"
+    assert in_words([new, old], each=2) == (
+        "cuda (2 GPUs for each experiment: H200 or V100, 32 GB of memory, without bf16)")
+    assert in_words([Device("x", "X", index=0, minor=0, memory=10**10)], shared_by=3) == (
+        "cuda (X, 10 GB of memory, shared by 3 experiments)")
 
 
 def test_memory_and_processes_are_asked_for_by_uuid(library: Library) -> None:

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agent.ahead import ahead_of
 from agent.budget import check_budget, shares_of
-from agent.settings import Settings, compose
+from agent.settings import Settings, compose, override
+from inspector.render import status_lines
+from inspector.status import status_of
 from models.backend import Reply, Request
 from models.budget import Budget, most_of_call, prompt_tokens
 from models.door import Models
@@ -21,7 +24,7 @@ from models.errors import ModelOutputInvalid
 from models.roles import CodeInputs, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events import Event, Prepared, Started
+from record.events import Event, Limited, Prepared, Reserved, Resumed, Started
 from record.fold import RunState
 from record.folder import RunFolder, sha256
 from record.log import MemoryLog, read_state
@@ -200,3 +203,44 @@ def test_a_cap_below_the_papers_share_is_refused() -> None:
 
     with pytest.raises(ModelConfigError, match=r"budget of \$1\.00 is too small.*\$\d+\.\d\d from the start"):
         check_budget(compose(flags={**FLAGS, "budget.usd": 1}, environment={}))
+
+
+def searched(settings: Settings, root: Path, *before: Event) -> MemoryLog:
+    """The log of a search, begun or taken up after these events."""
+    log = MemoryLog([*before] or [
+        Started(idea=IDEA, settings=settings.model_dump(mode="json"), seed=settings.seed, version="0", model="m"),
+        Prepared(data_plan=PLAN, datasets=())])
+    asyncio.run(search(bench_of(settings, root, Paid(settings.models, Random(0)), log)))
+    return log
+
+
+def test_a_raised_cap_goes_on_proposing_and_what_was_cut_off_stays_spent(tmp_path: Path) -> None:
+    settings = capped(3)
+    first = searched(settings, tmp_path)
+    cut = next(i for i, event in enumerate(first.events) if isinstance(event, Limited))
+    lost = Reserved(k=1, name="1.0.code.9", spending=Spending(usd=1.25))
+    again = Resumed(settings={"budget.usd": 500.0})
+    more = searched(override(settings.model_dump(), again.settings), tmp_path, *first.events[:cut], lost, again)
+    state = more.state
+    assert state.limited is None and len(state.nodes) > len(first.state.nodes)
+    assert state.lost[1].usd >= 1.25 and state.setting("budget.usd") == 500.0
+    same = searched(settings, tmp_path, *first.events[: cut + 1], Resumed())
+    assert same.state.limited is not None, "the old cap still holds"
+
+
+def test_status_tells_spent_reserved_left_and_what_is_to_come(tmp_path: Path) -> None:
+    settings = capped(3)
+    log = searched(settings, tmp_path)
+    log.append(Reserved(k=1, name="1.0.code.9", spending=Spending(usd=2.0)))
+    found = status_of("runs/x", [(event, 0.0) for event in log.events], None, now=0.0)
+    assert found.budget is not None and settings.budget.usd is not None
+    used = found.budget
+    assert used.spent.usd + used.reserved.usd + used.left.usd == pytest.approx(settings.budget.usd)
+    assert used.reserved.usd == 2.0
+    assert {one.role for one in found.roles} >= {"code", "vision", "feedback"}
+    assert sum(one.usd for one in found.roles) == pytest.approx(found.cost.usd, abs=1e-4)
+    ahead = ahead_of(log.state)
+    assert ahead is not None and ahead.usd is not None and 0 < ahead.usd < 10 and ahead.calls <= 12
+    page = "\n".join(line.plain for line in status_lines(found.model_copy(update={"ahead": ahead})))
+    assert f"$2.00 reserved, ${used.left.usd:.2f} left of ${settings.budget.usd:.2f}" in page
+    assert "to the end about" in page and "code: " in page

@@ -11,14 +11,14 @@ from lab._launch import launch
 from lab._record import log, result, save
 from lab._seeding import seed_everything
 from lab._state import cache, checkpoint, restore
-from lab._submit import submit
+from lab._submit import submit, submit_artifact
 
 seed: int
 device: str
 
 __all__ = ["Dataset", "LabError", "artifact", "cache", "checkpoint", "data", "device", "launch", "log", "pretrained",
            "restore", "result", "save", "save_artifact", "seconds_left", "seed", "seed_everything", "should_stop",
-           "submit"]
+           "submit", "submit_artifact"]
 
 
 def seconds_left() -> float:

@@ -21,7 +21,7 @@ class JobFile:
     seed: int
     deadline: float
     device: str
-    mode: Literal["experiment", "plot"]
+    mode: Literal["experiment", "plot", "score"]
     folder: Path
     entry: str
     datasets: dict[str, str]
@@ -36,6 +36,8 @@ class JobFile:
     """Node -> what it left with `lab.save_artifact`."""
     pretrained: dict[str, str] = field(default_factory=dict[str, str])
     """`OWNER/NAME@REVISION` -> its folder."""
+    scorers: list[str] = field(default_factory=list[str])
+    """Datasets whose frozen scorer takes artifacts."""
     checkpoint_bytes: int = 2 * 2**30
     artifact_bytes: int = 2 * 2**30
 

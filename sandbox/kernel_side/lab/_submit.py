@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from lab._data import Dataset, Folder, data
 from lab._job import LabError, experiment
-from lab._record import append, as_array, write_whole
+from lab._record import append, as_array, named, save_array, write_whole
 
 Array = NDArray[Any]
 _submitted: set[tuple[str, str, str, int | None]] = set()
@@ -35,6 +37,61 @@ def submit(
     append("submissions.jsonl", {"file": file, "dataset": dataset, "split": split, "condition": condition,
                                  "step": step, "kind": kind})
     _submitted.add(key)
+
+
+def submit_artifact(dataset: str, split: str, condition: str, content: object) -> None:
+    """Hand in what the run's frozen scorer evaluates: a file, a folder (by path) or an array.
+
+    Raises `LabError` where the run has no scorer that takes artifacts of the dataset, or there is nothing to hand in.
+    """
+    current = experiment("submit_artifact")
+    where = f"lab.submit_artifact({dataset!r}, {split!r}, {condition!r})"
+    if dataset not in current.scorers:
+        has = ", ".join(current.scorers) or "none"
+        raise LabError(f"{where}: no scorer of this run takes artifacts of {dataset!r}; datasets with one: {has}")
+    if split not in ("validation", "test"):
+        raise LabError(f"{where}: cannot submit for split {split!r}: give 'validation' or 'test'")
+    key = _unused(where, dataset, split, condition, None)
+    folder = current.folder / "submissions"
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{len(_submitted)}.bin"
+    name, packed = _leave(content, file, where)
+    size = sum(one.stat().st_size for one in folder.glob("*.bin"))
+    if size > current.artifact_bytes:
+        file.unlink()
+        raise LabError(f"{where}: with it, artifacts hold {size} bytes, more than the {current.artifact_bytes} allowed")
+    append("submissions.jsonl", {"file": file.name, "dataset": dataset, "split": split, "condition": condition,
+                                 "step": None, "kind": "artifact", "name": name, "packed": packed})
+    _submitted.add(key)
+
+
+def _leave(content: object, file: Path, where: str) -> tuple[str, bool]:
+    """Write an artifact as one file; its name, and whether it is a folder in an archive."""
+    if not isinstance(content, str | Path):
+        array = as_array(content, where)
+        if array.dtype.kind not in "biufcU":
+            raise LabError(f"{where} takes a path or a numeric array, not {type(content).__name__}: "
+                           "write other things to a file and give its path")
+        write_whole(file, lambda part: save_array(part, array))
+        return "artifact.npy", False
+    source = Path(content)
+    if not source.exists():
+        raise LabError(f"{where}: there is no file or folder {str(source)!r}")
+    if source.is_dir():
+        write_whole(file, lambda part: _pack(source, part))
+    else:
+        write_whole(file, lambda part: _copy(source, part))
+    return named("submit_artifact", source.resolve().name), source.is_dir()
+
+
+def _copy(source: Path, part: Path) -> None:
+    shutil.copyfile(source, part)
+
+
+def _pack(folder: Path, part: Path) -> None:
+    with tarfile.open(part, "w") as archive:
+        for one in sorted(folder.rglob("*")):
+            archive.add(one, one.relative_to(folder), recursive=False)
 
 
 def forget() -> None:

@@ -1,0 +1,202 @@
+"""`scientist reproduce`: do the experiments behind a paper give its numbers again?"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import shutil
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agent.commands.edge import DONE, FINDINGS, WrongUse, data_refused, isolation_told, say
+from agent.commands.look import run_folder
+from inspector.text import duration, plain
+from record.fold import RunState
+from record.folder import RunFolder
+from record.log import read_state
+
+if TYPE_CHECKING:
+    from agent.settings import Settings
+    from stages.reproduction import Number, Reproduction
+
+SHOWN = 24
+"""Lines of numbers that are printed at most; `--json` has all."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for. `limit` is of replicates a configuration; `flags` are settings by dotted key."""
+
+    run: Path
+    nodes: tuple[str, ...] = ()
+    limit: int | None = None
+    flags: Mapping[str, Any] | None = None
+    as_json: bool = False
+
+
+def reproduce(request: Request) -> int:
+    """Execute again and compare; returns 5 when a node ended otherwise or a number is another."""
+    folder = run_folder(request.run)
+    state = read_state(folder)
+    if state.started is None or state.data_plan is None:
+        raise WrongUse(f"{request.run} was cut off before it had a data plan: there is nothing to execute again")
+    from agent.settings import override
+    from stages.reproduction import ReproductionError, chosen
+
+    settings = override(state.started.settings, state.overrides | dict(request.flags or {}))
+    isolation_told(settings.sandbox)
+    try:
+        nodes = [node.id for node in chosen(state, request.nodes, limit=request.limit)]
+        scratch = _scratch(folder)
+        began = time.monotonic()
+        with data_refused():
+            found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(folder), scratch))
+    except ReproductionError as error:
+        raise WrongUse(str(error)) from None
+    kept = _cleared(scratch, found)
+    if request.as_json:
+        print(json.dumps(as_plain(found) | {"seconds": round(time.monotonic() - began, 1), "kept": kept}, indent=1))
+    else:
+        show(found, Console(), seconds=time.monotonic() - began, kept=kept)
+    return DONE if found.good else FINDINGS
+
+
+async def _reproduced(
+    state: RunState, names: Sequence[str], settings: Settings, run: RunFolder, scratch: Path
+) -> Reproduction:
+    from agent.data import sources_of
+    from agent.pretrained import provided
+    from sandbox.datasets import files_of
+    from sandbox.executor import LocalExecutor
+    from stages.reproduction import Place, lay_out_data, reproduce
+
+    sources, beside = sources_of(settings), RunFolder(scratch)
+    executor: LocalExecutor | None = None
+    try:
+        datasets = await asyncio.to_thread(lay_out_data, state, run, beside, sources)
+        executor = LocalExecutor(
+            settings.search.num_workers, beside.views, labels=beside.labels, settings=settings.sandbox,
+            cache=beside.cache, pretrained=provided(settings, run if _has_pretrained(run) else beside),
+            secret=(*files_of(sources), run.labels))
+        place = Place(run, beside, executor, settings.sandbox.timeout, datasets)
+        return await reproduce(
+            state, [state.nodes[name] for name in names], place, unlike=unlike(state, settings),
+            tell=lambda one, done, of: say(f"{done}/{of}: {one.node} ({one.kind}, seed {one.seed}) in "
+                                           f"{duration(one.seconds)}{f': {one.failure}' if one.failure else ''}"))
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    finally:
+        if executor is not None:
+            await executor.close()
+
+
+def _has_pretrained(run: RunFolder) -> bool:
+    return (run.root / "data" / "pretrained").is_dir()
+
+
+def unlike(state: RunState, settings: Settings) -> tuple[str, ...]:
+    """Why digits need not be equal here: another processor, interpreter, or number of threads; or a GPU."""
+    from agent.environment import SHOWN as IMPORTED
+    from agent.environment import machine_of
+    from record.machine import unlike as machines_unlike
+
+    here = machine_of(settings.sandbox)
+    found = [one for there in state.machines for one in machines_unlike(there, here, packages=IMPORTED)]
+    if not state.machines:
+        found.append("the record does not say which machine it was made on")
+    found += [f"{key} {state.setting(key)!r} there, {value!r} here" for key, value in (
+        ("sandbox.threads", settings.sandbox.threads), ("sandbox.device", settings.sandbox.device))
+        if state.setting(key) != value]
+    if "cuda" in (settings.sandbox.device, state.setting("sandbox.device")):
+        found.append("a GPU is used, whose sums need not come in the same order twice")
+    return tuple(dict.fromkeys(found))
+
+
+def _scratch(run: Path) -> Path:
+    """A new folder beside the run. Raises `WrongUse` where none can be made."""
+    for number in itertools.count(1):
+        path = run.resolve().with_name(f"{run.resolve().name}.reproduced{'' if number == 1 else f'-{number}'}")
+        try:
+            path.mkdir()
+            return path
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise WrongUse(f"cannot write beside {run}: {error.strerror}; copy the run to where you may") from None
+    raise AssertionError
+
+
+def _cleared(scratch: Path, found: Reproduction) -> str | None:
+    """Remove the folder when there is nothing to look into; else say where it is."""
+    if found.good:
+        shutil.rmtree(scratch, ignore_errors=True)
+        return None
+    for name in ("data", "cache", "control"):
+        shutil.rmtree(scratch / name, ignore_errors=True)
+    return str(scratch)
+
+
+# --- shown ----------------------------------------------------------------------------------------------------------
+
+
+def as_plain(found: Reproduction) -> dict[str, object]:
+    """A reproduction as plain values for JSON (see docs/reproduce.md)."""
+    nodes = [one.model_dump(mode="json", exclude={"measurements", "tests"}) for one in found.nodes]
+    return {"good": found.good, "counts": counts(found), "unlike": found.unlike, "left_out": found.left_out,
+            "nodes": nodes, "numbers": [one.model_dump(mode="json") for one in found.numbers]}
+
+
+def counts(found: Reproduction) -> dict[str, dict[str, int]]:
+    """Verdicts of the paper's numbers, and of the others."""
+    return {what: dict(Counter(one.verdict for one in found.numbers if one.claim == claim))
+            for what, claim in (("claims", True), ("others", False))}
+
+
+def show(found: Reproduction, console: Console, *, seconds: float, kept: str | None) -> None:
+    """Nodes that ended otherwise, a table of numbers, and the sum of it."""
+    for one in found.nodes:
+        if one.failure:
+            console.print(Text(f"{one.node}: {plain(one.failure)}", style="red"), soft_wrap=True)
+    console.print(_table(_worst(found.numbers)))
+    if len(found.numbers) > SHOWN:
+        console.print(Text(f"... {len(found.numbers) - SHOWN} more: --json", style="dim"))
+    for what, by in counts(found).items():
+        total = sum(by.values())
+        said = ", ".join(f"{by[verdict]}/{total} {verdict}" for verdict in sorted(by)) or "none"
+        console.print(Text(f"{'numbers of the paper' if what == 'claims' else 'other values'}: {said}"))
+    for why in found.unlike:
+        console.print(Text(f"digits need not be equal: {plain(why)}", style="yellow"), soft_wrap=True)
+    if found.left_out:
+        console.print(Text(f"not executed again: {', '.join(found.left_out)}", style="yellow"), soft_wrap=True)
+    if kept:
+        console.print(Text(f"what ran again is kept in {plain(kept)}"), soft_wrap=True)
+    verdict = "reproduced" if found.good else "NOT reproduced"
+    console.print(Text(f"{verdict}: {len(found.nodes)} nodes in {duration(seconds)}",
+                       style="green" if found.good else "red"))
+
+
+def _worst(numbers: Sequence[Number]) -> Sequence[Number]:
+    """What is printed of them: what did not come again first, then the paper's own."""
+    order = {"missing": 0, "different": 0, "within noise": 1, "equal": 2}
+    return sorted(numbers, key=lambda one: (order[one.verdict], not one.claim))[:SHOWN]
+
+
+def _table(numbers: Sequence[Number]) -> Table:
+    table = Table("number", "n", "recorded", "again", "verdict", box=None, pad_edge=False)
+    for one in numbers:
+        style = {"equal": "green", "within noise": "yellow"}.get(one.verdict, "red")
+        verdict = Text(one.verdict if one.verdict != "within noise" or one.off is None or one.noise is None
+                       else f"within noise ({one.off:.2g} of {one.noise:.2g})", style=style)
+        table.add_row(Text(plain(one.key)), f"{len(one.nodes)}/{one.of}", Text(plain(one.recorded)),
+                      Text(plain(one.again)), verdict)
+    return table

@@ -1,0 +1,60 @@
+"""`python -m benchmarks.foreign DATA`: the audit over the public agent papers of MLR-Bench, and a sample to read by hand.
+
+DATA holds `papers/AGENT/TASK/results/paper.md` beside the result files of each paper (public data, never copied here).
+Prints the table of docs/audit.md; with `--sample N --seed S` also N numbers called found and N called unsupported,
+each with its sentence and the line that it was found in, for a person to judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+from pathlib import Path
+
+from review.foreign import ForeignAudit, audit_paper
+from review.foreign.classify import CLASSES, Class, Verdict
+
+
+def audits(data: Path) -> dict[str, ForeignAudit]:
+    """The audit of every paper, by agent and task."""
+    papers = sorted((data / "papers").glob("*/*/results/paper.md"))
+    return {f"{path.parts[-4].removeprefix('end2end_')}/{path.parts[-3]}":
+            asyncio.run(audit_paper(path, results=path.parent)) for path in papers}
+
+
+def table(found: dict[str, ForeignAudit]) -> str:
+    """Counts by class, a paper a row."""
+    lines = ["| paper | result numbers | numbers | " + " | ".join(CLASSES) + " | in reports only | inconsistencies |",
+             "|---|" + "---:|" * (len(CLASSES) + 4)]
+    total = [0] * (len(CLASSES) + 4)
+    for name, one in found.items():
+        row = [one.result_numbers, one.numbers, *one.counts.values(), one.written, len(one.inconsistencies)]
+        total = [a + b for a, b in zip(total, row, strict=True)]
+        lines.append(f"| {name} | " + " | ".join(map(str, row)) + " |")
+    return "\n".join([*lines, "| **all** | " + " | ".join(map(str, total)) + " |"])
+
+
+def sample(found: dict[str, ForeignAudit], kind: Class, size: int, seed: int) -> list[tuple[str, Verdict]]:
+    """Numbers of a class, drawn with a seed."""
+    every = [(name, verdict) for name, one in found.items() for verdict in one.verdicts if verdict.kind == kind]
+    return random.Random(seed).sample(every, min(size, len(every)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    found = audits(given.data)
+    print(table(found))
+    for kind in ("found", "unsupported") if given.sample else ():
+        print(f"\n{kind}, seed {given.seed}:")
+        for at, (name, one) in enumerate(sample(found, kind, given.sample, given.seed), 1):
+            print(f"{at:3} {name} | {one.claim.number.text} | {one.claim.where} | {one.claim.context[:200]!r} | "
+                  f"{one.evidence} | chance {one.chance:.3f}")
+
+
+if __name__ == "__main__":
+    main()

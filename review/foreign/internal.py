@@ -1,0 +1,188 @@
+"""Whether a paper agrees with itself: deltas with the two numbers they name, bold face with its column, the abstract
+with the rest.
+
+Every printed number stands for an interval as wide as its last place; what overlaps agrees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations, product
+from typing import Literal
+
+from review.foreign.derive import Operand, best, derived
+from review.foreign.matching import agrees
+from review.foreign.passages import Cell, Claim, Passage
+from review.foreign.printed import Printed, numbers_of_cell
+
+Kind = Literal["delta", "bold", "abstract"]
+
+
+@dataclass(frozen=True)
+class Inconsistency:
+    """Two places of a paper that do not agree."""
+
+    kind: Kind
+    where: str
+    what: str
+
+
+def inconsistencies(passages: Sequence[Passage], claims: Sequence[Claim], text: Sequence[Printed]) -> tuple[Inconsistency, ...]:
+    """All that is found; `text` holds every number of the paper outside its abstract."""
+    found = [*_columns(claims), *_sentences(claims), *_bold(passages), *_abstract(claims, text)]
+    return tuple(dict.fromkeys(found))
+
+
+# --- deltas ---------------------------------------------------------------------------------------------------------
+
+_CHANGE = re.compile(
+    r"\b(?:improve\w*|(?:rel\w*\.?|absolute|percent\w*|%) ?change|change|gain|reduction|decrease|increase|speed-?up|delta)\b"
+    r"|\u0394|\\Delta", re.I)
+_FROM_TO = re.compile(r"\bfrom\b[^.;]{0,30}\bto\b|\bvs\b|\bversus\b|compared (?:to|with)", re.I)
+_TELLS = re.compile(
+    r"[\s)]*(?:relative |absolute |average |overall |significant |\w+ )?(?:reduc\w+|improve\w+|increase|decrease|gain|drop|"
+    r"lower|higher|faster|slower|speed-?ups?|fewer|less|more|better)\b", re.I)
+
+
+def _columns(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
+    """A column of changes: two numbers of its row, or of a column beside it, must give each."""
+    for claim in claims:
+        cell = claim.cell
+        if cell is None or not _CHANGE.search(cell.column_label) or claim.number.digits < 2 and not claim.number.percent:
+            continue
+        table = [one for one in claims if one.passage is claim.passage and one.cell is not None
+                 and not _CHANGE.search(one.cell.label)]
+        row = [one.number for one in table if one.cell and one.cell.row == cell.row]
+        pairs = [*permutations(row[:8], 2), *_down(table, cell)]
+        if len(row) >= 2 and not any(gives(a, b, claim.number) for a, b in pairs):
+            yield Inconsistency("delta", claim.where, f"{claim.number.text} follows from no two numbers beside it "
+                                                      f"({', '.join(one.text for one in row[:8])})")
+
+
+def _down(table: Sequence[Claim], cell: Cell) -> Iterator[tuple[Printed, Printed]]:
+    """Each number of the row with the others of its column."""
+    for one in table:
+        if one.cell and one.cell.row == cell.row:
+            for other in table:
+                if other.cell and other.cell.column == one.cell.column and other is not one:
+                    yield one.number, other.number
+                    yield other.number, one.number
+
+
+def _sentences(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
+    """A sentence of two numbers and one change, "from A to B (a reduction of C)": C must follow from A and B."""
+    sentences: dict[tuple[int, str], list[Claim]] = {}
+    for claim in claims:
+        if claim.cell is None:
+            sentences.setdefault((id(claim.passage), claim.context), []).append(claim)
+    for (_, context), said in sentences.items():
+        changes = [one for one in said if _is_change(one)]
+        others = [one.number for one in said if not _is_change(one) and not one.number.factor]
+        if len(changes) != 1 or len(others) < 2:
+            continue
+        pairs = [(a, b) for a, b in permutations(others, 2) if a.percent == b.percent and a.step == b.step]
+        named = len(others) == 2 or _FROM_TO.search(context)
+        change = changes[0].number
+        if named and pairs and not change.bound and not any(gives(a, b, change) for a, b in pairs):
+            shown = ", ".join(one.text for one in others)
+            yield Inconsistency("delta", changes[0].where, f"{change.text} does not follow from {shown}: {context[:200]!r}")
+
+
+def _is_change(claim: Claim) -> bool:
+    """Whether a percentage or factor is called a change by the word that follows it."""
+    number = claim.number
+    after = claim.passage.text[number.at + len(number.text):][:40]
+    return (number.percent or number.factor) and bool(_TELLS.match(after))
+
+
+def gives(a: Printed, b: Printed, change: Printed) -> bool:
+    """Whether a change is a difference, relative change or ratio of two numbers, given how each is rounded."""
+    low, high = abs(change.value) - change.slack, abs(change.value) + change.slack
+    if change.percent and not a.percent:
+        forms = [lambda x, y: 100 * (x - y) / abs(y), lambda x, y: 100 * x / y, lambda x, y: 100 * (x - y)]
+    elif change.percent:
+        forms = [lambda x, y: 100 * (x - y) / abs(y), lambda x, y: 100 * x / y, lambda x, y: x - y]
+    elif change.factor:
+        forms = [lambda x, y: x / y, lambda x, y: (x - y) / abs(y)]
+    else:
+        forms = [lambda x, y: x - y, lambda x, y: 100 * (x - y) / abs(y), lambda x, y: x / y]
+    corners = list(product((a.value - a.slack, a.value + a.slack), (b.value - b.slack, b.value + b.slack)))
+    if any(y == 0 for _, y in corners):
+        return True
+    for form in forms:
+        values = [form(x, y) for x, y in corners]
+        sizes = [abs(value) for value in values]
+        least = 0.0 if min(values) < 0 < max(values) else min(sizes)
+        if least <= high and max(sizes) >= low:
+            return True
+    return False
+
+
+# --- bold face ------------------------------------------------------------------------------------------------------
+
+_LOWER = re.compile(r"\u2193|loss|error|latency|perplexity|\bppl\b|\bmse\b|\bmae\b|rmse|time|memory|\bece\b|fid\b|cost|regret|wer\b", re.I)
+_HIGHER = re.compile(r"\u2191|accura|\bf1\b|auc|auroc|precision|recall|\bmrr\b|bleu|rouge|throughput|reward|\bmap\b|score", re.I)
+
+
+def _bold(passages: Sequence[Passage]) -> Iterator[Inconsistency]:
+    """A number in bold is the best of its column, or else of its row; a whole row in bold marks a method."""
+    for passage in passages:
+        rows = {cell.row for cell in passage.cells}
+        whole = {row for row in rows if all(cell.bold for cell in passage.cells if cell.row == row and _value(cell))}
+        column_wise = [_verdict(cell, [other for other in passage.cells if other.column == cell.column])
+                       for cell in passage.cells if cell.bold and cell.row not in whole]
+        row_wise = [_verdict(cell, [other for other in passage.cells if other.row == cell.row])
+                    for cell in passage.cells if cell.bold and cell.row not in whole]
+        chosen = column_wise if sum(map(bool, column_wise)) <= sum(map(bool, row_wise)) else row_wise
+        for what, cell in zip(chosen, (one for one in passage.cells if one.bold and one.row not in whole), strict=True):
+            if what:
+                yield Inconsistency("bold", f"table {passage.table}, {cell.row_label} / {cell.column_label}", what)
+
+
+def _verdict(cell: Cell, line: Sequence[Cell]) -> str:
+    """What is wrong with a number in bold among those of its line; "" when nothing is."""
+    value = _value(cell)
+    values = [number for one in line if (number := _value(one)) is not None]
+    if value is None or len(values) < 2:
+        return ""
+    low, high, own = min(one.value for one in values), max(one.value for one in values), value.value
+    lower, higher = bool(_LOWER.search(cell.label)), bool(_HIGHER.search(cell.label))
+    wrong = own not in (low, high) or (lower and not higher and own != low) or (higher and not lower and own != high)
+    if not wrong or sum(one.bold for one in line) > 2:
+        return ""
+    better = low if lower and not higher else high
+    return f"{value.text} is in bold, and is not the best of {low:g} to {high:g}" + (
+        f" ({better:g} is)" if lower != higher else "")
+
+
+def _value(cell: Cell) -> Printed | None:
+    found = numbers_of_cell(cell.text)
+    return found[0] if found else None
+
+
+# --- abstract -------------------------------------------------------------------------------------------------------
+
+
+def _abstract(claims: Sequence[Claim], text: Sequence[Printed]) -> Iterator[Inconsistency]:
+    """A number of the abstract stands in the rest of the paper, or follows from two numbers of a table."""
+    cells = [Operand(one, one.number.value) for one in claims if one.cell is not None]
+    for claim in claims:
+        if claim.passage.role != "abstract" or claim.number.digits < 2:
+            continue
+        if any(agrees(claim.number, one.value) for one in text) or _follows(claim, cells):
+            continue
+        yield Inconsistency("abstract", claim.where, f"{claim.number.text} stands nowhere else in the paper: "
+                                                     f"{claim.context[:160]!r}")
+
+
+def _follows(claim: Claim, cells: Sequence[Operand]) -> bool:
+    for key in ("row", "column"):
+        lines: dict[tuple[int, int], list[Operand]] = {}
+        for one in cells:
+            assert one.claim.cell is not None
+            lines.setdefault((one.claim.passage.table, getattr(one.claim.cell, key)), []).append(one)
+        if any(best(claim.number, list(derived(claim.number, line)))[0] for line in lines.values()):
+            return True
+    return False

@@ -1,0 +1,262 @@
+"""The passages of a paper in which results are stated: abstract, sections of results, tables, captions.
+
+A section counts by its title; one whose title says nothing belongs to the section before it. Method, related work and
+set-up are not read, their tables and captions are. A table of a PDF has lost its columns and is read line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from review.foreign.printed import Printed, numbers_of, numbers_of_cell
+from review.judge.paper import Paper
+from review.judge.sections import Part, of_pdf
+
+Role = Literal["abstract", "results", "table", "caption"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table: the labels of its row and column, its numbers, whether it is set in bold."""
+
+    row: int
+    column: int
+    row_label: str
+    column_label: str
+    text: str
+    bold: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.row_label} {self.column_label}"
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A paragraph, a caption, or a table with its cells."""
+
+    role: Role
+    section: str
+    text: str
+    cells: tuple[Cell, ...] = ()
+    table: int = 0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A number with its place: the passage, the cell of a table, and the words around it."""
+
+    number: Printed
+    passage: Passage
+    context: str
+    cell: Cell | None = None
+
+    @property
+    def where(self) -> str:
+        if self.cell is not None:
+            return f"table {self.passage.table}, {self.cell.row_label or 'row ' + str(self.cell.row)} / " \
+                   f"{self.cell.column_label or 'column ' + str(self.cell.column)}"
+        return f"{self.passage.role}, {self.passage.section}" if self.passage.section else self.passage.role
+
+
+_RESULTS = re.compile(
+    r"result|experiment|evaluation|analys[ie]s|ablation|finding|comparison|performance|discussion|conclusion|benchmark"
+    r"|empirical|robustness|limitation", re.I)
+_OTHER = re.compile(
+    r"introduction|background|related|method|approach|preliminar|problem|framework|setup|set-up|setting|dataset|"
+    r"implementation|model architecture|training details|baselines|metrics|protocol|notation|hardware|future|broader|"
+    r"ethic|title|author", re.I)
+_NOT_READ = re.compile(r"^(?:\d+\.?\s*)?(?:references|bibliography|thebibliography|acknowledge?ments?)", re.I)
+_CAPTION = re.compile(r"^[\s>*_]*(?:table|tab\.|figure|fig\.)\s*[A-Z]?\d+\s*\**\s*[:.|]", re.I)
+_IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
+_RULE = re.compile(r"^[\s|:+=-]*-[\s|:+=-]*$")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z*(\[])|\n")
+
+
+def passages_of(paper: Paper) -> tuple[Passage, ...]:
+    """What of a paper is audited, in order."""
+    return tuple(_numbered(_read(paper)))
+
+
+def claims_of(passages: tuple[Passage, ...]) -> tuple[Claim, ...]:
+    """Every number of the passages."""
+    return tuple(claim for passage in passages for claim in _claims(passage))
+
+
+def _claims(passage: Passage) -> Iterator[Claim]:
+    for cell in passage.cells:
+        percent = "%" in cell.column_label or "%" in cell.row_label
+        for number in numbers_of_cell(cell.text):
+            as_percent = replace(number, percent=True) if percent and not number.percent else number
+            yield Claim(as_percent, passage, f"{cell.label} {cell.text}", cell)
+    if not passage.cells:
+        spans = [match.end() for match in _SENTENCE.finditer(passage.text)]
+        for number in numbers_of(passage.text):
+            begin = max((end for end in spans if end <= number.at), default=0)
+            end = min((end for end in spans if end > number.at), default=len(passage.text))
+            yield Claim(number, passage, passage.text[begin:end].strip())
+
+
+def _numbered(found: Iterator[Passage]) -> Iterator[Passage]:
+    tables = 0
+    for passage in found:
+        tables += passage.role == "table"
+        yield Passage(passage.role, passage.section, passage.text, passage.cells, tables) if passage.cells else passage
+
+
+def _read(paper: Paper) -> Iterator[Passage]:
+    role: Role | None = "abstract"
+    number = ""
+    for part in sections_of(paper):
+        title = part.title.strip(" *#")
+        if _NOT_READ.match(title):
+            role = None
+            continue
+        inner = number and title.startswith(f"{number}.") and re.match(r"\d+\.\d", title)
+        role = _under(title, role) if inner and role is None else _role(title, role)
+        number = number if inner else (re.match(r"(\d+)\b(?!\.\d)", title) or [""])[0]
+        yield from _latex(part, title, role) if paper.form == "LaTeX" else _lines(part, title, role, paper.form)
+
+
+def sections_of(paper: Paper) -> tuple[Part, ...]:
+    """Sections; numbered headings of Markdown without marks are found as those of a PDF are."""
+    if paper.form in ("Markdown", "text") and sum(bool(part.title) for part in paper.parts) < 4:
+        return of_pdf("\n".join(f"{part.title}\n{part.text}" for part in paper.parts))
+    return paper.parts
+
+
+def _role(title: str, before: Role | None) -> Role | None:
+    if re.match(r"(?:\d+\.?\s*)?abstract", title, re.I):
+        return "abstract"
+    if _OTHER.search(title) and not re.search(r"result|analys|finding", title, re.I):
+        return None
+    if _RESULTS.search(title):
+        return "results"
+    if before == "abstract" and title:
+        return "abstract" if not re.match(r"\d", title) else None
+    return before
+
+
+def _under(title: str, above: Role | None) -> Role | None:
+    """The role below a small heading: of a section that is read, all but its set-up; of another, what says results."""
+    if above is None:
+        return "results" if re.search(r"result|finding", title, re.I) else None
+    return None if _OTHER.search(title) and not re.search(r"result|analys|finding", title, re.I) else above
+
+
+# --- Markdown, text, PDF --------------------------------------------------------------------------------------------
+
+
+def _lines(part: Part, title: str, role: Role | None, form: str) -> Iterator[Passage]:
+    lines = _IMAGE.sub(r"Figure: \1", part.text).split("\n")
+    at, kept = 0, list[str]()
+    inside = role
+    while at < len(lines):
+        line = lines[at]
+        if line.count("|") >= 2 and at + 1 < len(lines) and _RULE.match(lines[at + 1]) and "|" in lines[at + 1]:
+            yield from _paragraph(kept, title, inside, form)
+            end = at + 2
+            while end < len(lines) and "|" in lines[end]:
+                end += 1
+            yield _markdown_table(lines[at:end], title)
+            at, kept = end, []
+            continue
+        heading = re.match(r"\s*\*\*(?:\d[\d.]*\s+)?([^*]{3,70}?)[.:]?\*\*\s*$", line)
+        if heading:
+            inside = _under(heading[1], role)
+        if not line.strip() or _CAPTION.match(line) or heading:
+            yield from _paragraph(kept, title, inside, form)
+            kept = [] if heading else [line]
+        else:
+            kept.append(line)
+        at += 1
+    yield from _paragraph(kept, title, inside, form)
+
+
+def _paragraph(lines: list[str], title: str, role: Role | None, form: str) -> Iterator[Passage]:
+    text = "\n".join(line for line in lines if line.strip())
+    if not text:
+        return
+    if _CAPTION.match(text) or text.startswith("Figure: "):
+        yield Passage("caption", title, text.removeprefix("Figure: "))
+    elif form == "PDF" and _table_like(text):
+        yield Passage("table", title, text)
+    elif role is not None:
+        yield Passage(role, title, text)
+
+
+def _table_like(text: str) -> bool:
+    rows = [line for line in text.split("\n") if len(numbers_of_cell(line)) >= 2 and len(re.findall(r"[A-Za-z]{2,}", line)) <= 6]
+    return len(rows) >= 2 and len(rows) * 2 >= len(text.split("\n"))
+
+
+def _markdown_table(lines: list[str], title: str) -> Passage:
+    rows = [[cell.strip() for cell in _row(line)] for line in lines if not _RULE.match(line)]
+    return Passage("table", title, "\n".join(lines), tuple(_cells(rows)))
+
+
+def _row(line: str) -> list[str]:
+    line = line.strip().replace(r"\|", "\x02")
+    return [cell.replace("\x02", "|") for cell in line.removeprefix("|").removesuffix("|").split("|")]
+
+
+def _cells(rows: list[list[str]]) -> Iterator[Cell]:
+    """The cells of a table whose first row heads the columns; a first column of words, or a seed, heads the rows."""
+    heads = [_unmarked(cell) for cell in rows[0]] if rows else []
+    for at, row in enumerate(rows[1:], 1):
+        label = _unmarked(row[0]) if row else ""
+        for column, text in enumerate(row):
+            if column == 0:
+                continue
+            head = heads[column] if column < len(heads) else ""
+            bold = bool(re.search(r"\*\*[^*]*\d[^*]*\*\*|__[^_]*\d[^_]*__|\\(?:textbf|mathbf|bf)\b", text))
+            yield Cell(at, column, label, head, text, bold)
+
+
+def _unmarked(text: str) -> str:
+    text = re.sub(r"\\(?:textbf|textit|emph|mathbf|mathrm|text|textsc)\b|[*$`{}]|\\multi(?:row|column)\{[^{}]*\}\{[^{}]*\}", "", text)
+    return re.sub(r"\s+", " ", text.replace("\\%", "%")).strip()
+
+
+# --- LaTeX ----------------------------------------------------------------------------------------------------------
+
+_TABULAR = re.compile(r"\\begin\{(tabular[x*]?|longtable)\}(.*?)\\end\{\1\}", re.DOTALL)
+_CAPTIONED = re.compile(r"\\caption(?:of\{\w+\})?(?:\[[^\]]*\])?\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}", re.DOTALL)
+_ENVIRONMENT = re.compile(r"\\begin\{(table|figure)(\*?)\}.*?\\end\{\1\2\}", re.DOTALL)
+_UNPRINTED = re.compile(
+    r"\\(?:label|ref|eqref|autoref|cref|Cref|includegraphics|vspace|hspace|setlength|renewcommand|resizebox|cmidrule|"
+    r"cline|bibliography\w*|input|url|href|footnotesize|usepackage|documentclass)\*?(?:\([^)]*\))?(?:\[[^\]]*\])*(?:\{[^{}]*\})*")
+
+
+def _latex(part: Part, title: str, role: Role | None) -> Iterator[Passage]:
+    for match in _CAPTIONED.finditer(part.text):
+        yield Passage("caption", title, _printed_text(match[1]))
+    for match in _TABULAR.finditer(part.text):
+        yield Passage("table", title, match[0], tuple(_cells(_latex_rows(match[2]))))
+    if role is None:
+        return
+    prose = _TABULAR.sub(" ", _ENVIRONMENT.sub("\n\n", _CAPTIONED.sub(" ", part.text)))
+    for paragraph in re.split(r"\n\s*\n", prose):
+        if paragraph.strip():
+            yield Passage(role, title, _printed_text(paragraph))
+
+
+def _latex_rows(body: str) -> list[list[str]]:
+    body = re.sub(r"^(?:\s*\[[^\]]*\])?(?:\s*\{(?:[^{}]|\{[^{}]*\})*\}){1,2}", "", body, count=1)
+    body = re.sub(r"\\(?:toprule|midrule|bottomrule|hline|addlinespace)(?:\[[^\]]*\])?", "", _UNPRINTED.sub("", body))
+    rows = [[_spanned(cell) for cell in re.split(r"(?<!\\)&", row)] for row in re.split(r"\\\\(?:\[[^\]]*\])?", body)]
+    return [[cell for spread in row for cell in spread] for row in rows if any(cell[0].strip() for cell in row)]
+
+
+def _spanned(cell: str) -> list[str]:
+    """The cells that one of LaTeX's covers."""
+    match = re.search(r"\\multicolumn\{(\d+)\}\{[^{}]*\}\{((?:[^{}]|\{[^{}]*\})*)\}", cell)
+    cell = re.sub(r"\\multirow\{[^{}]*\}\{[^{}]*\}", "", cell)
+    return [match[2], *[""] * (int(match[1]) - 1)] if match and int(match[1]) < 50 else [cell]
+
+
+def _printed_text(text: str) -> str:
+    return re.sub(r"\\(?:textbf|textit|emph|mathbf|text|mathrm)\b|\\[,;!]", "", _UNPRINTED.sub("", text)).replace("\\%", "%")

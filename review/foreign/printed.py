@@ -1,0 +1,172 @@
+"""Numbers as a text prints them: value, precision, sign and percent form.
+
+Left out, because they state no result: labels ("Table 2", "Eq. (3)"), citations, years, list and heading numbers, parts
+of names ("CIFAR-10", "F1", "Recall@5", "top-5", "32x32"), indices and exponents, bounds ("p < 0.05"), levels of
+confidence ("95% CI"), code, addresses and displayed formulas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One number. `step` is one unit in its last printed place; `digits` are its significant digits; `at` is its
+    offset in the text; `factor` marks "2.5x"; `bound` says that the value behind it may lie above ("over 80%", the
+    first of "65-90%") or below ("up to 5x") by less than one step."""
+
+    text: str
+    value: float
+    step: float
+    sign: str = ""
+    percent: bool = False
+    factor: bool = False
+    digits: int = 1
+    at: int = 0
+    bound: Literal["", "above", "below"] = ""
+
+    @property
+    def slack(self) -> float:
+        """How far from the printed value the number behind it may lie."""
+        return self.step / 2 * (1 + 1e-6) + abs(self.value) * 1e-15
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The sizes that may lie behind the printed one, without sign."""
+        below, above = (self.step if self.bound == side else self.slack for side in ("below", "above"))
+        return max(0.0, abs(self.value) - below), abs(self.value) + above
+
+
+_SPACE = r"[\u2009\u202f\u00a0 ]"
+_NUMBER = re.compile(
+    r"(?P<sign>[-+\u2212](?=[\d.]))?"
+    rf"(?P<body>\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?|\d{{1,3}}(?:{_SPACE}\d{{3}})+(?![\d.,]\d|\d)|\d+\.\d+|\d+|\.\d+)"
+    r"(?P<power>[eE][-+\u2212]?\d+|\s*(?:\u00d7|x|\*|\\times|\\cdot)\s*10\s*\^\s*\{?[-\u2212]?\d+\}?|\^\{?[-\u2212]?\d+\}?)?"
+    r"(?P<unit>\s?(?:\\?%|percent\b|percentage points?\b|pp\b)|\s?(?:\u00d7|x(?![A-Za-z0-9])|\\times\b)"
+    r"|-?fold\b|[kKMB](?![A-Za-z])|\s(?:million|billion)\b)?")
+_SCALE = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "million": 1e6, "billion": 1e9}
+
+_NOTHING = re.compile(
+    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|\$\$.*?\$\$|\\\[.*?\\\]"
+    r"|\\begin\{(equation|align|gather|multline|eqnarray|verbatim|lstlisting)\*?\}.*?\\end\{\1\*?\}"
+    r"|`[^`\n]*`|https?://\S+|\]\([^()\n]*\)|\barXiv:\S+|\b10\.\d{4,}/\S+",
+    re.DOTALL)
+_SCRIPTS = re.compile(r"(?<!10)(?<!10 )\^(?:\{[^{}]*\}|\\?\w)|(?<=[A-Za-z}\])])_(?:\{[^{}]*\}|\w+)")
+_CITED = re.compile(r"\[\d{1,3}(?:\s*[,;\u2013-]\s*\d{1,3})*\]|\\cite\w*(?:\[[^\]]*\])*\{[^{}]*\}")
+_LABEL = re.compile(
+    r"\b(?:tables?|tab\.|figures?|figs?\.|sections?|sec\.|\u00a7|equations?|eqs?\.|appendix|appendices|algorithms?|alg\."
+    r"|chapters?|steps?|phases?|stages?|experiments?|hypothes[ie]s|study|case|tier|levels?|layers?|rq|part|theorems?"
+    r"|lemmas?|definitions?|contributions?|version|seeds?|python|cuda|random_state)\s*:?\s*[#\u2116]?\s*\(?"
+    r"\d[\d.]*\)?(?:\([a-z]\))?(?:\s*(?:,|&|and|to|\u2013|-)\s*\(?\d[\d.]*\)?(?![\d%.]*%))*", re.IGNORECASE)
+_ORDINAL = re.compile(r"^[ \t>*\-\u2013\u2022#|]*(?:\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(\d{1,2}\)|\d{1,2}(?:\.\d{1,2})+)(?=\s|\*)", re.MULTILINE)
+_INLINE_ORDINAL = re.compile(r"(?<![\w.])\(\d\)(?=\s*[A-Za-z*])")
+_HEADING = re.compile(r"^(?:#{1,6}\s|\*\*)?\s*\d{1,2}(?:\.\d{1,2})*\.?\s+(?=[A-Z])", re.MULTILINE)
+_YEAR = re.compile(r"(?<![\d.,])(?:19[5-9]\d|20[0-4]\d)[a-z]?(?![\d%]|\.\d|,\d{3})")
+_CLOCK = re.compile(r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:[.,]\d+)?)?|\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\b")
+_BOUND = re.compile(r"\b[pP]\$?\s*(?:-?values?)?\s*(?:[<>\u2264\u2265]|\\[lg]eq?\b|\\[lg]t\b)\s*\$?\s*[\d.]+(?:e-?\d+)?")
+_CONFIDENCE = re.compile(r"\b\d{2}(?:\.\d)?\s*\\?%\s*(?:\w+\s+)?(?:confidence|CIs?\b|credible|interval)", re.IGNORECASE)
+_DIMENSIONS = re.compile(r"\b\d+\s?[x\u00d7]\s?\d+(?:\s?[x\u00d7]\s?\d+)*\b")
+_RATIO = re.compile(r"(?<![\d.])\d{1,2}/\d{1,2}(?:/\d{1,2})?(?![\d.])")
+_NAME = re.compile(r"(?:[A-Za-z_@]|[A-Za-z\d][-@_]|[A-Za-z]\.)$")
+_AFTER_NAME = re.compile(r"(?!(?:ms|s|min|h|hr|hrs|GB|MB|KB|GiB|MiB|pts?|pp|px|x|tokens?|fold)\b)[A-Za-z_]|-[A-Za-z]")
+
+
+_ALL = (_NOTHING, _CITED, _CLOCK, _SCRIPTS, _BOUND, _CONFIDENCE, _LABEL, _ORDINAL, _INLINE_ORDINAL, _HEADING, _YEAR,
+        _DIMENSIONS, _RATIO)
+_OF_CELLS = (_NOTHING, _CITED, _CLOCK, _SCRIPTS, _CONFIDENCE, _DIMENSIONS)
+_OF_RESULTS = (_CLOCK,)
+
+
+def numbers_of(text: str) -> tuple[Printed, ...]:
+    """The numbers that state something in the running text of a paper, in order."""
+    return _of(text, _ALL)
+
+
+def numbers_of_cell(text: str) -> tuple[Printed, ...]:
+    """The numbers in a cell of a table of a paper: it holds no list and no heading."""
+    return _of(text, _OF_CELLS)
+
+
+def numbers_of_results(text: str) -> tuple[Printed, ...]:
+    """The numbers in the text of a result file: all but times of day."""
+    return _of(text, _OF_RESULTS)
+
+
+def _of(text: str, patterns: tuple[re.Pattern[str], ...]) -> tuple[Printed, ...]:
+    """The numbers of a text in which these patterns are blanked out, with every offset as it was."""
+    for pattern in patterns:
+        text = pattern.sub(lambda match: re.sub(r"[^\n]", "\x01", match[0]), text)
+    return tuple(_with_neighbours(text, list(_read(text))))
+
+
+def _read(text: str) -> Iterator[Printed]:
+    for match in _NUMBER.finditer(text):
+        before, after = text[max(0, match.start() - 24):match.start()], text[match.end():match.end() + 8]
+        sign = match["sign"] or ""
+        if sign and re.search(r"[\w%)\]]\s?$", before):  # a range, or a subtraction
+            if re.search(r"[A-Za-z_]$", before):
+                continue
+            sign = ""
+        dash = re.search(r"(?:^|[\s(|:=])[\u2013\u2014]$", before) and not re.search(r"\d\s?[\u2013\u2014]$", before)
+        if not sign and dash and not before.rstrip("\u2013\u2014").rstrip().endswith(tuple("0123456789%")) and before[-2:-1] != " ":
+            sign = "-"
+        if not match["sign"] and (_NAME.search(before) or re.search(r"\d[.,]$", before)):
+            continue
+        if not match["unit"] and _AFTER_NAME.match(after):
+            continue
+        yield _printed(match, sign)
+
+
+def _printed(match: re.Match[str], sign: str) -> Printed:
+    body = re.sub(rf"{_SPACE}|,", "", match["body"])
+    decimals = len(body.partition(".")[2])
+    value, step = float(body), 10.0 ** -decimals
+    unit = (match["unit"] or "").strip().lstrip("-\\")
+    power, scale = _power(match["power"] or "", body), _SCALE.get(unit, 1.0)
+    if (match["power"] or "").startswith("^"):
+        value, step = float(body) ** power if abs(power) < 30 else value, 1.0
+        step = value
+    else:
+        value, step = value * 10.0 ** power, step * 10.0 ** power
+    text = (match[0] if sign or not match["sign"] else match[0][1:]).strip()
+    figures = body.replace(".", "").lstrip("0") if not (match["power"] or "").startswith("^") else "1"
+    if not decimals and not match["power"]:
+        figures = figures.rstrip("0")
+    return Printed(
+        text=text, value=(-1 if sign in "-\u2212" and sign else 1) * value * scale, step=step * scale,
+        sign="-" if sign in ("-", "\u2212") else sign, percent=unit.startswith(("%", "percent", "pp")),
+        factor=unit in ("\u00d7", "x", "times", "fold"), digits=max(1, len(figures)),
+        at=match.end() - len(match[0] if text[:1] == match[0][:1] else match[0][1:]))
+
+
+def _power(text: str, body: str) -> int:
+    if not text or (text.startswith("^") and body != "10" and len(body) > 2):
+        return 0
+    found = re.search(r"[-\u2212]?\d+\}?$", text)
+    return int(found[0].rstrip("}").replace("\u2212", "-")) if found else 0
+
+
+_RANGE = re.compile(r"\s*(?:[\u2013\u2014-]|to)\s*\$?")
+_BESIDE = re.compile(r"\s*(?:[\u2013\u2014-]|to|and|\u00b1|\\pm|or)\s*\$?")
+_OVER = re.compile(r"(?:>|\u2265|\\geq?|over|above|exceed\w*|(?:more|greater|higher) than|at least)\s*\$?\s*$", re.I)
+_UNDER = re.compile(r"(?:<|\u2264|\\leq?|under|below|(?:less|fewer|lower) than|at most|up to)\s*\$?\s*$", re.I)
+
+
+def _with_neighbours(text: str, found: list[Printed]) -> Iterator[Printed]:
+    """Each number with what stands beside it: the first of "65-90%" is a percentage as well, "over 80" is a bound."""
+    for at, one in enumerate(found):
+        following = found[at + 1] if at + 1 < len(found) else None
+        between = text[one.at + len(one.text):following.at] if following else ""
+        before = text[max(0, one.at - 20):one.at]
+        bound: Literal["", "above", "below"] = "above" if _OVER.search(before) else "below" if _UNDER.search(before) else ""
+        if following and _BESIDE.fullmatch(between):
+            one = replace(one, percent=one.percent or following.percent, factor=one.factor or following.factor)
+        if following and _RANGE.fullmatch(between) and "to" not in between:
+            bound = "above"
+        if at and _RANGE.fullmatch(text[found[at - 1].at + len(found[at - 1].text):one.at]) and not bound:
+            bound = "below" if text[one.at - 1] != " " else ""
+        yield replace(one, bound=bound) if bound else one

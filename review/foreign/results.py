@@ -1,0 +1,264 @@
+"""The numbers in a folder of result files, as series: values that stand at the same place of the same kind of line.
+
+Read: json, jsonl, csv, tsv, txt, log, md, out, yaml, yml, npy and the outputs of ipynb. Nothing is executed or
+unpickled. A file or a folder over a limit is read in part, and the part left out is said.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import yaml
+
+from review.foreign.printed import Printed, numbers_of_results
+
+FORMS = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".out", ".md", ".yaml", ".yml", ".npy", ".ipynb")
+MOST_FILES, MOST_BYTES, MOST_VALUES = 2000, 20_000_000, 500_000
+"""Files of a folder; bytes of one file; values in all."""
+
+WRITTEN = frozenset({".md"})
+"""Reports in prose: somebody, often the same model, wrote their numbers down."""
+
+
+class ResultsError(Exception):
+    """The result files cannot be used. The message is one line that says why, and how to mend it."""
+
+
+@dataclass
+class Series:
+    """Values of one kind: a column for one row label, one key of JSON, one place of a line that repeats.
+
+    `places[i]` is the line or row of `values[i]`; `words` name what is measured; `step` is the coarsest last printed
+    place (0 for values that are not printed text).
+    """
+
+    file: str
+    key: str
+    words: frozenset[str]
+    values: list[float] = field(default_factory=list[float])
+    places: list[str] = field(default_factory=list[str])
+    written: bool = False
+
+
+@dataclass
+class Results:
+    """All series of a folder; `files` were read; `left_out` says what was not."""
+
+    series: list[Series] = field(default_factory=list[Series])
+    files: list[str] = field(default_factory=list[str])
+    left_out: list[str] = field(default_factory=list[str])
+
+    @property
+    def count(self) -> int:
+        return sum(len(one.values) for one in self.series)
+
+
+def read_results(folder: Path, *, but: Path | None = None) -> Results:
+    """Every number of the result files under a folder, or in one file; `but` (the paper itself) is passed over.
+
+    Raises: `ResultsError` when there is no such folder, or no number in it.
+    """
+    if not folder.exists():
+        raise ResultsError(f"there is no {folder}: give --results the folder that holds the paper's result files")
+    results, count = Results(), 0
+    for path in _files(folder, results):
+        if but is not None and _same(path, but):
+            continue
+        name = str(path.relative_to(folder)) if folder.is_dir() else path.name
+        try:
+            found = _series_of(path, name, results)
+        except (OSError, ValueError, RecursionError, yaml.YAMLError, csv.Error) as error:
+            results.left_out.append(f"{name}: {str(error).splitlines()[0][:120] if str(error) else 'cannot be read'}")
+            continue
+        results.files.append(name)
+        for one in found:
+            count += len(one.values)
+            if count > MOST_VALUES:
+                results.left_out.append(f"{name} and what follows: more than {MOST_VALUES} values in all")
+                return results
+            results.series.append(one)
+    if not results.count:
+        raise ResultsError(f"no number was found in {folder}: give a folder with files such as {', '.join(FORMS)}")
+    return results
+
+
+def _files(folder: Path, results: Results) -> Iterator[Path]:
+    if folder.is_file():
+        yield folder
+        return
+    paths = sorted(path for path in folder.rglob("*")
+                   if path.suffix.lower() in FORMS and not path.is_symlink() and path.is_file())
+    if len(paths) > MOST_FILES:
+        results.left_out.append(f"{len(paths) - MOST_FILES} files: only the first {MOST_FILES} are read")
+    yield from paths[:MOST_FILES]
+
+
+def _same(path: Path, paper: Path) -> bool:
+    try:
+        return path.samefile(paper) or (
+            path.stem == paper.stem and path.suffix in (".md", ".txt")) or path.read_bytes() == paper.read_bytes()
+    except OSError:
+        return False
+
+
+def _series_of(path: Path, name: str, results: Results) -> list[Series]:
+    form = path.suffix.lower()
+    if form == ".npy":
+        return _array(path, name)
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        results.left_out.append(f"{name}: only its first {MOST_BYTES // 10**6} MB were read")
+        text = text[:MOST_BYTES]
+    collected = _Collected(name, written=form in WRITTEN)
+    if form in (".csv", ".tsv"):
+        _table(text, "\t" if form == ".tsv" else ",", collected)
+    elif form == ".json":
+        _walk(json.loads(text), "", collected)
+    elif form == ".jsonl":
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip():
+                _walk(json.loads(line), "", collected, place=f"line {number}")
+    elif form in (".yaml", ".yml"):
+        _walk(yaml.safe_load(text), "", collected)
+    elif form == ".ipynb":
+        _notebook(json.loads(text), collected)
+    else:
+        _lines(text, collected)
+    return list(collected.series.values())
+
+
+# --- collecting -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Collected:
+    file: str
+    written: bool = False
+    series: dict[str, Series] = field(default_factory=dict[str, Series])
+
+    def add(self, key: str, words: str, value: float, place: str) -> None:
+        if not math.isfinite(value):
+            return
+        if key not in self.series:
+            self.series[key] = Series(self.file, key, words_of(f"{words} {Path(self.file).stem}"), written=self.written)
+        self.series[key].values.append(value)
+        self.series[key].places.append(place)
+
+
+_WORD = re.compile(r"[A-Za-z]+|\d+")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_IDLE = frozenset(
+    "the of and to in for a an is are was were with on by at from that this as it its be or than which we our results "
+    "result value values mean std info main root table figure per all vs versus line file log metrics metric "
+    "model models method methods test name best experiment experiments analysis performance baseline compared shows "
+    "show achieves achieved only while respectively has have had their summary average avg".split())
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a label that tell one result from another, in small letters."""
+    return frozenset(word for word in _WORD.findall(_CAMEL.sub(" ", text).lower())
+                     if word not in _IDLE and (len(word) > 1 or word.isdigit()))
+
+
+def _walk(value: Any, path: str, collected: _Collected, *, place: str = "") -> None:
+    if isinstance(value, bool) or value is None:
+        return
+    if isinstance(value, int | float):
+        collected.add(re.sub(r"\d+", "#", path), path, float(value), place or path)
+    elif isinstance(value, str):
+        for at, number in enumerate(numbers_of_results(value[:2000])):
+            collected.add(f"{re.sub(r'[0-9]+', '#', path)} {at}", f"{path} {value[:200]}", number.value, place or path)
+    elif isinstance(value, dict):
+        for key, inner in cast("dict[Any, Any]", value).items():
+            _walk(inner, f"{path}.{key}" if path else str(key), collected, place=place and f"{place} {key}")
+    elif isinstance(value, list):
+        items = cast("list[Any]", value)
+        for at, inner in enumerate(items):
+            _walk(inner, f"{path}[{at}]", collected, place=place)
+
+
+def _table(text: str, separator: str, collected: _Collected) -> None:
+    rows = list(csv.reader(io.StringIO(text), delimiter=separator))
+    if not rows:
+        return
+    heads = rows[0]
+    if all(_float(cell) is not None for cell in heads if cell.strip()):
+        heads = [f"column {at}" for at in range(1, len(rows[0]) + 1)]
+    else:
+        rows = rows[1:]
+    for at, row in enumerate(rows, 2):
+        labels = " ".join(cell for cell in row if not re.search(r"\d", cell) or re.match(r"[A-Za-z]", cell.strip()))[:200]
+        for head, cell in zip(heads, row, strict=False):
+            number = _float(cell)
+            found = [number] if number is not None else [one.value for one in numbers_of_results(cell)]
+            for order, value in enumerate(found):
+                collected.add(f"{head}|{labels}|{order}", f"{head} {labels}", value, f"line {at}, {head}")
+
+
+def _float(cell: str) -> float | None:
+    try:
+        return float(cell.strip().rstrip("%"))
+    except ValueError:
+        return None
+
+
+def _lines(text: str, collected: _Collected) -> None:
+    """The numbers of text. Lines that differ in their numbers only are the same kind of line; the heads of a table of
+    Markdown, or the words of the heading above, name its numbers as well."""
+    above, heads = "", list[str]()
+    for at, line in enumerate(text.split("\n"), 1):
+        line = _STAMP.sub("", line[:4000])
+        if line.count("|") >= 2:
+            cells = line.strip().strip("|").split("|")
+            if not heads:
+                heads = cells
+            for column, cell in enumerate(cells):
+                head = heads[column] if column < len(heads) else ""
+                for order, number in enumerate(_logged(cell)):
+                    collected.add(f"{above}|{cells[0].strip()}|{head.strip()}|{order}",
+                                  f"{above} {cells[0]} {head}", number.value, f"line {at}")
+            continue
+        heads = []
+        numbers = _logged(line)
+        if not numbers and re.search(r"[A-Za-z]{3}", line):
+            above = re.sub(r"^.*(?:INFO|WARNING|DEBUG)\W+", "", line).strip(" #*-=:")[:120]
+        for order, number in enumerate(numbers):
+            template = re.sub(r"-?\d[\d.,:]*", "#", line)[:200].strip()
+            near = f"{above if len(numbers) < 3 else ''} {template.replace('#', ' ')}"
+            collected.add(f"{template} [{order + 1}]", near, number.value, f"line {at}")
+
+
+_STAMP = re.compile(r"^\W*(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,]*\W*")
+
+
+def _logged(line: str) -> tuple[Printed, ...]:
+    """The numbers of a line, `name=3` among them."""
+    return numbers_of_results(re.sub(r"(?<=[A-Za-z_])[=:](?=[-+\d.])", " = ", line))
+
+
+def _array(path: Path, name: str) -> list[Series]:
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"an array of {array.dtype}, not of numbers")
+    flat = np.asarray(array.reshape(-1)[:50_000], dtype=np.float64)
+    values = [float(one) for one in flat if math.isfinite(one)]
+    return [Series(name, Path(name).stem, words_of(name), values, [f"[{at}]" for at in range(len(values))])]
+
+
+def _notebook(notebook: Any, collected: _Collected) -> None:
+    """What the cells printed; their code and prose is no result."""
+    for cell in cast("list[dict[str, Any]]", notebook.get("cells", [])):
+        for output in cast("list[dict[str, Any]]", cell.get("outputs", [])):
+            data = cast("dict[str, Any]", output.get("data") or {})
+            shown: Any = output.get("text") or data.get("text/plain") or ""
+            _lines("".join(cast("list[str]", shown)) if isinstance(shown, list) else str(shown), collected)

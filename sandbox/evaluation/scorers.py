@@ -1,0 +1,158 @@
+"""Scorers of the user's own: read, never run here, and frozen before any code of an experiment is written.
+
+A scorer is one Python file with a function and, at its top level, a literal `METRICS`:
+
+    TAKES = "artifact"                                   # or "predictions", which is the default
+    METRICS = {"episode_return": "higher", "falls": "lower"}
+
+    def evaluate(submission, truth):
+        "Mean return of the policy over 20 episodes. Submit an .npz with `weights` (8, 4)."
+        return {"episode_return": ..., "falls": ...}
+
+What the arguments hold is told in docs/evidence.md. The first paragraph of the docstring is shown to whoever writes
+experiments: it must say what to hand in.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from record.nouns import MetricSpec, Scorer
+from record.syntax import parse
+from sandbox.errors import DatasetError, SubmissionRefused
+from sandbox.metrics import METRICS
+from sandbox.sources import DatasetSource
+
+FORM = "write FILE.py:FUNCTION"
+_BYTES = 2**20
+"""Bytes of a scorer's file."""
+_BETTER = {"higher": True, "lower": False}
+
+
+def scorers_of(sources: Mapping[str, DatasetSource], named: Iterable[str] = ()) -> dict[str, str]:
+    """Dataset -> `FILE:FUNCTION`: from own data, and from `NAME=FILE:FUNCTION` texts. Raises `DatasetError`."""
+    from sandbox.data.own import OwnData
+
+    found = {name: one.spec.scorer for name, one in sources.items() if isinstance(one, OwnData) and one.spec.scorer}
+    for text in named:
+        name, equals, place = text.partition("=")
+        if not equals or name not in sources:
+            raise DatasetError(f"scorer {text!r}: write DATASET=FILE.py:FUNCTION; datasets are {', '.join(sources)}")
+        if name in found:
+            raise DatasetError(f"dataset {name!r} has two scorers: give one")
+        found[name] = place
+    return found
+
+
+def scorers_in(value: Any, folder: Path) -> Any:
+    """What a setting names as scorers, its relative paths seen from `folder`; other forms are left to the settings."""
+    texts: list[Any] = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Iterable) else []  # pyright: ignore[reportUnknownArgumentType]
+    pairs = [str(text).strip().partition("=") for text in texts]
+    return tuple(f"{name}={folder / Path(place).expanduser()}" if equals else name for name, equals, place in pairs)
+
+
+def read_scorer(dataset: str, place: str) -> tuple[Scorer, str]:
+    """A scorer and the text of its file. Raises `DatasetError` with what is wrong with it."""
+    file, colon, function = place.rpartition(":")
+    if not colon or not function.isidentifier():
+        raise DatasetError(f"scorer of {dataset!r}: {place!r} names no function: {FORM}")
+    try:
+        content = Path(file).read_bytes()
+        text = content.decode()
+        tree = parse(text)
+    except (OSError, ValueError, SyntaxError, RecursionError) as error:
+        raise DatasetError(f"scorer of {dataset!r}: cannot read {file}: {error}") from None
+    if len(content) > _BYTES:
+        raise DatasetError(f"scorer of {dataset!r}: {file} holds {len(content)} bytes, more than {_BYTES}")
+    try:
+        return _scorer(dataset, function, tree, hashlib.sha256(content).hexdigest()), text
+    except (ValueError, ValidationError) as error:
+        raise DatasetError(f"scorer of {dataset!r} ({Path(file).name}): {error}") from None
+
+
+def freeze(dataset: str, place: str, folder: Path) -> Scorer:
+    """Copy a scorer to `folder`, unless one is frozen there; what is to be recorded of it. Raises `DatasetError`."""
+    if (there := frozen(folder, dataset)) is not None:
+        return there[0]
+    scorer, text = read_scorer(dataset, place)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / f"{dataset}.py", text)
+    _write(folder / f"{dataset}.json", scorer.model_dump_json())
+    return scorer
+
+
+def frozen(folder: Path | None, dataset: str) -> tuple[Scorer, str] | None:
+    """The frozen scorer of a dataset and its text; None where it has none. Raises `SubmissionRefused`."""
+    if folder is None or not (folder / f"{dataset}.json").is_file():
+        return None
+    scorer = Scorer.model_validate_json((folder / f"{dataset}.json").read_text())
+    text = (folder / f"{dataset}.py").read_text()
+    if hashlib.sha256(text.encode()).hexdigest() != scorer.sha256:
+        raise SubmissionRefused(f"the scorer of {dataset!r} is not what was frozen: put back {folder / dataset}.py")
+    return scorer, text
+
+
+def all_frozen(folder: Path | None) -> dict[str, tuple[Scorer, str]]:
+    """Every frozen scorer with its text, by dataset. Raises `SubmissionRefused`."""
+    names = sorted(one.stem for one in folder.glob("*.json")) if folder is not None else []
+    return {name: one for name in names if (one := frozen(folder, name)) is not None}
+
+
+def in_words(scorer: Scorer) -> str:
+    """What whoever plans or writes an experiment must know of a scorer."""
+    metrics = ", ".join(f"`{one.name}` ({'higher' if one.higher_is_better else 'lower'} is better)"
+                        for one in scorer.metrics)
+    how = "`lab.submit_artifact` takes what is evaluated" if scorer.takes == "artifact" else "of every `lab.submit`"
+    return f"{metrics}, computed outside by a frozen scorer; {how}. {scorer.asks}".strip()
+
+
+def _scorer(dataset: str, function: str, tree: ast.Module, sha256: str) -> Scorer:
+    """Raises `ValueError`."""
+    defined = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == function]
+    if not defined:
+        raise ValueError(f"it defines no function {function!r} at its top level")
+    if len(defined[0].args.args) != 2:
+        raise ValueError(f"{function} must take two arguments, (submission, truth)")
+    metrics: Any = _literal(tree, "METRICS", None)
+    if not isinstance(metrics, dict) or not metrics:
+        raise ValueError('it needs METRICS = {"name": "higher" or "lower"} at its top level, written out')
+    paragraph = (ast.get_docstring(defined[0]) or "").partition("\n\n")[0]
+    return Scorer(
+        dataset=dataset, function=function, takes=_literal(tree, "TAKES", "predictions"), sha256=sha256,
+        metrics=tuple(_metric(str(name), better) for name, better in metrics.items()),  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        asks=" ".join(inspect.cleandoc(paragraph).split()))
+
+
+def _metric(name: str, better: object) -> MetricSpec:
+    if better not in _BETTER:
+        raise ValueError(f"METRICS[{name!r}] must be 'higher' or 'lower', not {better!r}")
+    if name in METRICS:
+        raise ValueError(f"the metric {name!r} is one of ours: name yours otherwise")
+    if not name.isidentifier():
+        raise ValueError(f"the metric {name!r} must be a name of letters, digits and _")
+    return MetricSpec(name=name, title=name.replace("_", " "), higher_is_better=_BETTER[str(better)])
+
+
+def _literal(tree: ast.Module, name: str, default: Any) -> Any:
+    """The value that is written out for a name at the top level. Raises `ValueError` where it is computed."""
+    for one in tree.body:
+        if isinstance(one, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in one.targets):
+            try:
+                return ast.literal_eval(one.value)
+            except (ValueError, TypeError):
+                raise ValueError(f"{name} must be written out, not computed: it is read, not run") from None
+    return default
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text)
+    os.replace(part, path)

@@ -1,0 +1,111 @@
+"""What a frozen scorer is run on: the submissions of one attempt for one dataset and split, in a folder of its own.
+
+Kept: the scorer is the one that was frozen; it runs in a kernel that the experiment's code is not in, and sees of the
+labels those of the split alone. Artifacts are copied as bytes and opened only in there.
+
+Not kept: an artifact that runs code when it is opened (a pickle) runs it beside the scorer, and could write its own
+scores. A scorer must read formats that hold data alone (.npz, safetensors, `torch.load(weights_only=True)`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from record.nouns import Measurement, Scorer, Split
+from sandbox.errors import SubmissionRefused
+from sandbox.execution import Script
+from sandbox.submissions import MAX_BYTES, Submission, truth_of
+from sandbox.untrusted import Unfit, open_regular, read_lines
+from sandbox.workplace import folders_of
+
+ENTRY = "evaluate.py"
+_DRIVER = Path(__file__).with_name("driver.py")
+
+
+@dataclass(frozen=True)
+class Task:
+    """Submissions of one dataset and split, with the scorer that takes them."""
+
+    scorer: Scorer
+    text: str
+    split: Split
+    submissions: tuple[Submission, ...]
+
+
+def tasks_of(
+    submissions: Sequence[Submission], split: Split, scorers: Mapping[str, tuple[Scorer, str]],
+) -> list[Task]:
+    """What is to be scored: of predictions the final ones. Raises `SubmissionRefused` for artifacts without a scorer."""
+    found: list[Task] = []
+    of_split = [one for one in submissions if one.split == split and one.step is None]
+    for dataset, (scorer, text) in scorers.items():
+        taken = tuple(one for one in of_split
+                      if one.dataset == dataset and (one.kind == "artifact") == (scorer.takes == "artifact"))
+        if taken:
+            found.append(Task(scorer, text, split, taken))
+    takers = {name for name, (scorer, _) in scorers.items() if scorer.takes == "artifact"}
+    for one in of_split:
+        if one.kind == "artifact" and one.dataset not in takers:
+            raise SubmissionRefused(f"{one.where}: no scorer of this run takes artifacts of {one.dataset!r}")
+    return found
+
+
+def lay_out(task: Task, place: Path, target: Path, *, views: Path, labels: Path, limit: int, seed: int) -> Script:
+    """Fill the empty folder `target` from the submissions in `place`; what to run in it.
+
+    `limit` is in bytes, of all artifacts. Raises `SubmissionRefused`.
+    """
+    import numpy as np
+
+    dataset, left = task.scorer.dataset, limit
+    view = (views / f"{dataset}.npz").absolute()
+    for name, text in ((ENTRY, _DRIVER.read_text()), ("scorer.py", task.text)):
+        (target / name).write_text(text)
+    (target / "submissions").mkdir()
+    try:
+        for one in task.submissions:
+            with open_regular(place, one.file, left if one.kind == "artifact" else MAX_BYTES) as file, \
+                    open(target / "submissions" / one.file, "wb") as copy:
+                shutil.copyfileobj(file, copy)
+                left -= copy.tell() if one.kind == "artifact" else 0
+    except Unfit as error:
+        raise SubmissionRefused(str(error)) from error
+    if (labels / f"{dataset}.npz").is_file():
+        np.save(target / "truth.npy", truth_of(labels, task.submissions[0]).y)
+    (target / "task.json").write_text(json.dumps({
+        "function": task.scorer.function, "split": task.split, "view": str(view),
+        "submissions": [one.model_dump(exclude={"grade", "step"}) for one in task.submissions]}))
+    return Script(target, ENTRY, seed=seed, mode="score", views={dataset: str(view)},
+                  readable=folders_of((dataset,), views))
+
+
+def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ...]:
+    """The values that the scorer gave, every metric for every submission. Raises `SubmissionRefused`."""
+    try:
+        lines: list[Any] = [json.loads(line) for line in read_lines(folder, "scores.jsonl", MAX_BYTES)]
+        answers = {int(line["number"]): line for line in lines}
+    except (Unfit, ValueError, TypeError, KeyError) as error:
+        raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} left no scores: {error}") from error
+    return tuple(value for number, one in enumerate(task.submissions)
+                 for value in _values(task.scorer, one, answers.get(number, {}), seed=seed))
+
+
+def _values(scorer: Scorer, one: Submission, answer: Mapping[str, Any], *, seed: int) -> list[Measurement]:
+    where = f"the scorer of {scorer.dataset!r} on {one.where}"
+    if answer.get("error"):
+        raise SubmissionRefused(f"{where}: {answer['error']}")
+    values = answer.get("values")
+    found: list[Measurement] = []
+    for metric in scorer.metrics:
+        value = values.get(metric.name) if isinstance(values, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise SubmissionRefused(f"{where} gave {value!r} for {metric.name!r}, which is no finite number")
+        found.append(Measurement(name=metric.name, value=value, condition=one.condition, dataset=one.dataset,
+                                 split=one.split, seed=seed, grade=one.grade or "computed"))
+    return found

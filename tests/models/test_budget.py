@@ -1,0 +1,189 @@
+"""What is set aside for a call, what settles it, and what things cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from pydantic import BaseModel
+
+from agent.budget import check_priced
+from agent.settings import compose
+from models import prices
+from models.backend import Image, Reply, Request
+from models.budget import Budget, BudgetSettings, most_of_call, prompt_tokens, unpriced
+from models.door import Models
+from models.errors import BudgetSpent, ContextTooLong, ModelConfigError, ModelError, ModelOutputInvalid
+from models.roles import Preference
+from models.scripted import ScriptedModel
+from models.settings import Alternative, ModelSettings, Price
+from record.events import Decided, Event, Limited, Reserved, Resumed, Returned, Started
+from record.fold import fold
+from record.log import MemoryLog
+from record.nouns import Action, CallKey, Idea, Spending, Usage, Work
+from tests.models.examples import INPUTS
+
+PRICED = ModelSettings(name="vllm:m", prices={"vllm:m": Price(input=1.0, output=10.0)}, max_tokens={"compare": 1000})
+ROOMY = Spending(usd=1.0, tokens=1_000_000)
+
+
+class Equal:
+    """Every step may take the same."""
+
+    def __init__(self, share: Spending = ROOMY, *tasks: str) -> None:
+        self.share, self.tasks = share, tasks
+
+    def steps(self) -> Mapping[str, Spending]:
+        return dict.fromkeys(self.tasks, self.share)
+
+    def of(self, action: Action) -> Spending:
+        return self.share
+
+    def attempt(self, limit: float) -> Spending:
+        return Spending(gpu_seconds=limit)
+
+
+def log_of(*events: Event) -> MemoryLog:
+    idea = Idea.model_validate({"Name": "x", "Title": "X", "Experiments": ["one"]})
+    return MemoryLog([Started(idea=idea, settings={}, seed=0, version="0", model="m"),
+                      Decided(k=1, action=Work(task="write")), *events])
+
+
+class Answers(ScriptedModel):
+    """Fails in a given way, or takes a given part of what is set aside."""
+
+    def __init__(self, *told: ModelError | Usage) -> None:
+        super().__init__(lambda request: Preference(better="a", reasons="r"))
+        self._told = iter(told)
+
+    async def answer(self, request: Request) -> Reply:
+        told = next(self._told)
+        if isinstance(told, ModelError):
+            raise told
+        return Reply(output=Preference(better="a", reasons="r"), usage=told, model="m")
+
+
+def ask(log: MemoryLog, caps: BudgetSettings, *told: ModelError | Usage, shares: Equal | None = None) -> BaseModel:
+    budget = Budget(caps, log, shares or Equal(), PRICED)
+    models = Models(Answers(*told), log, PRICED, lambda: 0.0, budget=budget)
+    return asyncio.run(models.at(1, 0).ask("compare", INPUTS["compare"], Preference))
+
+
+KEY = str(CallKey(decision=1, attempt=0, role="compare", ordinal=0))
+TOOK = Usage(input_tokens=100, output_tokens=10, usd=0.25)
+
+
+def test_the_most_is_set_aside_before_a_call_and_settled_by_what_it_took() -> None:
+    log = log_of()
+    ask(log, BudgetSettings(usd=10), TOOK)
+    kinds = [event.type for event in log.events]
+    assert kinds[-2:] == ["reserved", "answered"]
+    reserved = log.events[-2]
+    assert isinstance(reserved, Reserved) and reserved.name == KEY and reserved.spending.usd > 0.05
+    assert log.state.spent == Spending(usd=0.25, tokens=110) and not log.state.reserved
+
+
+def test_without_a_cap_nothing_is_set_aside() -> None:
+    log = log_of()
+    ask(log, BudgetSettings(gpu_hours=1), TOOK)
+    assert not any(isinstance(event, Reserved) for event in log.events)
+    assert log.state.spent.usd == 0.25
+
+
+def test_a_failure_that_may_be_billed_stays_spent_and_another_does_not() -> None:
+    for error in (ModelOutputInvalid("prose"), ContextTooLong("too long")):
+        log = log_of()
+        with pytest.raises(type(error)):
+            ask(log, BudgetSettings(usd=10), error)
+        assert bool(log.state.spent.usd) == error.billed
+        assert isinstance(log.events[-1], Returned) != error.billed
+
+
+def test_what_a_kill_cut_off_stays_spent_when_the_call_is_made_again() -> None:
+    cut = Reserved(k=1, name=KEY, spending=Spending(usd=0.5, tokens=5))
+    log = log_of(cut, Resumed())
+    assert log.state.spent.usd == 0.5 and not log.state.reserved
+    ask(log, BudgetSettings(usd=10), TOOK)
+    assert log.state.spent.usd == 0.75
+    again = fold((event, 0.0) for event in (*log_of().events, cut, cut))
+    assert again.spent.usd == 1.0, "set aside twice under one name: the first was cut off"
+
+
+def test_a_call_that_does_not_fit_is_not_made() -> None:
+    log = log_of()
+    with pytest.raises(BudgetSpent, match=r"the budget of \$0\.01: .* may take \$0\.\d\d; resume with a higher"):
+        ask(log, BudgetSettings(usd=0.01))
+    limited = log.events[-1]
+    assert isinstance(limited, Limited) and limited.stage is None and log.state.spent == Spending()
+
+
+def test_what_is_left_free_for_steps_to_come_is_nobody_elses() -> None:
+    share = Spending(usd=0.001)
+    ask(log_of(), BudgetSettings(usd=1.5), TOOK, shares=Equal(share))
+    with pytest.raises(BudgetSpent):
+        ask(log_of(), BudgetSettings(usd=1.5), TOOK, shares=Equal(Spending(usd=0.75), "figures", "judge"))
+
+
+def test_a_cap_on_one_thing_does_not_stop_what_takes_none_of_it() -> None:
+    log = log_of(Reserved(k=1, name="n0001/1", spending=Spending(gpu_seconds=9000)), Resumed())
+    ask(log, BudgetSettings(usd=10, gpu_hours=1), TOOK)
+
+
+# --- the most that a call may take ----------------------------------------------------------------------------------
+
+
+def test_the_most_counts_every_retry_and_the_dearest_model_that_may_answer() -> None:
+    once = PRICED.model_copy(update={"output_retries": 0, "retries": 0})
+    assert most_of_call(once, "compare", 2000) == Spending(usd=(2000 + 10 * 1000) / 1e6, tokens=3000)
+    assert most_of_call(PRICED, "compare", 2000).tokens > 5 * 3000
+    dear = {**PRICED.prices, "vllm:dear": Price(input=5.0, output=50.0)}
+    chain = once.model_copy(update={"prices": dear, "fallbacks": (Alternative(name="vllm:dear"),)})
+    assert most_of_call(chain, "compare", 2000).usd == pytest.approx(5 * most_of_call(once, "compare", 2000).usd)
+
+
+def test_prompts_are_estimated_upwards() -> None:
+    model = ScriptedModel(lambda request: Preference(better="a", reasons="r"))
+    models = Models(model, log_of(), PRICED, lambda: 0.0)
+    asyncio.run(models.at(1, 0).ask("compare", INPUTS["compare"], Preference, images=[Image(b"")]))
+    shown = model.requests[0].prompt
+    assert prompt_tokens(model.requests[0]) > (len(shown.system) + len(shown.user)) / 2 + 5000
+
+
+# --- prices ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "base_url", "known"), [
+    ("offline", None, True), ("ollama:m", None, True), ("vllm:m", "http://10.0.0.7:8000/v1", True),
+    ("openai-chat:m", "http://gpu-box:8000/v1", True), ("openai-chat:m", "https://models.example.org/v1", False),
+    ("anthropic:claude-sonnet-4-5", None, True), ("anthropic:no-such-model", None, False)])
+def test_servers_of_ones_own_cost_nothing_and_those_of_others_what_the_list_says(
+    name: str, base_url: str | None, known: bool
+) -> None:
+    settings = ModelSettings(name=name, base_url=base_url)
+    assert unpriced(settings) == (() if known else (name,))
+    own = settings.model_copy(update={"prices": {name: Price(input=2.0, output=4.0)}})
+    assert prices.usd(own, 1_000_000, 1_000_000) == 6.0 and not unpriced(own)
+
+
+def test_an_answer_is_priced_as_set_then_as_billed() -> None:
+    usage = Usage(input_tokens=1_000_000, output_tokens=0, usd=9.0)
+    assert prices.settled(ModelSettings(name="openai:gpt-4o"), usage).usd == 9.0
+    assert prices.settled(PRICED, usage).usd == 1.0
+    assert prices.settled(ModelSettings(name="ollama:m"), usage.model_copy(update={"usd": None})).usd == 0.0
+
+
+def test_an_unknown_price_and_a_cap_are_refused_with_a_mend_that_works() -> None:
+    flags = {"models.name": "openai:my.tuned-4.1", "budget.usd": 5}
+    with pytest.raises(ModelConfigError, match=r"price of openai:my\.tuned-4\.1 is not known: set it") as refused:
+        check_priced(compose(flags=flags, environment={}))
+    import yaml
+
+    mend = str(refused.value).partition("models.prices=")[2].partition("'")[0]
+    check_priced(compose(flags={**flags, "models.prices": yaml.safe_load(mend)}, environment={}))
+    check_priced(compose(flags={**flags, "budget.usd": None, "budget.tokens": 1000}, environment={}))
+
+
+def test_gpu_hours_without_a_gpu_are_refused() -> None:
+    with pytest.raises(ModelConfigError, match="run on the CPU"):
+        check_priced(compose(flags={"budget.gpu_hours": 1}, environment={}))

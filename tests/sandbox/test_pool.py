@@ -1,0 +1,221 @@
+"""Kernels that wait: what they measure is what a kernel of its own measures, and what happens to them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from sandbox import pool as pooling
+from sandbox.executor import LocalExecutor
+from sandbox.isolation import probe
+from sandbox.job import Executor, Glance, Job, Outcome
+from sandbox.kernels import INSIDE, Kernel
+from sandbox.pool import Pool
+from sandbox.settings import SandboxSettings
+from tests.sandbox.conftest import SETTINGS, Store, gone
+from tests.sandbox.contract import TINY, WATCH_SECONDS, ExecutorContract, job
+
+POOLED = SETTINGS.model_copy(update={"pool": 1, "watch_seconds": WATCH_SECONDS})
+ISOLATION = ["none", pytest.param("required", marks=pytest.mark.skipif(not probe.available().on, reason="no walls"))]
+
+TELLING = """
+import os, sys, warnings
+import numpy as np, torch
+from sklearn.linear_model import LogisticRegression
+import matplotlib.pyplot as plt
+import lab
+
+warnings.warn("in the output")
+print(os.getcwd() == sys.path[0] == os.environ["HOME"] == os.path.dirname(__file__), sys.argv == [__file__])
+print(lab.seed, lab.device, torch.get_num_threads(), os.environ["PYTHONHASHSEED"], hash("text"), sorted(os.listdir()))
+lab.save("before", torch.rand(3))
+data = lab.data("digits")
+lab.seed_everything()
+weights = torch.nn.Linear(64, 10).weight.detach()
+lab.save("weights", weights)
+model = LogisticRegression(max_iter=20).fit(data.train.x, data.train.y)
+lab.save("coefficients", model.coef_)
+lab.submit("digits", "validation", "plain", probabilities=model.predict_proba(data.validation.x))
+lab.log("noise", np.random.rand(), step=1, condition="plain", dataset="digits")
+plt.figure()
+
+def deep(n):
+    return deep(n - 1) if n else {}[os.path.abspath("missing")]
+
+deep(2)
+"""
+
+
+@pytest_asyncio.fixture
+async def pooled(store: Store) -> AsyncIterator[LocalExecutor]:
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
+    yield executor
+    await executor.close()
+
+
+async def filled(executor: LocalExecutor, count: int = 1) -> Pool:
+    """The pool, once so many kernels wait in it."""
+    pool: Pool = executor._pool  # pyright: ignore[reportPrivateUsage]
+    pool.refill()
+    for _ in range(600):
+        if len(pool) >= count:
+            return pool
+        assert not pool.why_off, pool.why_off
+        await asyncio.sleep(0.05)
+    raise AssertionError("the pool was not filled within 30 s")
+
+
+class TestPooled(ExecutorContract):
+    """The contract of executors, with every job but the first in a kernel that waited."""
+
+    def make(self, places: int, store: Store) -> Executor:
+        return Filled(places, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
+
+
+class Filled(LocalExecutor):
+    """Waits for a kernel before each job that has none beside it."""
+
+    async def run(self, job: Job) -> Outcome:
+        while not self._running and not self._closed and not len(self._pool):
+            self._pool.refill()
+            await asyncio.sleep(0.02)
+        return await super().run(job)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ISOLATION)
+async def test_what_is_measured_and_said_is_that_of_a_kernel_of_its_own(
+    store: Store, tmp_path: Path, isolation: str,
+) -> None:
+    settings = SandboxSettings.model_validate({"isolation": isolation, "grace": 0.5, "pool": 1})
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
+    folder, outcomes = tmp_path / "job", list[Outcome]()
+    try:
+        outcomes.append(await executor.run(job(folder, TELLING, seed=3)))
+        folder.rename(tmp_path / "cold")
+        await filled(executor)
+        outcomes.append(await executor.run(job(folder, TELLING, seed=3)))
+        folder.rename(tmp_path / "pooled")
+    finally:
+        await executor.close()
+    cold, warm = outcomes
+    assert warm.seconds < 0.7 * cold.seconds  # it did wait with everything imported
+    assert cold.failure is not None and cold.failure == warm.failure
+    assert "KeyError" in cold.failure.message and (isolation == "none" or f"{INSIDE}/" not in cold.failure.message)
+    assert (cold.measurements, cold.arrays, cold.stdout_tail) == (warm.measurements, warm.arrays, warm.stdout_tail)
+    assert len(cold.arrays) == 3 and cold.measurements and "in the output" in cold.stdout_tail
+    left = [sorted(one.name for one in (tmp_path / kept).rglob("*")) for kept in ("cold", "pooled")]
+    assert left[0] == left[1]
+    assert not list((store.cache.parent / "slots").glob("*"))
+
+
+async def test_files_are_in_the_folder_of_the_job_from_the_beginning(pooled: LocalExecutor, tmp_path: Path) -> None:
+    """So a watch, and who takes up the run after a kill, find what the code leaves where they look."""
+    seen: list[bool] = []
+
+    def watch(glance: Glance) -> None:
+        seen.append((tmp_path / "job" / "checkpoints" / "state").is_file())
+
+    await filled(pooled)
+    code = f"import lab, time\nlab.checkpoint(1)\ntime.sleep(0.4)\n{TINY}"
+    outcome = await pooled.run(replace(job(tmp_path / "job", code), watch=watch))
+    assert outcome.failure is None and True in seen
+
+
+@pytest.mark.parametrize("source", [
+    {"numpy.py": "pi = 3\n"}, {"numpy/__init__.py": "pi = 3\n"}, {"lab.py": "pi = 3\n"}])
+async def test_a_file_with_the_name_of_a_module_that_is_there_already_is_found(
+    pooled: LocalExecutor, tmp_path: Path, source: dict[str, str],
+) -> None:
+    pool = await filled(pooled)
+    [name] = {file.partition("/")[0].removesuffix(".py") for file in source}
+    code = f"import {name}\nprint({name}.pi)\n"
+    outcome = await pooled.run(replace(job(tmp_path / "job", code), source={"experiment.py": code, **source}))
+    assert outcome.stdout_tail == "3\n"
+    assert len(pool) == 1
+
+
+async def test_kernels_that_died_or_are_old_or_do_not_see_a_dataset_are_replaced(
+    pooled: LocalExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = await filled(pooled)
+    pid = waiting(pool).pid
+    os.kill(pid, signal.SIGKILL)
+    assert gone(pid)
+    assert pool.take(tmp_path / "a", source={}, datasets=()) is None
+    pid = waiting(await filled(pooled)).pid
+    assert pool.take(tmp_path / "a", source={}, datasets=("new",)) is None
+    assert gone(pid)
+    pid = waiting(await filled(pooled)).pid
+    monkeypatch.setattr(pooling, "FRESH", 0.0)
+    assert pool.take(tmp_path / "a", source={}, datasets=()) is None
+    assert gone(pid) and not (tmp_path / "a").exists()
+
+
+async def test_a_folder_with_something_in_it_is_no_slot(pooled: LocalExecutor, tmp_path: Path) -> None:
+    pool = await filled(pooled)
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "kept.txt").write_text("kept")
+    outcome = await pooled.run(job(tmp_path / "job", f"print(open('kept.txt').read())\n{TINY}"))
+    assert outcome.stdout_tail == "kept\nmeasured\n"
+    assert len(pool) == 1
+
+
+async def test_what_waits_is_idle_and_ends_with_the_executor(pooled: LocalExecutor) -> None:
+    kernel = waiting(await filled(pooled))
+    pid = kernel.pid
+    assert os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0)
+    await pooled.close()
+    assert gone(pid) and not kernel.folder.exists()
+
+
+async def test_where_a_priority_cannot_be_raised_again_it_is_not_lowered(
+    store: Store, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As for an ordinary user; here the system's refusal is played, since the tests may run as root."""
+    def refuse(*_: int) -> None:
+        raise PermissionError
+
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
+    monkeypatch.setattr(os, "setpriority", refuse)
+    kernel = waiting(await filled(executor))
+    assert os.getpriority(os.PRIO_PROCESS, kernel.pid) == os.getpriority(os.PRIO_PROCESS, 0)
+    await executor.close()
+
+
+async def test_a_module_that_speaks_when_it_is_imported_ends_the_pool(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A script that imports it must hear it; so it starts in a kernel of its own."""
+    monkeypatch.setitem(pooling.MODULES, "numpy", ("this",))
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
+    pool: Pool = executor._pool  # pyright: ignore[reportPrivateUsage]
+    code = f"import numpy, time\nimport this\ntime.sleep(2)\n{TINY}"
+    outcome = await executor.run(job(tmp_path / "job", code))
+    await executor.close()
+    assert outcome.failure is None and outcome.stdout_tail.startswith("The Zen of Python")
+    assert "importing lab, this said: The Zen of Python" in pool.why_off
+
+
+@pytest.mark.parametrize(("places", "available", "expected"), [(4, 10**12, 4), (4, 2 * 10**9, 2), (4, 5 * 10**8, 0)])
+def test_by_default_as_many_wait_as_a_tenth_of_the_memory_holds(
+    store: Store, monkeypatch: pytest.MonkeyPatch, places: int, available: int, expected: int,
+) -> None:
+    monkeypatch.setattr(pooling, "available_memory", lambda: available)
+    monkeypatch.setattr(pooling, "machine_memory", lambda: 10**12)
+    assert pooling.room(places, size=10**9, waiting=0) == expected
+    monkeypatch.setattr(pooling, "machine_memory", lambda: 10**10)
+    assert pooling.room(places, size=10**9, waiting=0) <= 1
+
+
+def waiting(pool: Pool) -> Kernel:
+    """The one kernel that waits."""
+    [one] = pool._waiting  # pyright: ignore[reportPrivateUsage]
+    return one.kernel
