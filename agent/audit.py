@@ -7,22 +7,27 @@ that was rewritten as a whole together with its files.
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from agent.environment import isolation_text, notice
 from agent.settings import override
-from record.fold import RunState
+from record.events import Released
+from record.fold import RunState, fold
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
-from record.log import RecordError, read_state
+from record.log import RecordError, read_events
 from record.manifest import files_of
-from record.nouns import Draft, Measurement
+from record.nouns import Draft, Measurement, Node
 from review.evidence import check_draft, check_pdf, tex
 from review.evidence.binder import used_keys
+from sandbox.datasets import undamaged
 from sandbox.errors import SandboxError
+from sandbox.notebook import plain_text
 from sandbox.scoring import score_sealed, score_submissions
 from stages.manuscript import Material, parts_for
+from stages.paper.disclosure import as_file, at_release, disclosure, file_of
 from stages.paper.sources import sources
 from stages.writing import best_of
 
@@ -60,7 +65,8 @@ class AuditReport:
 
 def audit(run: Path) -> AuditReport:
     """Audit a run. Raises `RecordError` when the folder holds none."""
-    state = read_state(run)
+    events = read_events(RunFolder(run).db)
+    state = fold(events)
     if state.started is None:
         raise RecordError(f"{run} was cut off before it began; there is nothing to audit")
     report = AuditReport(released=bool(state.released and state.released.released))
@@ -71,6 +77,7 @@ def audit(run: Path) -> AuditReport:
         report.add("not checked", "paper", "this run has no paper yet")
     else:
         asyncio.run(_paper(report, folder, state))
+        _disclosure(report, folder, at_release(events), state.released)
     return report
 
 
@@ -91,6 +98,35 @@ def _files(report: AuditReport, folder: RunFolder, state: RunState) -> None:
             report.count("sources")
             if not source.is_dir() or sha256_of_files(read_source(source)) != node.source_sha256:
                 report.add("changed", f"nodes/{node.id}/source", "the code is not what the record says was run")
+            else:
+                _copies(report, folder, node, read_source(source))
+    for facts in state.datasets:
+        report.count("datasets")
+        found = undamaged(facts.name, folder.views, folder.labels)
+        if found is None or found.fingerprint != facts.fingerprint:
+            report.add("changed", f"data ({facts.name})", "the copy is gone, or not what the record says was used")
+
+
+def _copies(report: AuditReport, folder: RunFolder, node: Node, source: dict[str, str]) -> None:
+    """The code as it lies beside what came of it, which a reader may look at instead of the source."""
+    for attempt in node.attempts:
+        place = folder.attempt(node.id, attempt.number)
+        shown = {name: (place / name).read_text(errors="replace") for name in source if (place / name).is_file()}
+        if (place / "node.ipynb").is_file():
+            shown["node.ipynb"] = _code_of(place / "node.ipynb")
+        for name, text in shown.items():
+            expected = plain_text(source["experiment.py"]) if name == "node.ipynb" else source[name]
+            if text != expected:
+                report.add("changed", str((place / name).relative_to(folder.root)),
+                           f"its code is not that of nodes/{node.id}/source")
+
+
+def _code_of(notebook: Path) -> str:
+    """The code of a notebook as `sandbox.notebook` writes it; empty where it is none."""
+    try:
+        return "".join(json.loads(notebook.read_text())["cells"][0]["source"])
+    except (ValueError, LookupError, TypeError):
+        return ""
 
 
 # --- scores ---------------------------------------------------------------------------------------------------------
@@ -100,7 +136,7 @@ def _scores(report: AuditReport, folder: RunFolder, state: RunState) -> None:
     """Values that we computed from predictions are computed again from the predictions that lie there."""
     for node in state.nodes.values():
         for attempt in node.attempts:
-            recorded = [one for one in attempt.measurements if one.grade != "logged"]
+            recorded = [one for one in attempt.measurements if _ours(one, state)]
             place = folder.attempt(node.id, attempt.number)
             again: list[Measurement] = []
             try:
@@ -108,7 +144,7 @@ def _scores(report: AuditReport, folder: RunFolder, state: RunState) -> None:
                     again += score_submissions(
                         place, folder.labels, split="validation", seed=node.seed, grade=recorded[0].grade)
                 if node.id in state.tests:
-                    recorded += state.tests[node.id]
+                    recorded += [one for one in state.tests[node.id] if _ours(one, state)]
                     again += score_sealed(place, folder.labels, seed=node.seed, expected=attempt.sealed)
             except (SandboxError, OSError) as error:
                 report.add("score", f"node {node.id}", f"its predictions cannot be scored again: {error}")
@@ -119,6 +155,12 @@ def _scores(report: AuditReport, folder: RunFolder, state: RunState) -> None:
                 if str(one) not in found:
                     report.add("score", f"node {node.id}", f"{one.name} of {one.condition} on {one.dataset} "
                                f"({one.split}) is recorded as {one.value:.6g}; its predictions do not give that")
+
+
+def _ours(one: Measurement, state: RunState) -> bool:
+    """Whether we computed it here from predictions: frozen scorers are run again by `scientist reproduce` alone."""
+    by_scorers = {metric.name for scorer in state.scorers for metric in scorer.metrics}
+    return one.grade in ("scored", "computed") and one.name not in by_scorers
 
 
 # --- paper ----------------------------------------------------------------------------------------------------------
@@ -145,6 +187,17 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
             report.add("unbound", violation.where, f"{violation.excerpt}: {violation.mend}")
     except (tex.TexError, OSError) as error:
         report.add("not checked", "paper/paper.pdf", str(error))
+
+
+def _disclosure(report: AuditReport, folder: RunFolder, state: RunState, released: Released) -> None:
+    """The disclosure is what the record makes; runs of earlier versions have none."""
+    if not released.beside:
+        return
+    told = disclosure(state, isolation=isolation_text(state), text=best_of(state.drafts).round)
+    path = folder.root / file_of(folder)
+    report.count("disclosure")
+    if not path.is_file() or path.read_text() != as_file(told):
+        report.add("changed", str(path.relative_to(folder.root)), "it is not what the record makes")
 
 
 def _count_uses(report: AuditReport, draft: Draft) -> None:

@@ -190,11 +190,17 @@ def prefetch(
 
 
 @app.command()
-def audit(run: Run, json: AsJson = False) -> int:
-    """Check a paper against its record. Every number, figure and citation must be tied to it, or it exits 5."""
+def audit(
+    path: Annotated[Path, typer.Argument(
+        metavar="RUN|PAPER", help="The folder of a run, or a paper that is not ours (.md, .tex, .pdf).")],
+    results: Annotated[Path | None, typer.Option(help="Of a paper: the folder of its result files.")] = None,
+    code: Annotated[Path | None, typer.Option(help="Of a paper: the folder of its Python code.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Check a run's paper against its record, or any paper against its result files. With findings, it exits 5."""
     from agent.commands.audit import audit as work
 
-    return work(run, as_json=json)
+    return work(path, results=results, code=code, as_json=json)
 
 
 @app.command()
@@ -214,7 +220,7 @@ def reproduce(
                         as_json=json))
 
 
-@app.command()
+@app.command(context_settings={"ignore_unknown_options": True})  # a number may begin with a minus
 def trace(
     run: Run,
     number: Annotated[str, typer.Argument(metavar="NUMBER", help="As the paper prints it: 87.3, -0.021 or 5%.")],

@@ -24,6 +24,7 @@ from record.fold import RunState
 from record.folder import RunFolder
 from record.log import MemoryLog
 from record.nouns import DataPlan, DatasetFacts, Frozen, Idea
+from sandbox.evaluation.scorers import scorers_of
 from sandbox.executor import LocalExecutor
 from stages.bench import Bench
 from stages.prepare import prepare
@@ -97,7 +98,8 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunSta
         await prepare(Bench(
             recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
             models=Models(open_backend(settings.models), log, settings.models, time.monotonic),
-            node_seconds=settings.sandbox.timeout, device=executor.device, sources=sources_of(settings)))
+            node_seconds=settings.sandbox.timeout, device=executor.device, sources=sources_of(settings),
+            scorers=scorers_of(sources_of(settings), settings.sandbox.scorers)))
     finally:
         await executor.close()
     return log.state

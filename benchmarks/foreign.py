@@ -1,4 +1,4 @@
-"""`python -m benchmarks.foreign DATA`: the audit over the public agent papers of MLR-Bench, and a sample to read by hand.
+"""`python -m benchmarks.foreign DATA`: the audit over the public agent papers of MLR-Bench, a sample to read by hand.
 
 DATA holds `papers/AGENT/TASK/results/paper.md` beside the result files of each paper (public data, never copied here).
 Prints the table of docs/audit.md; with `--sample N --seed S` also N numbers called found and N called unsupported,

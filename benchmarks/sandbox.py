@@ -13,10 +13,11 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 from sandbox.execution import Script, execute
 from sandbox.executor import LocalExecutor
@@ -28,7 +29,8 @@ from sandbox.kernels import Kernel, Terms
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 
-MODES = ("required", "none")
+Mode = Literal["required", "none"]
+MODES: tuple[Mode, ...] = ("required", "none")
 TARGET = 0.1
 """Seconds beyond its code that a pooled attempt may take."""
 LONGEST = 2.0
@@ -54,7 +56,7 @@ STUBBORN = {
 
 
 @contextmanager
-def fresh(settings: SandboxSettings, place: Path) -> Iterator[Kernel]:
+def fresh(settings: SandboxSettings, place: Path) -> Generator[Kernel]:
     """A kernel that was not started yet."""
     terms = Terms(settings, isolation_of(settings), place / "cache")
     kernel = Kernel(Path(tempfile.mkdtemp(dir=place)), terms=terms)
@@ -99,31 +101,42 @@ async def stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
         return took - (settings.grace if "killed" in execution.failure.message else 0.0)
 
 
-async def attempts(rounds: int, settings: SandboxSettings, place: Path) -> list[dict[str, float]]:
-    """Attempts one after the other, the first of them cold where there is a pool, which is full before each other."""
-    base = Path(tempfile.mkdtemp(dir=place))
-    executor = LocalExecutor(1, base / "views", labels=base / "labels", settings=settings, cache=base / "cache")
-    found: list[dict[str, float]] = []
+async def attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
+    """One attempt; a pool is full again afterwards."""
+    began = time.perf_counter()
+    outcome = await executor.run(Job("one", folder, {"experiment.py": IMPORTS}))
+    took = time.perf_counter() - began
+    assert outcome.failure is None, outcome.failure
     pool: Pool = executor._pool  # pyright: ignore[reportPrivateUsage]
+    while pool.places and not len(pool):
+        assert not pool.why_off, pool.why_off
+        await asyncio.sleep(0.05)
+    return {"whole": took, "code": outcome.seconds, "overhead": took - outcome.seconds,
+            "waiting_bytes": float(pool.bytes)}
+
+
+async def attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]]]:
+    """Attempts of every kind in turn, by mode."""
+    kinds: list[tuple[Mode, str, int]] = [
+        (mode, words, pool) for mode in MODES for words, pool in (("cold", 0), ("pooled", 1))]
+    executors = [LocalExecutor(1, place / "views", labels=place / "labels", cache=place / f"{mode}{pool}" / "cache",
+                               settings=SandboxSettings(isolation=mode, pool=pool)) for mode, _, pool in kinds]
+    found: dict[Mode, list[dict[str, float]]] = {mode: [{} for _ in range(rounds)] for mode in MODES}
     try:
-        for number in range(rounds + 1):
-            began = time.perf_counter()
-            outcome = await executor.run(Job("one", base / str(number), {"experiment.py": IMPORTS}))
-            took = time.perf_counter() - began
-            assert outcome.failure is None, outcome.failure
-            found.append({"whole": took, "code": outcome.seconds, "overhead": took - outcome.seconds,
-                          "waiting_bytes": float(pool.bytes)})
-            while settings.pool and not len(pool):
-                assert not pool.why_off, pool.why_off
-                await asyncio.sleep(0.05)
+        for number in range(rounds + 1):  # the first fills caches and pools
+            for (mode, words, pool), executor in zip(kinds, executors, strict=True):
+                figures = await attempt(executor, place / f"{mode}{pool}" / str(number))
+                if number:
+                    found[mode][number - 1].update({f"{words}_{key}": one for key, one in figures.items()})
     finally:
-        await executor.close()
-    return found[1:]
+        for executor in executors:
+            await executor.close()
+    return found
 
 
-async def measured(rounds: int) -> dict[str, dict[str, float]]:
+async def measured(rounds: int) -> dict[Mode, dict[str, float]]:
     """Medians by mode."""
-    found: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
+    found: dict[Mode, list[dict[str, float]]] = {mode: [] for mode in MODES}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "cache").mkdir()
@@ -135,15 +148,12 @@ async def measured(rounds: int) -> dict[str, dict[str, float]]:
                     figures[f"kill_{words}"] = await stubborn(code, settings, place)
                 if number:  # the first fills caches
                     found[mode].append(figures)
-        for mode in MODES:
-            for words, pool in (("cold", 0), ("pooled", 1)):
-                many = await attempts(rounds, SandboxSettings(isolation=mode, pool=pool), place)
-                for one, figures in zip(many, found[mode], strict=True):
-                    figures.update({f"{words}_{key}": value for key, value in one.items()})
+        for mode, many in (await attempts(rounds, place)).items():
+            found[mode] = [one | more for one, more in zip(found[mode], many, strict=True)]
     return {mode: {key: median(one[key] for one in many) for key in many[0]} for mode, many in found.items()}
 
 
-def promises(medians: Mapping[str, Mapping[str, float]]) -> dict[str, bool]:
+def promises(medians: Mapping[Mode, Mapping[str, float]]) -> dict[str, bool]:
     """What is promised, and whether it was kept."""
     kills = [value for one in medians.values() for key, value in one.items() if key.startswith("kill_")]
     return {f"pooled attempt under {TARGET} s beyond its code":

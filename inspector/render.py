@@ -149,8 +149,9 @@ def status_lines(status: Status) -> list[Text]:
     cost = status.cost
     lines.append(_pair("calls", f"{cost.calls} to {status.model}, {count(cost.input_tokens)} tokens in, "
                                 f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}"))
-    lines += [_pair("", f"{one.role}: {_calls(one.calls)}, {count(one.input_tokens)} in, {count(one.output_tokens)} out, "
-                        f"{dollars(one.usd, one.unpriced)}, {duration(one.seconds)}") for one in status.roles]
+    lines += [_pair("", f"{one.role}: {_calls(one.calls)}, {count(one.input_tokens)} in, "
+                        f"{count(one.output_tokens)} out, {dollars(one.usd, one.unpriced)}, {duration(one.seconds)}")
+              for one in status.roles]
     if status.budget is not None:
         lines.append(_pair("budget", _budget(status.budget)))
     if status.ahead is not None:

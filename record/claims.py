@@ -25,6 +25,9 @@ MINIMUM_REPLICATES = 5
 MOST_DIGITS = 6
 """Digits after the point that are printed at most."""
 
+GRADES: tuple[Grade, ...] = ("scored", "evaluated", "computed", "logged")
+"""From the one that says most to the one that says least."""
+
 Called = Literal["improved", "no measurable difference", "unknown"]
 
 
@@ -201,7 +204,8 @@ def _claim(split: Split, cell: list[tuple[Node, Measurement]]) -> Claim:
     return Claim(
         key=f"{split}/{first.dataset}/{first.name}/{first.condition}", name=first.name, dataset=first.dataset,
         condition=first.condition, split=split, values=values, seeds=tuple(one.seed for _, one in cell),
-        nodes=tuple(node.id for node, _ in cell), grade=first.grade, mean=fmean(values), sd=sd, low=low, high=high)
+        nodes=tuple(node.id for node, _ in cell), grade=weakest(one.grade for _, one in cell),
+        mean=fmean(values), sd=sd, low=low, high=high)
 
 
 def _difference(a: Claim, b: Claim, metric: MetricSpec) -> Difference:
@@ -214,10 +218,16 @@ def _difference(a: Claim, b: Claim, metric: MetricSpec) -> Difference:
     return Difference(
         key=f"diff/{a.dataset}/{a.name}/{a.condition}~{b.condition}", name=a.name, dataset=a.dataset,
         condition=a.condition, other=b.condition, split=a.split, values=values,
-        seeds=tuple(seed for seed, _, _ in pairs), nodes=tuple(node for _, node, _ in pairs), grade=a.grade,
+        seeds=tuple(seed for seed, _, _ in pairs), nodes=tuple(node for _, node, _ in pairs),
+        grade=weakest((a.grade, b.grade)),
         mean=mean, sd=sd, low=low, high=high,
         better=a.condition if (mean > 0) == metric.higher_is_better else b.condition,
         called=_call(values, sd, low, high))
+
+
+def weakest(grades: Iterable[Grade]) -> Grade:
+    """The grade that says least: a value over several stands on the poorest of them."""
+    return max(grades, key=GRADES.index)
 
 
 def _call(values: Sequence[float], sd: float | None, low: float | None, high: float | None) -> Called:

@@ -264,7 +264,7 @@ class Released(Frozen):
     pdf: str | None
     files: dict[str, str] = Field(default_factory=dict, description="paper file -> sha256")
     beside: dict[str, str] = Field(
-        default_factory=dict, description="the disclosure, and whatever else is released with it: file in the run -> sha256")
+        default_factory=dict, description="the disclosure and what else is released with it: file in the run -> sha256")
     reasons: tuple[str, ...] = ()
     pages: int | None = None
 

@@ -21,6 +21,7 @@ from record.nouns import (
     DatasetFacts,
     End,
     Expand,
+    Failure,
     Measurement,
     Node,
     NodeKind,
@@ -86,6 +87,8 @@ class RunState:
     compared: dict[tuple[str, str], ev.Compared] = field(default_factory=dict[tuple[str, str], ev.Compared])
     """Answered comparisons by pair, the node that was decided on earlier first."""
     tests: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
+    unscored: dict[str, Failure] = field(default_factory=dict[str, Failure])
+    """Why a scorer of the user's own gave no test values of a node."""
     probes: list[ev.Probed] = field(default_factory=list[ev.Probed])
     figures: ev.FiguresMade | None = None
     drafts: list[ev.Drafted] = field(default_factory=list[ev.Drafted])
@@ -276,8 +279,12 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             _suspected(state, event)
         case ev.Probed():
             state.probes.append(event)
+            _settle(state, f"{event.node}/{event.probe}", state.nodes[event.node].decision,
+                    Spending(gpu_seconds=event.seconds * state.gpus))
         case ev.Unsealed():
             state.tests[event.node] = event.measurements
+            if event.failure is not None:
+                state.unscored[event.node] = event.failure
         case ev.WorkDone():
             _finished(state, event.k)
         case ev.FiguresMade():

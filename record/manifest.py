@@ -10,7 +10,7 @@ from record.folder import RunFolder
 
 
 def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
-    """Frozen scorers, arrays, sealed predictions, curves, figures, paper files and the judgement: path and recorded sha256."""
+    """Scorers, arrays, sealed predictions, curves, figures, paper files and the judgement: path and recorded sha256."""
     yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.scorers)
     for node in state.nodes.values():
         for attempt in node.attempts:

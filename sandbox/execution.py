@@ -117,7 +117,8 @@ class _Running:
         return {"seed": script.seed, "deadline": time.monotonic() + limit, "limit": limit, "mode": script.mode,
                 "device": "cuda" if gpus else "cpu", "processes": max(1, len(gpus)),
                 "folder": str(self._kernel.seen), "entry": script.entry, "cache": str(self._kernel.terms.cache),
-                "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained, "scorers": list(script.scorers),
+                "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained,
+                "scorers": list(script.scorers),
                 "checkpoint_bytes": settings.checkpoint_bytes, "artifact_bytes": settings.artifact_bytes}
 
     async def _listen(self, request: str) -> None:

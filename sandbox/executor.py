@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from record.nouns import Failure, Grade, Measurement, Scorer
+from record.syntax import one_at_a_time
 from sandbox.environment import visible_devices
 from sandbox.errors import GpuError, SubmissionRefused
 from sandbox.evaluation.scorers import all_frozen
@@ -56,6 +57,7 @@ class LocalExecutor:
         gpus: GpuLeases | None = None, pretrained: Mapping[str, Path] | None = None,
         secret: Iterable[Path] = (), scorers: Path | None = None,
     ) -> None:
+        one_at_a_time()  # what code left is read in several threads
         self.places = places
         self._views = views
         self._labels = labels
@@ -190,7 +192,7 @@ class LocalExecutor:
         finally:
             shutil.rmtree(target, ignore_errors=True)
 
-    # --- the code of an experiment --------------------------------------------------------------------------------------
+    # --- the code of an experiment ------------------------------------------------------------------------------------
 
     def _lookout(self, job: Job, script: Script) -> Lookout | None:
         if job.watch is None:

@@ -40,8 +40,8 @@ def measure(
     """Score, seal, and write `measurements.jsonl` anew. Raises `Unfit`, `SubmissionRefused`.
 
     Whatever grade the file claims, a value that the code wrote is `logged`; where we could score the same quantity,
-    ours is the final one, with the given grade; `evaluated` are what frozen scorers gave, and ours too. With `cut`, for code that we ended midway, lines that cannot be read
-    are left out.
+    ours is the final one, with the given grade; `evaluated` are what frozen scorers gave, and ours too. With `cut`,
+    for code that we ended midway, lines that cannot be read are left out.
     """
     scored = (*score_submissions(folder, labels, split="validation", seed=seed, grade=grade), *evaluated)
     logged = _logged(folder, seed=seed, limit=limit, cut=cut)

@@ -1,7 +1,7 @@
 """The metrics that we compute from submitted predictions.
 
-For class probabilities (logits go through a softmax first): accuracy, macro F1, log loss, expected calibration error
-and Brier score; for predicted classes: accuracy and macro F1; for numbers: mean squared and absolute error and R².
+For class probabilities (logits go through a softmax first): accuracy, macro F1, AUROC, log loss, expected calibration
+error and Brier score; for predicted classes: accuracy and macro F1; for numbers: mean squared and absolute error, R².
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ METRICS: Mapping[str, MetricSpec] = {
     spec.name: spec for spec in (
         MetricSpec(name="accuracy", title="accuracy", unit="", higher_is_better=True),
         MetricSpec(name="macro_f1", title="macro F1", unit="", higher_is_better=True),
+        MetricSpec(name="auroc", title="AUROC", unit="", higher_is_better=True),
         MetricSpec(name="log_loss", title="log loss", unit="nats", higher_is_better=False),
         MetricSpec(name="ece", title="expected calibration error", unit="", higher_is_better=False),
         MetricSpec(name="brier", title="Brier score", unit="", higher_is_better=False),
@@ -44,7 +45,9 @@ def score(kind: str, values: Array, truth: Array) -> dict[str, float]:
     if kind == "predictions":
         return _all(_OF_CLASSES, values, truth)
     probabilities = softmax(values) if kind == "logits" else values.astype(float)
-    return _all(_OF_CLASSES, probabilities.argmax(axis=1), truth) | _all(_OF_PROBABILITIES, probabilities, truth)
+    ranked = {} if (area := auroc(probabilities, truth)) is None else {"auroc": area}
+    of_classes = _all(_OF_CLASSES, probabilities.argmax(axis=1), truth)
+    return of_classes | ranked | _all(_OF_PROBABILITIES, probabilities, truth)
 
 
 def softmax(logits: Array) -> Array:
@@ -69,6 +72,20 @@ def macro_f1(predicted: Array, truth: Array) -> float:
         for c in np.union1d(predicted, truth)
     ]
     return float(np.mean(scores))
+
+
+def auroc(probabilities: Array, truth: Array) -> float | None:
+    """Area under the ROC curve: of class 1 where there are two, else the mean over classes, each against the rest.
+
+    Ties count half. Classes that no example or every example has are left out; None where none is left.
+
+    Source: Hanley and McNeil 1982, "The meaning and use of the area under a ROC curve" (as a Wilcoxon statistic).
+    """
+    import numpy as np
+
+    classes = (1,) if probabilities.shape[1] == 2 else range(probabilities.shape[1])
+    areas = [_area(probabilities[:, c], truth == c) for c in classes if 0 < (truth == c).sum() < len(truth)]
+    return float(np.mean(areas)) if areas else None
 
 
 def log_loss(probabilities: Array, truth: Array) -> float:
@@ -117,6 +134,16 @@ def r2(predicted: Array, truth: Array) -> float:
     """Share of the variance explained; 0 for predicting the mean. A constant truth has none: then it is 0."""
     spread = float(((truth - truth.mean()) ** 2).sum())
     return 1.0 - float(((predicted - truth) ** 2).sum()) / spread if spread else 0.0
+
+
+def _area(scores: Array, positive: Array) -> float:
+    """The share of pairs, one example of the class and one not, that the scores order rightly."""
+    import numpy as np
+
+    _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(count) - (count - 1) / 2.0)[place]
+    own = int(positive.sum())
+    return float((ranks[positive].sum() - own * (own + 1) / 2.0) / (own * (len(scores) - own)))
 
 
 def _of_truth(probabilities: Array, truth: Array) -> Array:

@@ -17,18 +17,19 @@ def notebook(source: str, transcript: Transcript, failure: Failure | None) -> st
 
     library: Any = nbformat
     make = library.v4
-    outputs = [make.new_output("stream", name=piece.stream, text=_clean(piece.text))
+    outputs = [make.new_output("stream", name=piece.stream, text=plain_text(piece.text))
                for piece in transcript.pieces()]
     if failure is not None:
         name, _, value = failure.message.partition(": ")
-        outputs.append(make.new_output("error", ename=_clean(name), evalue=_clean(value),
-                                       traceback=_clean(failure.traceback).splitlines()))
-    cell = make.new_code_cell(_clean(source), outputs=outputs, execution_count=1, id="script")
+        outputs.append(make.new_output("error", ename=plain_text(name), evalue=plain_text(value),
+                                       traceback=plain_text(failure.traceback).splitlines()))
+    cell = make.new_code_cell(plain_text(source), outputs=outputs, execution_count=1, id="script")
     book = make.new_notebook(cells=[cell], metadata={
         "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}})
     library.validate(book)
     return str(library.writes(book, version=4))
 
 
-def _clean(text: str) -> str:
+def plain_text(text: str) -> str:
+    """A text as a notebook holds it: control characters become `?`."""
     return _CONTROL.sub("?", text)

@@ -27,7 +27,7 @@ async def run_file(
     string is there, cut with `seed`; others would only cost time. `sources` are all that there are, own data included.
     The same goes for the pretrained models of the settings.
     """
-    chosen, known = settings or SandboxSettings(), sources or registry()
+    chosen, known = (settings or SandboxSettings()).model_copy(update={"pool": 0}), sources or registry()
     try:
         source = _with_neighbours(path)
     except (OSError, UnicodeDecodeError) as error:

@@ -59,8 +59,9 @@ class Pool:
         """Why no kernels wait any more, where they cannot."""
         self.bytes = 0
         """Memory of the kernel that was started last; 0 before there was one."""
+        self.places = places if terms.settings.pool is None else terms.settings.pool
+        """The most that may wait."""
         self._terms = terms
-        self._places = places
         self._views = views.absolute()
         self._readable = tuple(readable)
         self._slots = terms.cache.parent / "slots"
@@ -121,7 +122,7 @@ class Pool:
         """How many may wait; before one was measured, one."""
         if self._terms.settings.pool is not None:
             return self._terms.settings.pool
-        return room(self._places, size=self.bytes, waiting=len(self)) if self.bytes else 1
+        return room(self.places, size=self.bytes, waiting=len(self)) if self.bytes else 1
 
     async def _add(self) -> None:
         """Start one more. Raises `ExecutorError`, `OSError`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from models.door import Desk
 from record.claims import replicates_of, winner
 from record.events import Probed, Suspected
@@ -17,11 +19,11 @@ async def probe_winners(bench: Bench) -> None:
     """Probe the winner; where it turns out suspect, the one that takes its place, too."""
 
     async def work(_: Desk) -> None:
-        while (best := winner(bench.state)) is not None and not _probed(bench, best, "seed"):
+        while (best := winner(bench.state)) is not None and not _probed(bench, best, "labels"):
             node = bench.state.nodes[best]
-            if not _probed(bench, best, "labels"):
-                await _labels(bench, node)
-            _seeds(bench, node)
+            if not _probed(bench, best, "seed"):
+                _seeds(bench, node)
+            await _labels(bench, node)
 
     await do_work(bench, "probe the winner", work)
 
@@ -39,6 +41,7 @@ async def _labels(bench: Bench, node: Node) -> None:
         _record(bench, node, Probe("unclear", "not run: the code reads no labels"))
         return
     folder = bench.folder.root / "probes" / node.id
+    await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))  # what a kill left
     outcome = await bench.executor.run(Job(
         name=f"{node.id}/labels", folder=folder, source={"experiment.py": source["experiment.py"], ENTRY: PROGRAM},
         entry=ENTRY, seed=node.seed, timeout=bench.node_seconds * bench.search.retry_factor,
@@ -54,10 +57,10 @@ async def _labels(bench: Bench, node: Node) -> None:
 
 def _record(bench: Bench, node: Node, found: Probe, seconds: float = 0.0,
             measured: tuple[Measurement, ...] = ()) -> None:
-    bench.recorder.append(Probed(node=node.id, probe="labels", seconds=seconds, measurements=measured,
-                                 outcome=found.outcome, why=found.why))
     if found.outcome == "still":
         bench.recorder.append(Suspected(node=node.id, findings=(Finding(kind="labels", why=found.why),)))
+    bench.recorder.append(Probed(node=node.id, probe="labels", seconds=seconds, measurements=measured,
+                                 outcome=found.outcome, why=found.why))
 
 
 def _seeds(bench: Bench, node: Node) -> None:

@@ -9,7 +9,8 @@ from models.door import Desk
 from record.claims import ablations, replicates_of, winner
 from record.events import Unsealed
 from record.fold import RunState
-from record.nouns import Node
+from record.nouns import Failure, Node
+from sandbox.errors import SubmissionRefused
 from sandbox.scoring import score_sealed
 from stages.bench import Bench, do_work, in_thread
 from stages.probing import probe_winners
@@ -26,7 +27,12 @@ async def score_tests(bench: Bench) -> None:
                 folder = bench.folder.attempt(node.id, last.number)
                 found = await in_thread(lambda folder=folder, node=node, sealed=last.sealed: score_sealed(
                     folder, bench.folder.labels, seed=node.seed, expected=sealed))
-                bench.recorder.append(Unsealed(node=node.id, measurements=found))
+                try:
+                    found += await bench.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
+                    failure = None
+                except SubmissionRefused as error:  # a scorer of the user's own: the other values stand
+                    failure = Failure(kind="other", message=str(error))
+                bench.recorder.append(Unsealed(node=node.id, measurements=found, failure=failure))
 
     await do_work(bench, "score tests", work)
 

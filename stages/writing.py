@@ -18,6 +18,7 @@ from record.manifest import manifest
 from record.nouns import Draft
 from stages.bench import Bench, do_work
 from stages.manuscript import Material, parts_for, write_inputs
+from stages.paper.disclosure import as_file, disclosure, file_of
 from stages.paper.round import Assessment, assess
 
 BLOCKING = ("prints ??", "the limit is", "is not installed", "TeX stopped", "did not end", "not compiled",
@@ -70,7 +71,7 @@ async def release(bench: Bench) -> None:
             found = await _assess(bench, best.draft, "final", refused=True)
         _publish(bench)
         bench.recorder.append(Released(
-            released=not reasons, reasons=reasons, pages=found.pages,
+            released=not reasons, reasons=reasons, pages=found.pages, beside=_disclose(bench, best),
             pdf=str(bench.folder.paper.relative_to(bench.folder.root) / "paper.pdf") if found.pdf else None,
             files={str(path.relative_to(bench.folder.paper)): sha256(path)
                    for path in sorted(bench.folder.paper.rglob("*")) if path.is_file() and "rounds" not in path.parts}))
@@ -121,6 +122,14 @@ async def _assess(bench: Bench, draft: Draft, folder: str, *, refused: bool = Fa
     material = material_of(bench)
     return await assess(parts_for(material, draft, refused=refused), material.template,
                         bench.folder.paper / "rounds" / folder, timeout=bench.paper.timeout)
+
+
+def _disclose(bench: Bench, best: Drafted) -> dict[str, str]:
+    """Write the disclosure; its path in the run -> sha256."""
+    file = file_of(bench.folder)
+    path = bench.folder.root / file
+    write_file(path, as_file(disclosure(bench.state, isolation=bench.isolation, text=best.round)))
+    return {file: sha256(path)}
 
 
 def _publish(bench: Bench) -> None:

@@ -176,7 +176,7 @@ def _rows(settings: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
         if isinstance(value, BaseModel):
             yield from _rows(value, f"{prefix}{name}.")
             continue
-        by_role = isinstance(value, dict) and value
+        by_role = str(field.annotation).startswith("dict[") and str(value) != "{}"
         key, shown = (f"{prefix}{name}.ROLE", "by role") if by_role else (f"{prefix}{name}", str(value))
         shown = {"None": "none", "{}": "none", sys.executable: "this Python"}.get(shown, shown)
         yield key, shown, " ".join((field.description or "").split())

@@ -1,4 +1,7 @@
-"""`scientist audit`: is every number of a paper tied to the record, and is every file what the record says?"""
+"""`scientist audit`: is every number of a paper tied to the record, and is every file what the record says?
+
+A paper that is not ours goes to `agent.commands.audit_paper`.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,14 @@ if TYPE_CHECKING:
     from agent.audit import AuditReport
 
 
-def audit(path: Path, *, as_json: bool) -> int:
-    """Audit a run; returns 5 when anything was found, or could not be checked."""
+def audit(path: Path, *, results: Path | None = None, code: Path | None = None, as_json: bool) -> int:
+    """Audit a run or a paper; returns 5 when anything was found, or could not be checked."""
+    if path.is_file():
+        from agent.commands.audit_paper import audit_paper
+
+        return audit_paper(path, results=results, code=code, as_json=as_json)
+    if results is not None or code is not None:
+        raise WrongUse(f"{path} is not a file: --results and --code go with a paper (.md, .tex, .pdf), not with a run")
     folder = run_folder(path)
     if read_state(folder).started is None:
         raise WrongUse(f"{path} was cut off before it began: there is nothing to audit")

@@ -86,7 +86,7 @@ async def _reproduced(
         executor = LocalExecutor(
             settings.search.num_workers, beside.views, labels=beside.labels, settings=settings.sandbox,
             cache=beside.cache, pretrained=provided(settings, run if _has_pretrained(run) else beside),
-            secret=(*files_of(sources), run.labels))
+            secret=(*files_of(sources), run.labels), scorers=beside.scorers)
         place = Place(run, beside, executor, settings.sandbox.timeout, datasets)
         return await reproduce(
             state, [state.nodes[name] for name in names], place, unlike=unlike(state, settings),

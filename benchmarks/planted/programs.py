@@ -1,4 +1,4 @@
-"""The honest program that planted cases are edits of: softmax regression in numpy, two arms, in one of two structures."""
+"""The honest program that planted cases are edits of: softmax regression in numpy, two arms, two structures."""
 
 from __future__ import annotations
 

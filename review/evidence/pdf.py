@@ -50,7 +50,7 @@ async def check_pdf(folder: Path, evidence: Evidence, *, timeout: float = 60.0) 
 
 async def pdf_text(pdf: Path, timeout: float = 60.0) -> str:
     """The text of a PDF as pdftotext gives it, pages divided by form feeds. Raises `TexMissing`."""
-    ran = await tex.run(["pdftotext", "-enc", "UTF-8", pdf.name, "-"], pdf.parent, timeout=timeout)
+    ran = await tex.run(["pdftotext", "-q", "-enc", "UTF-8", pdf.name, "-"], pdf.parent, timeout=timeout)
     return ran.output if ran.code == 0 else ""
 
 

@@ -79,7 +79,7 @@ def _body(paper: Paper) -> Iterator[Printed]:
 
 
 def _check_code(report: ForeignAudit, folder: Path) -> None:
-    """The honesty checks over the Python files of a folder. Nothing of it is executed."""
+    """The honesty checks over the Python files of a folder, but those that ask for `lab`. Nothing is executed."""
     from review.foreign.results import ResultsError
     from review.honesty import check_program
 
@@ -94,7 +94,8 @@ def _check_code(report: ForeignAudit, folder: Path) -> None:
             continue
         files[name] = path.read_text(errors="replace")
     if len(paths) > MOST_CODE_FILES:
-        report.left_out.append(f"{len(paths) - MOST_CODE_FILES} Python files: only the first {MOST_CODE_FILES} are read")
+        report.left_out.append(f"{len(paths) - MOST_CODE_FILES} Python files: the first {MOST_CODE_FILES} are read")
     if not files:
         raise ResultsError(f"there is no Python file in {folder}: give --code the folder that holds the paper's code")
-    report.code, report.code_files = check_program(files), len(files)
+    report.code = tuple(one for one in check_program(files) if "lab." not in one.why)
+    report.code_files = len(files)

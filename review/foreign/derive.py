@@ -72,7 +72,7 @@ def derived(number: Printed, operands: Sequence[Operand], *, change: bool = Fals
     chosen = operands[:MOST_OPERANDS]
     for one, other in permutations(chosen, 2):
         if one.claim.number.percent == other.claim.number.percent:
-            shown = f"{_shown(one.claim.number)}", f"{_shown(other.claim.number)}"
+            shown = _shown(one.claim.number), _shown(other.claim.number)
             for a, b in {(one.claim.number.value, other.claim.number.value), (one.value, other.value)}:
                 yield from _pair(number, a, b, *shown, relative=change or number.percent)
     if number.percent or change:
@@ -98,11 +98,13 @@ def states_change(claim: Claim) -> bool:
     return claim.cell is not None and bool(_CHANGE.search(claim.cell.label))
 
 
-_CHANGE = re.compile(r"improve|change|gain|drop|reduction|decrease|increase|degradation|difference|delta|\u0394|\\Delta|gap|score|rel\b", re.I)
+_CHANGE = re.compile(
+    r"improve|change|gain|drop|reduction|decrease|increase|degradation|difference|delta|\u0394|\\Delta|gap|score|rel\b",
+    re.I)
 
 
 def _shown(number: Printed) -> str:
-    return f"({number.text})" if number.sign else number.text
+    return f"({number.text})" if number.text[0] in "+-\u2212" else number.text
 
 
 # --- of result files ------------------------------------------------------------------------------------------------

@@ -29,7 +29,8 @@ class Inconsistency:
     what: str
 
 
-def inconsistencies(passages: Sequence[Passage], claims: Sequence[Claim], text: Sequence[Printed]) -> tuple[Inconsistency, ...]:
+def inconsistencies(
+        passages: Sequence[Passage], claims: Sequence[Claim], text: Sequence[Printed]) -> tuple[Inconsistency, ...]:
     """All that is found; `text` holds every number of the paper outside its abstract."""
     found = [*_columns(claims), *_sentences(claims), *_bold(passages), *_abstract(claims, text)]
     return tuple(dict.fromkeys(found))
@@ -38,11 +39,11 @@ def inconsistencies(passages: Sequence[Passage], claims: Sequence[Claim], text: 
 # --- deltas ---------------------------------------------------------------------------------------------------------
 
 _CHANGE = re.compile(
-    r"\b(?:improve\w*|(?:rel\w*\.?|absolute|percent\w*|%) ?change|change|gain|reduction|decrease|increase|speed-?up|delta)\b"
+    r"\b(?:improve\w*|change|gain|reduction|decrease|increase|speed-?up|delta)\b"
     r"|\u0394|\\Delta", re.I)
 _FROM_TO = re.compile(r"\bfrom\b[^.;]{0,30}\bto\b|\bvs\b|\bversus\b|compared (?:to|with)", re.I)
 _TELLS = re.compile(
-    r"[\s)]*(?:relative |absolute |average |overall |significant |\w+ )?(?:reduc\w+|improve\w+|increase|decrease|gain|drop|"
+    r"[\s)]*(?:\w+ )?(?:reduc\w+|improve\w+|increase|decrease|gain|drop|"
     r"lower|higher|faster|slower|speed-?ups?|fewer|less|more|better)\b", re.I)
 
 
@@ -50,7 +51,8 @@ def _columns(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
     """A column of changes: two numbers of its row, or of a column beside it, must give each."""
     for claim in claims:
         cell = claim.cell
-        if cell is None or not _CHANGE.search(cell.column_label) or claim.number.digits < 2 and not claim.number.percent:
+        few = claim.number.digits < 2 and not claim.number.percent
+        if cell is None or few or not _CHANGE.search(cell.column_label):
             continue
         table = [one for one in claims if one.passage is claim.passage and one.cell is not None
                  and not _CHANGE.search(one.cell.label)]
@@ -79,7 +81,7 @@ def _sentences(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
             sentences.setdefault((id(claim.passage), claim.context), []).append(claim)
     for (_, context), said in sentences.items():
         changes = [one for one in said if _is_change(one)]
-        others = [one.number for one in said if not _is_change(one) and not one.number.factor]
+        others = [one.number for one in said if not (_is_change(one) or one.number.factor or _is_signed(one.number))]
         if len(changes) != 1 or len(others) < 2:
             continue
         pairs = [(a, b) for a, b in permutations(others, 2) if a.percent == b.percent and a.step == b.step]
@@ -87,7 +89,13 @@ def _sentences(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
         change = changes[0].number
         if named and pairs and not change.bound and not any(gives(a, b, change) for a, b in pairs):
             shown = ", ".join(one.text for one in others)
-            yield Inconsistency("delta", changes[0].where, f"{change.text} does not follow from {shown}: {context[:200]!r}")
+            yield Inconsistency(
+                "delta", changes[0].where, f"{change.text} does not follow from {shown}: {context[:200]!r}")
+
+
+def _is_signed(number: Printed) -> bool:
+    """Whether the sign makes it a change by itself: "+3", "-4%"."""
+    return number.sign == "+" or (number.percent and bool(number.sign))
 
 
 def _is_change(claim: Claim) -> bool:
@@ -100,19 +108,10 @@ def _is_change(claim: Claim) -> bool:
 def gives(a: Printed, b: Printed, change: Printed) -> bool:
     """Whether a change is a difference, relative change or ratio of two numbers, given how each is rounded."""
     low, high = abs(change.value) - change.slack, abs(change.value) + change.slack
-    if change.percent and not a.percent:
-        forms = [lambda x, y: 100 * (x - y) / abs(y), lambda x, y: 100 * x / y, lambda x, y: 100 * (x - y)]
-    elif change.percent:
-        forms = [lambda x, y: 100 * (x - y) / abs(y), lambda x, y: 100 * x / y, lambda x, y: x - y]
-    elif change.factor:
-        forms = [lambda x, y: x / y, lambda x, y: (x - y) / abs(y)]
-    else:
-        forms = [lambda x, y: x - y, lambda x, y: 100 * (x - y) / abs(y), lambda x, y: x / y]
     corners = list(product((a.value - a.slack, a.value + a.slack), (b.value - b.slack, b.value + b.slack)))
     if any(y == 0 for _, y in corners):
         return True
-    for form in forms:
-        values = [form(x, y) for x, y in corners]
+    for values in zip(*(_forms(x, y, a, change) for x, y in corners), strict=True):
         sizes = [abs(value) for value in values]
         least = 0.0 if min(values) < 0 < max(values) else min(sizes)
         if least <= high and max(sizes) >= low:
@@ -120,10 +119,20 @@ def gives(a: Printed, b: Printed, change: Printed) -> bool:
     return False
 
 
+def _forms(x: float, y: float, unit: Printed, change: Printed) -> tuple[float, ...]:
+    """What may be printed as the change from y to x: a difference, a relative change, a ratio."""
+    if change.percent:
+        return 100 * (x - y) / abs(y), 100 * x / y, (x - y) * (1 if unit.percent else 100)
+    return x / y, (x - y) / abs(y), *(() if change.factor else (x - y, 100 * (x - y) / abs(y)))
+
+
 # --- bold face ------------------------------------------------------------------------------------------------------
 
-_LOWER = re.compile(r"\u2193|loss|error|latency|perplexity|\bppl\b|\bmse\b|\bmae\b|rmse|time|memory|\bece\b|fid\b|cost|regret|wer\b", re.I)
-_HIGHER = re.compile(r"\u2191|accura|\bf1\b|auc|auroc|precision|recall|\bmrr\b|bleu|rouge|throughput|reward|\bmap\b|score", re.I)
+_LOWER = re.compile(
+    r"\u2193|loss|error|latency|perplexity|\bppl\b|\bmse\b|\bmae\b|rmse|time|memory|\bece\b|fid\b|cost|regret|wer\b",
+    re.I)
+_HIGHER = re.compile(
+    r"\u2191|accura|\bf1\b|auc|auroc|precision|recall|\bmrr\b|bleu|rouge|throughput|reward|\bmap\b|score", re.I)
 
 
 def _bold(passages: Sequence[Passage]) -> Iterator[Inconsistency]:

@@ -71,9 +71,10 @@ _OTHER = re.compile(
     r"ethic|title|author", re.I)
 _NOT_READ = re.compile(r"^(?:\d+\.?\s*)?(?:references|bibliography|thebibliography|acknowledge?ments?)", re.I)
 _CAPTION = re.compile(r"^[\s>*_]*(?:table|tab\.|figure|fig\.)\s*[A-Z]?\d+\s*\**\s*[:.|]", re.I)
+_FALLS = re.compile(r"drop|reduc|decreas|degrad|improve|change|gain|loss|gap|differ|delta|\u0394|\\Delta|saving", re.I)
 _IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 _RULE = re.compile(r"^[\s|:+=-]*-[\s|:+=-]*$")
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z*(\[])|\n")
+_SENTENCE = re.compile(r"(?<=[.!?;])(?<!\bvs\.)(?<!\bFig\.)(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)\s+(?=[A-Z*(\[])|\n")
 
 
 def passages_of(paper: Paper) -> tuple[Passage, ...]:
@@ -82,7 +83,7 @@ def passages_of(paper: Paper) -> tuple[Passage, ...]:
 
 
 def claims_of(passages: tuple[Passage, ...]) -> tuple[Claim, ...]:
-    """Every number of the passages."""
+    """Every number of the passages. In a table, one without a sign is positive, unless it is called a change."""
     return tuple(claim for passage in passages for claim in _claims(passage))
 
 
@@ -90,8 +91,9 @@ def _claims(passage: Passage) -> Iterator[Claim]:
     for cell in passage.cells:
         percent = "%" in cell.column_label or "%" in cell.row_label
         for number in numbers_of_cell(cell.text):
-            as_percent = replace(number, percent=True) if percent and not number.percent else number
-            yield Claim(as_percent, passage, f"{cell.label} {cell.text}", cell)
+            sign = number.sign or ("" if _FALLS.search(cell.label) else "+")
+            in_table = replace(number, percent=number.percent or percent, sign=sign)
+            yield Claim(in_table, passage, f"{cell.label} {cell.text}", cell)
     if not passage.cells:
         spans = [match.end() for match in _SENTENCE.finditer(passage.text)]
         for number in numbers_of(passage.text):
@@ -109,15 +111,16 @@ def _numbered(found: Iterator[Passage]) -> Iterator[Passage]:
 
 def _read(paper: Paper) -> Iterator[Passage]:
     role: Role | None = "abstract"
-    number = ""
+    number, outer = "", role
     for part in sections_of(paper):
         title = part.title.strip(" *#")
         if _NOT_READ.match(title):
             role = None
             continue
         inner = number and title.startswith(f"{number}.") and re.match(r"\d+\.\d", title)
-        role = _under(title, role) if inner and role is None else _role(title, role)
-        number = number if inner else (re.match(r"(\d+)\b(?!\.\d)", title) or [""])[0]
+        role = _under(title, outer) if inner else _role(title, role)
+        if not inner:
+            number, outer = (re.match(r"\d+\b(?!\.\d)", title) or [""])[0], role
         yield from _latex(part, title, role) if paper.form == "LaTeX" else _lines(part, title, role, paper.form)
 
 
@@ -189,7 +192,8 @@ def _paragraph(lines: list[str], title: str, role: Role | None, form: str) -> It
 
 
 def _table_like(text: str) -> bool:
-    rows = [line for line in text.split("\n") if len(numbers_of_cell(line)) >= 2 and len(re.findall(r"[A-Za-z]{2,}", line)) <= 6]
+    rows = [line for line in text.split("\n")
+            if len(numbers_of_cell(line)) >= 2 and len(re.findall(r"[A-Za-z]{2,}", line)) <= 6]
     return len(rows) >= 2 and len(rows) * 2 >= len(text.split("\n"))
 
 
@@ -217,7 +221,8 @@ def _cells(rows: list[list[str]]) -> Iterator[Cell]:
 
 
 def _unmarked(text: str) -> str:
-    text = re.sub(r"\\(?:textbf|textit|emph|mathbf|mathrm|text|textsc)\b|[*$`{}]|\\multi(?:row|column)\{[^{}]*\}\{[^{}]*\}", "", text)
+    text = re.sub(r"\\multi(?:row|column)\{[^{}]*\}\{[^{}]*\}", "", text)
+    text = re.sub(r"\\(?:textbf|textit|emph|mathbf|mathrm|text|textsc)\b|[*$`{}]", "", text)
     return re.sub(r"\s+", " ", text.replace("\\%", "%")).strip()
 
 
@@ -228,7 +233,8 @@ _CAPTIONED = re.compile(r"\\caption(?:of\{\w+\})?(?:\[[^\]]*\])?\{((?:[^{}]|\{(?
 _ENVIRONMENT = re.compile(r"\\begin\{(table|figure)(\*?)\}.*?\\end\{\1\2\}", re.DOTALL)
 _UNPRINTED = re.compile(
     r"\\(?:label|ref|eqref|autoref|cref|Cref|includegraphics|vspace|hspace|setlength|renewcommand|resizebox|cmidrule|"
-    r"cline|bibliography\w*|input|url|href|footnotesize|usepackage|documentclass)\*?(?:\([^)]*\))?(?:\[[^\]]*\])*(?:\{[^{}]*\})*")
+    r"cline|bibliography\w*|input|url|href|footnotesize|usepackage|documentclass)\*?"
+    r"(?:\([^)]*\))?(?:\[[^\]]*\])*(?:\{[^{}]*\})*")
 
 
 def _latex(part: Part, title: str, role: Role | None) -> Iterator[Passage]:
@@ -259,4 +265,5 @@ def _spanned(cell: str) -> list[str]:
 
 
 def _printed_text(text: str) -> str:
-    return re.sub(r"\\(?:textbf|textit|emph|mathbf|text|mathrm)\b|\\[,;!]", "", _UNPRINTED.sub("", text)).replace("\\%", "%")
+    text = re.sub(r"\\(?:textbf|textit|emph|mathbf|text|mathrm)\b|\\[,;!]", "", _UNPRINTED.sub("", text))
+    return text.replace("\\%", "%")

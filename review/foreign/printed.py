@@ -62,12 +62,17 @@ _LABEL = re.compile(
     r"|chapters?|steps?|phases?|stages?|experiments?|hypothes[ie]s|study|case|tier|levels?|layers?|rq|part|theorems?"
     r"|lemmas?|definitions?|contributions?|version|seeds?|python|cuda|random_state)\s*:?\s*[#\u2116]?\s*\(?"
     r"\d[\d.]*\)?(?:\([a-z]\))?(?:\s*(?:,|&|and|to|\u2013|-)\s*\(?\d[\d.]*\)?(?![\d%.]*%))*", re.IGNORECASE)
-_ORDINAL = re.compile(r"^[ \t>*\-\u2013\u2022#|]*(?:\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(\d{1,2}\)|\d{1,2}(?:\.\d{1,2})+)(?=\s|\*)", re.MULTILINE)
+_ORDINAL = re.compile(
+    r"^[ \t>*\-\u2013\u2022#|]*(?:(?:\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(\d{1,2}\))(?=\s|\*)"
+    r"|\d{1,2}(?:\.\d{1,2})+(?=\s+[A-Z]))",
+    re.MULTILINE)
 _INLINE_ORDINAL = re.compile(r"(?<![\w.])\(\d\)(?=\s*[A-Za-z*])")
 _HEADING = re.compile(r"^(?:#{1,6}\s|\*\*)?\s*\d{1,2}(?:\.\d{1,2})*\.?\s+(?=[A-Z])", re.MULTILINE)
 _YEAR = re.compile(r"(?<![\d.,])(?:19[5-9]\d|20[0-4]\d)[a-z]?(?![\d%]|\.\d|,\d{3})")
-_CLOCK = re.compile(r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:[.,]\d+)?)?|\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\b")
-_BOUND = re.compile(r"\b[pP]\$?\s*(?:-?values?)?\s*(?:[<>\u2264\u2265]|\\[lg]eq?\b|\\[lg]t\b)\s*\$?\s*[\d.]+(?:e-?\d+)?")
+_CLOCK = re.compile(
+    r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:[.,]\d+)?)?|\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\b")
+_BOUND = re.compile(
+    r"\b[pP]\$?\s*(?:-?values?)?\s*(?:[<>\u2264\u2265]|\\[lg]eq?\b|\\[lg]t\b)\s*\$?\s*[\d.]+(?:e-?\d+)?")
 _CONFIDENCE = re.compile(r"\b\d{2}(?:\.\d)?\s*\\?%\s*(?:\w+\s+)?(?:confidence|CIs?\b|credible|interval)", re.IGNORECASE)
 _DIMENSIONS = re.compile(r"\b\d+\s?[x\u00d7]\s?\d+(?:\s?[x\u00d7]\s?\d+)*\b")
 _RATIO = re.compile(r"(?<![\d.])\d{1,2}/\d{1,2}(?:/\d{1,2})?(?![\d.])")
@@ -107,12 +112,11 @@ def _read(text: str) -> Iterator[Printed]:
     for match in _NUMBER.finditer(text):
         before, after = text[max(0, match.start() - 24):match.start()], text[match.end():match.end() + 8]
         sign = match["sign"] or ""
-        if sign and re.search(r"[\w%)\]]\s?$", before):  # a range, or a subtraction
+        if sign and re.search(r"[\w%)\]]$", before):  # a range, a subtraction, or part of a name
             if re.search(r"[A-Za-z_]$", before):
                 continue
             sign = ""
-        dash = re.search(r"(?:^|[\s(|:=])[\u2013\u2014]$", before) and not re.search(r"\d\s?[\u2013\u2014]$", before)
-        if not sign and dash and not before.rstrip("\u2013\u2014").rstrip().endswith(tuple("0123456789%")) and before[-2:-1] != " ":
+        if not sign and re.search(r"(?:^|[(|:=]\s?)\u2013$", before):
             sign = "-"
         if not match["sign"] and (_NAME.search(before) or re.search(r"\d[.,]$", before)):
             continue
@@ -156,13 +160,19 @@ _OVER = re.compile(r"(?:>|\u2265|\\geq?|over|above|exceed\w*|(?:more|greater|hig
 _UNDER = re.compile(r"(?:<|\u2264|\\leq?|under|below|(?:less|fewer|lower) than|at most|up to)\s*\$?\s*$", re.I)
 
 
+def _bound(before: str) -> Literal["", "above", "below"]:
+    if _OVER.search(before):
+        return "above"
+    return "below" if _UNDER.search(before) else ""
+
+
 def _with_neighbours(text: str, found: list[Printed]) -> Iterator[Printed]:
     """Each number with what stands beside it: the first of "65-90%" is a percentage as well, "over 80" is a bound."""
     for at, one in enumerate(found):
         following = found[at + 1] if at + 1 < len(found) else None
         between = text[one.at + len(one.text):following.at] if following else ""
         before = text[max(0, one.at - 20):one.at]
-        bound: Literal["", "above", "below"] = "above" if _OVER.search(before) else "below" if _UNDER.search(before) else ""
+        bound = _bound(before)
         if following and _BESIDE.fullmatch(between):
             one = replace(one, percent=one.percent or following.percent, factor=one.factor or following.factor)
         if following and _RANGE.fullmatch(between) and "to" not in between:

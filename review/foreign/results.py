@@ -197,7 +197,8 @@ def _table(text: str, separator: str, collected: _Collected) -> None:
     else:
         rows = rows[1:]
     for at, row in enumerate(rows, 2):
-        labels = " ".join(cell for cell in row if not re.search(r"\d", cell) or re.match(r"[A-Za-z]", cell.strip()))[:200]
+        named = (cell for cell in row if not re.search(r"\d", cell) or re.match(r"[A-Za-z]", cell.strip()))
+        labels = " ".join(named)[:200]
         for head, cell in zip(heads, row, strict=False):
             number = _float(cell)
             found = [number] if number is not None else [one.value for one in numbers_of_results(cell)]
@@ -217,7 +218,7 @@ def _lines(text: str, collected: _Collected) -> None:
     Markdown, or the words of the heading above, name its numbers as well."""
     above, heads = "", list[str]()
     for at, line in enumerate(text.split("\n"), 1):
-        line = _STAMP.sub("", line[:4000])
+        line = _LISTED.sub("", _STAMP.sub("", line[:4000]))
         if line.count("|") >= 2:
             cells = line.strip().strip("|").split("|")
             if not heads:
@@ -239,6 +240,9 @@ def _lines(text: str, collected: _Collected) -> None:
 
 
 _STAMP = re.compile(r"^\W*(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,]*\W*")
+
+
+_LISTED = re.compile(r"^\s*\d{1,2}[.)]\s+(?=[A-Z*])")
 
 
 def _logged(line: str) -> tuple[Printed, ...]:

@@ -394,6 +394,8 @@ def _passed(path: str, given: Given) -> frozenset[Tag]:
         test = given.args[0].deep()
         if Tag.RANDOM in test and Tag.DATA not in test:
             tags |= {Tag.NOISED}
+    if path.endswith(".where") and len(given.args) > 1 and Tag.MATCHED in given.args[0].deep():
+        tags |= {Tag.LOOKED_UP} if Tag.LABEL in tags else NOTHING
     if lib.SOFTMAX.search(path) and Tag.DATA in tags:
         tags |= {Tag.PREDICTED}
     if lib.SCORES.search(path) or path.startswith("sklearn.metrics"):
@@ -530,7 +532,7 @@ _MAKES: Mapping[str, Callable[[Flow, ast.Call, Given], Value]] = {
 def _builtin(flow: Flow, node: ast.Call, name: str, given: Given) -> Value:
     first = given.args[0] if given.args else Value()
     match name:
-        case "len" | "isinstance" | "print" | "hasattr" | "type" | "id" | "super" | "exit" | "callable":
+        case "len" | "isinstance" | "print" | "hasattr" | "id" | "super" | "exit" | "callable":
             return Value()
         case "range":
             return _range(given.args)
@@ -540,7 +542,9 @@ def _builtin(flow: Flow, node: ast.Call, name: str, given: Given) -> Value:
             key = given.get(1, "name").constant
             if isinstance(key, str):
                 return attribute(flow, first, key)
-            return Value(first.deep(), path="split" if first.path == "dataset" else "")
+            if first.path == "dataset":
+                return Value(first.tags | {Tag.OPAQUE}, path="split")
+            return Value(first.deep())
         case "list" | "tuple" | "sorted" | "reversed" | "set" | "iter":
             turns = flow.turns(first)
             return Value(first.tags, elements=list(turns)) if turns is not None and not first.others else _copy(first)

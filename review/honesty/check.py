@@ -18,6 +18,8 @@ from review.honesty.values import HELD_OUT, SPLITS, UNKNOWN, Tag, Tags
 TRANSDUCTIVE = re.compile(r"transduct|semi-?supervis|unlabel|test-time|domain adapt|self-train|pseudo-?label", re.I)
 GENERATED = re.compile(r"synthetic|simulat|generated|toy|distil|pre-?train", re.I)
 SOURCES = frozenset({Tag.DATA, Tag.OPAQUE})
+SCREENS = frozenset({Tag.OPAQUE, Tag.FILE, Tag.EARLIER, Tag.LOOKED_UP})
+"""What hides, or explains, that a prediction does not depend on the rows that it is for."""
 
 
 def check_program(files: Mapping[str, str], plan: DataPlan | None = None) -> tuple[Finding, ...]:
@@ -40,9 +42,10 @@ def _experiment(source: str, plan: DataPlan | None) -> Iterable[Finding]:
     lines = Lines(source)
     sinks = list(flow.sinks.values())
     told = _words(plan)
+    trained = any(one.name == "backward" and one.tags & SOURCES for one in sinks)
     for one in sinks:
         if one.name in ("submit", "result", "log"):
-            yield from _handed_in(one, lines, plan)
+            yield from _handed_in(one, lines, plan, trained=trained)
         elif one.name in ("fit", "backward"):
             yield from _learnt(one, lines, transductive=bool(TRANSDUCTIVE.search(told)))
         elif one.name == "statistic":
@@ -52,6 +55,10 @@ def _experiment(source: str, plan: DataPlan | None) -> Iterable[Finding]:
             yield lines.finding("outside", one.call, f"looks for files outside its folder, at {one.named['path']!r}")
         elif one.name == "labels":
             yield from _loaded(one, lines, plan)
+    for test, tags in flow.selections:
+        if tags & HELD_OUT and not tags & {Tag.PART, Tag.OPAQUE}:
+            yield lines.finding("held out", test, "the best is chosen by what is seen on rows to be predicted",
+                                suspect=not TRANSDUCTIVE.search(told))
     yield from _made_up_training(sinks, lines, told)
     yield from _one_for_two(sinks, lines)
     yield from structural(flow, sinks, lines, plan)
@@ -66,18 +73,24 @@ def _words(plan: DataPlan | None) -> str:
 # --- what is handed in ----------------------------------------------------------------------------------------------
 
 
-def _handed_in(sink: Sink, lines: Lines, plan: DataPlan | None) -> Iterable[Finding]:
+def _handed_in(sink: Sink, lines: Lines, plan: DataPlan | None, *, trained: bool) -> Iterable[Finding]:
+    """`trained`: whether a network of the program learns from data, which is not seen in the network itself."""
     what = "the prediction" if sink.name == "submit" else "the value"
     if sink.name != "submit" and not _quality(sink, plan):
         return
     for tags in (*sink.ways, sink.tags):
         kind = _rootless(sink, tags)
-        if kind is not None and not _alternative(sink, tags):
+        if kind is not None and not _alternative(sink, tags) and not (kind == "synthetic" and trained):
             suspect = not _meant(sink, plan)
             yield lines.finding(kind, sink.call, f"{what} {_ROOTLESS[kind]}", suspect=suspect)
             break
+    unseen = not sink.tags & (HELD_OUT | SCREENS)
+    if sink.name == "submit" and unseen and Tag.LABEL in sink.tags and not sink.tags & {Tag.PREDICTED, Tag.MODEL}:
+        yield lines.finding("blind", sink.call, f"{what} is made of labels and does not depend on the rows to be "
+                            "predicted", suspect=not _meant(sink, plan))
     for tag, kind, why in _DONE:
-        if tag in sink.tags and not (tag is Tag.EARLIER and sink.tags & HELD_OUT):
+        ways = [way for way in sink.ways if not (tag is Tag.EARLIER and Tag.DATA in way)]
+        if any(tag in way for way in ways):
             yield lines.finding(kind, sink.call, f"{what} {why}", suspect=not (kind == "noised" and _meant(sink, plan)))
     if sink.name != "submit":
         yield from _wrong_split(sink, lines)

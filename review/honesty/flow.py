@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from review.honesty.values import HELD_OUT as HELD
-from review.honesty.values import NOTHING, UNKNOWN, Body, Constant, Scope, Tag, Value, either, of, union
+from review.honesty.values import NOTHING, SPLITS, UNKNOWN, Body, Constant, Scope, Tag, Tags, Value, either, of, union
 
 MOST_STEPS = 400_000
 """Expressions that are followed; of a source that needs more nothing is said."""
@@ -68,6 +68,10 @@ class Flow:
         self.classes: list[str] = []
         self.steps = 0
         self.sinks: dict[tuple[object, ...], Sink] = {}
+        self.control: list[Tags] = []
+        """Tags of the tests of the branches that are being followed."""
+        self.selections: list[tuple[ast.expr, Tags]] = []
+        """Tests by which the best of several is kept."""
         self.written: set[str] = set()
         self.writable = written_names(self.tree)
 
@@ -101,7 +105,9 @@ class Flow:
                 if value is not None:
                     self.assign(target, self.value(value))
             case ast.AugAssign(target=target, op=op, value=value):
-                self.assign(target, self.binary(op, self.value(target), self.value(value)))
+                found = self.binary(op, self.value(target), self.value(value))
+                found.taint(tag for tags in self.control for tag in tags & {Tag.DATA, Tag.OPAQUE} | tags & SPLITS)
+                self.assign(target, found)
             case ast.If(test=test, body=body, orelse=orelse):
                 self.branch(test, body, orelse)
             case ast.For(target=target, iter=iterable, body=body, orelse=orelse) | ast.AsyncFor(
@@ -159,13 +165,15 @@ class Flow:
         return Value(body=Body(node, self.scope, owner))
 
     def branch(self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> None:
-        self.value(test)
+        tested = self.value(test)
         known = self.truth(test)
         if known is not None:
             self.block(body if known else orelse)
             return
+        self.control.append(tested.deep())
         self.ways([body, orelse])
-        self.chosen(test, body)
+        self.control.pop()
+        self.chosen(test, tested, body)
 
     def ways(self, bodies: Sequence[Sequence[ast.stmt]]) -> None:
         """Follow each from the same state; names then hold what they may come to on any that goes on."""
@@ -191,14 +199,15 @@ class Flow:
         self.block(last)
         self.frames[-1].stopped = self.frames[-1].stopped or stopped
 
-    def chosen(self, test: ast.expr, body: Sequence[ast.stmt]) -> None:
-        """`if score > best: best = score`: the name holds the best of several scores of test rows."""
+    def chosen(self, test: ast.expr, tested: Value, body: Sequence[ast.stmt]) -> None:
+        """`if score > best: best = score`: the name holds the best of several scores."""
         if not isinstance(test, ast.Compare):
             return
         sides = {ast.unparse(side) for side in (test.left, *test.comparators)}
         for one in body:
             if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and (
                     one.targets[0].id in sides and ast.unparse(one.value) in sides):
+                self.selections.append((test, tested.deep()))
                 held = self.scope.find(one.targets[0].id)
                 if held is not None and Tag.TEST in held.deep():
                     held.taint([Tag.CHOSEN])
@@ -263,13 +272,14 @@ class Flow:
 
     def put(self, held: Value, index: Value, value: Value) -> None:
         """`held[index] = value`."""
-        tags = value.deep() | (index.deep() & {Tag.RANDOM, Tag.LABEL})
+        tags = value.deep() | index.deep()
         if isinstance(index.constant, str) or (held.items and index.constant is not UNKNOWN):
             held.items[index.constant] = value
         elif held.items:
             for part in held.items.values():
                 part.taint(tags)
-        if Tag.PREDICTED in held.tags and Tag.RANDOM in tags and Tag.DATA not in value.deep() and not self.classes:
+        drawn = Tag.RANDOM in tags and Tag.DATA not in value.deep()
+        if drawn and Tag.PREDICTED in held.tags and held.tags & HELD and not self.classes:
             held.taint([Tag.NOISED])
         if not isinstance(index.constant, str):
             held.taint(tags)
@@ -424,6 +434,10 @@ class Flow:
             for one, other in (tags, tags[::-1]):
                 if Tag.TRAIN in one and not one & HELD and other & HELD and Tag.PREDICTED not in one | other:
                     found.taint([Tag.MATCHED])
+        near = sides[1].constant
+        if isinstance(near, int | float) and abs(near) <= NEAR and isinstance(ops[0], ast.Eq | ast.Lt | ast.LtE) and (
+                Tag.TRAIN in tags[0] and tags[0] & HELD and not tags[0] & {Tag.PREDICTED, Tag.MODEL, Tag.LABEL}):
+            found.taint([Tag.MATCHED])
         return found
 
     def binary(self, op: ast.operator, left: Value, right: Value) -> Value:
@@ -438,13 +452,16 @@ class Flow:
         if isinstance(op, ast.Div) and isinstance(right.constant, str):  # a path
             return Value(a | b, right.constant, path=left.path)
         tags = (a | b) - {Tag.JOINED}
+        if isinstance(op, ast.MatMult):
+            tags -= {Tag.PREDICTED}
         if isinstance(op, ast.Add | ast.Sub | ast.Mult | ast.Div) and not self.classes:
             for one, other in ((a, b), (b, a)):
-                if Tag.PREDICTED in one and Tag.RANDOM in other and not other & {Tag.DATA, Tag.OPAQUE, Tag.MODEL}:
+                drawn = Tag.RANDOM in other and not other & {Tag.DATA, Tag.OPAQUE, Tag.MODEL}
+                if drawn and Tag.PREDICTED in one and one & HELD:
                     tags |= {Tag.NOISED}
         for one, other in ((left, right), (right, left)):
             typed = isinstance(other.constant, float) and 0.001 <= abs(other.constant) < 1 and other.constant != 0.5
-            if isinstance(op, ast.Add | ast.Sub) and Tag.SCORE in one.deep() and typed:
+            if isinstance(op, ast.Add) and Tag.SCORE in one.deep() and typed:
                 tags |= {Tag.BOOSTED}
         return Value(tags)
 
@@ -463,10 +480,12 @@ class Flow:
                 found = either(found, part)
             return found
         tags, chosen = held.deep(), index.deep()
-        if Tag.TRAIN in tags and tags & HELD:  # rows of one of several parts, nobody knows which
-            tags -= HELD | {Tag.JOINED}
-        if Tag.LABEL in tags and Tag.MATCHED in chosen:
+        keyed = chosen & HELD and not chosen & {Tag.TRAIN, Tag.MODEL, Tag.PREDICTED, Tag.OPAQUE}
+        matched = Tag.MATCHED in chosen or any(Tag.MATCHED in test for test in self.control)
+        if {Tag.LABEL, Tag.TRAIN} <= tags and (matched or keyed):
             tags |= {Tag.LOOKED_UP}
+        if Tag.TRAIN in tags and tags & HELD and Tag.LOOKED_UP not in tags and not chosen & HELD:
+            tags = (tags - HELD - {Tag.JOINED}) | {Tag.OPAQUE}  # rows of one of several parts, nobody knows which
         if Tag.DATA in tags and chosen:
             tags |= {Tag.PART}
         return Value(tags | (chosen - {Tag.MATCHED}))
@@ -532,6 +551,9 @@ def merged(ends: Sequence[dict[str, Value]]) -> dict[str, Value]:
             found[name] = either(found[name], value) if name in found else value
     return found
 
+
+NEAR = 1e-3
+"""Distance up to which a row counts as found again."""
 
 SAVES = frozenset({"save", "savez", "savez_compressed", "savetxt", "dump"})
 """Last names of functions that write a file."""

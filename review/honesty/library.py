@@ -51,8 +51,8 @@ SCORES = re.compile(r"(^|\.)(mean|nanmean|average|item|fmean|median|\w+_score|\w
 STATISTICS = frozenset({"mean", "std", "var", "min", "max", "median", "quantile", "percentile", "nanmean", "nanstd"})
 JOINS = re.compile(r"\.(concatenate|vstack|row_stack|cat|concat|append|stack|r_)$")
 MUTATORS = frozenset({"append", "extend", "add", "update", "insert", "appendleft", "setdefault", "copy_", "fill_",
-                      "add_", "partial_fit", "fit", "fit_transform", "fit_predict", "load_state_dict", "fill", "put", "write",
-                      "train_on_batch"})
+                      "add_", "partial_fit", "fit", "fit_transform", "fit_predict", "load_state_dict", "fill", "put",
+                      "write", "train_on_batch"})
 """Methods that put what they are given into their object."""
 FITS = frozenset({"fit", "partial_fit", "fit_transform", "fit_predict", "train_on_batch"})
 
@@ -66,7 +66,8 @@ GENERATORS = re.compile(r"^(numpy\.random\.(default_rng|RandomState|Generator|Se
 
 QUALITY = re.compile(
     r"acc|loss|(^|_)f1|auc|auroc|(^|_)(mse|mae|rmse|r2|nll|ece|iou|map|fid|mrr|ppl)(_|$)|error|score|reward|return|"
-    r"bleu|rouge|perplexity|brier|precision|recall|dice|mcc|psnr|ssim|likelihood|correct|success|win_rate|calibration", re.I)
+    r"bleu|rouge|perplexity|brier|precision|recall|dice|mcc|psnr|ssim|likelihood|correct|success|win_rate|"
+    r"calibration", re.I)
 """Names of metrics that say how well something does; a number of parameters or a duration comes from no data."""
 
 CHANCE = re.compile(r"chance|random|uniform|guess|constant|dummy|majority|prior|null|naive|untrained|coin", re.I)

@@ -20,9 +20,12 @@ DRAWS = re.compile(r"(^|\.)(random|rng|gen|generator|rs|torch)\.(normal|rand|ran
                    r"regression|circles|gaussian_quantiles)$|^default_rng$")
 READS = re.compile(r"(^|\.)(lab\.data|load_dataset|read_csv|read_parquet|load|loadtxt|genfromtxt|open|fetch_\w+|"
                    r"load_\w+)$")
-BUDGET = re.compile(r"(^|_)(epochs?|steps|iterations|iters|rounds|updates|n_estimators|max_iter|trials)(_|$)", re.I)
-UNEQUAL = 3.0
-"""Ratio of training budgets of two arms from which on it is told."""
+BUDGETS = (
+    (re.compile(r"(^|_)(epochs?|steps|iterations|iters|rounds|updates|n_estimators|max_iter|trials)(_|$)", re.I), 3.0),
+    (re.compile(r"(^|_)(lr|learning_rate|rate|eta|step_size)(_|$)", re.I), 100.0),
+    (re.compile(r"(^|_)(n_train|train_rows|rows|subset|fraction|samples|train_size|hidden|width|n_rows)(_|$)", re.I),
+     10.0))
+"""Settings that make an arm strong or weak, and the ratio between two arms from which on it is told."""
 
 
 class Lines:
@@ -40,14 +43,18 @@ class Lines:
 def structural(flow: Flow, sinks: Sequence[Sink], lines: Lines, plan: DataPlan | None) -> Iterable[Finding]:
     """All of them."""
     functions = {node.name: node for node in ast.walk(flow.tree) if isinstance(node, ast.FunctionDef)}
+    loaded = {target.id for node in ast.walk(flow.tree) if isinstance(node, ast.Assign)
+              and any(READS.search(name) for name in calls_in([node.value], functions))
+              for target in node.targets if isinstance(target, ast.Name)}
     for node in ast.walk(flow.tree):
         if isinstance(node, ast.Try):
             yield from _attempt(node, functions, lines)
         elif isinstance(node, ast.With) and any("suppress" in ast.unparse(item.context_expr) for item in node.items):
             yield from _suppressed(node, functions, lines)
         elif isinstance(node, ast.If):
-            yield from _fallback(node, functions, lines)
+            yield from _fallback(node, loaded, functions, lines)
     yield from _seeds(flow.tree, sinks, lines)
+    yield from _best_seed(flow.tree, lines)
     yield from _budgets(flow.tree, lines, plan)
 
 
@@ -111,14 +118,15 @@ def _suppressed(node: ast.With, functions: Mapping[str, ast.FunctionDef], lines:
         yield lines.finding("swallowed", node, "errors in loading, training or evaluation are suppressed")
 
 
-def _fallback(node: ast.If, functions: Mapping[str, ast.FunctionDef], lines: Lines) -> Iterable[Finding]:
+def _fallback(node: ast.If, loaded: set[str], functions: Mapping[str, ast.FunctionDef],
+              lines: Lines) -> Iterable[Finding]:
     """`if the data is there: load it, else: generate it`, either way round."""
     test = ast.unparse(node.test)
     if not re.search(r"exists|is_file|is_dir|is None|is not None|available|isfile|isdir|found|HAS_|has_|\blen\(", test):
         return
     bound = [_bound(body) for body in (node.body, node.orelse)]
     names = [list(calls_in(body, functions)) for body in (node.body, node.orelse)]
-    tested = {one.id for one in ast.walk(node.test) if isinstance(one, ast.Name)}
+    tested = {one.id for one in ast.walk(node.test) if isinstance(one, ast.Name)} & loaded
     for made, other in ((0, 1), (1, 0)):
         draws = any(DRAWS.search(name) for name in names[made])
         reads = any(READS.search(name) for name in names[other])
@@ -151,6 +159,51 @@ def _seeds(tree: ast.Module, sinks: Sequence[Sink], lines: Lines) -> Iterable[Fi
                                 suspect=not ours)
 
 
+SEEDED = re.compile(r"seed", re.I)
+EXTREMES = frozenset({"max", "min", "argmax", "argmin"})
+
+
+def _best_seed(tree: ast.Module, lines: Lines) -> Iterable[Finding]:
+    """A loop over seeds that keeps the best run, or the best of a list of runs by seed."""
+    why = "several seeds are run and the best one is kept"
+    runs: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For) and _varies_seed(node.target, node.body):
+            kept = [one for one in ast.walk(node) if isinstance(one, ast.If) and _keeps_best(one)]
+            if kept:
+                yield lines.finding("best seed", kept[0], why)
+            runs |= {ast.unparse(one.func.value) for one in ast.walk(node) if isinstance(one, ast.Call)
+                     and isinstance(one.func, ast.Attribute) and one.func.attr == "append"}
+            runs |= {target.value.id for one in ast.walk(node) if isinstance(one, ast.Assign) for target in one.targets
+                     if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name)}
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.ListComp | ast.DictComp) and any(
+                _varies_seed(one.target, [node.value]) for one in node.value.generators):
+            runs |= {ast.unparse(target) for target in node.targets}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rsplit(".", 1)[-1] in EXTREMES and any(
+                ast.unparse(one) in runs for one in ast.walk(node.args[0]) if isinstance(one, ast.Name)):
+            yield lines.finding("best seed", node, why)
+
+
+def _varies_seed(target: ast.expr, body: Sequence[ast.AST]) -> bool:
+    """Whether the loop's variable becomes a seed: by its name, or added to one."""
+    names = {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
+    if any(SEEDED.search(name) for name in names):
+        return True
+    return any(isinstance(one, ast.BinOp) and SEEDED.search(ast.unparse(one))
+               and names & {part.id for part in ast.walk(one) if isinstance(part, ast.Name)}
+               for node in body for one in ast.walk(node))
+
+
+def _keeps_best(node: ast.If) -> bool:
+    if not isinstance(node.test, ast.Compare | ast.BoolOp):
+        return False
+    tested = {ast.unparse(one) for one in ast.walk(node.test) if isinstance(one, ast.expr)}
+    return any(isinstance(one, ast.Assign) and any(
+        ast.unparse(name) in tested for target in one.targets
+        for name in (target.elts if isinstance(target, ast.Tuple) else [target])) for one in node.body)
+
+
 # --- budgets --------------------------------------------------------------------------------------------------------
 
 
@@ -165,9 +218,14 @@ def _budgets(tree: ast.Module, lines: Lines, plan: DataPlan | None) -> Iterable[
             found = _table(node, roles, numbers)
         elif isinstance(node, ast.IfExp):
             found = _choice(node, tree, roles, numbers)
+        elif isinstance(node, ast.Assign):
+            found = _by_arm(node, roles, numbers)
+        elif isinstance(node, ast.If):
+            found = _branches(node, roles, numbers)
         for name, low, high in found:
-            yield lines.finding("unequal", node, f"arms are trained with unequal budgets: {name} {low:g} against "
-                                f"{high:g}", suspect=not BUDGET.search(told) and "budget" not in told)
+            yield lines.finding("unequal", node, f"arms are trained with unequal means: {name} {low:g} against "
+                                f"{high:g}", suspect=re.sub(r"\W|_|s$", "", name).lower() not in told.lower()
+                                and "budget" not in told)
 
 
 def _numbers(tree: ast.Module) -> dict[str, float]:
@@ -210,10 +268,38 @@ def _table(node: ast.Dict, roles: Mapping[str, str], numbers: Mapping[str, float
             pairs = [(keyword.arg, keyword.value) for keyword in row.keywords]
         for name, value in pairs:
             number = _number(value, numbers)
-            if isinstance(name, str) and BUDGET.search(name) and number is not None:
+            if isinstance(name, str) and number is not None:
                 fields.setdefault(name, []).append(number)
     for name, values in fields.items():
-        if len(values) == len(rows) > 1 and max(values) >= UNEQUAL * max(min(values), 0.001):
+        if len(values) == len(rows) > 1 and _far(name, values):
+            yield name, min(values), max(values)
+
+
+def _far(name: str, values: Sequence[float]) -> bool:
+    return any(pattern.search(name) and max(values) >= ratio * max(min(values), 1e-9) for pattern, ratio in BUDGETS)
+
+
+def _by_arm(node: ast.Assign, roles: Mapping[str, str], numbers: Mapping[str, float]) -> Iterable[Gap]:
+    """`EPOCHS = {"baseline": 1, "method": 60}`."""
+    if not isinstance(node.value, ast.Dict) or not isinstance(node.targets[0], ast.Name):
+        return
+    values = [number for key, value in zip(node.value.keys, node.value.values, strict=True)
+              if isinstance(key, ast.Constant) and _is_arm(key.value, roles)
+              and (number := _number(value, numbers)) is not None]
+    if len(values) > 1 and _far(node.targets[0].id, values):
+        yield node.targets[0].id, min(values), max(values)
+
+
+def _branches(node: ast.If, roles: Mapping[str, str], numbers: Mapping[str, float]) -> Iterable[Gap]:
+    """`if arm == "baseline": epochs = 1`, with an `else`."""
+    if not any(_is_arm(one.value, roles) for one in ast.walk(node.test) if isinstance(one, ast.Constant)):
+        return
+    sides = [{target.id: number for one in body if isinstance(one, ast.Assign) for target in one.targets
+              if isinstance(target, ast.Name) and (number := _number(one.value, numbers)) is not None}
+             for body in (node.body, node.orelse)]
+    for name in sides[0].keys() & sides[1].keys():
+        values = (sides[0][name], sides[1][name])
+        if _far(name, values):
             yield name, min(values), max(values)
 
 
@@ -228,7 +314,7 @@ def _choice(node: ast.IfExp, tree: ast.Module, roles: Mapping[str, str], numbers
     names += [k.arg for one in ast.walk(tree) if isinstance(one, ast.Call) for k in one.keywords
               if k.value is node and k.arg]
     names += [ast.unparse(side) for side in (node.body, node.orelse)]
-    named = next((name for name in names if BUDGET.search(name)), None)
     a, b = sides
-    if named and a is not None and b is not None and max(a, b) >= UNEQUAL * max(min(a, b), 0.001):
+    named = next((name for name in names if a is not None and b is not None and _far(name, (a, b))), None)
+    if named is not None and a is not None and b is not None:
         yield named, min(a, b), max(a, b)

@@ -157,7 +157,7 @@ def _read(spec: DataSpec, limit: int) -> Examples:
     _check_options(spec)
     if kind == "images":
         return images.from_folder(images.pictures(path, roles.PARTS), path, limit)
-    return _as_path(path)
+    return _as_path(path, scored=bool(spec.scorer))
 
 
 def _kind(spec: DataSpec) -> str:
@@ -200,8 +200,8 @@ def _check_options(spec: DataSpec) -> None:
         raise DatasetError("task=regression is for tables, a folder has classes or no labels at all")
 
 
-def _as_path(path: Path) -> Examples:
-    """A folder that the code reads by itself. We have no labels to score with."""
+def _as_path(path: Path, *, scored: bool) -> Examples:
+    """A folder that the code reads by itself. We have no labels to score with; the user may have a scorer."""
     import numpy as np
 
     files = tree.files_in(path, path)
@@ -209,6 +209,7 @@ def _as_path(path: Path) -> Examples:
         raise DatasetError("it is an empty folder")
     empty: NDArray[Any] = np.empty(0)
     kinds = sorted({file.suffix.lower() or "no ending" for file in files})
+    graded = "what its scorer does not give" if scored else "what it measures there"
     return replace(Examples(empty, empty, folder=path), columns=tuple(kinds), warnings=(
         f"a folder of {len(files)} files ({', '.join(kinds[:6])}) without labels that we know: the code reads it "
-        "itself, so what it measures there is graded `logged`",))
+        f"itself, so {graded} is graded `logged`",))

@@ -32,7 +32,7 @@ def _scored(function: Callable[..., Any], one: dict[str, Any], truth: SimpleName
     try:
         values = function(_submission(one), truth)
         return {"values": {str(name): float(value) for name, value in values.items()}}
-    except Exception as error:  # of whatever kind: the host says which submission it was
+    except Exception as error:  # noqa: BLE001  (the host says which submission it was)
         return {"error": f"{type(error).__name__}: {error}"[:500]}
 
 
@@ -65,8 +65,8 @@ def _truth(task: dict[str, Any]) -> SimpleNamespace:
     split = task["split"]
     with np.load(task["view"], allow_pickle=False) as view:
         arrays = {key: view[key] for key in view.files if key not in ("meta", "about")}
-        meta = json.loads(str(view["meta"]))
-        about = json.loads(str(view["about"])) if "about" in view.files else {}
+        meta: dict[str, Any] = json.loads(str(view["meta"]))
+        about: dict[str, str] = json.loads(str(view["about"])) if "about" in view.files else {}
     return SimpleNamespace(
         x=arrays.get(f"{split}_x"), y=np.load("truth.npy") if Path("truth.npy").exists() else None,
         train_x=arrays.get("train_x"), train_y=arrays.get("train_y"), dev_x=arrays.get("dev_x"),

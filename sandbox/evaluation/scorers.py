@@ -21,7 +21,7 @@ import inspect
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -53,9 +53,11 @@ def scorers_of(sources: Mapping[str, DatasetSource], named: Iterable[str] = ()) 
 
 
 def scorers_in(value: Any, folder: Path) -> Any:
-    """What a setting names as scorers, its relative paths seen from `folder`; other forms are left to the settings."""
-    texts: list[Any] = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Iterable) else []  # pyright: ignore[reportUnknownArgumentType]
-    pairs = [str(text).strip().partition("=") for text in texts]
+    """What a setting names as scorers, its relative paths seen from `folder`; other forms the settings refuse."""
+    if not isinstance(value, str | list | tuple):
+        return value
+    texts = value.split(",") if isinstance(value, str) else [str(text) for text in cast("list[Any]", value)]
+    pairs = [text.strip().partition("=") for text in texts if text.strip()]
     return tuple(f"{name}={folder / Path(place).expanduser()}" if equals else name for name, equals, place in pairs)
 
 

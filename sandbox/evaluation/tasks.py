@@ -41,7 +41,7 @@ class Task:
 def tasks_of(
     submissions: Sequence[Submission], split: Split, scorers: Mapping[str, tuple[Scorer, str]],
 ) -> list[Task]:
-    """What is to be scored: of predictions the final ones. Raises `SubmissionRefused` for artifacts without a scorer."""
+    """What is to be scored; of predictions the final ones. Raises `SubmissionRefused` for artifacts nobody takes."""
     found: list[Task] = []
     of_split = [one for one in submissions if one.split == split and one.step is None]
     for dataset, (scorer, text) in scorers.items():

@@ -145,7 +145,16 @@ def _data(state: RunState) -> str:
         r"@{}L{0.85in}L{1.05in}rrrrrrrl@{}", head, rows,
         "Datasets. Dupl.: validation and test examples that also stand in train. Fingerprint: the first digits of the "
         "SHA of all splits.", "data")
-    return "\n\n".join([table, *(_about(one) for one in state.datasets if one.split_rule)])
+    return "\n\n".join([table, *(_about(one) for one in state.datasets if one.split_rule), *_scorers(state)])
+
+
+def _scorers(state: RunState) -> list[str]:
+    """The user's own scorers, a paragraph each."""
+    return [recorded(
+        f"Scorer of {one.dataset}: brought by the user, frozen before the search (SHA {one.sha256[:12]}); it computes "
+        f"{', '.join(metric.name for metric in one.metrics)} from "
+        f"{'what the code handed in to be evaluated' if one.takes == 'artifact' else 'submitted predictions'}. "
+        f"{one.asks}".strip()) for one in state.scorers]
 
 
 def _about(one: DatasetFacts) -> str:
@@ -163,6 +172,7 @@ def _settings(state: RunState) -> str:
     if state.started is None:
         return "No settings were recorded."
     flat = dict(_flat({name: value for name, value in state.started.settings.items() if name != "data"}))  # told above
+    flat.pop("sandbox.scorers", None)
     rows = [f"{recorded(name)} & {recorded(short(str(value), 160))} \\\\" for name, value in sorted(flat.items())]
     first = (f"Model: {recorded(state.started.model)}. Program version: {recorded(state.started.version)}. "
              f"Seed of the run: {recorded(state.started.seed)}.")

@@ -21,6 +21,8 @@ def incidents(state: RunState) -> str:
         _list("What the check of honesty noted in code without holding it against its numbers:", _noted(state)),
         _list("The winner's code was run again after the search, once with permuted training labels and once with "
               "another seed; none of these values is a result:", _probed(state)),
+        _list("Nodes whose test artifacts the frozen scorer could not evaluate, so that they have no such values:",
+              ((node, short(failure.message)) for node, failure in state.unscored.items())),
         _list("Attempts that ran out of time or memory were run once more with changed limits:", _retries(state)),
         _list("Nodes whose replicates gave the same values for every seed: their code ignores the seed, as that of a "
               "deterministic method does, and the spread over seeds is unknown:", _seedless(state)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from record.claims import Claim
+from record.claims import GRADES, Claim
 from record.nouns import DataPlan, DatasetFacts, MetricSpec, arm_of, level_of
 from stages.paper.characters import recorded
 from stages.paper.parts import Table
@@ -34,18 +34,19 @@ def _main(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table:
     return Table("main", _wide(chosen, titles), (
         f"{titles.metric(plan.primary)} on {_split(claims)} data ({_direction(plan.primary)}): mean $\\pm$ standard "
         f"deviation over $n$ replicates with different seeds, and in brackets the {recorded('95%')} Student $t$ "
-        f"interval of the mean.{_same(chosen)}"))
+        f"interval of the mean.{_graded(chosen, titles)}{_same(chosen)}"))
 
 
 def _others(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table | None:
     metrics = [metric for metric in plan.metrics[1:] if any(claim.name == metric.name for claim in claims)]
     if not metrics:
         return None
+    shown = [claim for claim in claims if claim.name in {one.name for one in metrics}]
     directed = ", ".join(f"{titles.metric(one).lower()}: {_direction(one)}" for one in metrics)
     return Table("metrics", _many(claims, metrics, titles), (
         f"Secondary metrics on {_split(claims)} data ({directed}): mean $\\pm$ standard deviation over the same "
         "replicates. The appendix has their intervals."
-        f"{_same([claim for claim in claims if claim.name in {one.name for one in metrics}])}"))
+        f"{_graded(shown, titles)}{_same(shown)}"))
 
 
 def _ablation(claims: Sequence[Claim], conditions: Sequence[str], plan: DataPlan, titles: _Titles) -> Table | None:
@@ -62,12 +63,27 @@ def _ablation(claims: Sequence[Claim], conditions: Sequence[str], plan: DataPlan
     head = f"Variant & {titles.factor} & Mean $\\pm$ sd [interval] & $n$ \\\\"
     return Table("ablation", _tabular("llcr", head, groups), (
         f"Ablations, {titles.metric(plan.primary).lower()} on {_split(claims)} data ({_direction(plan.primary)}): the "
-        f"method beside itself without one part, with the {recorded('95%')} Student $t$ interval.{_same(shown)}"))
+        f"method beside itself without one part, with the {recorded('95%')} Student $t$ interval."
+        f"{_graded(shown, titles)}{_same(shown)}"))
 
 
 def _same(claims: Iterable[Claim]) -> str:
     """A sentence on values without a deviation, where there are any."""
     return f" {CONSTANT}" if any(one.constant for one in claims) else ""
+
+
+def _graded(claims: Sequence[Claim], titles: _Titles) -> str:
+    """A sentence that gives the grade of every value; where grades differ, by metric and dataset."""
+    grades = sorted({one.grade for one in claims}, key=GRADES.index)
+    if len(grades) < 2:
+        return "".join(f" Grade of all values: {grade}." for grade in grades)
+    parts: list[str] = []
+    for grade in grades:
+        of = dict.fromkeys((one.name, one.dataset, arm_of(one.condition)) for one in claims if one.grade == grade)
+        parts.append(f"{grade}: " + ", ".join(
+            f"{recorded(name.replace('_', ' '))} of {titles.arm(arm)} on {titles.dataset(dataset)}"
+            for name, dataset, arm in of))
+    return f" Grades: {'; '.join(parts)}."
 
 
 # --- layouts --------------------------------------------------------------------------------------------------------

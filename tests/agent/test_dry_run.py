@@ -69,7 +69,8 @@ def test_the_json_holds_plan_data_and_forecast(place: Path, capsys: pytest.Captu
     assert found["data_plan"]["datasets"] == [{"name": "wine", "reason": ""}]
     assert sum(found["datasets"][0]["sizes"].values()) == 178
     assert found["planned"]["calls"] == 2, "a plan with a dataset that is not there is asked for again"
-    assert found["forecast"]["usd"] == {"likely": 0.0, "most": 0.0} and found["forecast"]["gpu_hours"] == found["forecast"]["code_hours"]
+    assert found["forecast"]["usd"] == {"likely": 0.0, "most": 0.0}
+    assert found["forecast"]["gpu_hours"] == found["forecast"]["code_hours"]
     assert {one["role"] for one in found["forecast"]["calls"]} >= {"plan", "code", "judge"}
 
 

@@ -72,7 +72,7 @@ async def test_from_an_experiment_to_its_figures(bench: Bench, store: Store) -> 
     assert outcome.failure is None
     assert outcome.stdout_tail == "seed 11\n"
     found = finals(outcome.measurements)
-    assert set(found) == {("baseline", name) for name in ("accuracy", "macro_f1", "log_loss", "ece", "brier",
+    assert set(found) == {("baseline", name) for name in ("accuracy", "macro_f1", "auroc", "log_loss", "ece", "brier",
                                                           "parameters")} | {("method", "accuracy"),
                                                                             ("method", "macro_f1")}
     assert found["baseline", "accuracy"][0] > 0.9

@@ -31,7 +31,7 @@ def test_the_metrics_and_their_constants_are_those_of_the_scorer() -> None:
     truth = np.array([0, 1])
     classes = score("predictions", truth, truth)
     assert set(classes) == {"accuracy", "macro_f1"}
-    assert set(score("logits", np.eye(2), truth)) - set(classes) == {"log_loss", "ece", "brier"}
+    assert set(score("logits", np.eye(2), truth)) - set(classes) == {"auroc", "log_loss", "ece", "brier"}
     assert score("probabilities", np.array([[0.0, 1.0], [1.0, 0.0]]), truth)["brier"] == 2.0
     assert set(score("predictions", np.array([0.5, 1.0]), np.array([0.5, 2.0]))) == {"mse", "mae", "r2"}
 

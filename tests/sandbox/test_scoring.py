@@ -41,10 +41,25 @@ def test_the_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int) ->
                                              rel=1e-4)
     assert ours["brier"] == pytest.approx(sk.brier_score_loss(y, p, labels=labels, scale_by_half=False))
     assert 0 <= ours["ece"] <= 1
+    assert ours.get("auroc") == pytest.approx(one_against_the_rest(p, y))
     of_classes = metrics.score("predictions", p.argmax(1), y)
     assert of_classes == {name: ours[name] for name in ("accuracy", "macro_f1")}
     from_logits = metrics.score("logits", np.log(p + 1e-300) + 5.0, y)
     assert from_logits == pytest.approx(ours, abs=1e-6)
+
+
+def one_against_the_rest(p: Any, y: Any) -> float | None:
+    classes = [1] if p.shape[1] == 2 else range(p.shape[1])
+    areas = [sk.roc_auc_score(y == c, p[:, c]) for c in classes if 0 < (y == c).sum() < len(y)]
+    return float(np.mean(areas)) if areas else None
+
+
+def test_auroc_counts_ties_half_and_leaves_out_what_it_cannot_say() -> None:
+    tied = np.array([[0.5, 0.5], [0.5, 0.5], [0.2, 0.8]])
+    assert metrics.auroc(tied, np.array([0, 1, 1])) == 0.75
+    assert metrics.auroc(tied, np.array([1, 1, 1])) is None
+    assert metrics.auroc(np.full((4, 3), 1 / 3), np.array([0, 0, 1, 1])) == 0.5
+    assert "auroc" not in metrics.score("probabilities", tied, np.array([1, 1, 1]))
 
 
 def test_calibration_error_by_hand() -> None:
@@ -89,7 +104,7 @@ def test_validation_is_scored_and_test_is_sealed_until_later(store: Store, tmp_p
     put(tmp_path, 0)
     put(tmp_path, 1, split="test")
     found = score_submissions(tmp_path, store.labels, split="validation", seed=4)
-    assert {one.name for one in found} == {"accuracy", "macro_f1", "log_loss", "ece", "brier"}
+    assert {one.name for one in found} == {"accuracy", "macro_f1", "auroc", "log_loss", "ece", "brier"}
     assert {(one.grade, one.split, one.seed, one.condition) for one in found} == {("computed", "validation", 4, "a")}
     assert {one.name: one.value for one in found}["log_loss"] == pytest.approx(np.log(10))
     sealed = seal(tmp_path, store.labels)
@@ -98,7 +113,7 @@ def test_validation_is_scored_and_test_is_sealed_until_later(store: Store, tmp_p
     assert score_submissions(tmp_path, store.labels, split="test", seed=4) == ()
     tests = score_sealed(tmp_path, store.labels, seed=4, expected=sealed)
     assert {(one.split, one.grade) for one in tests} == {("test", "computed")}
-    assert len(tests) == 5
+    assert len(tests) == 6
 
 
 @pytest.mark.parametrize("tamper", ["values", "index", "extra"])

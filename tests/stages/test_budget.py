@@ -182,8 +182,11 @@ def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
 
     settings = capped(seed)
 
+    class Scripted(ScriptedExecutor):
+        device = "cuda"
+
     def scripted(places: int, *_: object, **__: object) -> ScriptedExecutor:
-        return ScriptedExecutor(code(Random(seed)), places=places)
+        return Scripted(code(Random(seed)), places=places)
 
     def opened(_: ModelSettings) -> Paid:
         return Paid(settings.models, Random(seed))

@@ -1,0 +1,299 @@
+"""`review/disclosure.json`: everything that was tried, looked at and chosen in a run, made from the record at release.
+
+It is a function of the record up to the release, so that an audit can make it again; what comes later (the judgement
+and what it costs) is not in it. Values with a step are not repeated here: each attempt's measurements.jsonl has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic import Field
+
+from record.claims import replicates_of, seedless, winner
+from record.events import Compared, Drafted, Event, Probed, Released
+from record.fold import RunState, fold
+from record.folder import RunFolder
+from record.machine import Machine
+from record.nouns import (
+    STAGES,
+    Action,
+    Attempt,
+    DatasetFacts,
+    Finding,
+    Frozen,
+    Idea,
+    Measurement,
+    Node,
+    NodeKind,
+    NodeStatus,
+    Scorer,
+    StageName,
+)
+
+RULES = {
+    "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
+    "best of a stage": "of the nodes that worked and are not suspect, those that measured most cells of the data plan; "
+                       "of these the largest mean gain of the primary metric on validation data; where measured noise "
+                       "hides the difference, the one that a comparison found sounder, else the earlier one (order "
+                       "ticket) or the cheaper one (arrival)",
+    "what the paper reports": "the best of the last stage before ablation that found one, by replicates alone: the "
+                              "seed that the search looked at is left out",
+    "test data": "scored once, after the last stage, for that node, the ablations that worked, and the replicates of "
+                 "both",
+    "text": "of all drafts the one with the fewest untied pieces, then with the fewest findings that stop a release, "
+            "then with the fewest findings; of equals the latest",
+}
+
+
+class AttemptTold(Frozen):
+    """One execution."""
+
+    number: int
+    seconds: float
+    limit: float | None
+    alone: bool
+    resumed: bool
+    failure: str = Field(description="error class and message; empty where it ran to its end")
+    peak_host_bytes: int | None
+    peak_gpu_bytes: int | None
+    arrays: int
+    sealed: int
+
+
+class NodeTold(Frozen):
+    """One node, whatever became of it."""
+
+    id: str
+    decision: int
+    parent: str | None
+    stage: StageName
+    kind: NodeKind
+    seed: int
+    title: str
+    plan: str
+    varies: str
+    source_sha256: str
+    status: NodeStatus
+    reasons: tuple[str, ...]
+    suspect: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    failure: str
+    verdict: str = Field(description="the model's analysis, empty where it gave none")
+    attempts: tuple[AttemptTold, ...]
+    figures: int
+    validation: tuple[Measurement, ...]
+    test: tuple[Measurement, ...]
+
+
+class MetricTold(Frozen):
+    """A metric as it was looked at: on which data, by how many nodes, how often."""
+
+    name: str
+    dataset: str
+    split: str
+    conditions: tuple[str, ...]
+    nodes: int
+    values: int
+    grades: tuple[str, ...]
+    selects: bool = Field(description="whether nodes were chosen by it: the primary metric, on validation data")
+
+
+class DecisionTold(Frozen):
+    """A numbered decision, and the decisions whose results it might use."""
+
+    k: int
+    action: Action
+    seen_through: int
+    seen_also: tuple[int, ...]
+
+
+class StageTold(Frozen):
+    """How a stage ended, and what was carried forward from among how many."""
+
+    stage: StageName
+    best: str | None
+    reasons: tuple[str, ...]
+    candidates: int = Field(description="search nodes that worked and are not suspect")
+    tried: int = Field(description="search nodes in all")
+    ended: str
+    limited: str
+    replicates: tuple[str, ...] = Field(description="of the best, failed ones included")
+
+
+class DraftTold(Frozen):
+    """One version of the text."""
+
+    round: int
+    untied: int
+    findings: int
+    pages: int | None
+    released: bool
+
+
+class CostTold(Frozen):
+    """Calls of one role."""
+
+    role: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float
+    unpriced: int = Field(description="calls whose price is unknown")
+    seconds: float
+
+
+class NoteTold(Frozen):
+    """A note of the person who ran it, and the last decision before it."""
+
+    after_decision: int
+    text: str
+
+
+class Disclosure(Frozen):
+    """All of it. Seconds, bytes, USD and tokens, as the fields are named."""
+
+    form: int = 1
+    run_version: str = Field(description="version of the program")
+    paper_version: int
+    idea: Idea
+    seed: int
+    models: tuple[str, ...]
+    isolation: tuple[str, ...] = Field(description="of each process that worked on the run")
+    isolation_told: str
+    machines: tuple[Machine, ...] = Field(description="hardware and versions; empty in records that do not say")
+    settings: dict[str, Any]
+    overrides: dict[str, Any] = Field(description="settings given when the run was taken up again")
+    datasets: tuple[DatasetFacts, ...]
+    scorers: tuple[Scorer, ...]
+    untested: tuple[str, ...] = Field(description="what the idea asks for and the data plan cannot test")
+    rules: dict[str, str]
+    counts: dict[str, int]
+    nodes: tuple[NodeTold, ...]
+    metrics: tuple[MetricTold, ...]
+    decisions: tuple[DecisionTold, ...]
+    stages: tuple[StageTold, ...]
+    reported: str | None = Field(description="the node that the paper reports")
+    comparisons: tuple[Compared, ...]
+    probes: tuple[Probed, ...]
+    seedless: tuple[str, ...] = Field(description="nodes whose replicates gave the same values for every seed")
+    drafts: tuple[DraftTold, ...]
+    limited: str
+    cost: tuple[CostTold, ...]
+    lost_usd: float = Field(description="set aside for calls that a kill cut off, or that failed with an open bill")
+    seconds_of_code: float
+    seconds_of_run: float
+    notes: tuple[NoteTold, ...]
+    human_nodes: tuple[str, ...] = Field(
+        default=(), description="nodes whose code a person wrote; no command of this version makes one")
+
+
+def disclosure(state: RunState, *, isolation: str, text: int) -> Disclosure:
+    """The disclosure of a run that is about to be released, with the draft of round `text`."""
+    assert state.started is not None
+    return Disclosure(
+        run_version=state.started.version, paper_version=state.version, idea=state.started.idea,
+        seed=state.started.seed, models=state.models, isolation=state.isolations, isolation_told=isolation,
+        machines=state.machines, settings=state.started.settings, overrides=state.overrides, datasets=state.datasets,
+        scorers=state.scorers, untested=state.data_plan.untested if state.data_plan else (), rules=RULES,
+        counts=_counts(state), nodes=tuple(_node(node, state) for node in state.nodes.values()),
+        metrics=tuple(_metrics(state)), decisions=tuple(
+            DecisionTold(k=k, action=one.action, seen_through=one.seen.through, seen_also=one.seen.also)
+            for k, one in state.decisions.items()),
+        stages=tuple(_stage(name, state) for name in STAGES), reported=winner(state),
+        comparisons=tuple(state.compared.values()), probes=tuple(state.probes), seedless=seedless(state),
+        drafts=tuple(DraftTold(round=one.round, untied=len(one.violations), findings=len(one.findings),
+                               pages=one.pages, released=one.round == text) for one in _drafts(state)),
+        limited=state.limited or "", cost=tuple(_cost(state)),
+        lost_usd=round(sum(one.usd for one in state.lost.values()), 6), seconds_of_code=round(state.seconds_of_code, 1),
+        seconds_of_run=round(state.active_seconds, 1),
+        notes=tuple(NoteTold(after_decision=k, text=said) for k, said in state.notes))
+
+
+def as_file(told: Disclosure) -> str:
+    """The text of the file."""
+    return told.model_dump_json(indent=1) + "\n"
+
+
+def file_of(folder: RunFolder) -> str:
+    """Its path in the run: each writing of the paper has its own."""
+    name = "disclosure.json" if folder.version == 1 else f"disclosure-{folder.version}.json"
+    return str((folder.review / name).relative_to(folder.root))
+
+
+def at_release(events: Iterable[tuple[Event, float]]) -> RunState:
+    """The state from which the last release was disclosed: all events before it."""
+    every = list(events)
+    last = max((at for at, (event, _) in enumerate(every) if isinstance(event, Released)), default=len(every))
+    return fold(every[:last])
+
+
+# --- parts ----------------------------------------------------------------------------------------------------------
+
+
+def _counts(state: RunState) -> dict[str, int]:
+    """What there is of everything that a reader would ask for first."""
+    nodes = list(state.nodes.values())
+    attempts = [attempt for node in nodes for attempt in node.attempts]
+    by_status = {f"{status} nodes": sum(node.status == status for node in nodes)
+                 for status in dict.fromkeys(node.status for node in nodes)}
+    return {
+        "nodes": len(nodes), **by_status, "suspect nodes": sum(bool(node.suspect) for node in nodes),
+        "executions": len(attempts), "failed executions": sum(one.failure is not None for one in attempts),
+        "retries": len(attempts) - sum(bool(node.attempts) for node in nodes),
+        "plottings": sum(node.plots for node in nodes), "comparisons": len(state.compared),
+        "nodes scored on test data": len(state.tests), "drafts": len({one.round for one in state.drafts}),
+        "notes": len(state.notes)}
+
+
+def _node(node: Node, state: RunState) -> NodeTold:
+    return NodeTold(
+        **node.model_dump(include={"id", "decision", "parent", "stage", "kind", "seed", "title", "plan", "varies",
+                                   "source_sha256", "status", "reasons", "suspect"}),
+        findings=node.findings, failure=_failure(node), verdict=node.verdict.analysis if node.verdict else "",
+        attempts=tuple(AttemptTold(
+            **attempt.model_dump(include={"number", "limit", "alone", "resumed", "peak_host_bytes", "peak_gpu_bytes"}),
+            seconds=round(attempt.seconds, 3), failure=_failure(attempt), arrays=len(attempt.arrays),
+            sealed=len(attempt.sealed)) for attempt in node.attempts),
+        figures=len(node.figures), validation=node.measurements, test=state.tests.get(node.id, ()))
+
+
+def _failure(of: Node | Attempt) -> str:
+    return f"{of.failure.kind}: {of.failure.message}" if of.failure is not None else ""
+
+
+def _metrics(state: RunState) -> Iterator[MetricTold]:
+    primary = state.data_plan.primary.name if state.data_plan else ""
+    seen: dict[tuple[str, str, str], list[tuple[str, Measurement]]] = {}
+    for node in state.nodes.values():
+        values = [one for attempt in node.attempts for one in attempt.measurements]
+        for one in (*values, *state.tests.get(node.id, ())):
+            seen.setdefault((one.name, one.dataset, one.split), []).append((node.id, one))
+    for (name, dataset, split), values in sorted(seen.items()):
+        yield MetricTold(
+            name=name, dataset=dataset, split=split, nodes=len({node for node, _ in values}), values=len(values),
+            conditions=tuple(dict.fromkeys(one.condition for _, one in values)),
+            grades=tuple(sorted({one.grade for _, one in values})),
+            selects=name == primary and split == "validation")
+
+
+def _stage(name: StageName, state: RunState) -> StageTold:
+    stage = state.stages[name]
+    searched = [node for node in state.stage_nodes(name) if node.kind not in ("replicate", "aggregate")]
+    return StageTold(
+        stage=name, best=stage.best, reasons=stage.reasons, tried=len(searched), ended=stage.ended or "",
+        candidates=sum(node.status == "good" and not node.suspect for node in searched), limited=stage.limited or "",
+        replicates=tuple(one.id for one in replicates_of(state, stage.best)) if stage.best else ())
+
+
+def _drafts(state: RunState) -> Iterator[Drafted]:
+    """Each round once: the last is recorded again when it is done."""
+    yield from {one.round: one for one in state.drafts}.values()
+
+
+def _cost(state: RunState) -> Iterator[CostTold]:
+    for role, one in sorted(state.usage.items()):
+        if role != "judge":  # it comes after the paper; of an earlier writing it is not this paper's
+            yield CostTold(role=role, calls=one.calls, input_tokens=one.input_tokens, output_tokens=one.output_tokens,
+                           usd=round(one.usd, 6), unpriced=one.unpriced, seconds=round(one.seconds, 1))

@@ -1,0 +1,96 @@
+"""The checks of honesty: planted programs are caught with their line, honest ones and our own studies are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.honesty import PLAN, report, wilson
+from benchmarks.planted import KINDS, cases
+from models.offline.study import catalogue
+from models.roles import Program
+from record.nouns import Finding, Measurement, MetricSpec
+from review.honesty import check_program
+from review.honesty.probe import labels_probe, seed_probe
+from tests.models.offline import inputs
+from tests.models.offline.test_programs import every_program
+from tests.stages import small_study
+
+ACCURACY = MetricSpec(name="accuracy", higher_is_better=True)
+LOSS = MetricSpec(name="log_loss", higher_is_better=False)
+
+
+def suspects(source: str, *, plots: str = "") -> list[Finding]:
+    return [one for one in check_program({"experiment.py": source, "plots.py": plots}, PLAN) if one.suspect]
+
+
+@pytest.mark.parametrize("case", cases(7), ids=lambda case: f"{case.kind}{' twin' if case.honest else ''}")
+def test_a_planted_kind_is_suspect_and_its_twin_is_not(case: object) -> None:
+    found = report([case])  # type: ignore[list-item]
+    assert (found["recall"], found["false_alarms"]) in (("1/1", "0/0"), ("0/0", "0/1")), found
+
+
+def test_a_finding_cites_its_line() -> None:
+    [found] = suspects('import lab\n\nlab.result("accuracy", 0.93, condition="method", dataset="digits")\n')
+    assert (found.kind, found.file, found.line) == ("constant", "experiment.py", 3)
+    assert found.text == 'lab.result("accuracy", 0.93, condition="method", dataset="digits")'
+    assert found.text in str(found)
+
+
+@pytest.mark.parametrize("source", [one.experiment for one in every_program()[::6]])
+def test_offline_programs_pass(source: str) -> None:
+    assert check_program({"experiment.py": source}, inputs.PLAN) == ()
+
+
+def test_whole_programs_of_studies_pass_with_their_plots() -> None:
+    program: Program = inputs.agenda_winner()
+    assert check_program({"experiment.py": program.experiment, "plots.py": program.plots}, inputs.PLAN) == ()
+    small = {"experiment.py": small_study.experiment(), "plots.py": small_study.plots()}
+    assert check_program(small, small_study.PLAN) == () and len(catalogue()) >= 3
+
+
+def test_typed_figures_are_found_and_reference_lines_are_not() -> None:
+    typed = 'import matplotlib.pyplot as plt\nplt.bar(["a", "b", "c"], [0.91, 0.87, 0.95])\n'
+    assert [one.file for one in suspects("", plots=typed)] == ["plots.py"]
+    assert not suspects("", plots='import matplotlib.pyplot as plt\nplt.plot([0, 1], [0, 1])\n')
+
+
+def test_an_arm_that_is_meant_to_know_nothing_is_only_noted() -> None:
+    source = ('import lab\nimport numpy as np\ndata = lab.data("digits")\n'
+              'p = np.full((len(data.validation.x), data.classes), 1 / data.classes)\n'
+              'lab.submit("digits", "validation", "{}", probabilities=p)\n')
+    assert [one.kind for one in suspects(source.format("method"))] == ["constant"]
+    assert not suspects(source.format("uniform-guess"))
+
+
+def test_code_that_is_no_python_has_no_findings() -> None:
+    assert check_program({"experiment.py": "def ("}, PLAN) == ()
+
+
+def test_wilson_intervals_and_kinds() -> None:
+    assert wilson(0, 10) == (0.0, 0.278) and wilson(10, 10) == (0.722, 1.0)
+    assert len(KINDS) == len({kind.name for kind in KINDS}) >= 11
+
+
+# --- the probe ------------------------------------------------------------------------------------------------------
+
+
+def measured(value: float, *, condition: str = "method", name: str = "accuracy", seed: int = 0) -> Measurement:
+    return Measurement(name=name, value=value, condition=condition, dataset="digits", split="validation", seed=seed,
+                       grade="computed")
+
+
+def test_permuted_labels_must_cost_the_advantage_over_chance() -> None:
+    chance = {"digits": 0.1}
+    assert labels_probe([measured(0.95)], [measured(0.12)], metric=ACCURACY, chance=chance).outcome == "moved"
+    kept = labels_probe([measured(0.95)], [measured(0.94)], metric=ACCURACY, chance=chance)
+    assert kept.outcome == "still" and "99 %" in kept.why
+    assert labels_probe([measured(0.11)], [measured(0.1)], metric=ACCURACY, chance=chance).outcome == "unclear"
+    losses = [measured(value, name="log_loss") for value in (0.2, 2.6)]
+    assert labels_probe(losses[:1], losses[1:], metric=LOSS, chance={"digits": 2.3}).outcome == "moved"
+
+
+def test_another_seed_must_move_some_value() -> None:
+    first, same, other = [measured(0.9)], [measured(0.9, seed=1)], [measured(0.8, seed=2)]
+    assert seed_probe(first, [same, other], ACCURACY).outcome == "moved"
+    assert seed_probe(first, [same], ACCURACY).outcome == "still"
+    assert seed_probe(first, [], ACCURACY).outcome == "unclear"

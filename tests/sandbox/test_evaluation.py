@@ -1,0 +1,252 @@
+"""Scorers of the user's own: read and frozen without being run, then run in a second kernel on what was handed in."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from record.nouns import Measurement
+from sandbox.data.spec import spec_of
+from sandbox.datasets import materialise, registry
+from sandbox.errors import DatasetError, SubmissionRefused
+from sandbox.evaluation.scorers import freeze, frozen, in_words, read_scorer, scorers_in, scorers_of
+from sandbox.executor import LocalExecutor
+from sandbox.isolation.probe import isolation_of
+from sandbox.job import Job, Outcome
+from sandbox.settings import SandboxSettings
+from tests.sandbox.conftest import SETTINGS
+
+WALK = '''
+import numpy as np
+
+TAKES = "artifact"
+METRICS = {"episode_return": "higher", "steps": "lower"}
+
+
+def walk(submission, truth):
+    """Return of a walk of at most 30 steps on five fields, over 40 episodes: submit an .npy of five chances.
+
+    Not shown to anybody.
+    """
+    assert truth.y is None and (truth.path / "map.txt").read_text() == "5 fields"
+    chances = np.load(submission.path, allow_pickle=False)
+    if chances.shape != (5,):
+        raise ValueError(f"five chances, not shape {chances.shape}")
+    steps = []
+    for episode in range(40):
+        place = taken = 0
+        while place < 4 and taken < 30:
+            place = max(0, place + (1 if np.random.rand() < chances[place] else -1))
+            taken += 1
+        steps.append(taken)
+    return {"episode_return": float(np.mean([1.0 if one < 30 else 0.0 for one in steps])), "steps": np.mean(steps)}
+'''
+POLICIES = """
+import lab
+import numpy as np
+
+lab.seed_everything()
+for split in ("validation", "test"):
+    lab.submit_artifact("grid", split, "baseline", np.full(5, 0.5))
+    lab.submit_artifact("grid", split, "method", np.full(5, 0.95))
+"""
+TOP_TWO = '''
+METRICS = {"top_two": "higher"}
+
+
+def top_two(submission, truth):
+    """Share of rows whose class is among the two most likely ones."""
+    assert submission.kind == "probabilities" and truth.x.shape[0] == len(truth.y) and truth.train_y is not None
+    best = submission.values.argsort(axis=1)[:, -2:]
+    return {"top_two": (best == truth.y[:, None]).any(axis=1).mean()}
+'''
+GUESS = """
+import lab
+import numpy as np
+
+data = lab.data("digits")
+for split in ("validation", "test"):
+    rows = len(getattr(data, split).x)
+    guess = np.full((rows, 10), 0.05)
+    guess[:, :2] = 0.3
+    lab.submit("digits", split, "baseline", probabilities=guess)
+    if split == "validation":
+        lab.submit("digits", split, "baseline", probabilities=guess, step=1)
+"""
+
+
+class Place:
+    """A folder with the dataset `grid` (a folder) and `digits`, whose scorers are given."""
+
+    def __init__(self, root: Path, settings: SandboxSettings = SETTINGS, **scorers: str) -> None:
+        self.root, self.settings = root, settings
+        (root / "world").mkdir()
+        (root / "world" / "map.txt").write_text("5 fields")
+        for name, text in scorers.items():
+            (root / f"{name}.py").write_text(text)
+        spec = spec_of({"name": "grid", "path": "world", "task": "none",
+                        **({"scorer": "grid.py:walk"} if "grid" in scorers else {})}, root)
+        self.sources = registry([spec])
+        for name in ("grid", "digits"):
+            materialise(name, views=root / "views", labels=root / "labels", seed=1, sources=self.sources)
+        given = ("digits=" + str(root / "digits.py:top_two"),) if "digits" in scorers else ()
+        for name, place in scorers_of(self.sources, given).items():
+            freeze(name, place, root / "scorers")
+
+    async def run(self, code: str, seed: int = 3) -> tuple[Outcome, tuple[Measurement, ...] | str]:
+        """What came of the code, and of its sealed part after the search."""
+        executor = LocalExecutor(1, self.root / "views", labels=self.root / "labels", settings=self.settings,
+                                 cache=self.root / "cache", scorers=self.root / "scorers")
+        folder = self.root / "job"
+        try:
+            outcome = await executor.run(Job(name="n1/1", folder=folder, source={"experiment.py": code}, seed=seed,
+                                             timeout=60.0, datasets=("grid", "digits")))
+            try:
+                return outcome, await executor.evaluate(folder, seed=seed, sealed=outcome.sealed)
+            except SubmissionRefused as error:
+                return outcome, str(error)
+        finally:
+            await executor.close()
+            assert not list((self.root / "scoring").glob("*")), "copies of labels must not stay"
+
+
+def values(found: tuple[Measurement, ...] | str) -> dict[tuple[str, str], float]:
+    assert not isinstance(found, str), found
+    return {(one.condition, one.name): one.value for one in found}
+
+
+async def test_policies_are_evaluated_and_test_is_sealed_until_asked_for(tmp_path: Path) -> None:
+    place = Place(tmp_path, grid=WALK)
+    outcome, tests = await place.run(POLICIES)
+    assert outcome.failure is None
+    found = values(outcome.measurements)
+    assert set(found) == {(arm, name) for arm in ("baseline", "method") for name in ("episode_return", "steps")}
+    assert found["method", "episode_return"] == 1.0 > found["baseline", "episode_return"]
+    assert {(one.split, one.grade, one.seed) for one in outcome.measurements} == {("validation", "computed", 3)}
+    assert len(outcome.sealed) == 3 and "index.jsonl" in outcome.sealed
+    assert values(tests) == found, "the seeds are set anew for every submission"
+    assert not isinstance(tests, str) and {one.split for one in tests} == {"test"}
+    again, _ = await place.run(POLICIES)
+    assert again.measurements == outcome.measurements
+
+
+async def test_a_scorer_of_predictions_gives_its_metric_beside_ours(tmp_path: Path) -> None:
+    outcome, tests = await Place(tmp_path, digits=TOP_TWO).run(GUESS)
+    assert outcome.failure is None
+    labels = np.load(tmp_path / "labels" / "digits.npz")
+    assert values(outcome.measurements)["baseline", "top_two"] == pytest.approx((labels["validation_y"] < 2).mean())
+    assert {"accuracy", "auroc", "log_loss"} < {one.name for one in outcome.measurements}
+    assert values(tests) == {("baseline", "top_two"): pytest.approx((labels["test_y"] < 2).mean())}
+
+
+@pytest.mark.slow
+async def test_behind_walls_the_grade_is_evaluated(tmp_path: Path) -> None:
+    settings = SandboxSettings(isolation="auto", pool=0)
+    if not isolation_of(settings).on:
+        pytest.skip("no isolation on this machine")
+    outcome, tests = await Place(tmp_path, settings, grid=WALK, digits=TOP_TWO).run(POLICIES + GUESS)
+    assert outcome.failure is None
+    grades = {one.name: one.grade for one in outcome.measurements}
+    assert (grades["episode_return"], grades["top_two"], grades["accuracy"]) == ("evaluated", "scored", "scored")
+    assert not isinstance(tests, str) and {one.grade for one in tests} == {"evaluated", "scored"}
+
+
+@pytest.mark.parametrize(("code", "words"), [
+    ("import lab, numpy as np\nlab.submit_artifact('grid', 'validation', 'a', np.zeros(3))",
+     "the scorer of 'grid' on submission 0.bin (a, grid/validation): ValueError: five chances, not shape (3,)"),
+    ("import lab, numpy as np\nlab.submit_artifact('digits', 'validation', 'a', np.zeros(3))",
+     "no scorer of this run takes artifacts of 'digits'; datasets with one: grid"),
+    ("import lab\nlab.submit_artifact('grid', 'validation', 'a', 'net.pt')", "there is no file or folder 'net.pt'"),
+])
+async def test_what_cannot_be_evaluated_is_the_failure_of_the_experiment(
+    tmp_path: Path, code: str, words: str,
+) -> None:
+    outcome, _ = await Place(tmp_path, grid=WALK).run(code)
+    assert outcome.failure is not None and words in outcome.failure.message
+
+
+async def test_a_folder_arrives_as_it_was_and_a_forged_score_counts_for_nothing(tmp_path: Path) -> None:
+    scorer = """
+TAKES = "artifact"
+METRICS = {"lines": "higher"}
+
+
+def walk(submission, truth):
+    return {"lines": sum(len(one.read_text().splitlines()) for one in submission.path.rglob("*.txt"))}
+"""
+    outcome, _ = await Place(tmp_path, grid=scorer).run("""
+import lab, json
+from pathlib import Path
+Path("samples/deep").mkdir(parents=True)
+Path("samples/a.txt").write_text("one\\ntwo\\n")
+Path("samples/deep/b.txt").write_text("three")
+lab.submit_artifact("grid", "validation", "method", "samples")
+lab.result("lines", 99, condition="method", dataset="grid")
+Path("scores.jsonl").write_text(json.dumps({"number": 0, "values": {"lines": 1000.0}}))
+""")
+    assert outcome.failure is None
+    assert values(outcome.measurements) == {("method", "lines"): 3.0}
+
+
+async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> None:
+    place = Place(tmp_path, grid=WALK)
+    outcome, _ = await place.run(POLICIES)
+    (tmp_path / "scorers" / "grid.py").write_text(WALK.replace("40", "41"))
+    with pytest.raises(SubmissionRefused, match="not what was frozen"):
+        frozen(tmp_path / "scorers", "grid")
+    (tmp_path / "scorers" / "grid.py").write_text(WALK)
+    (tmp_path / "job" / "sealed" / next(name for name in outcome.sealed if name.endswith("bin"))).write_bytes(b"x")
+    executor = LocalExecutor(1, tmp_path / "views", labels=tmp_path / "labels", settings=SETTINGS,
+                             cache=tmp_path / "cache", scorers=tmp_path / "scorers")
+    with pytest.raises(SubmissionRefused, match="not what was sealed"):
+        await executor.evaluate(tmp_path / "job", seed=3, sealed=outcome.sealed)
+    await executor.close()
+
+
+# --- reading a scorer -------------------------------------------------------------------------------------------------
+
+
+def test_a_scorer_is_read_and_not_run(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text("raise SystemExit('run')\n" + WALK)
+    scorer, text = read_scorer("grid", f"{path}:walk")
+    assert (scorer.takes, [one.name for one in scorer.metrics]) == ("artifact", ["episode_return", "steps"])
+    assert [one.higher_is_better for one in scorer.metrics] == [True, False]
+    assert scorer.sha256 == hashlib.sha256(text.encode()).hexdigest()
+    assert "submit an .npy of five chances." in in_words(scorer) and "Not shown" not in in_words(scorer)
+    freeze("grid", f"{path}:walk", tmp_path / "frozen")
+    path.write_text("changed")
+    assert freeze("grid", f"{path}:walk", tmp_path / "frozen") == scorer, "what is frozen stays"
+
+
+@pytest.mark.parametrize(("text", "place", "words"), [
+    (TOP_TWO, "own.py", "names no function: write FILE.py:FUNCTION"),
+    (TOP_TWO, "own.py:other", "defines no function 'other'"),
+    (TOP_TWO, "gone.py:top_two", "cannot read .*gone.py"),
+    ("def (", "own.py:top_two", "cannot read"),
+    (TOP_TWO.replace("(submission, truth)", "(values)"), "own.py:top_two", "must take two arguments"),
+    (TOP_TWO.replace("METRICS", "NUMBERS"), "own.py:top_two", "it needs METRICS"),
+    (TOP_TWO.replace('"higher"', '"up"'), "own.py:top_two", "must be 'higher' or 'lower', not 'up'"),
+    (TOP_TWO.replace('{"top_two": "higher"}', "dict(a='higher')"), "own.py:top_two", "must be written out"),
+    (TOP_TWO.replace('"top_two"', '"accuracy"'), "own.py:top_two", "one of ours"),
+    ("TAKES = 'samples'\n" + TOP_TWO, "own.py:top_two", "takes"),
+])
+def test_a_scorer_that_cannot_be_used_is_refused_in_words(tmp_path: Path, text: str, place: str, words: str) -> None:
+    (tmp_path / "own.py").write_text(text)
+    with pytest.raises(DatasetError, match=words):
+        read_scorer("digits", str(tmp_path / place))
+
+
+def test_where_scorers_are_named(tmp_path: Path) -> None:
+    spec = spec_of("grid=world,task=none,scorer=grid.py:walk", tmp_path)
+    sources = registry([spec])
+    named = scorers_in("digits=two.py:top_two", tmp_path)
+    assert scorers_of(sources, named) == {
+        "grid": f"{tmp_path}/grid.py:walk", "digits": f"{tmp_path}/two.py:top_two"}
+    with pytest.raises(DatasetError, match="two scorers"):
+        scorers_of(sources, ("grid=other.py:walk",))
+    with pytest.raises(DatasetError, match=r"write DATASET=FILE.py:FUNCTION"):
+        scorers_of(sources, ("nowhere=other.py:walk",))

@@ -1,0 +1,126 @@
+"""A whole run whose primary metric is what a scorer of the user's own gives for policies: from the flag to the paper."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.audit import audit
+from agent.settings import compose
+from models.backend import Reply, Request
+from models.roles import CodeInputs, PlanInputs, Program, Role
+from models.settings import ModelSettings
+from record.log import read_state
+from record.nouns import DataPlan, DatasetUse, MetricSpec
+from sandbox.errors import DatasetError
+from tests.sandbox.test_evaluation import WALK
+from tests.stages.small_study import IDEA, small_model
+from tests.stages.test_own_data import LEAST
+
+POLICIES = """
+import lab
+import numpy as np
+
+SHRINKAGE = 0.2
+ROUNDS = 6
+
+
+def steps(policy, fields):
+    place = taken = 0
+    while place < fields - 1 and taken < 30:
+        place = max(0, place + (1 if np.random.rand() < policy[place] else -1))
+        taken += 1
+    return taken
+
+
+lab.seed_everything()
+fields = int((lab.data("grid").path / "map.txt").read_text().split()[0])
+curves = []
+for condition, pace in (("plain", 0.02), ("shrunk", SHRINKAGE)):
+    policy, curve = np.full(fields, 0.5), []
+    for step in range(ROUNDS):
+        tried = np.clip(policy + pace * np.random.rand(fields), 0.0, 1.0)
+        before, after = (np.mean([steps(one, fields) for _ in range(20)]) for one in (policy, tried))
+        policy = tried if after <= before else policy
+        curve.append(min(before, after))
+    curves.append(curve[-1])
+    for split in ("validation", "test"):
+        lab.submit_artifact("grid", split, condition, policy)
+lab.save("loss", np.array(curves))
+"""
+
+
+class Walker:
+    """The small study's model, its plan turned to walks on a grid and its code to policies."""
+
+    name = "scripted"
+    sees = True
+
+    def __init__(self) -> None:
+        self.base = small_model()
+        self.planned: list[PlanInputs] = []
+        self.coded: list[CodeInputs] = []
+
+    def name_of(self, role: Role) -> str:
+        return self.base.name_of(role)
+
+    async def answer(self, request: Request) -> Reply:
+        reply = await self.base.answer(request)
+        if isinstance(request.inputs, PlanInputs):
+            self.planned.append(request.inputs)
+        if isinstance(request.inputs, CodeInputs):
+            self.coded.append(request.inputs)
+        if isinstance(reply.output, DataPlan):
+            return replace(reply, output=reply.output.model_copy(update={
+                "datasets": (DatasetUse(name="grid"),),
+                "metrics": (MetricSpec(name="steps", title="steps to the goal", higher_is_better=False),)}))
+        if isinstance(reply.output, Program):
+            return replace(reply, output=reply.output.model_copy(update={"experiment": POLICIES}))
+        return reply
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
+def test_policies_go_from_the_flag_to_the_paper(tmp_path: Path) -> None:
+    from agent import run
+
+    (tmp_path / "world").mkdir()
+    (tmp_path / "world" / "map.txt").write_text("5 fields")
+    (tmp_path / "grid.py").write_text(WALK)
+    settings = compose(environment={}, flags=LEAST | {
+        "data": [f"grid={tmp_path / 'world'},task=none,scorer={tmp_path / 'grid.py'}:walk"]})
+    model = Walker()
+
+    def opened(_: ModelSettings) -> Walker:
+        return model
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "open_backend", opened)
+        run.start(IDEA, settings, runs=tmp_path, name="own", listener=lambda event, state: None)
+    state = read_state(tmp_path / "own")
+    assert state.ended is not None and state.ended.exit_code == 0, state.ended
+    assert {"episode_return", "steps"} < set(model.planned[0].metrics)
+    assert "five chances" in next(one for one in model.planned[0].catalogue if one.name == "grid").scorer
+    assert "five chances" in model.coded[0].facts[0].scorer
+    [scorer] = state.scorers
+    assert (tmp_path / "own" / "data" / "scorers" / "grid.py").read_text() == WALK and scorer.takes == "artifact"
+    tests = [one for found in state.tests.values() for one in found]
+    assert tests and {one.name for one in tests} == {"episode_return", "steps"} and not state.unscored
+    assert {one.grade for one in tests} <= {"evaluated", "computed"}
+    appendix = (tmp_path / "own" / "paper" / "appendix.tex").read_text()
+    assert "Scorer of grid" in appendix and str(tmp_path) not in appendix
+    report = audit(tmp_path / "own")
+    assert not report.findings, report.findings
+
+
+def test_a_scorer_that_cannot_be_used_ends_the_run_before_it_begins(tmp_path: Path) -> None:
+    from agent import run
+
+    (tmp_path / "grid.py").write_text(WALK.replace("METRICS", "NUMBERS"))
+    settings = compose(environment={}, flags=LEAST | {"sandbox.scorers": f"digits={tmp_path / 'grid.py'}:walk"})
+    with pytest.raises(DatasetError, match=r"scorer of 'digits' \(grid.py\): it needs METRICS"):
+        run.start(IDEA, settings, runs=tmp_path, name="own", listener=lambda event, state: None)
+    assert not (tmp_path / "own").exists()
