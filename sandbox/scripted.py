@@ -33,6 +33,7 @@ class ScriptedExecutor:
         self, script: Callable[[Job], Act | tuple[float, Outcome]], *, places: int = 1, watch_seconds: float = 5.0,
     ) -> None:
         self.places = places
+        self.device = "cpu"
         self.started: list[str] = []
         self.most = 0
         self._script = script

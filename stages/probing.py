@@ -9,9 +9,9 @@ from record.claims import replicates_of, winner
 from record.events import Probed, Suspected
 from record.folder import read_source
 from record.nouns import Finding, Measurement, Node
-from review.honesty.probe import ENTRY, PROGRAM, Probe, labels_probe, seed_probe
+from review.honesty.probe import ENTRY, PERMUTATIONS, Probe, labels_probe, program, seed_probe
 from sandbox.chance import chance_of
-from sandbox.job import Job
+from sandbox.job import Job, Outcome
 from stages.bench import Bench, do_work, in_thread
 
 
@@ -40,19 +40,31 @@ async def _labels(bench: Bench, node: Node) -> None:
     if ".y" not in source["experiment.py"]:
         _record(bench, node, Probe("unclear", "not run: the code reads no labels"))
         return
-    folder = bench.folder.root / "probes" / node.id
+    found, seconds, measured, runs = Probe("still", ""), 0.0, tuple[Measurement, ...](), 0
+    while found.outcome == "still" and runs < PERMUTATIONS:
+        outcome = await _permuted(bench, node, source["experiment.py"], runs)
+        found = await _judged(bench, node, outcome)
+        seconds, measured, runs = seconds + outcome.seconds, outcome.measurements, runs + 1
+    told = f"{found.why} (permutation {runs} of at most {PERMUTATIONS})"
+    _record(bench, node, Probe(found.outcome, told), seconds, measured)
+
+
+async def _permuted(bench: Bench, node: Node, experiment: str, number: int) -> Outcome:
+    """The node's code with the training labels in another order."""
+    folder = bench.folder.root / "probes" / node.id / str(number)
     await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))  # what a kill left
-    outcome = await bench.executor.run(Job(
-        name=f"{node.id}/labels", folder=folder, source={"experiment.py": source["experiment.py"], ENTRY: PROGRAM},
+    return await bench.executor.run(Job(
+        name=f"{node.id}/labels{number}", folder=folder, source={"experiment.py": experiment, ENTRY: program(number)},
         entry=ENTRY, seed=node.seed, timeout=bench.node_seconds * bench.search.retry_factor,
         datasets=tuple(use.name for use in bench.plan.datasets)))
+
+
+async def _judged(bench: Bench, node: Node, outcome: Outcome) -> Probe:
     if outcome.failure is not None:
-        found = Probe("unclear", f"with permuted labels the code failed: {outcome.failure.message}")
-    else:
-        metric = bench.plan.primary
-        chance = await in_thread(lambda: chance_of(bench.folder.labels, metric.name))
-        found = labels_probe(node.measurements, outcome.measurements, metric=metric, chance=chance)
-    _record(bench, node, found, outcome.seconds, outcome.measurements)
+        return Probe("unclear", f"with permuted labels the code failed: {outcome.failure.message}")
+    metric = bench.plan.primary
+    chance = await in_thread(lambda: chance_of(bench.folder.labels, metric.name))
+    return labels_probe(node.measurements, outcome.measurements, metric=metric, chance=chance)
 
 
 def _record(bench: Bench, node: Node, found: Probe, seconds: float = 0.0,

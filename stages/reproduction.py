@@ -23,11 +23,12 @@ from typing import Literal
 
 from record.claims import Claim, interval, printed, replicates_of
 from record.fold import RunState
-from record.folder import RunFolder, read_source, sha256, sha256_of_files
+from record.folder import RunFolder, read_source, sha256_of_files
 from record.nouns import Attempt, Frozen, Measurement, Node
 from record.typeset import as_read
 from sandbox.datasets import Sources, materialise
-from sandbox.errors import SubmissionRefused
+from sandbox.errors import DatasetError, SubmissionRefused
+from sandbox.evaluation.scorers import hand_on
 from sandbox.handed_on import Left
 from sandbox.job import Executor, Job, Outcome
 from sandbox.scoring import score_sealed
@@ -173,18 +174,11 @@ def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: S
             raise ReproductionError(f"the data {facts.name!r} cannot be made again: the run's copy was changed or is "
                                     f"gone, and its source now gives other data (fingerprint {made.fingerprint[:12]}..."
                                     f", recorded {facts.fingerprint[:12]}...)")
-    _copy_scorers(state, run, scratch)
+    try:
+        hand_on(state.scorers, run.scorers, scratch.scorers)
+    except DatasetError as error:
+        raise ReproductionError(str(error)) from None
     return tuple(facts.name for facts in state.datasets)
-
-
-def _copy_scorers(state: RunState, run: RunFolder, scratch: RunFolder) -> None:
-    for scorer in state.scorers:
-        file = f"{scorer.dataset}.py"
-        if not (run.scorers / file).is_file() or sha256(run.scorers / file) != scorer.sha256:
-            raise ReproductionError(f"the frozen scorer of {scorer.dataset!r} is not what the record says it was: put "
-                                    f"the file back at {run.scorers / file}")
-        scratch.scorers.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(run.scorers / file, scratch.scorers / file)
 
 
 async def _again(state: RunState, node: Node, place: Place) -> NodeAgain:

@@ -100,6 +100,6 @@ def _lines(report: ForeignAudit) -> Iterator[Text]:
         yield Text(f"{report.numbers} numbers read; give --results DIR to hold them against result files")
     if report.code_files:
         yield Text(f"{len(report.code)} findings in {report.code_files} files of code")
-    verdict = "nothing speaks against it" if not report.findings else f"{report.findings} findings"
+    verdict = f"findings: {report.findings}" if report.findings else "nothing speaks against it"
     style = "red" if report.findings else "green"
     yield Text(f"{verdict}; numbers that code made up are found like any other", style=style)

@@ -28,10 +28,12 @@ from inspector.text import dollars, duration
 from inspector.tree import SEARCH_KINDS, tree_of
 from record.events import Event, Prepared
 from record.fold import RunState
+from record.folder import RunFolder
 from record.idea_file import read_idea
 from record.log import Listener, read_state
 from record.nouns import Idea
 from sandbox.environment import visible_devices
+from sandbox.evaluation.scorers import hand_on
 from sandbox.gpus.leases import open_leases
 from sandbox.pretrained import fetch, pretrained_of
 
@@ -96,6 +98,8 @@ def resume(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> i
     check_space(settings, folder)
     with data_refused():
         check_unchanged(settings)
+        scorers = RunFolder(folder).scorers
+        hand_on(state.scorers, scorers, scorers)
     check_gpus(settings)
     isolation_told(settings.sandbox)
 

@@ -20,7 +20,10 @@ LEAST = 0.02
 """Advantage over chance, as a share of chance's own distance from a perfect value (or of 1), below which nothing is
 learnt that could be lost."""
 
-PROGRAM = '''\
+PERMUTATIONS = 6
+"""How many permutations must all leave the numbers standing: on small data one alone does so by luck now and then."""
+
+_PROGRAM = '''\
 """Runs experiment.py with the labels of train and dev permuted: what it then reaches comes from something else."""
 import dataclasses
 import functools
@@ -36,7 +39,7 @@ def permuted(name):
     found = _data(name)
     if not hasattr(found, "train"):
         return found
-    rng = np.random.default_rng([lab.seed, 7919])
+    rng = np.random.default_rng([lab.seed, NUMBER])
     parts = {part: dataclasses.replace(getattr(found, part), y=rng.permutation(getattr(found, part).y))
              for part in ("train", "dev")}
     return dataclasses.replace(found, **parts)
@@ -45,6 +48,11 @@ def permuted(name):
 lab.data = permuted
 exec(compile(open("experiment.py", encoding="utf-8").read(), "experiment.py", "exec"))
 '''
+
+
+def program(number: int = 0) -> str:
+    """The script that runs experiment.py with the labels permuted for the so-many-th time."""
+    return _PROGRAM.replace("NUMBER", str(7919 + number))
 
 
 Cell = tuple[str, str]

@@ -91,6 +91,22 @@ def freeze(dataset: str, place: str, folder: Path) -> Scorer:
     return scorer
 
 
+def hand_on(scorers: Iterable[Scorer], there: Path, here: Path) -> None:
+    """Put scorers of a record, whose files lie in `there`, into `here`, which may be the same folder.
+
+    Raises `DatasetError` for one that is gone or was changed.
+    """
+    for scorer in scorers:
+        file = there / f"{scorer.dataset}.py"
+        content = file.read_bytes() if file.is_file() else b""
+        if hashlib.sha256(content).hexdigest() != scorer.sha256:
+            raise DatasetError(f"the frozen scorer of {scorer.dataset!r} is not what the record says it was: put the "
+                               f"file back at {file}")
+        here.mkdir(parents=True, exist_ok=True)
+        _write(here / file.name, content.decode())
+        _write(here / f"{scorer.dataset}.json", scorer.model_dump_json())
+
+
 def frozen(folder: Path | None, dataset: str) -> tuple[Scorer, str] | None:
     """The frozen scorer of a dataset and its text; None where it has none. Raises `SubmissionRefused`."""
     if folder is None or not (folder / f"{dataset}.json").is_file():

@@ -47,7 +47,7 @@ def _report(char: str) -> str:
 _TEXT = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "_": r"\_\allowbreak{}", "&": r"\&", "%": r"\%", "#": r"\#", "$": r"\$", "<": r"\textless{}",
-    ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\textasciigrave{}",
+    ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\`{}",
     "=": r"=\allowbreak{}", "/": r"/\allowbreak{}", "@": r"@\allowbreak{}",
 }
 

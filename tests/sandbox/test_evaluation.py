@@ -12,7 +12,7 @@ from record.nouns import Measurement
 from sandbox.data.spec import spec_of
 from sandbox.datasets import materialise, registry
 from sandbox.errors import DatasetError, SubmissionRefused
-from sandbox.evaluation.scorers import freeze, frozen, in_words, read_scorer, scorers_in, scorers_of
+from sandbox.evaluation.scorers import freeze, frozen, hand_on, in_words, read_scorer, scorers_in, scorers_of
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import isolation_of
 from sandbox.job import Job, Outcome
@@ -204,6 +204,18 @@ async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> No
     with pytest.raises(SubmissionRefused, match="not what was sealed"):
         await executor.evaluate(tmp_path / "job", seed=3, sealed=outcome.sealed)
     await executor.close()
+
+
+def test_scorers_are_handed_on_as_the_record_has_them(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(WALK)
+    scorer = freeze("grid", f"{tmp_path / 'own.py'}:walk", tmp_path / "a")
+    (tmp_path / "a" / "grid.json").unlink()
+    for here in ("b", "a"):
+        hand_on([scorer], tmp_path / "a", tmp_path / here)
+        assert frozen(tmp_path / here, "grid") == (scorer, WALK)
+    (tmp_path / "a" / "grid.py").write_text(WALK.replace("40", "41"))
+    with pytest.raises(DatasetError, match=r"not what the record says it was: put the file back at .*grid\.py"):
+        hand_on([scorer], tmp_path / "a", tmp_path / "b")
 
 
 # --- reading a scorer -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from models.backend import Request
 from models.roles import CodeInputs, Program
 from record.claims import paper_claims, trusted_replicates, winner
 from record.events import Commanded, Probed
-from review.honesty.probe import ENTRY, PROGRAM
+from review.honesty.probe import ENTRY, program
 from sandbox.chance import chance_of
 from sandbox.datasets import materialise
 from sandbox.executor import LocalExecutor
@@ -84,7 +84,7 @@ async def test_code_that_learns_loses_its_advantage_with_permuted_labels(tmp_pat
     source = {"experiment.py": experiment()}
     try:
         plain = await executor.run(Job(name="plain", folder=tmp_path / "a", source=source, datasets=("iris",)))
-        permuted = await executor.run(Job(name="permuted", folder=tmp_path / "b", source=source | {ENTRY: PROGRAM},
+        permuted = await executor.run(Job(name="permuted", folder=tmp_path / "b", source=source | {ENTRY: program()},
                                           entry=ENTRY, datasets=("iris",)))
     finally:
         await executor.close()

@@ -12,7 +12,7 @@ import pytest
 
 from agent.settings import Settings, compose
 from models.backend import Reply, Request
-from models.roles import PlanInputs, Program
+from models.roles import PlanInputs, Program, Role
 from models.settings import ModelSettings
 from record.fold import RunState
 from record.log import read_state
@@ -28,11 +28,15 @@ class OnOther:
     """The small study's model, its plan and code turned to a dataset of another name and shape."""
 
     name = "scripted"
+    sees = True
 
     def __init__(self, dataset: str) -> None:
         self.dataset = dataset
         self.base = small_model()
         self.planned: list[PlanInputs] = []
+
+    def name_of(self, role: Role) -> str:
+        return self.base.name_of(role)
 
     async def answer(self, request: Request) -> Reply:
         reply = await self.base.answer(request)

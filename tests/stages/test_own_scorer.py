@@ -1,4 +1,4 @@
-"""A whole run whose primary metric is what a scorer of the user's own gives for policies: from the flag to the paper."""
+"""A whole run whose primary metric is what a scorer of the user's own gives for policies: flag to paper."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -105,16 +106,51 @@ def test_the_reflector_mended_what_the_binder_refused(whole: Path) -> None:
 def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path: Path) -> None:
     report = audit(whole)
     assert report.findings == [] and report.counts["bound values"] >= 4 and report.counts["scores"] > 20
+    assert report.counts["disclosure"] == 1 and report.counts["datasets"] == 1
     copy = tmp_path / "copy"
     shutil.copytree(whole, copy)
-    results = copy / "paper" / "results.tex"
-    results.write_text(results.read_text().replace("0.", "0.9", 1))
+    best = winner(read_state(whole)) or ""
+    copied = replicates_of(read_state(whole), best)[0].id
     array = next((copy / "nodes").glob("*/attempt1/arrays/loss.npy"))
     array.write_bytes(array.read_bytes()[:-1] + b"\x01")
+    for name, old, new in (
+        ("paper/results.tex", "0.", "0.9"), ("paper/paper.tex", "\\section", "\\section "),
+        (f"nodes/{best}/source/experiment.py", "SHRINKAGE = 0", "SHRINKAGE = 1"),
+        (f"nodes/{copied}/attempt1/node.ipynb", "SHRINKAGE = 0", "SHRINKAGE = 1"),
+        ("review/disclosure.json", '"status": "buggy"', '"status": "good"'),
+    ):
+        text = (copy / name).read_text()
+        assert old in text, name
+        (copy / name).write_text(text.replace(old, new, 1))
     found = audit(copy)
-    assert any("results.tex" in finding.where for finding in found.findings)
-    assert any("loss.npy" in finding.where for finding in found.findings)
+    where = {finding.where for finding in found.findings}
+    assert {"paper/results.tex", "paper/paper.tex", f"nodes/{best}/source", f"nodes/{copied}/attempt1/node.ipynb",
+            "review/disclosure.json", str(array.relative_to(copy))} <= where
     assert found.unbound >= 1
+
+
+def test_everything_that_was_tried_is_disclosed_and_listed(whole: Path) -> None:
+    state = read_state(whole)
+    told = json.loads((whole / "review" / "disclosure.json").read_text())
+    assert "review/disclosure.json" in json.loads((whole / "manifest.json").read_text())
+    assert [one["id"] for one in told["nodes"]] == list(state.nodes)
+    assert {one["id"]: one["failure"] != "" for one in told["nodes"]} == {
+        node.id: node.failure is not None for node in state.nodes.values()}
+    assert [one["k"] for one in told["decisions"]] == [k for k in state.decisions if k <= told["decisions"][-1]["k"]]
+    assert {(one["name"], one["selects"]) for one in told["metrics"] if one["split"] == "validation"} >= {
+        ("log_loss", True), ("accuracy", False)}
+    assert [one["best"] for one in told["stages"]] == [state.stages[one["stage"]].best for one in told["stages"]]
+    assert told["reported"] == winner(state) and "judge" not in {one["role"] for one in told["cost"]}
+    assert told["machines"][0]["packages"]["numpy"] and told["isolation"] == list(state.isolations)
+    assert sum(one["released"] for one in told["drafts"]) == 1
+
+
+def test_the_winner_runs_again_to_the_same_digits(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from agent.cli import main
+
+    assert main(["reproduce", str(whole), "--limit", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["counts"]["claims"].keys() == {"equal"} and told["counts"]["others"].keys() == {"equal"}
 
 
 def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) -> None:

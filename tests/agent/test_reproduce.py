@@ -1,0 +1,195 @@
+"""`scientist reproduce`: real kernels run a small record again; what is another number, or other code, is told."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli import main
+from agent.environment import machine_of
+from agent.settings import compose
+from record.events import Decided, Event, Executed, Judged, Prepared, Proposed, Settled, Started, Unsealed
+from record.folder import RunFolder, write_source
+from record.log import EventLog, read_state
+from record.machine import Machine, unlike
+from record.nouns import Arm, Attempt, DataPlan, DatasetUse, Expand, Idea, MetricSpec
+from sandbox.datasets import materialise, registry, undamaged
+from sandbox.executor import LocalExecutor
+from sandbox.job import Job, Outcome
+from sandbox.scoring import score_sealed
+from stages.reproduction import allowed, lay_out_data
+
+CODE = """\
+import numpy as np
+import lab
+
+lab.seed_everything()
+data = lab.data("iris")
+SPREAD = np.random.{generator}
+for split in ("validation", "test"):
+    x = getattr(data, split).x
+    for condition, weight in (("baseline", 0.0), ("method", 1.0)):
+        means = [data.train.x[data.train.y == c].mean(0) for c in range(data.classes)]
+        scores = np.stack([-((x - mean) ** 2).sum(1) for mean in means], 1)
+        scores = scores * (0.5 + weight * SPREAD.uniform(0.0, 0.1))
+        lab.submit("iris", split, condition, logits=scores + SPREAD.normal(0, 0.1, scores.shape))
+"""
+SEEDED, UNSEEDED = CODE.format(generator="default_rng(lab.seed)"), CODE.format(generator="default_rng()")
+PLAN = DataPlan(
+    task="classify", datasets=(DatasetUse(name="iris"),), expected_seconds=1,
+    metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
+    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
+SETTINGS = compose(flags={"sandbox.isolation": "auto", "search.num_workers": 2, "sandbox.timeout": 60}, environment={})
+
+
+def recorded(root: Path, code: str, *, replicates: int = 2) -> Path:
+    """A run of a winner and its replicates, executed in real kernels and scored on test data."""
+    folder = RunFolder(root)
+    folder.create()
+    facts = materialise("iris", views=folder.views, labels=folder.labels, seed=0)
+    names = [f"n{k:04d}" for k in range(1, replicates + 2)]
+    for name in names:
+        write_source(folder.source(name), {"experiment.py": code})
+    ran = asyncio.run(executed(folder, code, names))
+    sha256 = write_source(folder.root / "unused", {"experiment.py": code})
+    shutil.rmtree(folder.root / "unused")
+    events: list[Event] = [
+        Started(idea=Idea(Name="i", Title="t", Experiments=("e",)), settings=SETTINGS.model_dump(mode="json"), seed=0,
+                version="1", model="offline", machine=machine_of(SETTINGS.sandbox)),
+        Prepared(data_plan=PLAN, datasets=(facts,))]
+    for k, (name, outcome) in enumerate(zip(names, ran, strict=True), 1):
+        assert outcome.failure is None, outcome.failure
+        kind = "draft" if k == 1 else "replicate"
+        events += [
+            Decided(k=k, action=Expand(stage="agenda", kind=kind, parent=None if k == 1 else names[0], seed=k)),
+            Proposed(node=name, decision=k, title="t", plan="p", varies="v", source_sha256=sha256),
+            Executed(node=name, attempt=Attempt(
+                number=1, seconds=outcome.seconds, limit=60.0, measurements=outcome.measurements,
+                arrays=outcome.arrays, sealed=outcome.sealed, curves_sha256=outcome.curves_sha256)),
+            Judged(node=name, status="good")]
+    events.append(Settled(stage="agenda", best=names[0], ended="ceiling"))
+    events += [Unsealed(node=name, measurements=score_sealed(folder.attempt(name, 1), folder.labels, seed=k))
+               for k, name in enumerate(names, 1)]
+    with closing(EventLog(folder.db)) as log:
+        for event in events:
+            log.append(event)
+    return root
+
+
+async def executed(folder: RunFolder, code: str, names: list[str]) -> list[Outcome]:
+    executor = LocalExecutor(2, folder.views, labels=folder.labels, settings=SETTINGS.sandbox, cache=folder.cache)
+    try:
+        return await asyncio.gather(*(executor.run(Job(
+            name=name, folder=folder.attempt(name, 1), source={"experiment.py": code}, seed=k, timeout=60,
+            datasets=("iris",))) for k, name in enumerate(names, 1)))
+    finally:
+        await executor.close()
+
+
+def reproduced(capsys: pytest.CaptureFixture[str], run: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    code = main(["reproduce", str(run), "--json", *options])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def contents(root: Path) -> dict[str, str]:
+    """Every file of a run by its hash; readers touch SQLite's own beside the database."""
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(root.rglob("*")) if path.is_file() and not path.name.startswith("run.db-")}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(tmp_path_factory.mktemp("runs") / "seeded", SEEDED)
+
+
+@pytest.fixture(scope="module")
+def unseeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(tmp_path_factory.mktemp("runs") / "unseeded", UNSEEDED)
+
+
+@pytest.mark.slow
+def test_a_run_gives_its_printed_digits_again_and_stays_untouched(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(run)
+    code, found = reproduced(capsys, run)
+    assert code == 0 and found["good"] and found["unlike"] == [] and found["left_out"] == []
+    assert [one["node"] for one in found["nodes"]] == ["n0001", "n0002", "n0003"]
+    claims = [one for one in found["numbers"] if one["claim"]]
+    assert {one["verdict"] for one in found["numbers"]} == {"equal"} and all(one["off"] == 0 for one in claims)
+    assert {len(one["nodes"]) for one in claims} == {2}, "a claim leaves the searched seed out"
+    assert "diff/iris/log_loss/method~baseline" in {one["key"] for one in claims}
+    assert any(one["key"].startswith("n0001:validation/") for one in found["numbers"])
+    assert contents(run) == before and list(run.parent.iterdir()) == [run]
+
+
+@pytest.mark.slow
+def test_code_that_was_altered_is_not_run_and_one_replicate_is_enough_to_see_it(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    source = copy / "nodes" / "n0002" / "source" / "experiment.py"
+    source.write_text(source.read_text().replace("0.5", "0.6"))
+    code, found = reproduced(capsys, copy, "--node", "n0002")
+    assert code == 5 and "not what the record says was run" in found["nodes"][0]["failure"]
+    assert {one["verdict"] for one in found["numbers"]} == {"missing"} and found["left_out"] == ["n0001", "n0003"]
+    assert found["kept"] == str(tmp_path / "copy.reproduced")
+
+
+@pytest.mark.slow
+def test_code_without_a_seed_is_told_here_and_is_within_noise_elsewhere(
+    unseeded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", str(unseeded)]) == 5
+    out = capsys.readouterr().out
+    assert "NOT reproduced" in out and "different" in out and "is kept in" in out
+    code, found = reproduced(capsys, unseeded, "--set", "sandbox.threads=2")
+    claims = [one for one in found["numbers"] if one["claim"]]
+    assert found["unlike"] == ["sandbox.threads 1 there, 2 here"]
+    assert "within noise" in {one["verdict"] for one in claims}
+    assert all(one["off"] <= one["noise"] for one in claims if one["verdict"] == "within noise")
+    assert code == (0 if found["good"] else 5)
+
+
+@pytest.mark.slow
+def test_data_that_were_altered_are_made_again_from_their_source(run: Path, tmp_path: Path) -> None:
+    copy = RunFolder(tmp_path / "copy")
+    shutil.copytree(run, copy.root)
+    view = copy.views / "iris.npz"
+    view.write_bytes(view.read_bytes()[:-200])
+    scratch = RunFolder(tmp_path / "scratch")
+    assert lay_out_data(read_state(run), copy, scratch, registry()) == ("iris",)
+    assert undamaged("iris", copy.views, copy.labels) is None
+    assert undamaged("iris", scratch.views, scratch.labels) == read_state(run).datasets[0]
+
+
+@pytest.mark.slow
+def test_what_cannot_be_run_again_is_refused_in_one_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for options in (["--node", "n0099"], ["--limit", "0"], ["--set", "sandbox.thread=2"]):
+        assert main(["reproduce", str(run), *options]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.startswith("scientist: ") and err.count("\n") == 1
+    assert list(run.parent.iterdir()) == [run]
+
+
+def test_noise_that_was_not_measured_allows_nothing_and_more_of_it_allows_more() -> None:
+    assert allowed(None, 5, 5) is None and allowed(0.1, 1, 1) is None
+    few, many, single = allowed(0.1, 3, 3), allowed(0.1, 10, 10), allowed(0.1, 10, 1)
+    assert few is not None and many is not None and single is not None and few > single > many > 0.1
+
+
+def test_machines_differ_in_what_may_move_a_digit() -> None:
+    one = Machine(processor="A", cores=4, memory_bytes=1, platform="p", python="3.11.7",
+                  packages={"Torch": "2.1", "rich": "1"})
+    assert unlike(one, one.model_copy(update={"cores": 8, "platform": "q"}), packages=("torch",)) == ()
+    other = one.model_copy(update={"processor": "B", "gpus": ("H200",), "packages": {"torch": "2.2", "rich": "2"}})
+    assert unlike(one, other, packages=("torch",)) == (
+        "processor A there, B here", "GPUs none there, H200 here", "torch 2.1 there, 2.2 here")

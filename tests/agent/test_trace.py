@@ -1,0 +1,139 @@
+"""`scientist trace`: from a printed number to claims, nodes, files and code; or the nearest that is printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli import main
+from inspector.trace import number_of
+from inspector.traced_code import assignment, handing_in
+from record.claims import Claim, paper_claims, printed, replicates_of, winner
+from record.folder import RunFolder
+from record.log import read_state
+from record.typeset import as_read
+from tests.stages import finished
+
+KEY = "test/digits/log_loss/method@noise20"
+DIFFERENCE = "diff/digits/log_loss/method@noise20~baseline@noise20"
+SOURCE = """\
+import lab
+LEARNING_RATE = 0.003
+lab.log("loss", 1.0, step=3, dataset="digits")
+lab.submit("wine", "test", condition, predictions=p)
+lab.submit(name, "validation", condition, predictions=p)
+lab.submit(name, "test", condition, predictions=p)
+lab.submit(name, "test", condition, predictions=p, step=7)
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run whose paper prints a mean, a difference and a setting, with a node's predictions beside it."""
+    root = finished.written(tmp_path_factory.mktemp("runs") / "run")
+    folder, state = RunFolder(root), read_state(root)
+    (folder.paper / "paper.tex").write_text(
+        f"The loss is \\result{{{KEY}.pm}} here,\nby \\result{{{DIFFERENCE}.mean}} less.\n"
+        "The rate was \\setup{code.LEARNING_RATE}.\n")
+    (folder.paper / "appendix.tex").write_text(
+        "\\rec{n0003} & -- & tune & good & \\rec{0.4242} \\\\\n"
+        "digits & log loss & method@\\allowbreak{}noise20 & "
+        + ", ".join(f"\\rec{{{seed}:}} \\rec{{{value:.4g}}}" for seed, value in pairs(root)) + " \\\\\n")
+    best = winner(state) or ""
+    for node in (best, *(one.id for one in replicates_of(state, best))):
+        folder.source(node).mkdir(parents=True)
+        (folder.source(node) / "experiment.py").write_text(SOURCE)
+        sealed = folder.attempt(node, 1) / "sealed"
+        sealed.mkdir(parents=True)
+        lines = [{"file": f"{n}.npz", "dataset": "digits", "split": "test", "condition": condition, "step": None}
+                 for n, condition in enumerate(("baseline@noise20", "method@noise20"))]
+        (sealed / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return root
+
+
+def claim_of(root: Path) -> Claim:
+    return next(one for one in paper_claims(read_state(root)) if one.key == KEY)
+
+
+def pairs(root: Path) -> list[tuple[int, float]]:
+    claim = claim_of(root)
+    return list(zip(claim.seeds, claim.values, strict=True))
+
+
+def traced(capsys: pytest.CaptureFixture[str], run: Path, number: str, code: int = 0) -> dict[str, Any]:
+    assert main(["trace", str(run), number, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_printed_mean_leads_to_its_nodes_files_code_and_command(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim = claim_of(run)
+    mean = as_read(printed([claim])[f"{KEY}.mean"])
+    found = next(one for one in traced(capsys, run, mean)["candidates"] if one["key"] == KEY)
+    assert found["places"] == [{"file": "paper/paper.tex", "line": 1, "text": found["places"][0]["text"]}]
+    assert f"{mean} ±" in found["places"][0]["text"]
+    assert [(one["node"], one["seed"]) for one in found["origins"]] == list(zip(claim.nodes, claim.seeds, strict=True))
+    assert {one["files"][0]["path"] for one in found["origins"]} == {
+        f"nodes/{node}/attempt1/sealed/1.npz" for node in claim.nodes}
+    assert [(place["line"], place["text"]) for place in found["code"]] == [(6, SOURCE.splitlines()[5])]
+    assert found["again"] == f"scientist reproduce {run} " + " ".join(f"--node {node}" for node in claim.nodes)
+
+
+def test_a_negative_difference_leads_to_both_sides(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = read_state(run)
+    from record.claims import differences
+
+    difference = next(one for one in differences(state, paper_claims(state)) if one.key == DIFFERENCE)
+    text = as_read(printed([difference])[f"{DIFFERENCE}.mean"])
+    assert text.startswith("-")
+    for asked in (text, text[1:], text.replace("-", "\u2212")):
+        found = next(one for one in traced(capsys, run, asked)["candidates"] if one["key"] == DIFFERENCE)
+        assert {one["condition"] for one in found["origins"]} == {"method@noise20", "baseline@noise20"}
+
+
+def test_settings_values_by_seed_and_rows_of_the_record_are_found(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setting = traced(capsys, run, "0.003")["candidates"][0]
+    assert (setting["kind"], setting["key"], setting["code"][0]["line"]) == ("setting", "code.LEARNING_RATE", 2)
+    seed, value = pairs(run)[0]
+    single = next(one for one in traced(capsys, run, f"{value:.4g}")["candidates"] if one["kind"] == "value")
+    assert single["what"] == f"value of seed {seed}" and [one["seed"] for one in single["origins"]] == [seed]
+    row = traced(capsys, run, "0.4242")["candidates"][0]
+    assert (row["kind"], row["key"], row["places"][0]["line"]) == ("text", "n0003", 1)
+
+
+def test_what_is_printed_nowhere_exits_5_with_the_nearest(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mean = float(as_read(printed([claim_of(run)])[f"{KEY}.mean"]))
+    found = traced(capsys, run, f"{100 * mean + 0.01:.2f}", code=5)
+    assert found["candidates"] == [] and found["nearest"][0] == f"{mean:.3f} ({KEY}.pm)"
+    assert main(["trace", str(run), "-771.5"]) == 5
+    assert "the nearest are" in capsys.readouterr().out
+    assert main(["trace", str(run), "many"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_page_names_every_part(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", str(run), as_read(printed([claim_of(run)])[f"{KEY}.mean"])]) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {part} " in out for part in ("printed", "node", "data", "code", "again"))
+    assert "sealed test predictions" in out and "\x1b" not in out
+
+
+@pytest.mark.parametrize(("text", "number"), [
+    ("87.3", "87.3"), ("+5%", "5"), (" -0.021 ", "-0.021"), ("\u22120.5", "-0.5"), ("1e-05", "1e-05"), ("n0003", None),
+    ("1.2.3", None), ("", None)])
+def test_numbers_as_people_write_them(text: str, number: str | None) -> None:
+    assert number_of(text) == number
+
+
+def test_calls_that_are_about_something_else_are_left_out() -> None:
+    logged = 'lab.result("auc", 0.3, condition="b")\nlab.log("auc", 0.3, step=1)\nlab.log("auc", v)\n'
+    claim = Claim(key="k", name="auc", dataset="digits", condition="a", split="validation", values=(1.0,), seeds=(1,),
+                  nodes=("n",), grade="logged", mean=1.0, sd=None, low=None, high=None)
+    assert handing_in(logged, claim) == [3]
+    assert handing_in("lab.submit(", claim) == [] and assignment("A = 1\nif A:\n    A = 2\n", "A") == [1]
