@@ -152,7 +152,7 @@ def test_a_runs_folder_that_cannot_be_written_to(place: Path, capsys: pytest.Cap
     assert "cannot be written to" in refused(capsys, "run", "--idea", "idea.json", "--runs", "/proc/runs")
 
 
-@pytest.mark.parametrize("command", ["status", "tree", "stop", "resume", "audit", "why", "reproduce"])
+@pytest.mark.parametrize("command", ["status", "tree", "stop", "resume", "why", "reproduce"])
 def test_a_folder_that_is_no_run(place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     (place / "empty").mkdir()
     (place / "broken").mkdir()
@@ -162,6 +162,13 @@ def test_a_folder_that_is_no_run(place: Path, capsys: pytest.CaptureFixture[str]
     assert "is no run" in refused(capsys, command, "empty")
     assert "broken/run.db" in refused(capsys, command, "broken")
     assert "Missing argument 'RUN'" in refused(capsys, command)
+
+
+def test_what_is_neither_a_run_nor_a_paper(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "empty").mkdir()
+    assert "there is no" in refused(capsys, "audit", "nowhere")
+    assert "idea.json is not a paper that can be read: give *.pdf" in refused(capsys, "audit", "idea.json")
+    assert "is no run" in refused(capsys, "audit", "empty")
 
 
 @pytest.mark.parametrize("arguments", [["none.py"], ["."], ["idea.json", "--timeout", "soon"]])

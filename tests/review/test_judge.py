@@ -206,7 +206,7 @@ def test_what_does_not_fit_is_marked_and_said_and_the_back_gives_way_first() -> 
     assert whole.left_out == () and "left out" not in whole.text
 
 
-@given(st.lists(st.tuples(st.integers(0, 5000), st.booleans()), max_size=60), st.integers(0, 40_000))
+@given(st.lists(st.tuples(st.integers(0, 5000), st.booleans()), max_size=60), st.integers(500, 40_000))
 def test_whatever_a_paper_has_the_text_is_bounded_and_nothing_is_dropped_in_silence(
     shape: list[tuple[int, bool]], limit: int
 ) -> None:

@@ -19,7 +19,7 @@ from sandbox.job import Executor, Glance, Job, Outcome
 from sandbox.kernels import INSIDE, Kernel
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
-from tests.sandbox.conftest import SETTINGS, Store, gone
+from tests.sandbox.conftest import SETTINGS, Store, eventually, gone
 from tests.sandbox.contract import TINY, WATCH_SECONDS, ExecutorContract, job
 
 POOLED = SETTINGS.model_copy(update={"pool": 1, "watch_seconds": WATCH_SECONDS})
@@ -146,9 +146,9 @@ async def test_kernels_that_died_or_are_old_or_do_not_see_a_dataset_are_replaced
     pooled: LocalExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = await filled(pooled)
-    pid = waiting(pool).pid
-    os.kill(pid, signal.SIGKILL)
-    assert gone(pid)
+    died = waiting(pool)
+    os.kill(died.pid, signal.SIGKILL)
+    assert eventually(lambda: died.process.exit_code() is not None)  # its last thread is gone, not only its first
     assert pool.take(tmp_path / "a", source={}, datasets=()) is None
     pid = waiting(await filled(pooled)).pid
     assert pool.take(tmp_path / "a", source={}, datasets=("new",)) is None
