@@ -116,8 +116,9 @@ class Flow:
                 self.block(orelse)
             case ast.While(test=test, body=body, orelse=orelse):
                 for _ in range(PASSES):
-                    self.value(test)
+                    self.control.append(self.value(test).deep())
                     self.block(body)
+                    self.control.pop()
                     self.frames[-1].stopped = False
                 self.block(orelse)
             case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=last) | ast.TryStar(

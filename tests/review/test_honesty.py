@@ -62,6 +62,29 @@ def test_an_arm_that_is_meant_to_know_nothing_is_only_noted() -> None:
     assert not suspects(source.format("uniform-guess"))
 
 
+def test_a_count_of_steps_until_data_say_stop_is_measured() -> None:
+    source = """
+import lab
+import numpy as np
+
+fields = int((lab.data("grid").path / "map.txt").read_text().split()[0])
+
+
+def steps(policy):
+    place = taken = 0
+    while place < fields - 1 and taken < 30:
+        place = max(0, place + (1 if np.random.rand() < policy[place] else -1))
+        taken += 1
+    return taken
+
+
+lab.seed_everything()
+policy = np.full(fields, 0.5)
+lab.log("loss", np.mean([steps(policy) for _ in range(20)]), condition="plain", dataset="grid", split="dev")
+"""
+    assert check_program({"experiment.py": source}) == ()
+
+
 def test_code_that_is_no_python_has_no_findings() -> None:
     assert check_program({"experiment.py": "def ("}, PLAN) == ()
 
