@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from models.roles import Role
 from record.nouns import Frozen
@@ -22,11 +23,22 @@ _MAX_TOKENS: dict[Role, int] = {
 }
 
 
+def _without_credentials(url: str | None) -> str | None:
+    if url is not None and "@" in urlsplit(url).netloc:
+        raise ValueError("a base_url is saved with the run, so it holds no user or password: give the key in the "
+                         "provider's variable of the environment")
+    return url
+
+
+BaseUrl = Annotated[str | None, AfterValidator(_without_credentials)]
+"""The address of a server, without credentials."""
+
+
 class Alternative(Frozen):
     """A model that stands in when the one before it is unavailable."""
 
     name: str = Field(description="as models.name")
-    base_url: str | None = Field(default=None, description="its address; models.base_url if of the same provider")
+    base_url: BaseUrl = Field(default=None, description="its address; models.base_url if of the same provider")
 
 
 class Price(Frozen):
@@ -42,7 +54,7 @@ class RoleModel(Frozen):
     name: str | Literal[False] | None = Field(
         default=None, description="a model for this role alone, as models.name; false, for vision: nobody looks at "
                                   "figures, a program checks them")
-    base_url: str | None = Field(default=None, description="its address; models.base_url if of the same provider")
+    base_url: BaseUrl = Field(default=None, description="its address; models.base_url if of the same provider")
     temperature: float | None = Field(default=None, ge=0, le=2, description="instead of models.temperatures.ROLE")
     max_tokens: int | None = Field(default=None, ge=1, description="instead of models.max_tokens.ROLE")
 
@@ -68,7 +80,7 @@ class ModelSettings(Frozen):
     """
 
     name: str = Field(default="offline", description="'offline', or a pydantic-ai string such as 'anthropic:NAME'")
-    base_url: str | None = Field(default=None, description="address of an OpenAI-compatible server, ending in /v1")
+    base_url: BaseUrl = Field(default=None, description="address of an OpenAI-compatible server, ending in /v1")
     plan: OfRole = RoleModel()
     code: OfRole = RoleModel()
     plot: OfRole = RoleModel()

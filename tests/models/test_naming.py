@@ -67,7 +67,8 @@ def test_the_paper_s_values_are_the_defaults_and_a_part_may_be_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperatures": {"code": 3}}, {"max_tokens": {"code": 0}}, {"temperatures": {"x": 1}}]
+    "wrong", [{"temperatures": {"code": 3}}, {"max_tokens": {"code": 0}}, {"temperatures": {"x": 1}},
+              {"base_url": "http://me:secret@h/v1"}]
 )
 def test_settings_that_are_wrong(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
