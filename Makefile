@@ -30,7 +30,7 @@ demo: setup  ## a whole run without key or network: experiments, tree, paper (so
 test: setup  ## every test
 	$(BIN)/python -m pytest
 
-test-fast: setup  ## the tests that take less than two seconds each
+test-fast: setup  ## the tests that start no kernel and take less than two seconds each
 	$(BIN)/python -m pytest -m "not slow"
 
 check: setup  ## lint, types, and who may import whom

@@ -124,8 +124,10 @@ class ExecutorContract:
 
     async def test_a_job_that_is_alone_has_nothing_beside_it(self, store: Store, tmp_path: Path) -> None:
         executor = self.make(2, store)
-        slow = asyncio.create_task(executor.run(job(tmp_path / "slow", SLOW)))
-        await asyncio.sleep(0.05)
+        running: set[str] = set()
+        slow = asyncio.create_task(executor.run(
+            replace(job(tmp_path / "slow", SLOW), watch=_notes("slow", running))))
+        assert await asyncio.to_thread(eventually, lambda: bool(running), 10.0)
         alone = asyncio.create_task(executor.run(replace(job(tmp_path / "alone", TINY), alone=True)))
         later = asyncio.create_task(executor.run(job(tmp_path / "later", TINY)))
         done, _ = await asyncio.wait({alone, later}, timeout=0.3)

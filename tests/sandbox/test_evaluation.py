@@ -19,6 +19,8 @@ from sandbox.job import Job, Outcome
 from sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import SETTINGS
 
+pytestmark = pytest.mark.slow
+
 WALK = '''
 import numpy as np
 

@@ -15,6 +15,8 @@ from tests.sandbox.conftest import SETTINGS, Store
 from tests.sandbox.contract import TINY, WATCH_SECONDS, ExecutorContract, job
 from tests.sandbox.written import written
 
+pytestmark = pytest.mark.slow
+
 WATCHFUL = SETTINGS.model_copy(update={"watch_seconds": WATCH_SECONDS})
 RENDEZVOUS = """
 import pathlib, time

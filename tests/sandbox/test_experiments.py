@@ -14,6 +14,8 @@ from sandbox.one_file import run_file
 from sandbox.scoring import score_sealed
 from tests.sandbox.conftest import Bench, Store
 
+pytestmark = pytest.mark.slow
+
 SOFTMAX = """
 import numpy as np
 import lab

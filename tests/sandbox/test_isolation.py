@@ -34,7 +34,8 @@ from sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import Store, eventually
 from tests.sandbox.data.files import fields, table
 
-pytestmark = pytest.mark.skipif(not probe.available().on, reason=f"no isolation here: {probe.available().why}")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(
+    not probe.available().on, reason=f"no isolation here: {probe.available().why}")]
 
 Run = Callable[..., dict[str, Any]]
 

@@ -20,6 +20,8 @@ from sandbox.executor import LocalExecutor
 from sandbox.job import ExecutorError, Job
 from tests.sandbox.conftest import SETTINGS, Bench, Store, eventually, gone
 
+pytestmark = pytest.mark.slow
+
 
 def failure_of(failure: Failure | None) -> Failure:
     assert failure is not None

@@ -20,6 +20,8 @@ from sandbox.job import ExecutorError, Job, Outcome
 from sandbox.untrusted import Unfit
 from tests.sandbox.conftest import SETTINGS, Bench, Store, gone
 
+pytestmark = pytest.mark.slow
+
 TINY = "\nlab.result('size', 3, condition='baseline', dataset='digits')\n"
 
 

@@ -22,6 +22,8 @@ from sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import SETTINGS, Store, eventually, gone
 from tests.sandbox.contract import TINY, WATCH_SECONDS, ExecutorContract, job
 
+pytestmark = pytest.mark.slow
+
 POOLED = SETTINGS.model_copy(update={"pool": 1, "watch_seconds": WATCH_SECONDS})
 ISOLATION = ["none", pytest.param("required", marks=pytest.mark.skipif(not probe.available().on, reason="no walls"))]
 

@@ -16,6 +16,8 @@ from sandbox.gpus.scripted import ScriptedNvml, gpus
 from sandbox.job import ExecutorError, Job, Outcome
 from tests.sandbox.conftest import SETTINGS, Store, eventually
 
+pytestmark = pytest.mark.slow
+
 MB = 10**6
 TINY = "\nimport lab\nlab.result('size', 3, condition='baseline', dataset='digits')\n"
 CUDA = SETTINGS.model_copy(update={"device": "cuda", "meter_seconds": 0.05, "gpu_wait": 0.3, "isolation": "none"})

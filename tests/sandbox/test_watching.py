@@ -22,6 +22,8 @@ from sandbox.lookout import LINE, LOOK, POINTS, CurveReader
 from sandbox.scripted import Act, ScriptedExecutor
 from tests.sandbox.conftest import SETTINGS, Store, eventually
 
+pytestmark = pytest.mark.slow
+
 WATCHED = SETTINGS.model_copy(update={"watch_seconds": 0.2})
 CURVE = ("digits", "method", "loss", "train")
 
