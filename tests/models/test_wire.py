@@ -18,7 +18,7 @@ from record.nouns import Draft, Section
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, called, completion
 
-pytestmark = [pytest.mark.usefixtures("local_requests"), pytest.mark.asyncio]
+pytestmark = [pytest.mark.usefixtures("local_requests"), pytest.mark.asyncio, pytest.mark.slow]
 PICTURE = Image(b"\x89PNG\r\n\x1a\n and more")
 
 
