@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from record.nouns import Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
@@ -17,7 +18,12 @@ from sandbox.metrics import METRICS, score
 from sandbox.submissions import ARTIFACT_BYTES, Submission, listed, truth_of, values_of
 from sandbox.untrusted import Unfit, open_regular, remove, write_whole
 
-__all__ = ["METRICS", "score_sealed", "score_submissions", "seal"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+__all__ = ["METRICS", "score_sealed", "score_submissions", "seal", "sealed_predictions"]
 
 _INDEX = "submissions.jsonl"
 _SEALED_INDEX = "sealed/index.jsonl"
@@ -64,6 +70,19 @@ def score_sealed(
     `folder` is the attempt's; `expected` are the recorded sha256 of its sealed files (`Attempt.sealed`).
     """
     return _measurements(folder, "sealed", as_sealed(folder, expected), labels=labels, seed=seed)
+
+
+def sealed_predictions(
+    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None,
+) -> Iterator[tuple[Submission, Array, Array]]:
+    """What `score_sealed` scores, one at a time: submission, values and truth, example by example.
+
+    Final predictions only, in the order of their submission. Raises `SubmissionRefused`.
+    """
+    for one in as_sealed(folder, expected):
+        if one.kind != "artifact" and one.step is None:
+            truth = truth_of(labels, one)
+            yield one, values_of(folder, "sealed", one, truth), truth.y
 
 
 def as_submitted(folder: Path, grade: Grade) -> list[Submission]:

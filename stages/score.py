@@ -6,35 +6,55 @@ Selection never sees the test set: no prompt of the search and no stage summary 
 from __future__ import annotations
 
 from models.door import Desk
-from record.claims import ablations, replicates_of, winner
-from record.events import Unsealed
+from record.claims import ablations, differences, paper_claims, replicates_of, winner
+from record.events import Resampled, Unsealed
 from record.fold import RunState
 from record.nouns import Failure, Node
 from sandbox.errors import SubmissionRefused
 from sandbox.scoring import score_sealed
 from stages.bench import Bench, do_work, in_thread
-from stages.probing import probe_winners
+from stages.probing import probe_winners, trusted_winner
+from stages.resampling import resampled
 
 
 async def score_tests(bench: Bench) -> None:
-    """Probe the winner; record test measurements of the winner, the ablations, and the replicates of both."""
+    """Probe the winner; record test measurements of the winner, the ablations, and the replicates of both.
+
+    And how far their differences vary with the test examples (`stages.resampling`).
+    """
     await probe_winners(bench)
+    trusted_winner(bench)
 
     async def work(_: Desk) -> None:
-        for node in frozen(bench.state):
-            if node.id not in bench.state.tests:
-                last = node.attempts[-1]
-                folder = bench.folder.attempt(node.id, last.number)
-                found = await in_thread(lambda folder=folder, node=node, sealed=last.sealed: score_sealed(
-                    folder, bench.folder.labels, seed=node.seed, expected=sealed))
-                try:
-                    found += await bench.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
-                    failure = None
-                except SubmissionRefused as error:  # a scorer of the user's own: the other values stand
-                    failure = Failure(kind="other", message=str(error))
-                bench.recorder.append(Unsealed(node=node.id, measurements=found, failure=failure))
+        await score_frozen(bench)
 
     await do_work(bench, "score tests", work)
+
+
+async def score_frozen(bench: Bench) -> None:
+    """Record what is not recorded yet of the frozen nodes: their test measurements, and the differences resampled.
+
+    No node is scored twice; what is frozen later, ablations that a reviewer asked for, is scored when it is.
+    """
+    for node in frozen(bench.state):
+        if node.id not in bench.state.tests:
+            await _score(bench, node)
+    called = {one.key for one in differences(bench.state, paper_claims(bench.state)) if one.split == "test"}
+    if called - bench.state.resampled.keys() and (
+            over := await in_thread(lambda: resampled(bench.state, bench.folder))):
+        bench.recorder.append(Resampled(found=over))
+
+
+async def _score(bench: Bench, node: Node) -> None:
+    last = node.attempts[-1]
+    folder = bench.folder.attempt(node.id, last.number)
+    found = await in_thread(lambda: score_sealed(folder, bench.folder.labels, seed=node.seed, expected=last.sealed))
+    try:
+        found += await bench.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
+        failure = None
+    except SubmissionRefused as error:  # a scorer of the user's own: the other values stand
+        failure = Failure(kind="other", message=str(error))
+    bench.recorder.append(Unsealed(node=node.id, measurements=found, failure=failure))
 
 
 def frozen(state: RunState) -> list[Node]:

@@ -1,0 +1,119 @@
+"""`python -m benchmarks.statistics --out FILE`: how often papers without any effect call one, and what is found of one.
+
+Simulated papers of comparisons between arms that are equal, run through `record.claims.differences` as a real one is:
+the share of papers that call anything, with the correction and without. And the share of comparisons that are called
+where the true difference is exactly the detectable one: the power that the paper promises, at the strictest step.
+Values are normal, as the t test assumes; `dependence` is the correlation between the comparisons of one seed, which
+share their code and their data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from record.claims import LEVEL, Claim, detectable, differences
+from record.fold import RunState
+from record.nouns import Arm, DataPlan, DatasetUse, MetricSpec
+
+
+@dataclass(frozen=True)
+class Alarms:
+    """Shares of papers that call at least one difference, although there is none."""
+
+    papers: int
+    comparisons: int
+    n: int
+    dependence: float
+    corrected: float
+    uncorrected: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """How often a true difference that is just detectable is called. `promised` is at the strictest step of Holm's."""
+
+    papers: int
+    comparisons: int
+    n: int
+    called: float
+    promised: float
+
+
+def false_alarms(*, papers: int, comparisons: int, n: int, dependence: float, seed: int) -> Alarms:
+    """Papers in which method and baseline are equal on every one of `comparisons` datasets, with `n` seeds."""
+    import numpy as np
+
+    state, rng = _state(comparisons), np.random.default_rng(seed)
+    corrected = uncorrected = 0
+    for _ in range(papers):
+        found = differences(state, _claims(_noise(rng, comparisons, n, dependence)))
+        corrected += any(one.called != "no measurable difference" for one in found)
+        uncorrected += any((one.p or 1.0) <= LEVEL for one in found)
+    return Alarms(papers, comparisons, n, dependence, corrected / papers, uncorrected / papers)
+
+
+def power(*, papers: int, comparisons: int, n: int, seed: int) -> Found:
+    """Papers in which one comparison of several has a true difference of the detectable size."""
+    import numpy as np
+
+    state, rng = _state(comparisons), np.random.default_rng(seed)
+    shift = detectable(n, 1.0, comparisons)
+    assert shift is not None
+    called = 0
+    for _ in range(papers):
+        noise = _noise(rng, comparisons, n, 0.0)
+        noise[0] += shift
+        called += differences(state, _claims(noise))[0].called == "improved"
+    return Found(papers, comparisons, n, called / papers, 0.8)
+
+
+def _noise(rng: Any, comparisons: int, n: int, dependence: float) -> Any:
+    """Normal differences (comparisons, n), of deviation 1; those of one seed correlate."""
+    shared, own = rng.normal(size=(1, n)), rng.normal(size=(comparisons, n))
+    return dependence**0.5 * shared + (1 - dependence) ** 0.5 * own
+
+
+def _state(comparisons: int) -> RunState:
+    return RunState(data_plan=DataPlan(
+        task="none", datasets=tuple(DatasetUse(name=f"d{k}") for k in range(comparisons)), expected_seconds=1.0,
+        metrics=(MetricSpec(name="accuracy", higher_is_better=True),),
+        arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method"))))
+
+
+def _claims(noise: Any) -> list[Claim]:
+    return [_claim(f"d{k}", arm, tuple(map(float, row if arm == "method" else 0 * row)))
+            for k, row in enumerate(noise) for arm in ("method", "baseline")]
+
+
+def _claim(dataset: str, arm: str, values: tuple[float, ...]) -> Claim:
+    places = range(len(values))
+    return Claim(key=f"test/{dataset}/accuracy/{arm}", name="accuracy", dataset=dataset, condition=arm, split="test",
+                 values=values, seeds=tuple(places), nodes=tuple(f"n{k}" for k in places), grade="computed",
+                 mean=fmean(values), sd=None, low=None, high=None)
+
+
+def main() -> int:
+    """Print the report, and write it to `--out`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="file for the JSON report")
+    parser.add_argument("--papers", type=int, default=4000, help="simulated papers for each row")
+    asked = parser.parse_args()
+    alarms = [false_alarms(papers=asked.papers, comparisons=20, n=n, dependence=dependence, seed=7)
+              for n in (5, 10) for dependence in (0.0, 0.5, 0.9)]
+    found = [power(papers=asked.papers, comparisons=m, n=n, seed=7) for m, n in ((1, 5), (9, 7), (20, 10))]
+    text = json.dumps({"false_alarms": [asdict(one) for one in alarms], "power": [asdict(one) for one in found]},
+                      indent=1)
+    print(text)
+    if asked.out:
+        asked.out.write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

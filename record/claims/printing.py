@@ -1,0 +1,105 @@
+"""Claims, differences and settings as they are printed: a key with the form as its suffix, and its TeX text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from record.claims.differences import Difference
+from record.claims.intervals import LEVEL
+from record.claims.means import Claim
+from record.claims.replicates import replicates_of, winner
+from record.fold import RunState
+
+MOST_DIGITS = 6
+"""Digits after the point that are printed at most."""
+
+
+def printed(claims: Iterable[Claim]) -> dict[str, str]:
+    """Every form in which a claim may stand in a paper: key with suffix -> TeX text.
+
+    `.mean .sd .n .low .high`, `.pm` (mean and sd), `.ci` (interval). Of a difference also `.ci_examples` (interval over
+    test examples), `.p`, `.p_adjusted` (corrected for its family) and `.mde` (smallest detectable difference). What is
+    missing prints as n/a.
+    """
+    texts: dict[str, str] = {}
+    for claim in claims:
+        digits = decimals(claim)
+        number = [_number(value, digits) for value in (claim.mean, claim.sd, claim.low, claim.high)]
+        mean, sd, low, high = number
+        texts |= {
+            f"{claim.key}.mean": mean, f"{claim.key}.sd": sd, f"{claim.key}.low": low, f"{claim.key}.high": high,
+            f"{claim.key}.n": str(claim.n),
+            f"{claim.key}.pm": mean if claim.sd is None else rf"{mean}\,\ensuremath{{\pm}}\,{sd}",
+            f"{claim.key}.ci": "n/a" if claim.low is None else f"[{low}, {high}]",
+        }
+        if isinstance(claim, Difference):
+            texts |= {f"{claim.key}.{form}": text for form, text in _of_difference(claim, digits).items()}
+    return texts
+
+
+def _of_difference(one: Difference, digits: int) -> dict[str, str]:
+    over = one.over_examples
+    low, high = (_number(over.low if over else None, digits), _number(over.high if over else None, digits))
+    return {"ci_examples": "n/a" if "n/a" in (low, high) else f"[{low}, {high}]", "p": _probability(one.p),
+            "p_adjusted": _probability(one.p_adjusted), "mde": _number(one.detectable, digits)}
+
+
+def _probability(p: float | None) -> str:
+    """Three digits after the point; more where it stands at the level that decides, and none below a thousandth."""
+    if p is None:
+        return "n/a"
+    if p < 0.001:
+        return r"\ensuremath{<}0.001"
+    digits = 3
+    while digits < MOST_DIGITS and (p > LEVEL) != (round(p, digits) > LEVEL):
+        digits += 1
+    return f"{p:.{digits}f}"
+
+
+def decimals(claim: Claim) -> int:
+    """Digits after the point: three as a rule, fewer for large values, more where a bound or value would print as zero.
+
+    An interval that excludes zero must not print as if it ended there.
+    """
+    largest = max(abs(value) for value in claim.values)
+    if largest >= 100:
+        return 1
+    digits = 3 if largest >= 0.01 or largest == 0 else min(MOST_DIGITS, 2 - math.floor(math.log10(largest)))
+    bounds = [bound for bound in (claim.low, claim.high, *_bounds(claim)) if bound]
+    while digits < MOST_DIGITS and any(round(bound, digits) == 0 for bound in bounds):
+        digits += 1
+    return digits
+
+
+def _bounds(claim: Claim) -> tuple[float | None, ...]:
+    if not isinstance(claim, Difference):
+        return ()
+    over = claim.over_examples
+    return (over.low, over.high, claim.detectable) if over is not None else (claim.detectable,)
+
+
+def _number(value: float | None, digits: int) -> str:
+    if value is None:
+        return "n/a"
+    text = f"{value:.{digits}f}"
+    return rf"\ensuremath{{-}}{text[1:]}" if text.startswith("-") and float(text) != 0 else text.lstrip("-")
+
+
+def setups(state: RunState) -> dict[str, str]:
+    """Values that a paper may print without a measurement: constants of the winner's code, data, settings."""
+    texts: dict[str, str] = {}
+    best = winner(state)
+    if best is not None:
+        texts |= {f"code.{name}": str(value) for name, value in state.nodes[best].setups.items()}
+        texts["run.seeds"] = str(len(replicates_of(state, best)))
+    for facts in state.datasets:
+        texts |= {f"data.{facts.name}.{split}": str(size) for split, size in facts.sizes.items()}
+        texts |= {f"data.{facts.name}.classes": str(facts.classes), f"data.{facts.name}.features": str(facts.features),
+                  f"data.{facts.name}.duplicates": str(facts.duplicates)}
+    for level in state.data_plan.levels if state.data_plan else ():
+        if level.value is not None:
+            texts[f"level.{level.name}"] = f"{level.value:g}"
+    texts["run.nodes"] = str(sum(1 for node in state.nodes.values() if node.kind not in ("replicate", "aggregate")))
+    texts["run.executions"] = str(sum(len(node.attempts) for node in state.nodes.values()))
+    return texts

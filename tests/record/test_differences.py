@@ -1,0 +1,227 @@
+"""What may be called of differences: corrected for their family, supported by seeds and by test examples."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from benchmarks.statistics import false_alarms
+from record.claims import (
+    LEVEL,
+    POWER,
+    Claim,
+    Difference,
+    claims_on_test,
+    detectable,
+    differences,
+    holm,
+    p_value,
+    printed,
+)
+from record.events import EVENT, Released, Resampled
+from record.log import MemoryLog
+from record.nouns import OverExamples
+from tests.record.test_claims import recorded
+
+stats: Any = scipy_stats
+P = st.floats(0.0, 1.0)
+METHOD, BASELINE = [0.1, 0.2, 0.1, 0.2, 0.15], [0.5, 0.6, 0.55, 0.6, 0.5]
+
+
+def only(log: MemoryLog) -> Difference:
+    [found] = differences(log.state, claims_on_test(log.state))
+    return found
+
+
+# --- Holm -----------------------------------------------------------------------------------------------------------
+
+
+def test_holm_on_an_example_worked_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.02, None, 0.04]) == pytest.approx([0.06, None, 0.08]), "what was not tested counts"
+    assert holm([]) == []
+
+
+@given(st.lists(P, max_size=30))
+def test_holm_never_calls_more_and_keeps_the_order(given_: list[float]) -> None:
+    found = [q for q in holm(given_) if q is not None]
+    assert all(p <= q <= 1.0 for p, q in zip(given_, found, strict=True))
+    assert all(q <= r for p, q in zip(given_, found, strict=True) for s, r in zip(given_, found, strict=True) if p < s)
+
+
+@given(st.lists(P, min_size=1, max_size=12), st.randoms(use_true_random=False))
+def test_the_order_of_tests_does_not_matter(given_: list[float], rng: random.Random) -> None:
+    places = list(range(len(given_)))
+    rng.shuffle(places)
+    found, shuffled = holm(given_), holm([given_[one] for one in places])
+    assert [found[one] for one in places] == shuffled
+
+
+@given(st.lists(P, min_size=1, max_size=12), P)
+def test_a_further_test_never_lowers_an_adjusted_p(given_: list[float], more: float) -> None:
+    assert all((q or 0.0) <= (r or 0.0) for q, r in zip(holm(given_), holm([*given_, more])[:-1], strict=True))
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=10))
+def test_p_is_that_of_a_paired_t_test(values: list[float]) -> None:
+    found = p_value(values)
+    if found is None:
+        assert len(set(values)) == 1 or np.std(values) == 0.0
+    elif np.std(values) > 1e-6:
+        assert found == pytest.approx(float(stats.ttest_1samp(values, 0.0).pvalue), rel=1e-6, abs=1e-12)
+
+
+# --- verdicts -------------------------------------------------------------------------------------------------------
+
+
+def test_a_method_that_is_worse_is_called_so() -> None:
+    found = only(recorded(BASELINE, METHOD))
+    assert found.called == "worsened" and found.better == "baseline" and found.condition == "method"
+    assert only(recorded(METHOD, BASELINE)).called == "improved"
+
+
+def claims_of(*shifts: float, name: str = "log_loss", n: int = 6, condition: str = "method") -> list[Claim]:
+    """A baseline and another arm on as many datasets as there are shifts."""
+    found: list[Claim] = []
+    for k, shift in enumerate(shifts):
+        noise = [0.01 * ((7 * i + 3 * k) % 5 - 2) for i in range(n)]
+        other = "baseline" if condition == "method" else "method"
+        for arm, values in ((condition, [0.5 + shift + one for one in noise]), (other, [0.5] * n)):
+            found.append(Claim(
+                key=f"test/d{k}/{name}/{arm}", name=name, dataset=f"d{k}", condition=arm, split="test",
+                values=tuple(values), seeds=tuple(range(n)), nodes=tuple(f"n{i}" for i in range(n)), grade="computed",
+                mean=0.5, sd=None, low=None, high=None))
+    return found
+
+
+def test_what_one_comparison_shows_many_may_not() -> None:
+    state = recorded(METHOD, BASELINE).state
+    [alone] = differences(state, claims_of(-0.016))
+    many = differences(state, claims_of(-0.016, *[0.0] * 19))
+    assert alone.called == "improved" and alone.compared == 1 and alone.p == alone.p_adjusted
+    assert many[0].called == "no measurable difference" and many[0].compared == 20
+    assert many[0].p == alone.p and (many[0].p_adjusted or 0) > LEVEL > (alone.p or 1)
+    assert (many[0].detectable or 0) > (alone.detectable or 1)
+    assert (many[0].low, many[0].high) == (alone.low, alone.high), "intervals are not corrected"
+
+
+def test_other_metrics_and_ablations_are_a_family_of_their_own() -> None:
+    state = recorded(METHOD, BASELINE).state
+    main, ablated = claims_of(-0.03, -0.03), claims_of(0.02, 0.02, condition="no-warmup")
+    others = claims_of(-0.02, name="accuracy")
+    every = {one.key: one for one in (*main, *ablated, *others)}
+    found = differences(state, list(every.values()))
+    assert {(one.family, one.name, one.compared) for one in found if one.condition == "method"} >= {
+        ("confirmatory", "log_loss", 2)}
+    assert {one.family for one in found if one.condition == "no-warmup" or one.name != "log_loss"} <= {"exploratory"}
+    sizes = {one.family: one.compared for one in found}
+    assert sizes == {"confirmatory": 2, "exploratory": len(found) - 2}
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(-0.05, 0.05), min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_the_order_of_claims_does_not_matter(shifts: list[float], rng: random.Random) -> None:
+    state = recorded(METHOD, BASELINE).state
+    claims = claims_of(*shifts)
+    found = {one.key: one for one in differences(state, claims)}
+    rng.shuffle(claims)
+    assert {one.key: one for one in differences(state, claims)} == found
+
+
+def test_few_seeds_count_in_their_family_and_are_not_called() -> None:
+    state = recorded(METHOD, BASELINE).state
+    few = claims_of(0.0, -0.3, n=3)[2:]
+    found = differences(state, [*claims_of(-0.03), *few])
+    assert [(one.called, one.compared, one.p is None) for one in found] == [
+        ("improved", 2, False), ("unknown", 2, True)]
+    assert found[1].detectable is None
+
+
+# --- test examples --------------------------------------------------------------------------------------------------
+
+
+def over(one: Difference, low: float | None, high: float | None, **changes: Any) -> OverExamples:
+    return OverExamples(key=one.key, nodes=one.nodes, others=one.others, low=low, high=high, examples=360,
+                        draws=2000).model_copy(update=changes)
+
+
+@pytest.mark.parametrize(("low", "high", "called"), [
+    (-0.6, -0.1, "improved"), (-0.6, 0.1, "no measurable difference"), (0.1, 0.2, "no measurable difference"),
+    (None, None, "improved")])
+def test_a_difference_that_other_test_examples_may_not_show_is_not_called(
+    low: float | None, high: float | None, called: str
+) -> None:
+    log = recorded(METHOD, BASELINE)
+    log.append(Resampled(found=(over(only(log), low, high),)))
+    found = only(log)
+    assert found.called == called and found.by_examples == (called != "improved")
+    text = printed([found])[f"{found.key}.ci_examples"]
+    assert text == ("n/a" if low is None else text) and ("n/a" in text) == (low is None)
+
+
+def test_what_was_resampled_of_other_nodes_says_nothing() -> None:
+    log = recorded(METHOD, BASELINE)
+    log.append(Resampled(found=(over(only(log), -1.0, 1.0, nodes=("n0009",)),)))
+    assert only(log).over_examples is None and only(log).called == "improved"
+
+
+def test_a_paper_of_before_keeps_its_verdicts_and_its_log_reads() -> None:
+    log = recorded(METHOD, BASELINE)
+    claims = claims_of(-0.016, *[0.0] * 19)
+    assert differences(log.state, claims)[0].called == "no measurable difference"
+    old = EVENT.validate_python({"type": "released", "released": True, "pdf": None})
+    assert isinstance(old, Released) and old.rules == 1
+    log.append(old)
+    assert not log.state.corrected and differences(log.state, claims)[0].called == "improved"
+
+
+def test_forms_of_a_difference() -> None:
+    found = only(recorded(METHOD, BASELINE))
+    texts = {key.rpartition(".")[2]: text for key, text in printed([found]).items()}
+    assert texts["p"] == texts["p_adjusted"] == r"\ensuremath{<}0.001" and texts["ci_examples"] == "n/a"
+    assert texts["mde"] == f"{found.detectable:.3f}"
+    near = found.model_copy(update={"p_adjusted": 0.05004})
+    assert printed([near])[f"{near.key}.p_adjusted"] == "0.05004", "not printed as if it were at the level"
+
+
+# --- what could have been seen --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "compared"), [(5, 1), (6, 6), (10, 20)])
+def test_the_detectable_difference_is_found_as_often_as_promised(n: int, compared: int) -> None:
+    rng = np.random.default_rng(3)
+    found = detectable(n, 2.0, compared)
+    assert found is not None
+    drawn = rng.normal(found, 2.0, size=(40_000, n))
+    t = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / np.sqrt(n))
+    critical = float(stats.t.ppf(1 - LEVEL / compared / 2, n - 1))
+    assert float((t > critical).mean()) == pytest.approx(POWER, abs=0.01)
+
+
+@given(st.integers(5, 40), st.integers(1, 60), st.floats(0.01, 100))
+def test_it_falls_with_more_seeds_and_grows_with_the_family_and_the_spread(n: int, compared: int, sd: float) -> None:
+    here = detectable(n, sd, compared) or 0.0
+    assert 0 < (detectable(n + 1, sd, compared) or 0.0) < here < (detectable(n, sd, compared + 1) or 0.0)
+    assert detectable(n, 2 * sd, compared) == pytest.approx(2 * here)
+
+
+def test_fewer_than_five_seeds_detect_nothing() -> None:
+    assert detectable(4, 1.0) is None
+
+
+# --- false alarms ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dependence", [0.0, 0.8])
+def test_papers_without_any_effect_seldom_call_one(dependence: float) -> None:
+    found = false_alarms(papers=200, comparisons=20, n=6, dependence=dependence, seed=11)
+    assert found.corrected <= LEVEL + 3 * (LEVEL * (1 - LEVEL) / 200) ** 0.5
+    assert found.uncorrected > (0.5 if dependence == 0.0 else 0.15)
+
+

@@ -1,0 +1,74 @@
+"""Metrics over resamples are those that score, on every resample."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sandbox import resampled
+from sandbox.metrics import METRICS, score
+from sandbox.resampled import DefinitionsDiffer, counts, scores
+
+NAMES = frozenset(METRICS)
+
+
+def predictions(kind: str, seed: int, n: int, classes: int) -> tuple[Any, Any]:
+    """Values with many ties, and a truth in which classes may be missing."""
+    rng = np.random.default_rng(seed)
+    if kind == "numbers":
+        return rng.normal(size=n).round(1), rng.normal(size=n).round(1)
+    truth = rng.integers(0, classes, size=n)
+    if kind == "predictions":
+        return rng.integers(0, classes, size=n), truth
+    p = rng.dirichlet(np.ones(classes) * 0.3, size=n).round(1) + 1e-3
+    p /= p.sum(axis=1, keepdims=True)
+    return (np.log(p) if kind == "logits" else p), truth
+
+
+@settings(max_examples=60, deadline=None)
+@given(kind=st.sampled_from(["numbers", "predictions", "probabilities", "logits"]), seed=st.integers(0, 10_000),
+       n=st.integers(1, 40), classes=st.integers(2, 5))
+def test_every_metric_on_every_draw_is_what_scoring_the_drawn_examples_gives(
+    kind: str, seed: int, n: int, classes: int
+) -> None:
+    values, truth = predictions(kind, seed, n, classes)
+    named = "predictions" if kind == "numbers" else kind
+    drawn = counts(np.random.default_rng(seed), 8, n)
+    found = scores(named, values, truth, drawn=drawn, names=NAMES)
+    assert set(found) == set(score(named, values, truth))
+    for k, row in enumerate(drawn):
+        rows = np.repeat(np.arange(n), row)
+        expected = score(named, values[rows], truth[rows])
+        for name, over in found.items():
+            if name in expected:
+                assert over[k] == pytest.approx(expected[name], abs=1e-8)
+            else:
+                assert math.isnan(over[k]), "as where all examples are of one class"
+
+
+def test_each_draw_is_of_the_whole_set_and_work_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = counts(np.random.default_rng(1), 50, 30)
+    assert drawn.shape == (50, 30) and (drawn.sum(axis=1) == 30).all() and len({row.tobytes() for row in drawn}) == 50
+    values, truth = predictions("probabilities", 1, 30, 3)
+    whole = scores("probabilities", values, truth, drawn=drawn, names=NAMES)
+    monkeypatch.setattr(resampled, "CHUNK", 90)
+    parts = scores("probabilities", values, truth, drawn=drawn, names=NAMES)
+    assert all(np.allclose(whole[name], parts[name], rtol=0, atol=1e-12) for name in whole)
+
+
+def test_only_what_is_asked_for_is_computed() -> None:
+    values, truth = predictions("probabilities", 1, 30, 3)
+    drawn = counts(np.random.default_rng(1), 5, 30)
+    assert set(scores("probabilities", values, truth, drawn=drawn, names={"ece", "mse"})) == {"ece"}
+
+
+def test_a_definition_that_is_not_the_scorers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resampled, "ECE_BINS", 2)
+    values, truth = predictions("probabilities", 1, 30, 3)
+    with pytest.raises(DefinitionsDiffer, match=r"ece: .* here, .* where it is scored"):
+        scores("probabilities", values, truth, drawn=counts(np.random.default_rng(1), 5, 30), names={"ece"})

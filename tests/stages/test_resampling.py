@@ -1,0 +1,185 @@
+"""The paired bootstrap over test examples, from sealed predictions in a run's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.door import Models
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.claims import Difference, claims_on_test, differences
+from record.events import Decided, Executed, Judged, Prepared, Resampled, Settled, Unsealed, WorkDone
+from record.folder import RunFolder
+from record.log import MemoryLog
+from record.nouns import Attempt, DatasetFacts, Expand, OverExamples, Work
+from sandbox.job import Outcome
+from sandbox.scoring import score_sealed, seal
+from sandbox.scripted import ScriptedExecutor
+from search.settings import SearchSettings
+from stages import resampling
+from stages.bench import Bench
+from stages.probing import TASK
+from stages.resampling import CELLS, DRAWS, FEWEST, NOT_OURS, PASSES, draws_for, resampled
+from stages.score import score_tests
+from stages.settings import PaperSettings
+from tests.search.worlds import new_log
+
+EXAMPLES, CLASSES = 120, 3
+Probabilities = Callable[[Any, Any, str], Any]
+"""(labels, rng of the seed, condition) -> probabilities."""
+
+
+def helps(truth: Any, rng: Any, condition: str) -> Any:
+    """The method is surer of the right class than the baseline; both are noisy."""
+    p = rng.dirichlet(np.ones(CLASSES), size=len(truth))
+    p[np.arange(len(truth)), truth] += 2.0 if condition == "method" else 0.5
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def run_of(root: Path, probabilities: Probabilities, *, score: bool = True) -> tuple[MemoryLog, RunFolder]:
+    """A run whose winner has five replicates, with their sealed test predictions, scored or not yet."""
+    folder, log = RunFolder(root), new_log()
+    folder.create()
+    truth = np.random.default_rng(0).integers(0, CLASSES, size=EXAMPLES)
+    np.savez(folder.labels / "digits.npz", test_y=truth, meta=np.array(json.dumps({"classes": CLASSES})))
+    assert log.state.data_plan is not None
+    facts = DatasetFacts(name="digits", source="made", features=2, classes=CLASSES, sizes={"test": EXAMPLES},
+                         fingerprint="ab", seed=0)
+    log.append(Prepared(data_plan=log.state.data_plan, datasets=(facts,)))
+    log.append(Decided(k=1, action=Expand(stage="agenda", kind="improve", seed=0)))
+    log.append(Judged(node="n0001", status="good"))
+    for k in range(2, 7):
+        _replicate(log, folder, k, truth, probabilities, score=score)
+    log.append(Settled(stage="agenda", best="n0001", ended="ceiling"))
+    return log, folder
+
+
+def _replicate(
+    log: MemoryLog, folder: RunFolder, k: int, truth: Any, probabilities: Probabilities, *, score: bool
+) -> None:
+    node, place = f"n{k:04d}", folder.attempt(f"n{k:04d}", 1)
+    (place / "submissions").mkdir(parents=True)
+    rng = np.random.default_rng(k)
+    lines: list[str] = []
+    for number, condition in enumerate(("method", "baseline")):
+        np.savez(place / "submissions" / f"{number}.npz", probabilities=probabilities(truth, rng, condition))
+        lines.append(json.dumps({"file": f"{number}.npz", "dataset": "digits", "split": "test", "condition": condition,
+                                 "kind": "probabilities"}))
+    (place / "submissions.jsonl").write_text("\n".join(lines) + "\n")
+    sealed = seal(place, folder.labels)
+    log.append(Decided(k=k, action=Expand(stage="agenda", kind="replicate", parent="n0001", seed=k)))
+    log.append(Executed(node=node, attempt=Attempt(number=1, seconds=1, sealed=sealed)))
+    log.append(Judged(node=node, status="good"))
+    if score:
+        log.append(Unsealed(node=node, measurements=score_sealed(place, folder.labels, seed=k, expected=sealed)))
+
+
+def found_in(log: MemoryLog, folder: RunFolder) -> dict[str, tuple[Difference, OverExamples]]:
+    over = resampled(log.state, folder)
+    log.append(Resampled(found=over))
+    return {one.name: (one, known) for one in differences(log.state, claims_on_test(log.state))
+            if (known := one.over_examples) is not None}
+
+
+def test_every_difference_has_an_interval_around_its_mean_and_the_same_one_again(tmp_path: Path) -> None:
+    log, folder = run_of(tmp_path, helps)
+    again = resampled(log.state, folder)
+    found = found_in(log, folder)
+    assert tuple(over for _, over in found.values()) == again, "drawn from the seed of the run"
+    assert "log_loss" in found and len(found) == len(again)
+    for one, over in found.values():
+        assert over.low is not None and over.high is not None and over.low < one.mean < over.high
+        assert (over.examples, over.draws, over.nodes) == (EXAMPLES, DRAWS, tuple(f"n{k:04d}" for k in range(2, 7)))
+    assert found["log_loss"][0].called == "improved"
+
+
+def test_the_interval_is_that_of_a_plain_loop_over_draws(tmp_path: Path) -> None:
+    log, folder = run_of(tmp_path, helps)
+    one, over = found_in(log, folder)["log_loss"]
+    truth = np.load(folder.labels / "digits.npz")["test_y"]
+    costs = np.mean([_costs(folder, node, truth, "0.npz") - _costs(folder, node, truth, "1.npz") for node in one.nodes],
+                    axis=0)
+    rng = np.random.default_rng(99)
+    means = [costs[rng.integers(0, EXAMPLES, EXAMPLES)].mean() for _ in range(20_000)]
+    assert one.mean == pytest.approx(costs.mean()) and over.low is not None and over.high is not None
+    width = over.high - over.low
+    low, high = (float(np.percentile(means, end)) for end in (2.5, 97.5))
+    assert (over.low, over.high) == pytest.approx((low, high), abs=0.05 * width)
+
+
+def _costs(folder: RunFolder, node: str, truth: Any, file: str) -> Any:
+    p = np.load(folder.attempt(node, 1) / "sealed" / file)["probabilities"]
+    return -np.log(p[np.arange(len(truth)), truth])
+
+
+def test_arms_that_are_equal_differ_by_nothing_in_every_draw(tmp_path: Path) -> None:
+    log, folder = run_of(tmp_path, lambda truth, rng, condition: np.full((len(truth), CLASSES), 1 / CLASSES))
+    assert all((over.low, over.high) == (0.0, 0.0) for _, over in found_in(log, folder).values())
+
+
+def test_arms_that_differ_by_chance_alone_have_zero_in_the_interval(tmp_path: Path) -> None:
+    log, folder = run_of(tmp_path, lambda truth, rng, condition: rng.dirichlet(np.ones(CLASSES), size=len(truth)))
+    _, over = found_in(log, folder)["log_loss"]
+    assert over.low is not None and over.high is not None and over.low < 0 < over.high
+
+
+def test_one_lucky_example_that_carries_a_difference_keeps_it_from_being_called(tmp_path: Path) -> None:
+    def one_example(truth: Any, rng: Any, condition: str) -> Any:
+        p = np.full((len(truth), CLASSES), 1 / CLASSES)
+        if condition == "baseline":
+            p[0] = 1e-6 * (1 + rng.random())
+            p[0, (truth[0] + 1) % CLASSES] = 1.0
+        return p / p.sum(axis=1, keepdims=True)
+
+    log, folder = run_of(tmp_path, one_example)
+    assert differences(log.state, claims_on_test(log.state))[0].called == "improved"
+    one, over = found_in(log, folder)["log_loss"]
+    assert one.by_examples and one.called == "no measurable difference" and over.high == 0.0
+
+
+@pytest.mark.parametrize("grade", ["logged", "evaluated"])
+def test_values_that_we_did_not_compute_have_a_reason_instead(tmp_path: Path, grade: str) -> None:
+    log, folder = run_of(tmp_path, helps)
+    for node, measured in log.state.tests.items():
+        log.state.tests[node] = tuple(one.model_copy(update={"grade": grade}) for one in measured)
+    found = resampled(log.state, folder)
+    assert found and {(one.low, one.high, one.reason) for one in found} == {(None, None, NOT_OURS)}
+
+
+def test_predictions_that_were_changed_since_are_refused_with_the_reason(tmp_path: Path) -> None:
+    log, folder = run_of(tmp_path, helps)
+    (folder.attempt("n0002", 1) / "sealed" / "0.npz").write_bytes(b"other")
+    assert all("is not what was sealed" in one.reason and one.low is None for one in resampled(log.state, folder))
+
+
+def test_large_test_sets_get_fewer_draws_and_then_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert draws_for(360, 500) == DRAWS
+    assert FEWEST <= draws_for(1_000_000, 1) == CELLS // 1_000_000 < DRAWS
+    assert draws_for(100_000, 400) == PASSES // (100_000 * 400) and draws_for(10_000_000, 100) == 0
+    log, folder = run_of(tmp_path, helps)
+    monkeypatch.setattr(resampling, "PASSES", 10.0)
+    assert {one.reason for one in resampled(log.state, folder)} == {
+        f"{EXAMPLES} test examples are too many for {FEWEST} draws"}
+
+
+async def test_it_is_done_once_right_after_scoring_and_not_again_when_taken_up(tmp_path: Path) -> None:
+    log, folder = run_of(tmp_path, helps, score=False)
+    log.append(Decided(k=7, action=Work(task=TASK)))
+    log.append(WorkDone(k=7))  # winners are probed elsewhere
+    bench = Bench(
+        recorder=log, folder=folder, search=SearchSettings(), paper=PaperSettings(), node_seconds=1.0,
+        executor=ScriptedExecutor(lambda job: (0.0, Outcome(seconds=0))),
+        models=Models(ScriptedModel.by_role(), log, ModelSettings(), lambda: 0.0))
+    await score_tests(bench)
+    assert len(log.state.tests) == 5 and {one.draws for one in log.state.resampled.values()} == {DRAWS}
+    assert differences(log.state, claims_on_test(log.state))[0].called == "improved"
+    log.state.finished.discard(8)  # as after a kill between the last event and the end of the work
+    found, events = log.state.resampled, log.state.events
+    await score_tests(bench)
+    assert log.state.resampled is found and log.state.events == events + 1

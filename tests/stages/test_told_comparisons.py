@@ -1,0 +1,49 @@
+"""What a writer is told of comparisons: whose verdict it is, and what could have gone unseen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from models.render import render
+from models.roles import Comparison
+from record.claims import differences, paper_claims
+from record.events import Resampled
+from record.fold import apply
+from record.folder import RunFolder
+from stages.manuscript import Material
+from stages.settings import PaperSettings
+from tests.models.examples import INPUTS
+from tests.paper import synthetic
+
+
+def told(root: Path, *, low: float, high: float) -> dict[str, Comparison]:
+    """The comparisons of the synthetic run, where resampling gave this around each mean."""
+    state = synthetic.state()
+    found = tuple(
+        over.model_copy(update={"low": one.mean + low, "high": one.mean + high, "reason": ""})
+        for one in differences(state, paper_claims(state)) if (over := one.over_examples) is not None)
+    apply(state, Resampled(found=found))
+    return {one.key: one for one in Material(state, RunFolder(root), PaperSettings()).evidence.comparisons}
+
+
+def test_a_verdict_is_of_the_first_condition_of_the_pair(tmp_path: Path) -> None:
+    found = told(tmp_path, low=-0.001, high=0.001)
+    worse = found["diff/digits/accuracy/method@noise20~baseline@noise20"]
+    assert (worse.verdict, worse.subject, worse.partner, worse.better) == (
+        "worsened", "method@noise20", "baseline@noise20", "baseline@noise20")
+    better = found["diff/digits/log_loss/method@noise20~baseline@noise20"]
+    assert (better.verdict, better.subject, better.better, better.note) == (
+        "improved", "method@noise20", "method@noise20", "")
+    old = Comparison(key="k", dataset="d", metric="m", better="a", worse="b", verdict="improved", n=5)
+    assert (old.subject, old.partner) == ("a", "b")
+
+
+def test_no_measurable_difference_is_told_with_what_could_have_been_seen(tmp_path: Path) -> None:
+    key = "diff/digits/log_loss/method@noise20~baseline@noise20"
+    one = told(tmp_path, low=-1.0, high=1.0)[key]
+    assert one.verdict == "no measurable difference"
+    assert "its interval over test examples includes zero; a difference smaller than 0.0" in one.note
+    assert f"({key}.mde) could not have been seen" in one.note
+    user = render("write", INPUTS["write"].model_copy(update={"comparisons": (one,)})).user
+    assert (f"method@noise20 against baseline@noise20 (method@noise20 has the better mean), n = 5: "
+            f"no measurable difference; {one.note}") in " ".join(user.split())
