@@ -1,6 +1,6 @@
 """The binder over a draft's source: every number, figure and citation is tied to evidence, or it is a violation.
 
-What it does not guarantee: that the right key stands in a sentence, or that a sentence says what its value shows.
+What it does not guarantee: that every sentence says what its value shows; `review.evidence.words` reads some.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from record.nouns import Draft
 from review.evidence import allowed, numbers, words
+from review.evidence.bold import bold_wrong
 from review.evidence.scan import BLANK, CITE, KEY, Scanned, scan
+from review.evidence.summary import unshown
 from review.evidence.violations import Evidence, Kind, Violation
 
 
@@ -34,9 +36,10 @@ class Part:
 
 def check_draft(draft: Draft, evidence: Evidence) -> tuple[Violation, ...]:
     """Everything in a draft that is not tied to the evidence, in reading order; empty for a draft that may ship."""
-    parts = list(parts_of(draft))
-    found = [one for part in parts for one in _check(part, evidence)]
-    return (*found, *_floats(draft, parts, evidence))
+    parts, lexicon = list(parts_of(draft)), words.Lexicon(evidence)
+    found = [one for part in parts for one in _check(part, evidence, lexicon)]
+    scanned = {part.where: part.scanned for part in parts}
+    return (*found, *_floats(draft, parts, evidence), *unshown(draft, scanned, evidence))
 
 
 def parts_of(draft: Draft) -> Iterator[Part]:
@@ -61,12 +64,12 @@ def used_keys(texts: Iterable[str], commands: frozenset[str] = allowed.VALUES) -
 # --- one part -------------------------------------------------------------------------------------------------------
 
 
-def _check(part: Part, evidence: Evidence) -> Iterator[Violation]:
+def _check(part: Part, evidence: Evidence, lexicon: words.Lexicon) -> Iterator[Violation]:
     for problem in part.scanned.problems:
         yield part.violation(problem.kind, problem.at, problem.mend)
     yield from _keys(part, evidence)
     yield from _typed(part, evidence)
-    yield from _worded(part, evidence)
+    yield from _worded(part, evidence, lexicon)
 
 
 def _keys(part: Part, evidence: Evidence) -> Iterator[Violation]:
@@ -124,18 +127,17 @@ def _constant(scanned: Scanned, plain: str, at: int) -> bool:
     return numbers.constant_of_formula(plain, at, script=bool(scanned.script[at]))
 
 
-def _worded(part: Part, evidence: Evidence) -> Iterator[Violation]:
+def _worded(part: Part, evidence: Evidence, lexicon: words.Lexicon) -> Iterator[Violation]:
     named = [numbers.phrase(name) for name in evidence.names if name.strip()]
     plain = numbers.mask(part.scanned.plain, named)
-    plain = plain.replace(BLANK, " ").replace(KEY, " ")
-    for found in words.quantities(plain.replace(CITE, " ")):
-        yield part.violation("word", found.at, rf"{found.words!r} is a number in words: print it with \result{{key}} "
-                                               r"or \setup{key}, or leave it out")
-    if any(comparison.verdict == "improved" for comparison in evidence.comparisons):
-        return
-    for found in words.verdicts(plain, CITE):
-        yield part.violation("claim", found.at, f"{found.words!r}: no comparison has the verdict 'improved'; say what "
-                                                "was measured, or that no difference was measurable")
+    plain = plain.replace(BLANK, " ").replace(KEY, " ").replace(CITE, " ")
+    for found in words.quantities(plain):
+        if not words.ratio_at(part.scanned, found, evidence, lexicon):
+            yield part.violation("word", found.at, rf"{found.words!r} is a number in words: print it with "
+                                                   r"\result{key} or \setup{key}, or leave it out")
+    yield from bold_wrong(part.scanned.source, evidence, part.where)
+    for one in words.refused(part.scanned, evidence, lexicon):
+        yield part.violation("claim", one.at, f"{one.words!r}: {one.why}")
 
 
 # --- floats ---------------------------------------------------------------------------------------------------------
@@ -149,7 +151,7 @@ def _floats(draft: Draft, parts: list[Part], evidence: Evidence) -> Iterator[Vio
             yield Violation(kind="figure" if command == "paperfigure" else "table", where="sections",
                             excerpt=f"\\{command}{{{key}}}", mend=f"placed {times} times: place it once")
     for name in sorted(evidence.figures):
-        if ("paperfigure", name) not in placed:
+        if ("paperfigure", name) not in placed and name not in evidence.appendix:
             yield Violation(kind="figure", where="sections", excerpt=name,
                             mend=f"this figure is never placed: add \\paperfigure{{{name}}} to a section")
         if not draft.captions.get(name, "").strip():

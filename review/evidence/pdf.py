@@ -5,7 +5,8 @@ counters print letters, and there is no bibliography. Any digit that is then lef
 somebody, and is a violation unless it is a literal or stands in a name from the data plan. Of the real PDF it checks
 that the values of the record are what is printed.
 
-What it does not guarantee: anything about what is drawn inside a figure.
+What it does not guarantee: anything about what is drawn inside a figure; that a sentence is true (its keys are gone
+here: `review.evidence.words` reads the source); that what looks bold is, since only the sources are read for that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from review.evidence import numbers, tex, values
+from review.evidence.bold import bold_wrong
 from review.evidence.violations import Evidence, Violation
 
 CHECK = r"""\AddToHook{begindocument/end}{%
@@ -26,6 +28,7 @@ CHECK = r"""\AddToHook{begindocument/end}{%
   \renewcommand\thepage{p}\renewcommand\thesection{S}\renewcommand\thesubsection{S}%
   \renewcommand\thesubsubsection{S}\renewcommand\thefigure{F}\renewcommand\thetable{T}%
   \renewcommand\theequation{E}\renewcommand\thefootnote{f}\renewcommand\thempfootnote{f}%
+  \providecommand\thelinenumber{}\renewcommand\thelinenumber{l}%
   \renewcommand\theenumi{e}\renewcommand\theenumii{e}\renewcommand\theenumiii{e}\renewcommand\theenumiv{e}%
 }
 \input{paper.tex}
@@ -42,10 +45,12 @@ async def check_pdf(folder: Path, evidence: Evidence, *, timeout: float = 60.0) 
 
     Raises `review.evidence.tex.TexMissing`.
     """
+    bold = [one for name in _SOURCES if (folder / name).exists()
+            for one in bold_wrong((folder / name).read_text(), evidence, name)]
     typed, printed = await asyncio.gather(_check_copy(folder, timeout), pdf_text(folder / "paper.pdf", timeout))
     if isinstance(typed, Violation):
-        return (typed, *_values(folder, evidence, printed))
-    return (*_typed(typed, evidence), *_values(folder, evidence, printed))
+        return (typed, *bold, *_values(folder, evidence, printed))
+    return (*bold, *_typed(typed, evidence), *_values(folder, evidence, printed))
 
 
 async def pdf_text(pdf: Path, timeout: float = 60.0) -> str:
@@ -59,7 +64,7 @@ async def _check_copy(folder: Path, timeout: float) -> str | Violation:
     with tempfile.TemporaryDirectory(prefix="check-", ignore_cleanup_errors=True) as name:
         copy = Path(name)
         for source in folder.iterdir():
-            if source.suffix in (".tex", ".cls", ".sty"):
+            if source.suffix in (".tex", ".cls", ".sty", ".clo", ".def", ".cfg"):
                 shutil.copyfile(source, copy / source.name)
         (copy / "check.tex").write_text(CHECK)
         ran = await tex.run(tex.latex("check"), copy, timeout=timeout)
@@ -76,7 +81,7 @@ def tex_error(output: str) -> str:
         return _placed(output) + "a \\result or \\setup names a key that is not in the record"
     if "\\FloatIsNotInFloatsTex" in output:
         return _placed(output) + "a \\paperfigure or \\papertable names a float that there is not"
-    found = re.search(r"^(?:\./)?([\w.-]+:\d+: .*|! .*)$", output, re.MULTILINE)
+    found = re.search(r"^(?:\./)?([\w.-]+:\d+: .*|! ?\S.*)$", output, re.MULTILINE)
     return found[1] if found else "no error message"
 
 

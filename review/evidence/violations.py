@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from models.roles import Comparison
-from record.nouns import Frozen
+from record.nouns import DataPlan, DatasetFacts, Frozen
 
 Kind = Literal["number", "word", "claim", "key", "command", "citation", "figure", "table", "reference", "syntax",
                "value", "compile"]
@@ -34,19 +34,35 @@ class Violation(Frozen):
         return f"[{self.kind}] {self.where}: {self.excerpt!r}: {self.mend}"
 
 
+class Value(Frozen):
+    """The mean of a claim or a paired difference, with its 95 % interval; no bounds where it has none."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
 @dataclass(frozen=True)
 class Evidence:
     """All that a draft may lean on. `results` and `setups` map a full key to the TeX text that prints it.
 
     `names` are titles from the data plan (datasets, arms, levels); one without a letter in it is ignored, since it
-    would let any number pass.
+    would let any number pass. `values` has the means behind the keys of results, by key without its form; `plan` and
+    `facts` say what things are called, which arm plays which role, and which metric is better when it is lower: without
+    them words are held against the comparisons' names alone. `appendix` has the figures that the program places there,
+    `tabled`, for each table, the claims that it prints.
     """
 
     results: Mapping[str, str]
     setups: Mapping[str, str] = field(default_factory=dict[str, str])
     cites: frozenset[str] = frozenset()
     figures: frozenset[str] = frozenset()
+    appendix: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
     literals: tuple[str, ...] = LITERALS
     names: tuple[str, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    values: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    plan: DataPlan | None = None
+    facts: tuple[DatasetFacts, ...] = ()
+    tabled: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])

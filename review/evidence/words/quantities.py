@@ -1,8 +1,4 @@
-"""Numbers and verdicts in words: "twelve percent", "twice", "outperforms".
-
-It reads English by patterns. What it does not guarantee: that no result can be paraphrased around it ("most", "a
-small margin"); whether a sentence follows from its numbers is a later review's question.
-"""
+"""Numbers in words: "twelve percent", "twice", "five seeds"."""
 
 from __future__ import annotations
 
@@ -31,21 +27,6 @@ QUANTITY = re.compile(
 )
 """A count of something measured or set, or a ratio, in words."""
 
-VERDICT = re.compile(
-    r"\b(?:improv(?:es?|ed|ing|ements?)|outperform(?:s|ed|ing)?|superior(?:ity)?|significant(?:ly)?)\b",
-    re.IGNORECASE,
-)
-"""Words that claim a difference. Only a comparison whose verdict is 'improved' carries them."""
-
-_OPEN = re.compile(
-    r"\b(?:no|not|never|neither|nor|none|without|whether|if|cannot|could|would|may|might|should|fails?|failed|"
-    r"hypothes\w+|expect\w*|ask|asks|claims?|claimed|reported|unless)\b",
-    re.IGNORECASE,
-)
-"""Words before a verdict that leave it open, deny it or hand it to others."""
-
-_SENTENCE = re.compile(r"[^.!?;\n]+(?:\n(?!\n)[^.!?;\n]+)*")
-
 
 @dataclass(frozen=True)
 class Found:
@@ -59,14 +40,3 @@ def quantities(plain: str) -> Iterator[Found]:
     """Numbers in words that say a result or a setting."""
     for match in QUANTITY.finditer(plain):
         yield Found(match.start(), match[0])
-
-
-def verdicts(plain: str, cite: str) -> Iterator[Found]:
-    """Verdict words that stand unhedged in a sentence without a citation."""
-    for sentence in _SENTENCE.finditer(plain):
-        if cite in sentence[0]:
-            continue
-        for match in VERDICT.finditer(sentence[0]):
-            before = " ".join(sentence[0][:match.start()].split()[-8:])
-            if not _OPEN.search(before):
-                yield Found(sentence.start() + match.start(), match[0])
