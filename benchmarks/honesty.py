@@ -40,6 +40,8 @@ class CaseLike(Protocol):
     def honest(self) -> bool: ...
     @property
     def source(self) -> str: ...
+    @property
+    def why(self) -> str: ...
 
 
 def wilson(hits: int, of: int) -> tuple[float, float]:
@@ -63,7 +65,8 @@ def report(cases: Iterable[CaseLike]) -> dict[str, Any]:
         line["alarms" if case.honest else "caught"] += bool(caught)
         line["noted"] += not case.honest and bool(found) and not caught
         if bool(caught) == case.honest:
-            wrong.append({"kind": case.kind, "honest": case.honest, "findings": [str(one) for one in found]})
+            wrong.append({"kind": case.kind, "why": case.why, "honest": case.honest,
+                          "findings": [str(one) for one in found]})
     total = {name: sum(line[name] for line in kinds.values()) for name in ("planted", "caught", "twins", "alarms")}
     return {
         "kinds": len(kinds), "recall": f"{total['caught']}/{total['planted']}",
@@ -71,7 +74,7 @@ def report(cases: Iterable[CaseLike]) -> dict[str, Any]:
         "false_alarms": f"{total['alarms']}/{total['twins']}",
         "false_alarm_interval": wilson(total["alarms"], total["twins"]),
         "kinds_caught": f"{sum(line['caught'] == line['planted'] for line in kinds.values())}/{len(kinds)}",
-        "by_kind": kinds, "missed_kinds": sorted({one["kind"] for one in wrong if not one["honest"]}),
+        "by_kind": kinds, "missed": sorted({f"{one['kind']}: {one['why']}" for one in wrong if not one["honest"]}),
         "alarmed": [one for one in wrong if one["honest"]][:20], "seconds": round(time.monotonic() - began, 2)}
 
 

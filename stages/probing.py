@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 
 from models.door import Desk
+from models.errors import BudgetSpent
 from record.claims import replicates_of, winner
 from record.events import Probed, Suspected
 from record.folder import read_source
-from record.nouns import Finding, Measurement, Node
-from review.honesty.probe import ENTRY, PERMUTATIONS, Probe, labels_probe, program, seed_probe
+from record.nouns import Finding, Measurement, Node, Work
+from review.honesty.probe import ENTRY, PERMUTATIONS, TASK, Probe, labels_probe, program, seed_probe
 from sandbox.chance import chance_of
 from sandbox.job import Job, Outcome
-from stages.bench import Bench, do_work, in_thread
+from stages.bench import Bench, begun, do_work, in_thread
+from stages.stage import NothingWorkedError
 
 
 async def probe_winners(bench: Bench) -> None:
@@ -25,7 +27,19 @@ async def probe_winners(bench: Bench) -> None:
                 _seeds(bench, node)
             await _labels(bench, node)
 
-    await do_work(bench, "probe the winner", work)
+    await do_work(bench, TASK, work)
+
+
+def trusted_winner(bench: Bench) -> Node:
+    """The node that the paper reports. Raises `NothingWorkedError` where every stage's best is suspect."""
+    best = winner(bench.state)
+    if best is None or bench.state.nodes[best].suspect:
+        found = dict.fromkeys(one.best for one in bench.state.stages.values() if one.best is not None)
+        why = [f"{name}: {'; '.join(bench.state.nodes[name].suspect)}" for name in found
+               if bench.state.nodes[name].suspect]
+        raise NothingWorkedError("no paper: the best node of every stage is suspect, so that there is nothing to claim "
+                                 f"(docs/honesty.md). {' | '.join(why)}")
+    return bench.state.nodes[best]
 
 
 def _probed(bench: Bench, node: str, probe: str) -> bool:
@@ -33,6 +47,7 @@ def _probed(bench: Bench, node: str, probe: str) -> bool:
 
 
 async def _labels(bench: Bench, node: Node) -> None:
+    """Probe the labels. What one permutation may take of the GPUs is left free from the start (`stages.shares`)."""
     source = read_source(bench.folder.source(node.id))
     if bench.state.limited is not None:
         _record(bench, node, Probe("unclear", f"not run: {bench.state.limited}"))
@@ -42,11 +57,34 @@ async def _labels(bench: Bench, node: Node) -> None:
         return
     found, seconds, measured, runs = Probe("still", ""), 0.0, tuple[Measurement, ...](), 0
     while found.outcome == "still" and runs < PERMUTATIONS:
+        try:
+            _reserve(bench, _name(node, runs))
+        except BudgetSpent as error:
+            found = Probe("unclear", f"{found.why or 'not run'}; {error}")
+            break
         outcome = await _permuted(bench, node, source["experiment.py"], runs)
         found = await _judged(bench, node, outcome)
         seconds, measured, runs = seconds + outcome.seconds, outcome.measurements, runs + 1
     told = f"{found.why} (permutation {runs} of at most {PERMUTATIONS})"
     _record(bench, node, Probe(found.outcome, told), seconds, measured)
+    if bench.budget is not None:
+        for number in range(runs):
+            bench.budget.give_back(_name(node, number))  # what was taken is settled by now
+
+
+def _name(node: Node, number: int) -> str:
+    return f"{node.id}/labels{number}"
+
+
+def _limit(bench: Bench) -> float:
+    """Seconds that one run with permuted labels may take."""
+    return bench.node_seconds * bench.search.retry_factor
+
+
+def _reserve(bench: Bench, name: str) -> None:
+    """Set a run's share of the GPUs aside. Raises `BudgetSpent`."""
+    if bench.budget is not None:
+        bench.budget.reserve_attempt(begun(bench, Work(task=TASK)), name, _limit(bench))
 
 
 async def _permuted(bench: Bench, node: Node, experiment: str, number: int) -> Outcome:
@@ -54,8 +92,8 @@ async def _permuted(bench: Bench, node: Node, experiment: str, number: int) -> O
     folder = bench.folder.root / "probes" / node.id / str(number)
     await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))  # what a kill left
     return await bench.executor.run(Job(
-        name=f"{node.id}/labels{number}", folder=folder, source={"experiment.py": experiment, ENTRY: program(number)},
-        entry=ENTRY, seed=node.seed, timeout=bench.node_seconds * bench.search.retry_factor,
+        name=_name(node, number), folder=folder, source={"experiment.py": experiment, ENTRY: program(number)},
+        entry=ENTRY, seed=node.seed, timeout=_limit(bench),
         datasets=tuple(use.name for use in bench.plan.datasets)))
 
 

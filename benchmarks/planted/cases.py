@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from benchmarks.planted.more import PAIRS
 from benchmarks.planted.programs import Names, program
 
 
@@ -42,6 +43,9 @@ def cases(seed: int) -> list[Case]:
         base = program(rng, names)
         found += [Case(kind.name, False, kind.plant(base, names), kind.wrong),
                   Case(kind.name, True, kind.twin(base, names), kind.right)]
+    for pair in PAIRS:
+        names = Names.draw(random.Random(f"{pair.kind} {pair.style} {seed}"))
+        found += [Case(pair.kind, honest, pair.source(names, honest=honest), pair.style) for honest in (False, True)]
     return found
 
 

@@ -72,3 +72,25 @@ QUALITY = re.compile(
 
 CHANCE = re.compile(r"chance|random|uniform|guess|constant|dummy|majority|prior|null|naive|untrained|coin", re.I)
 """Names of arms that are meant to know nothing."""
+
+RATES = re.compile(r"^rate$|(^|_)(lr|learning_rate|eta0?|step_size|learning_rate_init)$", re.I)
+"""Names of learning rates."""
+STEPS = re.compile(r"(^|_)(epochs?|steps|iterations|iters|rounds|updates|n_estimators|max_iter|num_boost_round)$", re.I)
+"""Names of the length of a training."""
+TRANSFORMS = ("sklearn.preprocessing", "sklearn.decomposition", "sklearn.feature_selection", "sklearn.impute",
+              "sklearn.feature_extraction", "sklearn.random_projection", "sklearn.compose", "torch.optim")
+"""Packages whose objects predict nothing."""
+SCHEDULES = "torch.optim.lr_scheduler"
+REDRAWS = frozenset({"reset_parameters", "apply", "init_weights", "post_init"})
+"""Methods that draw a network's parameters anew."""
+UPDATES = frozenset({"copy_", "add_", "sub_", "mul_", "set_", "lerp_", "addcmul_", "addcdiv_", "fill_"})
+"""Methods by which a source updates parameters itself."""
+PERMUTES = re.compile(r"(^|\.)(permutation|permuted|shuffle|randperm)$")
+RELATED = re.compile(r"\.(cov|svd|eigh|eig|svdvals|corrcoef|pca_lowrank|norm|ptp|unique|nanquantile)$")
+"""Functions that describe all rows together."""
+UNLEARNT = re.compile(r"untrained|random|frozen|init|zero-?shot|chance|guess|dummy|no-?training|prior", re.I)
+"""Names of arms that are meant to be left as they were drawn."""
+FLOORS = re.compile(r"\.(maximum|fmax|clip|clamp|clamp_min)$")
+"""Functions that hold a number above another."""
+TRAINS = re.compile(r"^_*(fit|train)", re.I)
+"""Names of functions of the source that train."""

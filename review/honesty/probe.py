@@ -20,6 +20,9 @@ LEAST = 0.02
 """Advantage over chance, as a share of chance's own distance from a perfect value (or of 1), below which nothing is
 learnt that could be lost."""
 
+TASK = "probe the winner"
+"""The step of a run that does it."""
+
 PERMUTATIONS = 6
 """How many permutations must all leave the numbers standing: on small data one alone does so by luck now and then."""
 

@@ -47,12 +47,50 @@ class Tag(Enum):
     """Labels of such rows."""
     CHOSEN = auto()
     """The best of several test scores."""
+    ROWS = auto()
+    """Rows of a split, as against its labels."""
+    REUSED = auto()
+    """Rows of train that were put through what was fitted on all of train."""
+    SHUFFLED = auto()
+    """Labels in an order that their rows are not in, or drawn in their place."""
+    TYPED = auto()
+    """A long list of whole numbers in the source, as answers would stand there."""
+    LEARNT = auto()
+    """Changed step by step in a loop, as what is searched or trained without labels is."""
 
 
-HELD_OUT = frozenset({Tag.VALIDATION, Tag.TEST})
-SPLITS = frozenset({Tag.TRAIN, Tag.DEV}) | HELD_OUT
-Tags = frozenset[Tag]
-NOTHING: Tags = frozenset[Tag]()
+@dataclass(frozen=True)
+class Made:
+    """A network or an estimator, told apart from others; its number."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One of several predictions or names, picked by a score."""
+
+    choice: int
+    """Its number; what is left over has the same."""
+    names: frozenset[str] = frozenset()
+    """The names, where it is one of them."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What an arm is trained with: the turns of its loops, its rows, a setting by name."""
+
+    name: str
+    value: float
+
+
+Mark = Tag | Made | Ranked | Means
+Tags = frozenset[Mark]
+NOTHING: Tags = frozenset[Mark]()
+LABELS: Tags = frozenset({Tag.SHUFFLED})
+"""What is told of the labels that an arm is trained with."""
+HELD_OUT: Tags = frozenset({Tag.VALIDATION, Tag.TEST})
+SPLITS: Tags = frozenset({Tag.TRAIN, Tag.DEV}) | HELD_OUT
 
 
 class Unknown(Enum):
@@ -119,8 +157,10 @@ class Value:
     """The class, of an object."""
     others: list[Value] = field(default_factory=list["Value"])
     """What the value may be instead, on other ways through the source."""
+    turns: int | None = None
+    """Numbers in a range, where they are known."""
 
-    def taint(self, tags: Iterable[Tag]) -> None:
+    def taint(self, tags: Iterable[Mark]) -> None:
         self.tags = self.tags | frozenset(tags)
 
     def deep(self, seen: set[int] | None = None) -> Tags:
@@ -139,8 +179,8 @@ def constant(value: Constant) -> Value:
     return Value(constant=value)
 
 
-def of(*tags: Tag) -> Value:
-    return Value(frozenset(tags))
+def of(*tags: Mark) -> Value:
+    return Value(frozenset[Mark](tags))
 
 
 def union(values: Iterable[Value]) -> Tags:

@@ -31,6 +31,7 @@ from record.nouns import (
     Scorer,
     StageName,
 )
+from stages.paper.ablated import AblationsTold, ablations_told
 
 RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
@@ -185,6 +186,14 @@ class Disclosure(Frozen):
     seconds_of_code: float
     seconds_of_run: float
     notes: tuple[NoteTold, ...]
+    ablations: AblationsTold | None = Field(
+        default=None, description="planned, tried, asked for by a reviewer; left out where nobody planned any")
+    unscored: dict[str, str] = Field(
+        default_factory=dict, description="node -> why a frozen scorer gave its test submissions no values")
+    figures_left_out: dict[str, str] = Field(
+        default_factory=dict, description="figure that was made for the paper -> why the paper has it not")
+    figures_refused: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="node -> why a plotting of it was refused, each as 'plotting n: why'")
     human_nodes: tuple[str, ...] = Field(
         default=(), description="nodes whose code a person wrote; no command of this version makes one")
 
@@ -208,12 +217,17 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> Disclosure:
         limited=state.limited or "", cost=tuple(_cost(state)),
         lost_usd=round(sum(one.usd for one in state.lost.values()), 6), seconds_of_code=round(state.seconds_of_code, 1),
         seconds_of_run=round(state.active_seconds, 1),
-        notes=tuple(NoteTold(after_decision=k, text=said) for k, said in state.notes))
+        notes=tuple(NoteTold(after_decision=k, text=said) for k, said in state.notes), ablations=ablations_told(state),
+        unscored={node: failure.message for node, failure in state.unscored.items()},
+        figures_left_out=dict(state.figures.left_out) if state.figures is not None else {},
+        figures_refused={node.id: why for node in state.nodes.values() if (why := tuple(_refused(node)))})
 
 
 def as_file(told: Disclosure) -> str:
     """The text of the file."""
-    return told.model_dump_json(indent=1) + "\n"
+    later = {"ablations", "unscored", "figures_left_out", "figures_refused"}
+    absent = {name for name in later if not getattr(told, name)}  # so that older records give the file that they gave
+    return told.model_dump_json(indent=1, exclude=absent) + "\n"
 
 
 def file_of(folder: RunFolder) -> str:
@@ -261,6 +275,16 @@ def _node(node: Node, state: RunState) -> NodeTold:
 
 def _failure(of: Node | Attempt) -> str:
     return f"{of.failure.kind}: {of.failure.message}" if of.failure is not None else ""
+
+
+def _refused(node: Node) -> Iterator[str]:
+    """Why the figures of a node were drawn again, or are not shown."""
+    for plotting in node.plottings:
+        if plotting.failure is not None:
+            yield f"plotting {plotting.n}: {plotting.failure.message}"
+        for review in plotting.reviews or ():
+            if not review.readable:
+                yield f"plotting {plotting.n}: {review.name}: {'; '.join(review.issues) or 'refused without a reason'}"
 
 
 def _metrics(state: RunState) -> Iterator[MetricTold]:

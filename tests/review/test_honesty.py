@@ -9,11 +9,12 @@ from benchmarks.planted import KINDS, cases
 from models.offline.study import catalogue
 from models.roles import Program
 from record.nouns import Finding, Measurement, MetricSpec
-from review.honesty import check_program
+from review.honesty import check_figures, check_program
 from review.honesty.probe import labels_probe, seed_probe
 from tests.models.offline import inputs
 from tests.models.offline.test_programs import every_program
 from tests.stages import small_study
+from tests.stages.test_own_scorer import POLICIES
 
 ACCURACY = MetricSpec(name="accuracy", higher_is_better=True)
 LOSS = MetricSpec(name="log_loss", higher_is_better=False)
@@ -23,10 +24,14 @@ def suspects(source: str, *, plots: str = "") -> list[Finding]:
     return [one for one in check_program({"experiment.py": source, "plots.py": plots}, PLAN) if one.suspect]
 
 
-@pytest.mark.parametrize("case", cases(7), ids=lambda case: f"{case.kind}{' twin' if case.honest else ''}")
-def test_a_planted_kind_is_suspect_and_its_twin_is_not(case: object) -> None:
-    found = report([case])  # type: ignore[list-item]
-    assert (found["recall"], found["false_alarms"]) in (("1/1", "0/0"), ("0/0", "0/1")), found
+PLANTED = cases(7)
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(case.kind for case in PLANTED))
+def test_planted_programs_of_a_kind_are_suspect_and_their_twins_are_not(kind: str) -> None:
+    found = report(case for case in PLANTED if case.kind == kind)
+    of = sum(case.kind == kind for case in PLANTED) // 2
+    assert (found["recall"], found["false_alarms"]) == (f"{of}/{of}", f"0/{of}"), found
 
 
 def test_a_finding_cites_its_line() -> None:
@@ -52,6 +57,55 @@ def test_typed_figures_are_found_and_reference_lines_are_not() -> None:
     typed = 'import matplotlib.pyplot as plt\nplt.bar(["a", "b", "c"], [0.91, 0.87, 0.95])\n'
     assert [one.file for one in suspects("", plots=typed)] == ["plots.py"]
     assert not suspects("", plots='import matplotlib.pyplot as plt\nplt.plot([0, 1], [0, 1])\n')
+
+
+@pytest.mark.parametrize("script", [
+    'scores = {"a": 0.91, "b": 0.87}\nplt.bar(list(scores), list(scores.values()))\n',
+    'y = np.array([0.91, 0.87, 0.95])\nplt.plot([1, 2, 3], y)\n',
+    'scores = {"a": 0.91, "b": 0.87}\nplt.bar(x=list(scores), height=[scores[k] for k in scores])\n',
+    'gen = np.random.default_rng(1)\nplt.plot(np.cumsum(gen.normal(size=50)))\n'])
+def test_a_script_on_its_own_is_held_to_recorded_arrays(script: str) -> None:
+    head = "import matplotlib.pyplot as plt\nimport numpy as np\n"
+    assert [one.file for one in check_figures("loss.py", head + script)] == ["loss.py"]
+    recorded = 'y = np.load("inputs/n3/loss.npy")\nplt.plot(y)\nplt.bar(["a", "b"], [y[0], y[-1]])\nplt.axhline(0.5)\n'
+    assert check_figures("loss.py", head + recorded) == ()
+
+
+def test_a_policy_that_was_searched_for_is_handed_in_without_a_finding() -> None:
+    assert check_program({"experiment.py": POLICIES}) == ()
+
+
+def test_training_that_nothing_calls_is_found_unless_something_else_learns() -> None:
+    source = """
+import lab
+import numpy as np
+
+data = lab.data("digits")
+
+
+def optimise(net, x, y):
+    loss = net(x, y)
+    loss.backward()
+
+
+near = ((data.validation.x[:, None] - data.train.x[None]) ** 2).sum(-1).argmin(1)
+lab.submit("digits", "validation", "method", predictions={})
+"""
+    assert [one.kind for one in suspects(source.format("near % data.classes"))] == ["inert"]
+    assert not suspects(source.format("data.train.y[near]"))
+
+
+def test_an_arm_that_is_named_untrained_may_be() -> None:
+    source = """
+import lab
+import torch
+
+data = lab.data("digits")
+net = torch.nn.Linear(64, 10)
+lab.submit("digits", "validation", "{}", logits=net(torch.tensor(data.validation.x)))
+"""
+    assert [one.kind for one in suspects(source.format("method"))] == ["untrained"]
+    assert not suspects(source.format("untrained"))
 
 
 def test_an_arm_that_is_meant_to_know_nothing_is_only_noted() -> None:

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
 from models.backend import Request
-from models.roles import CodeInputs, Program
+from models.door import Models
+from models.roles import CodeInputs, PlotInputs, Plots, Program
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
 from record.claims import paper_claims, trusted_replicates, winner
 from record.events import Commanded, Probed
-from review.honesty.probe import ENTRY, program
+from review.honesty.probe import ENTRY, TASK, program
 from sandbox.chance import chance_of
 from sandbox.datasets import materialise
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
+from sandbox.scripted import ScriptedExecutor
 from sandbox.settings import SandboxSettings
+from search.settings import SearchSettings
 from stages.paper.incidents import incidents
+from stages.plotting import Canvas, draw
 from stages.probing import probe_winners
-from stages.score import frozen
+from stages.score import frozen, score_tests
+from stages.settings import PaperSettings
+from stages.shares import RunShares
+from stages.stage import NothingWorkedError
 from tests.stages.small_study import experiment
 from tests.stages.test_nodes import agenda, program_or_plots, search
+from tests.stages.test_prompt_inputs import Story, cells
 
 TYPED = 'import lab\nlab.result("accuracy", 0.97, condition="method", dataset="digits")\n'
 
@@ -71,6 +83,44 @@ async def test_a_suspect_winner_gives_way_to_the_one_before(tmp_path: Path) -> N
     after = winner(bench.state)
     assert trusted_replicates(bench.state, best) == [] and best not in [node.id for node in frozen(bench.state)]
     assert after != best or paper_claims(bench.state) == []
+
+
+async def test_where_every_best_is_suspect_the_run_ends_without_a_paper_and_says_why(tmp_path: Path) -> None:
+    bench, _ = search(tmp_path, outcome)
+    await agenda(bench)
+    while (best := winner(bench.state)) is not None and not bench.state.nodes[best].suspect:
+        bench.recorder.append(Commanded(verb="mark", target=best, text="typed numbers"))
+    with pytest.raises(NothingWorkedError, match=r"every stage is suspect.*typed numbers"):
+        await score_tests(bench)
+    assert not bench.state.tests  # agent.run makes exit 4 of it, "paper not released", with this reason
+
+
+def test_what_a_probe_takes_of_the_gpus_is_left_free_from_the_start() -> None:
+    shares = RunShares(ModelSettings(), SearchSettings(), PaperSettings(), node_seconds=100.0, gpus=2, grace=10.0)
+    assert shares.steps()[TASK] == shares.attempt(100.0 * SearchSettings().retry_factor)
+    assert shares.paper_share.gpu_seconds > 0
+
+
+async def test_plots_with_typed_numbers_are_drawn_again_and_refused_where_they_stay(tmp_path: Path) -> None:
+    typed = 'import matplotlib.pyplot as plt\nplt.bar(["a", "b"], [0.91, 0.87])\n'
+    story, told = Story(tmp_path), list[PlotInputs]()
+
+    def again(inputs: PlotInputs) -> Plots:
+        told.append(inputs)
+        return Plots(plots=typed)
+
+    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    (story.bench.folder.source(node) / "plots.py").write_text(typed)
+    models = Models(ScriptedModel.by_role(plot=again), story.log, ModelSettings(), time.monotonic)
+    bench = replace(story.bench, models=models, executor=ScriptedExecutor(unused))
+    failure = await draw(bench, bench.models.at(1, 0), Canvas(node))
+    assert failure is not None and failure.kind == "figure" and "typed into the script" in failure.message
+    assert len(told) == bench.paper.replots and "line 2" in told[0].complaints[0]
+    assert [len(one.figures) for one in story.log.state.nodes[node].plottings] == [0] * (bench.paper.replots + 1)
+
+
+def unused(job: Job) -> tuple[float, Outcome]:
+    raise AssertionError(f"{job.name} was run")
 
 
 @pytest.mark.slow

@@ -1,0 +1,36 @@
+"""The walk put together: which module knows what to do with which part of the source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from review.honesty.flow import calls, expressions, objects, statements
+from review.honesty.flow.walk import Given, Walk
+from review.honesty.values import Value
+
+
+class Flow(Walk):
+    """A walk through a module; `run` fills `sinks`."""
+
+    def run(self) -> None:
+        """Raises: `TooLongError`, `RecursionError`."""
+        self.block(self.tree.body)
+
+    def block(self, body: Sequence[ast.stmt]) -> None:
+        for one in body:
+            if self.frames[-1].stopped:
+                return
+            statements.statement(self, one)
+
+    def value(self, node: ast.expr) -> Value:
+        return expressions.value(self, node)
+
+    def attribute(self, owner: Value, name: str) -> Value:
+        return objects.attribute(self, owner, name)
+
+    def apply(self, function: Value, given: Given, node: ast.AST) -> Value:
+        return calls.apply(self, function, given, node)
+
+    def follow(self, function: Value, given: Given, node: ast.AST) -> Value:
+        return calls.follow(self, function, given, node)

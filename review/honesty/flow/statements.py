@@ -1,0 +1,193 @@
+"""What statements do in the walk: names are bound, branches are both taken, short loops are unrolled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from review.honesty.flow.assignment import assign
+from review.honesty.flow.choices import floor, rank
+from review.honesty.flow.marks import idle, stepwise
+from review.honesty.flow.operators import binary, truth
+from review.honesty.flow.walk import PASSES, Walk
+from review.honesty.values import SPLITS, Tag, Value, either
+
+
+def statement(walk: Walk, node: ast.stmt) -> None:
+    match node:
+        case ast.Expr(value=value):
+            walk.value(value)
+        case ast.Assign(targets=targets, value=value):
+            found = stepwise(walk, targets, value, walk.value(value))
+            for target in targets:
+                assign(walk, target, found)
+        case ast.AnnAssign(target=target, value=value):
+            if value is not None:
+                assign(walk, target, walk.value(value))
+        case ast.AugAssign(target=target, op=op, value=value):
+            found = binary(walk, op, walk.value(target), walk.value(value))
+            found = stepwise(walk, [target], target, found)
+            found.taint(tag for tags in walk.control for tag in tags & {Tag.DATA, Tag.OPAQUE} | tags & SPLITS)
+            assign(walk, target, found)
+        case ast.If(test=test, body=body, orelse=orelse):
+            branch(walk, test, body, orelse)
+        case ast.For(target=target, iter=iterable, body=body, orelse=orelse) | ast.AsyncFor(
+                target=target, iter=iterable, body=body, orelse=orelse):
+            loop(walk, target, walk.value(iterable), body)
+            walk.block(orelse)
+        case ast.While(test=test, body=body, orelse=orelse):
+            whiles(walk, test, body)
+            walk.block(orelse)
+        case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=last) | ast.TryStar(
+                body=body, handlers=handlers, orelse=orelse, finalbody=last):
+            attempt(walk, body, handlers, orelse, last)
+        case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
+            for item in items:
+                found = walk.value(item.context_expr)
+                if item.optional_vars is not None:
+                    assign(walk, item.optional_vars, found)
+            walk.block(body)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            for default in (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)):
+                walk.value(default)
+            walk.scope.bind(node.name, walk.function(node))
+        case ast.ClassDef():
+            walk.scope.bind(node.name, Value(template=(node, walk.scope)))
+        case ast.Return(value=value):
+            found = walk.value(value) if value is not None else Value(constant=None)
+            frame = walk.frames[-1]
+            frame.returned = found if frame.returned is None else either(frame.returned, found)
+            frame.stopped = True
+        case ast.Raise(exc=exc):
+            if exc is not None:
+                walk.value(exc)
+            walk.frames[-1].stopped = True
+        case ast.Import(names=names):
+            for name in names:
+                bound = name.asname or name.name.partition(".")[0]
+                walk.scope.bind(bound, Value(path=name.name if name.asname else bound))
+        case ast.ImportFrom(module=module, names=names):
+            for name in names:
+                walk.scope.bind(name.asname or name.name, Value(path=f"{module or ''}.{name.name}"))
+        case ast.Global(names=names) | ast.Nonlocal(names=names):
+            walk.scope.foreign |= set(names) if walk.scope is not walk.module else set()
+        case ast.Assert(test=test):
+            walk.value(test)
+        case ast.Match(subject=subject, cases=cases):
+            walk.value(subject)
+            ways(walk, [case.body for case in cases])
+        case _:
+            pass
+
+
+def branch(walk: Walk, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> None:
+    tested = walk.value(test)
+    known = truth(walk, test)
+    if known is not None:
+        walk.block(body if known else orelse)
+        return
+    before = dict(walk.scope.names)
+    walk.control.append(tested.deep())
+    ways(walk, [body, orelse])
+    walk.control.pop()
+    chosen(walk, test, tested, body)
+    rank(walk, tested, before)
+    if walk.training.turning and isinstance(test, ast.Compare):
+        for name, value in walk.scope.names.items():
+            if before.get(name) not in (None, value):
+                value.taint([Tag.LEARNT])
+    if isinstance(test, ast.Compare):
+        floor(walk, test, body)
+
+
+def ways(walk: Walk, bodies: Sequence[Sequence[ast.stmt]]) -> None:
+    """Follow each from the same state; names then hold what they may come to on any that goes on."""
+    before, frame, ends = dict(walk.scope.names), walk.frames[-1], list[dict[str, Value]]()
+    for body in bodies:
+        walk.scope.names = dict(before)
+        walk.block(body)
+        if not frame.stopped:
+            ends.append(walk.scope.names)
+        frame.stopped = False
+    frame.stopped = not ends
+    walk.scope.names = merged(ends) if ends else before
+
+
+def attempt(
+    walk: Walk, body: Sequence[ast.stmt], handlers: Sequence[ast.ExceptHandler], orelse: Sequence[ast.stmt],
+    last: Sequence[ast.stmt],
+) -> None:
+    for handler in handlers:
+        if handler.name:
+            walk.scope.bind(handler.name, Value())
+    walk.handled |= {id(one) for handler in handlers for stmt in handler.body for one in ast.walk(stmt)}
+    ways(walk, [[*body, *orelse], *(handler.body for handler in handlers)])
+    stopped, walk.frames[-1].stopped = walk.frames[-1].stopped, False
+    walk.block(last)
+    walk.frames[-1].stopped = walk.frames[-1].stopped or stopped
+
+
+def chosen(walk: Walk, test: ast.expr, tested: Value, body: Sequence[ast.stmt]) -> None:
+    """`if score > best: best = score`: the name holds the best of several scores."""
+    if not isinstance(test, ast.Compare):
+        return
+    sides = {ast.unparse(side) for side in (test.left, *test.comparators)}
+    for one in body:
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and (
+                one.targets[0].id in sides and ast.unparse(one.value) in sides):
+            walk.selections.append((test, tested.deep()))
+            held = walk.scope.find(one.targets[0].id)
+            if held is not None and Tag.TEST in held.deep():
+                held.taint([Tag.CHOSEN])
+
+
+def whiles(walk: Walk, test: ast.expr, body: Sequence[ast.stmt]) -> None:
+    if truth(walk, test) is False:
+        idle(walk, body, "a loop whose condition never holds")
+    for _ in range(PASSES):
+        walk.control.append(walk.value(test).deep())
+        walk.training.turning.append(limit_of(walk, test))
+        walk.training.loose += 1
+        walk.block(body)
+        walk.training.loose -= 1
+        walk.training.turning.pop()
+        walk.control.pop()
+        walk.frames[-1].stopped = False
+
+
+def limit_of(walk: Walk, test: ast.expr) -> float:
+    """Turns of `while step < 200`; 1 where they are not known."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Lt | ast.LtE):
+        bound = walk.value(test.comparators[0]).constant
+        return float(bound) if isinstance(bound, int) and bound > 0 else 1.0
+    return 1.0
+
+
+def loop(walk: Walk, target: ast.expr, iterable: Value, body: Sequence[ast.stmt]) -> None:
+    if iterable.turns == 0:
+        idle(walk, body, "a loop of no turns")
+    turns = walk.turns(iterable)
+    where = walk.where
+    walk.training.turning.append(float(iterable.turns or 1))
+    walk.training.loose += turns is None
+    for i, element in enumerate(turns if turns is not None else [walk.element(iterable)] * PASSES):
+        walk.where = (*where, i) if turns is not None else where
+        assign(walk, target, element)
+        before = walk.frames[-1].returned
+        walk.block(body)
+        if walk.frames[-1].returned is not before and walk.frames[-1].stopped and turns is None:
+            walk.frames[-1].stopped = False
+            break
+        walk.frames[-1].stopped = False
+    walk.where = where
+    walk.training.loose -= turns is None
+    walk.training.turning.pop()
+
+
+def merged(ends: Sequence[dict[str, Value]]) -> dict[str, Value]:
+    """Names after several ways through the source."""
+    found = dict(ends[0])
+    for end in ends[1:]:
+        for name, value in end.items():
+            found[name] = either(found[name], value) if name in found else value
+    return found

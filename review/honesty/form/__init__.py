@@ -1,0 +1,41 @@
+"""What is read off the form of a program: swallowed errors, made-up fallbacks, frozen seeds, unequal budgets."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from record.nouns import DataPlan, Finding
+from review.honesty.flow import Flow, Sink
+from review.honesty.form.budgets import budgets
+from review.honesty.form.errors import READS, attempt, either_way, fallback, suppressed
+from review.honesty.form.lines import Lines, calls_in
+from review.honesty.form.scores import noised_scores
+from review.honesty.form.seeds import best_seed, seeds
+from review.honesty.form.training import cut_short, unused_training
+
+
+def structural(flow: Flow, sinks: Sequence[Sink], lines: Lines, plan: DataPlan | None) -> Iterable[Finding]:
+    """All of them."""
+    functions = {node.name: node for node in ast.walk(flow.tree) if isinstance(node, ast.FunctionDef)}
+    loaded = {target.id for node in ast.walk(flow.tree) if isinstance(node, ast.Assign)
+              and any(READS.search(name) for name in calls_in([node.value], functions))
+              for target in node.targets if isinstance(target, ast.Name)}
+    for node in ast.walk(flow.tree):
+        if isinstance(node, ast.Try):
+            yield from attempt(node, functions, lines)
+        elif isinstance(node, ast.With) and any("suppress" in ast.unparse(item.context_expr) for item in node.items):
+            yield from suppressed(node, functions, lines)
+        elif isinstance(node, ast.If):
+            yield from fallback(node, loaded, functions, lines)
+        elif isinstance(node, ast.IfExp):
+            yield from either_way(node, functions, lines)
+    yield from noised_scores(flow.tree, lines)
+    yield from unused_training(flow.tree, sinks, lines)
+    yield from cut_short(flow.tree, lines, plan)
+    yield from seeds(flow.tree, sinks, lines)
+    yield from best_seed(flow.tree, lines)
+    yield from budgets(flow.tree, lines, plan)
+
+
+__all__ = ["Lines", "structural"]

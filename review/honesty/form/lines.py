@@ -1,0 +1,36 @@
+"""The lines of a source, and the calls in it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+
+from record.nouns import Finding
+
+
+class Lines:
+    """The lines of a source, to cite them."""
+
+    def __init__(self, source: str) -> None:
+        self.lines = source.splitlines()
+
+    def finding(self, kind: str, node: ast.AST, why: str, *, suspect: bool = True) -> Finding:
+        line = int(getattr(node, "lineno", 0))
+        text = self.lines[line - 1].strip() if 0 < line <= len(self.lines) else ""
+        return Finding(kind=kind, why=why, suspect=suspect, line=line, text=text[:160])
+
+
+def calls_in(nodes: Iterable[ast.AST], functions: Mapping[str, ast.FunctionDef], seen: frozenset[str] = frozenset(),
+             ) -> Iterable[str]:
+    """Names of calls under some nodes, and in the functions of the source that they call."""
+    for node in nodes:
+        for one in ast.walk(node):
+            if not isinstance(one, ast.Call):
+                continue
+            name = ast.unparse(one.func)
+            yield name
+            if name in functions and name not in seen:
+                yield from calls_in(functions[name].body, functions, seen | {name})
+
+
+BROAD = frozenset({"Exception", "BaseException", ""})

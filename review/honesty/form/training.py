@@ -1,0 +1,38 @@
+"""Training that is written and never called, and loops that one arm alone leaves early."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from record.nouns import DataPlan, Finding
+from review.honesty.flow import Sink
+from review.honesty.form.budgets import is_arm
+from review.honesty.form.lines import Lines
+from review.honesty.values import Tag
+
+
+def unused_training(tree: ast.Module, sinks: Sequence[Sink], lines: Lines) -> Iterable[Finding]:
+    """A function that trains, that nothing calls, in a program that learns nowhere else."""
+    learnt = any(one.name in ("submit", "artifact") and one.tags & {Tag.LABEL, Tag.LEARNT} for one in sinks)
+    if learnt or any(one.name in ("fit", "backward") for one in sinks):
+        return
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name not in used and not node.name.startswith("__") and any(
+                isinstance(one, ast.Attribute) and one.attr == "backward" for one in ast.walk(node)):
+            yield lines.finding("inert", node, f"the training in {node.name} is never called")
+
+
+def cut_short(tree: ast.Module, lines: Lines, plan: DataPlan | None) -> Iterable[Finding]:
+    """`if arm == "baseline" and step > 3: break`, inside a loop."""
+    roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
+    for loop in ast.walk(tree):
+        if not isinstance(loop, ast.For | ast.While):
+            continue
+        for node in ast.walk(loop):
+            if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Break) and any(
+                    is_arm(one.value, roles) for one in ast.walk(node.test) if isinstance(one, ast.Constant)) and any(
+                    isinstance(one, ast.Lt | ast.Gt | ast.LtE | ast.GtE) for one in ast.walk(node.test)):
+                yield lines.finding("unequal", node, "one arm alone leaves a loop early")

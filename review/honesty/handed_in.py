@@ -1,0 +1,151 @@
+"""Findings on what is handed in: predictions, artifacts for a frozen scorer, and metrics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from record.nouns import DataPlan, Finding
+from review.honesty import library as lib
+from review.honesty.flow import Sink
+from review.honesty.flow.training import Training
+from review.honesty.form import Lines
+from review.honesty.values import HELD_OUT, SPLITS, UNKNOWN, Tag, Tags
+
+SOURCES: Tags = frozenset({Tag.DATA, Tag.OPAQUE})
+SCREENS: Tags = frozenset({Tag.OPAQUE, Tag.FILE, Tag.EARLIER, Tag.LOOKED_UP})
+"""What hides, or explains, that a prediction does not depend on the rows that it is for."""
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """What one program hands in. `trained`: whether a network of it learns from data, by its losses."""
+
+    lines: Lines
+    plan: DataPlan | None
+    training: Training
+    trained: bool
+
+    def findings(self, sink: Sink) -> Iterable[Finding]:
+        """Of a prediction or a metric."""
+        if sink.name != "submit" and not _quality(sink, self.plan):
+            return
+        what = "the prediction" if sink.name == "submit" else "the value"
+        meant = _meant(sink, self.plan)
+        kind = self._from_nowhere(sink)
+        if kind is not None:
+            yield self.lines.finding(kind, sink.call, f"{what} {_ROOTLESS[kind]}", suspect=not meant)
+        if sink.name == "submit":
+            yield from self._prediction(sink, meant=meant)
+        else:
+            yield from self._metric(sink, meant=meant)
+        for tag, kind, why in _DONE:
+            ways = [way for way in sink.ways if not (tag is Tag.EARLIER and Tag.DATA in way)]
+            if any(tag in way for way in ways):
+                yield self.lines.finding(kind, sink.call, f"{what} {why}", suspect=not (kind == "noised" and meant))
+
+    def artifact(self, sink: Sink) -> Iterable[Finding]:
+        """Of a file, a folder or an array for a frozen scorer. What a loop changes step by step is searched for."""
+        kind = None if sink.tags & {Tag.LEARNT, Tag.MODEL} else _rootless(sink.tags)
+        meant = _meant(sink, self.plan) or _unlearnt(sink)
+        if kind is not None:
+            yield self.lines.finding(kind, sink.call, f"the artifact {_ROOTLESS[kind]}", suspect=not meant)
+        if self.training.untrained(sink.tags) and not sink.tags & {Tag.OPAQUE, Tag.LABEL, Tag.LEARNT}:
+            yield self.lines.finding("untrained", sink.call, "the artifact is of a model that was never trained",
+                                     suspect=not meant)
+
+    def _from_nowhere(self, sink: Sink) -> str | None:
+        for tags in (*sink.ways, sink.tags):
+            kind = _rootless(tags)
+            if kind is not None and not _alternative(sink, tags) and not (kind == "synthetic" and self.trained):
+                return kind
+        return None
+
+    def _prediction(self, sink: Sink, *, meant: bool) -> Iterable[Finding]:
+        tags = sink.tags
+        unseen = not tags & (HELD_OUT | SCREENS)
+        if unseen and Tag.LABEL in tags and not tags & {Tag.PREDICTED, Tag.MODEL}:
+            yield self.lines.finding("blind", sink.call, "the prediction is made of labels and does not depend on the "
+                                     "rows to be predicted", suspect=not meant)
+        by_model = self.training.untrained(tags) and not tags & {Tag.OPAQUE, Tag.LABEL}
+        by_hand = Tag.RANDOM in tags and bool(tags & HELD_OUT) and not tags & (_LEARNT | SCREENS)
+        if by_model or by_hand:
+            yield self.lines.finding("untrained", sink.call, "the prediction comes from parameters as they were drawn: "
+                                     "nothing was trained", suspect=not meant and not _unlearnt(sink))
+        if Tag.TYPED in tags:
+            yield self.lines.finding("answers", sink.call, "a list of whole numbers in the source goes into the "
+                                     "prediction", suspect=not meant)
+
+    def _metric(self, sink: Sink, *, meant: bool) -> Iterable[Finding]:
+        split, seen = sink.named.get("split"), sink.tags & SPLITS
+        of_train = seen == frozenset({Tag.TRAIN}) and Tag.OPAQUE not in sink.tags
+        learnt = Tag.PART not in sink.tags or Tag.REUSED in sink.tags
+        if split in ("validation", "test", "dev") and of_train and learnt:
+            yield self.lines.finding("wrong split", sink.call, f"a score on training rows is given as one on {split}")
+        alone = Tag.LABEL in sink.tags and not sink.tags & {Tag.ROWS, Tag.PREDICTED, *_LOOKED, *SCREENS}
+        if alone and _named_after_success(sink):
+            yield self.lines.finding("blind", sink.call, "the score compares labels with labels: no prediction goes "
+                                     "into it", suspect=not meant)
+
+
+_LEARNT: Tags = frozenset({Tag.TRAIN, Tag.DEV, Tag.LABEL, Tag.MODEL})
+_LOOKED: Tags = frozenset({Tag.MODEL, Tag.RANDOM})
+_SUCCESS = re.compile(r"acc|(^|_)f1|auc|precision|recall|log_loss|(^|_)nll", re.I)
+_ROOTLESS = {
+    "constant": "depends on neither data nor model: it is made of numbers in the source",
+    "random": "is drawn at random and depends on neither data nor model",
+    "synthetic": "comes from generated data or random inputs alone, no dataset of the plan goes into it",
+}
+_DONE = (
+    (Tag.NOISED, "noised", "is another prediction with random numbers put into it"),
+    (Tag.BOOSTED, "adjusted", "is a score that a typed number was added to, or that was held above one"),
+    (Tag.FILE, "foreign file", "comes from a file that nothing in this source writes and no dataset holds"),
+    (Tag.EARLIER, "foreign file", "is read from a file before this source writes it: it is of another run"),
+    (Tag.LOOKED_UP, "matched", "is the label of an identical training row: withheld rows are looked up, not predicted"),
+    (Tag.CHOSEN, "chosen", "is the best of several scores on test rows"),
+)
+
+
+def _quality(sink: Sink, plan: DataPlan | None) -> bool:
+    name = sink.named.get("metric")
+    known = {metric.name for metric in plan.metrics} if plan else set[str]()
+    return not isinstance(name, str) or name in known or lib.QUALITY.search(name) is not None
+
+
+def _rootless(tags: Tags) -> str | None:
+    """The kind of a value that comes from nowhere; None where it may come from data."""
+    if tags & SOURCES or tags & {Tag.FILE, Tag.EARLIER}:
+        return None
+    if Tag.MODEL in tags:
+        return "synthetic" if Tag.RANDOM in tags else None
+    return "random" if Tag.RANDOM in tags else "constant"
+
+
+def _alternative(sink: Sink, tags: Tags) -> bool:
+    """Whether a way without origin is only how a variable begins (a number, None), while another way has one."""
+    rooted = any(_rootless(way) is None for way in sink.ways)
+    if not rooted or tags & {Tag.RANDOM}:
+        return False
+    ways = sink.value.others
+    return all(way.constant is not UNKNOWN for way in ways if way.deep() == tags)
+
+
+def _meant(sink: Sink, plan: DataPlan | None) -> bool:
+    """Whether the arm is one that is meant to know nothing (chance, majority ...)."""
+    condition = sink.named.get("condition")
+    name = condition.partition("@")[0] if isinstance(condition, str) else ""
+    arm = next((one for one in plan.arms if one.name == name), None) if plan else None
+    told = f"{name} {arm.title} {arm.description}" if arm else f"{name} {sink.inside}"
+    return lib.CHANCE.search(told) is not None
+
+
+def _unlearnt(sink: Sink) -> bool:
+    """Whether the arm is named as one that is left as it was drawn."""
+    condition = sink.named.get("condition")
+    return lib.UNLEARNT.search(f"{condition if isinstance(condition, str) else ''} {sink.inside}") is not None
+
+
+def _named_after_success(sink: Sink) -> bool:
+    name = sink.named.get("metric")
+    return isinstance(name, str) and _SUCCESS.search(name) is not None

@@ -1,0 +1,109 @@
+"""The disclosure of a record made by hand that holds one of everything that must be told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from record.events import (
+    Commanded,
+    Compared,
+    Decided,
+    Drafted,
+    Event,
+    Executed,
+    FiguresMade,
+    Judged,
+    Plotted,
+    Probed,
+    Proposed,
+    Reviewed,
+    Suspected,
+    Unsealed,
+)
+from record.fold import fold
+from record.nouns import Attempt, Compare, Expand, Failure, FigureReview, Finding, Measurement, NodeStatus
+from stages.paper.disclosure import as_file, disclosure
+from stages.paper.incidents import incidents
+from tests.paper import synthetic
+
+STEPS = Measurement(name="steps", value=3.0, condition="method", dataset="digits", split="test", seed=1,
+                    grade="evaluated")
+
+
+def node(k: int, status: NodeStatus, failure: Failure | None, *more: Event) -> list[Event]:
+    """A draft of the first stage that came to this."""
+    name = f"n{k:04d}"
+    return [Decided(k=k, action=Expand(stage="preliminary", kind="draft", seed=k)),
+            Proposed(node=name, decision=k, title="t", plan="p", varies=f"v{k}", source_sha256="1" * 64),
+            Executed(node=name, attempt=Attempt(number=1, seconds=1.0, failure=failure)), *more,
+            Judged(node=name, status=status, failure=failure)]
+
+
+def record() -> list[Event]:
+    """The synthetic run, and beside it a pruned, a suspect and a marked node, a note, a probe, refused figures."""
+    hopeless = Failure(kind="hopeless", message="far below its peers")
+    finding = Finding(kind="constant", why="made of numbers in the source", line=3, text="lab.result(...)")
+    covered = FigureReview(name="loss.png", readable=False, issues=("the legend is covered",))
+    return [
+        *synthetic.events(),
+        *node(900, "pruned", hopeless),
+        *node(901, "buggy", Failure(kind="suspect", message="typed"), Suspected(node="n0901", findings=(finding,))),
+        *node(902, "good", None, Plotted(node="n0902", n=1, figures=(), seconds=1.0),
+              Reviewed(node="n0902", n=1, reviews=(covered,))),
+        Commanded(verb="mark", target="n0902", text="looks too good"),
+        Decided(k=903, action=Compare(stage="preliminary", a="n0900", b="n0902")),
+        Compared(k=903, a="n0900", b="n0902", better="n0902", reasons="it was not pruned"),
+        Commanded(verb="note", text="try fewer rows"),
+        Probed(node="n0902", probe="labels", outcome="moved", why="12 % is left"),
+        Unsealed(node="n0902", measurements=(), failure=Failure(kind="other", message="the scorer raised KeyError")),
+        FiguresMade(figures={}, descriptions={}, arrays=(), left_out={"curve": "draws numbers that are typed"}),
+        Drafted(round=0, draft=synthetic.DRAFT, violations=("0.93 is typed",), findings=("5 pages",), pages=5),
+        Drafted(round=1, draft=synthetic.DRAFT, pages=4)]
+
+
+def told() -> dict[str, Any]:
+    state = fold((event, float(at)) for at, event in enumerate(record()))
+    return json.loads(as_file(disclosure(state, isolation="walls", text=1)))
+
+
+def test_every_node_is_told_with_what_became_of_it() -> None:
+    found, state = told(), fold((event, float(at)) for at, event in enumerate(record()))
+    nodes = {one["id"]: one for one in found["nodes"]}
+    assert nodes.keys() == state.nodes.keys()
+    assert nodes["n0900"]["status"] == "pruned" and "far below" in nodes["n0900"]["failure"]
+    assert nodes["n0901"]["findings"][0]["line"] == 3 and nodes["n0901"]["suspect"]
+    assert nodes["n0902"]["suspect"] == ["looks too good"] or "looks too good" in str(nodes["n0902"]["suspect"])
+    assert nodes["n0001"]["status"] == "buggy" and nodes["n0001"]["failure"].startswith("shape: mat1")
+    counts = found["counts"]
+    assert (counts["pruned nodes"], counts["suspect nodes"], counts["comparisons"], counts["notes"]) == (1, 2, 1, 1)
+
+
+def test_everything_that_was_looked_at_or_chosen_is_told() -> None:
+    found = told()
+    metrics = {(one["name"], one["dataset"], one["split"]): one for one in found["metrics"]}
+    assert {name for name, _, _ in metrics} == {"log_loss", "accuracy", "ece"}
+    assert metrics["log_loss", "digits", "validation"]["selects"] and not metrics["ece", "digits", "test"]["selects"]
+    assert [one["k"] for one in found["decisions"]][-1] == 903 and found["rules"]["best of a stage"]
+    assert {one["stage"]: one["best"] for one in found["stages"]}["agenda"] == found["reported"]
+    assert found["comparisons"][0]["reasons"] == "it was not pruned"
+    assert [(one["round"], one["untied"], one["released"]) for one in found["drafts"]] == [(0, 1, False), (1, 0, True)]
+    assert found["probes"][0]["why"] == "12 % is left" and found["notes"][0]["text"] == "try fewer rows"
+
+
+def test_what_is_missing_or_refused_is_told_with_its_reason_in_file_and_appendix() -> None:
+    found = told()
+    assert found["unscored"] == {"n0902": "the scorer raised KeyError"}
+    assert found["figures_left_out"] == {"curve": "draws numbers that are typed"}
+    assert found["figures_refused"] == {"n0902": ["plotting 1: loss.png: the legend is covered"]}
+    shown = incidents(fold((event, float(at)) for at, event in enumerate(record())))
+    for words in ("KeyError", "draws numbers that are typed", "not pruned", "too good", "far below", "left"):
+        assert words in shown, words
+
+
+def test_the_conditions_of_the_run_are_told() -> None:
+    found = told()
+    assert found["isolation_told"] == "walls" and found["seed"] == 7 and found["run_version"] == "0.1.0"
+    assert found["models"] == ["offline"] and found["settings"]["exec_timeout"] == 60.5
+    assert [one["name"] for one in found["datasets"]] == ["digits", "wine"]
+    assert {"isolation", "machines", "scorers", "cost", "human_nodes", "untested", "seconds_of_code"} <= found.keys()
