@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,10 +14,12 @@ from models.door import Desk
 from models.errors import ImagesRefused
 from models.roles import ArrayBrief, FigureReviews, PlotInputs, Plots, VisionInputs
 from record.events import Plotted, Reviewed
-from record.folder import draft_of, read_source, seal
+from record.folder import draft_of, read_source, seal, write_file
 from record.nouns import Failure, Figure, FigureReview, Measurement, Plotting
-from review.figure_lint import lint
+from review.figures import About, LintFinding, lint_all, refusing, remarks
+from review.honesty import check_figures
 from sandbox.job import Job
+from stages.array_summaries import array_summaries
 from stages.bench import Bench
 from stages.briefs import array_briefs, plotting_reference
 
@@ -31,6 +34,12 @@ class Canvas:
     node: str
     arrays: Path | None = None
     inputs: dict[str, Path] = field(default_factory=dict[str, Path])
+
+    def folders(self) -> Iterable[tuple[str, Path]]:
+        """The folders of arrays, under the names that a plotting script finds them by."""
+        if self.arrays is not None:
+            yield "arrays", self.arrays
+        yield from ((f"inputs/{name}", folder) for name, folder in self.inputs.items())
 
     def briefs(self) -> tuple[ArrayBrief, ...]:
         """Every array, as a plotting script finds it."""
@@ -48,6 +57,8 @@ class Subject:
     measurements: tuple[Measurement, ...]
     """Of the node alone, on validation; an aggregate's figures are of its replicates."""
     seeds: tuple[int, ...] = ()
+    width: float = 5.5
+    """Inches of the page that a figure may take."""
 
 
 def subject_of(bench: Bench, canvas: Canvas) -> Subject:
@@ -90,6 +101,12 @@ async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | 
         return done.failure
     final = bench.folder.plots(canvas.node, n)
     draft = draft_of(final)
+    doubt = typed_numbers("plots.py", script)
+    if doubt is not None:
+        write_file(draft / "plots.py", script)
+        seal(draft, final)
+        bench.recorder.append(Plotted(node=canvas.node, n=n, figures=(), failure=doubt, seconds=0.0))
+        return doubt
     if canvas.arrays is not None and canvas.arrays.is_dir():
         shutil.copytree(canvas.arrays, draft / "arrays")
     outcome = await bench.executor.run(Job(
@@ -102,6 +119,13 @@ async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | 
     bench.recorder.append(Plotted(
         node=canvas.node, n=n, figures=outcome.figures, failure=outcome.failure, seconds=outcome.seconds))
     return outcome.failure
+
+
+def typed_numbers(name: str, script: str) -> Failure | None:
+    """Why a script is not run: it draws numbers that are typed into it or drawn at random (docs/honesty.md)."""
+    found = [f"line {one.line}: {one.text}: {one.why}; draw the recorded arrays"
+             for one in check_figures(name, script) if one.suspect]
+    return Failure(kind="figure", message="\n".join(found)) if found else None
 
 
 async def _replot(bench: Bench, desk: Desk, canvas: Canvas, *, script: str, failure: Failure) -> str:
@@ -118,7 +142,7 @@ async def _review(bench: Bench, desk: Desk, canvas: Canvas, n: int) -> Failure |
     plotting = _plotting(bench, canvas.node, n)
     assert plotting is not None
     gallery = Gallery(bench.folder.plots(canvas.node, n) / "figures", plotting.figures,
-                      before=bench.state.nodes[canvas.node].plottings[: n - 1])
+                      before=bench.state.nodes[canvas.node].plottings[: n - 1], canvas=canvas)
     if plotting.reviews is not None and not (plotting.looked and bench.models.sees):
         return refusal(plotting.reviews)
     look = await review_figures(bench, desk, gallery, about=subject_of(bench, canvas))
@@ -145,6 +169,8 @@ class Gallery:
     folder: Path
     figures: tuple[Figure, ...]
     before: tuple[Plotting, ...] = ()
+    canvas: Canvas | None = None
+    """What they may have been drawn from, for a reviewer's data summary."""
 
     @property
     def shown(self) -> tuple[Figure, ...]:
@@ -168,43 +194,53 @@ class Gallery:
 
 
 async def review_figures(bench: Bench, desk: Desk, gallery: Gallery, *, about: Subject) -> Look:
-    """A verdict on every PNG figure: the lint's findings always count, the vision model's come on top.
+    """A verdict on every PNG figure: what the lint refuses is refused, the vision model's verdict comes on top.
 
     Figures whose very bytes were found readable before keep that review, and are not looked at again. Where the model
     takes no pictures nobody looks, and the lint alone decides.
     """
     accepted = gallery.accepted
     new = [figure for figure in gallery.shown if figure.sha256 not in accepted]
+    found = await asyncio.to_thread(lint_all, gallery.shown, gallery.folder, _lint_about(bench, about))
     said: dict[str, FigureReview] = {}
     looked = bench.models.sees or not new
     try:
-        said = await _look(bench, desk, gallery, figures=new, about=about) if new and looked else {}
+        if new and looked:
+            said = await _look(bench, desk, gallery, about=about, found={figure: found[figure.name] for figure in new})
     except ImagesRefused:
         looked = False
     if not looked:
         said = {figure.name: FigureReview(name=figure.name, readable=True, description=UNSEEN) for figure in new}
-    return Look(tuple(_joined(figure.name, lint(figure), accepted.get(figure.sha256) or said.get(figure.name))
+    return Look(tuple(_joined(figure.name, found[figure.name], accepted.get(figure.sha256) or said.get(figure.name))
                       for figure in gallery.shown), looked)
 
 
+def _lint_about(bench: Bench, about: Subject) -> About:
+    """What the lint has to know; figures of a paper show several runs."""
+    return About(about.kind, seeds=len(about.seeds) or 2 * (about.kind == "paper"), metrics=bench.plan.metrics,
+                 width_inches=about.width)
+
+
 async def _look(
-    bench: Bench, desk: Desk, gallery: Gallery, *, figures: list[Figure], about: Subject
+    bench: Bench, desk: Desk, gallery: Gallery, *, about: Subject, found: dict[Figure, tuple[LintFinding, ...]]
 ) -> dict[str, FigureReview]:
-    """What the vision model says of these figures, by name."""
-    found = gallery.found
+    """What the vision model says of the figures in `found`, by name; it is told what the lint found."""
+    earlier, folders = gallery.found, gallery.canvas.folders() if gallery.canvas else ()
     answer = await desk.ask("vision", VisionInputs(
         data_plan=bench.plan, subject=about.kind, seeds=about.seeds, plan=about.plan, measurements=about.measurements,
-        names=tuple(figure.name for figure in figures), facts=tuple(figure.facts for figure in figures),
-        lint=tuple(lint(figure) for figure in figures),
-        earlier=tuple(found.get(figure.name, ()) for figure in figures)), FigureReviews,
-        images=[Image((gallery.folder / figure.name).read_bytes()) for figure in figures])
+        names=tuple(figure.name for figure in found), facts=tuple(figure.facts for figure in found),
+        lint=tuple(map(refusing, found.values())), remarks=tuple(map(remarks, found.values())),
+        arrays=await asyncio.to_thread(array_summaries, folders),
+        earlier=tuple(earlier.get(figure.name, ()) for figure in found)), FigureReviews,
+        images=[Image((gallery.folder / figure.name).read_bytes()) for figure in found])
     return {review.name: review for review in answer.reviews}
 
 
-def _joined(name: str, findings: tuple[str, ...], said: FigureReview | None) -> FigureReview:
-    issues = tuple(dict.fromkeys((*findings, *(said.issues if said else ()))))
-    readable = not findings and (said is None or said.readable)
-    return FigureReview(name=name, readable=readable, issues=issues, description=said.description if said else "")
+def _joined(name: str, findings: tuple[LintFinding, ...], said: FigureReview | None) -> FigureReview:
+    said = said or FigureReview(name=name, readable=True)
+    issues = tuple(dict.fromkeys((*refusing(findings), *remarks(findings), *said.issues)))
+    readable = not refusing(findings) and said.readable and said.faithful
+    return said.model_copy(update={"name": name, "readable": readable, "issues": issues})
 
 
 def refusal(reviews: tuple[FigureReview, ...]) -> Failure | None:

@@ -1,8 +1,8 @@
 """What a live matplotlib figure says of itself when it is saved, written beside the image as <file>.facts.json.
 
-The form is `record.nouns.FigureFacts`. The host reads it as untrusted. Numbers of series are counted the way a reader
-counts them: error bars belong to their line, a reference line or a confidence band is no series, boxes of one boxplot
-are one thing, and bars drawn one by one without a label are one group.
+The form is `record.nouns.FigureFacts`. The host reads it as untrusted: code that wants to can write anything there.
+A plot is never broken by this: what goes wrong here is told in the field `error`, and after `SECONDS` the rest is left
+out (`cut`).
 """
 
 from __future__ import annotations
@@ -10,26 +10,19 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Iterable
+import re
+import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from lab import _series, _texts
 
+SECONDS = 2.0
+"""Wall clock for one figure."""
 _TEXT = 300
 """Characters of a label or title that are kept."""
-_PARTS = "parts of something that is counted itself"
-
-
-@dataclass(frozen=True)
-class _Series:
-    """Something drawn from data; `label` is empty where a legend would leave it out."""
-
-    label: str
-    group: object
-    """Unlabelled series of one group count once."""
-    finite: bool
+_PANELS, _SERIES, _WORDS = 36, 40, 40
+"""How many of each are written down: axes of a figure; series, and tick labels, legend entries or notes, of an axes."""
 
 
 def watch(figure_class: Any) -> None:
@@ -40,20 +33,90 @@ def watch(figure_class: Any) -> None:
     def savefig(self: Any, fname: Any, *args: Any, **options: Any) -> Any:
         done = save(self, fname, *args, **options)
         if isinstance(fname, (str, os.PathLike)):
-            path = _written(os.fspath(fname), options.get("format"))
-            with open(f"{path}.facts.json", "w", encoding="utf-8") as file:
-                json.dump(facts(self), file)
+            _leave(self, os.fspath(fname), options)
         return done
 
     figure_class.savefig = savefig
 
 
-def facts(figure: Any) -> dict[str, Any]:
-    """The fields of `FigureFacts`; colour bars are left out."""
-    width, height = figure.get_size_inches()
+@dataclass(frozen=True)
+class _Saved:
+    """How a figure was saved: dpi of the file, dpi at which texts were placed, whether it was cut to its content."""
+
+    dpi: float
+    placed: float
+    tight: bool
+
+
+def _leave(figure: Any, name: Any, options: dict[str, Any]) -> None:
+    try:
+        path = _written(name, options.get("format"))
+        said = _guarded(figure, path, options)
+        with open(f"{path}.facts.json", "w", encoding="utf-8") as file:
+            json.dump(said, file)
+    except Exception:  # a figure that was saved must stay saved; without facts the host judges the image alone
+        return
+
+
+def _guarded(figure: Any, path: str, options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return facts(figure, _saved(figure, path, options))
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"[:_TEXT]}
+
+
+def _saved(figure: Any, path: str, options: dict[str, Any]) -> _Saved:
+    import matplotlib
+
+    asked = options.get("dpi", matplotlib.rcParams["savefig.dpi"])
+    dpi = float(figure.dpi if asked in ("figure", None) else asked)
+    vector = (options.get("format") or os.path.splitext(path)[1]).lower().lstrip(".") in ("pdf", "svg", "ps", "eps")
+    tight = options.get("bbox_inches", matplotlib.rcParams["savefig.bbox"]) == "tight"
+    return _Saved(dpi, 72.0 if vector else dpi, tight)
+
+
+def facts(figure: Any, saved: _Saved | None = None) -> dict[str, Any]:
+    """The fields of `FigureFacts`; colour bars are no axes of their own. A figure that was not saved is laid out."""
+    until = time.monotonic() + SECONDS
+    width, height = (float(side) for side in figure.get_size_inches())
+    said: dict[str, Any] = {"width_inches": width, "height_inches": height,
+                            "dpi": saved.dpi if saved else float(figure.dpi)}
+    before = figure.dpi
+    try:
+        if saved is None or saved.tight:  # cutting moves the canvas while it draws: places have to be found anew
+            figure.draw_without_rendering()
+        else:
+            figure.dpi = saved.placed
+        return said | _seen(figure, saved is not None and saved.tight, until)
+    finally:
+        figure.dpi = before
+
+
+def _seen(figure: Any, tight: bool, until: float) -> dict[str, Any]:
+    """What is drawn on each axes, and where texts stand."""
     plots = [axes for axes in figure.axes if not _is_colourbar(axes)]
-    return {"axes": [_axes_facts(axes, plots) for axes in plots],
-            "width_inches": float(width), "height_inches": float(height)}
+    bars = [axes for axes in figure.axes if _is_colourbar(axes)]
+    said: dict[str, Any] = {
+        "axes": [_axes_facts(axes, plots, bars) for axes in plots[:_PANELS]], "words": _words(figure),
+        "scales": [_cut(_own_label(axes)) for axes in bars]}
+    try:
+        return said | _geometry(figure, plots, tight, until)
+    except Exception as error:
+        return said | {"error": f"{type(error).__name__}: {error}"[:_TEXT]}
+
+
+def _geometry(figure: Any, plots: list[Any], tight: bool, until: float) -> dict[str, Any]:
+    """Where texts stand, how small they are; the size of the file where it was cut to what is drawn."""
+    found = _texts.texts_of(figure, until)
+    sizes = sorted((item.points, item.text) for item in (*found.items, *found.inside) if item.points > 0)
+    said: dict[str, Any] = {
+        "cut": found.cut, "overlaps": _texts.overlaps(found, plots),
+        "clipped": [] if tight else _texts.clipped(found, (*figure.bbox.min, *figure.bbox.max)),
+        "smallest_font": sizes[0][0] if sizes else None, "smallest_text": sizes[0][1] if sizes else ""}
+    if tight:
+        box = figure.get_tightbbox()
+        said |= {"width_inches": float(box.width), "height_inches": float(box.height)}
+    return said
 
 
 def _written(path: str, form: str | None) -> str:
@@ -69,23 +132,64 @@ def _is_colourbar(axes: Any) -> bool:
     return axes.get_label() == "<colorbar>" or getattr(axes, "_colorbar", None) is not None
 
 
-def _axes_facts(axes: Any, plots: list[Any]) -> dict[str, Any]:
-    try:
-        series = _series(axes)
-    except Exception:  # artists are of any library's making; a figure must not fail because we cannot count them
-        series = [_Series("", "unknown", True)]
-    labels = {one.label for one in series if one.label}
-    groups = {one.group for one in series if not one.label}
-    if labels or groups - {_PARTS}:
-        groups.discard(_PARTS)
-    return {
+def _words(figure: Any) -> list[str]:
+    """What is written on the figure, outside of its axes."""
+    legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    around = [*(text.get_text() for text in figure.texts), *legends]
+    return [_cut(text) for text in around if text.strip()][:_WORDS]
+
+
+def _own_label(axes: Any) -> str:
+    return axes.get_xlabel() or axes.get_ylabel()
+
+
+# --- one axes -------------------------------------------------------------------------------------------------------
+
+
+def _axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str, Any]:
+    said: dict[str, Any] = {
         "title": _cut(axes.get_title() or axes.get_title(loc="left") or axes.get_title(loc="right")),
         "xlabel": _cut(_label(axes, "x")), "ylabel": _cut(_label(axes, "y")),
-        "series": len(labels) + len(groups), "labelled_series": len(labels),
-        "legend": _has_legend(axes, plots, labels),
-        "empty": not any(one.finite for one in series),
-        "visible": bool(axes.get_visible() and axes.axison),
-    }
+        # three-dimensional axes switch `axison` off while they draw, and keep what was asked for beside it
+        "visible": bool(axes.get_visible() and getattr(axes, "_axis3don", axes.axison))}
+    try:
+        series = _series.series_of(axes)
+    except Exception:  # artists are of any library's making; a figure must not fail because we cannot count them
+        return said | {"series": 1, "legend": _has_legend(axes, plots, set())}
+    labels = {one.label for one in series if one.label}
+    drawn, labelled = _series.count(series)
+    said |= {"series": drawn, "labelled_series": labelled, "legend": _has_legend(axes, plots, labels),
+             "empty": not any(one.finite for one in series)}
+    try:
+        return said | _more(axes, bars) | {"drawn": [_series.fields(one) for one in series[:_SERIES]]}
+    except Exception:  # likewise
+        return said
+
+
+def _more(axes: Any, bars: list[Any]) -> dict[str, Any]:
+    said: dict[str, Any] = {"spread": _series.has_spread(axes), "covered": round(_texts.covered(axes), 3)}
+    words: list[str] = []
+    if hasattr(axes, "get_zlabel"):
+        said["zlabel"] = _cut(axes.get_zlabel())
+    for side, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+        texts = [text.get_text() for text in _texts.tick_labels(axis)] if axis.get_visible() else []
+        said |= {f"{side}ticks": len(texts), f"{side}scale": str(axis.get_scale()),
+                 f"{side}limits": [float(end) for end in axis.get_view_interval()],
+                 f"{side}words": bool(texts) and not any(_is_number(text) for text in texts)}
+        words += [text for text in texts if not _is_number(text)]
+    if axes.name == "polar":  # angles and radii need no names
+        said |= {"xticks": 0, "yticks": 0}
+    legend = axes.get_legend()
+    notes = [text.get_text() for text in axes.texts if text.get_visible() and text.get_text().strip()]
+    return said | {
+        "tick_words": [_cut(text) for text in words[:_WORDS]], "notes": [_cut(text) for text in notes[:_WORDS]],
+        "note_count": len(notes), "colourbar": bool(bars),
+        "legend_entries": [_cut(text.get_text()) for text in legend.get_texts()[:_WORDS]] if legend else []}
+
+
+def _is_number(text: str) -> bool:
+    """True for what begins with a digit, whatever unit follows; TeX commands and brackets before it do not count."""
+    return re.match(r"[\s$({\u2212+.-]*\d", re.sub(r"\\[a-zA-Z]+", "", text)) is not None
 
 
 def _cut(text: str) -> str:
@@ -116,87 +220,3 @@ def _has_legend(axes: Any, plots: list[Any], labels: set[str]) -> bool:
     others = (other.get_legend() for other in plots)
     explained = [{text.get_text() for text in legend.get_texts()} for legend in others if legend is not None]
     return bool(labels) and any(labels <= texts for texts in explained)
-
-
-# --- what was drawn -------------------------------------------------------------------------------------------------
-
-
-def _series(axes: Any) -> list[_Series]:
-    taken: set[int] = set()
-    found = [*_containers(axes, taken), *_lines(axes, taken), *_collections(axes, taken)]
-    found += [_Series(_shown(image), "image", _finite(image.get_array())) for image in axes.images]
-    loose = [patch for patch in axes.patches if id(patch) not in taken and _in_data(patch, axes)]
-    found += [_Series(_shown(patch), "patches", _finite(patch.get_path().vertices)) for patch in loose]
-    return found
-
-
-def _containers(axes: Any, taken: set[int]) -> Iterable[_Series]:
-    """Bar groups, error bars and stems; their parts are marked as taken."""
-    on_bars = {id(getattr(container, "errorbar", None)) for container in axes.containers}
-    for container in axes.containers:
-        parts = list(_flat(container))
-        taken.update(id(part) for part in parts)
-        values = getattr(container, "datavalues", None)
-        if values is not None:
-            yield _Series(_shown(container), id(container) if len(parts) > 1 else "single bars", _finite(values))
-        elif id(container) not in on_bars:
-            drawn = [part for part in parts if hasattr(part, "get_xydata")]
-            finite = any(_finite(line.get_xydata()) for line in drawn) or not drawn
-            yield _Series(_shown(container), id(container), finite)
-
-
-def _flat(parts: Any) -> Iterable[Any]:
-    for part in parts:
-        if isinstance(part, (tuple, list)):
-            yield from _flat(part)
-        elif part is not None:
-            yield part
-
-
-def _lines(axes: Any, taken: set[int]) -> Iterable[_Series]:
-    for line in axes.lines:
-        if id(line) in taken or not _in_data(line, axes):
-            continue
-        if str(line.get_label()) == "_nolegend_":  # parts of a boxplot, and what its author keeps out of a legend
-            yield _Series("", _PARTS, _finite(line.get_xydata()))
-        else:
-            style = (str(line.get_color()), line.get_linestyle(), str(line.get_marker()))
-            yield _Series(_shown(line), style, _finite(line.get_xydata()))
-
-
-def _collections(axes: Any, taken: set[int]) -> Iterable[_Series]:
-    """Scatters, meshes, contours; a band around a line counts only where it has a label of its own."""
-    lone = not axes.lines and not axes.containers
-    for artist in axes.collections:
-        if id(artist) in taken:
-            continue
-        kind = type(artist).__name__
-        label = _shown(artist)
-        if "Path" in kind:
-            yield _Series(label, id(artist), _finite(artist.get_offsets()))
-        elif label or lone or artist.get_array() is not None:
-            yield _Series(label, "areas", _finite_collection(artist))
-
-
-def _finite_collection(artist: Any) -> bool:
-    values = artist.get_array()
-    return _finite(values) if values is not None else any(_finite(path.vertices) for path in artist.get_paths())
-
-
-def _shown(artist: Any) -> str:
-    label = str(artist.get_label() or "")
-    return "" if label.startswith("_") else label
-
-
-def _in_data(artist: Any, axes: Any) -> bool:
-    """False for a reference line over the whole width or height, which lives in axes coordinates."""
-    return all(artist.get_transform().contains_branch_seperately(axes.transData))
-
-
-def _finite(values: Any) -> bool:
-    """True where at least one value (of points: one whole point) is finite."""
-    array: NDArray[np.float64] = np.ma.asarray(values, dtype=np.float64).filled(np.nan)
-    if array.size == 0:
-        return False
-    points = np.isfinite(array)
-    return bool(points.all(axis=-1).any() if array.ndim == 2 and array.shape[1] == 2 else points.any())

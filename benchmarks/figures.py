@@ -1,0 +1,113 @@
+"""How well the figure lint does: recall on planted faults, false alarms on good figures, drawn in real kernels.
+
+    python -m benchmarks.figures [--set SET] [--keep DIR] [--out FILE]
+
+Prints one JSON object, for a set of `benchmarks.planted_figures`: `heldout` was written before the lint was tuned,
+`tuning` at the same time, and `hard` when it was done, to find what it does not see. A fault counts as found where a
+finding of its kind is there, whatever else is; a good figure with any finding is a false alarm. Intervals are 95 %
+Wilson.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.honesty import wilson
+from benchmarks.planted_figures import Case, hard, heldout, script_of, tuning
+from review.figures import About, LintFinding, lint_all
+from sandbox.executor import LocalExecutor
+from sandbox.job import Job
+from sandbox.settings import SandboxSettings
+
+SETS = {"heldout": heldout, "tuning": tuning, "hard": hard}
+AT_ONCE = 30
+"""Cases of one kernel; it may leave fifty figures."""
+
+
+async def findings(cases: Sequence[Case], base: Path) -> dict[str, tuple[LintFinding, ...]]:
+    """Case -> what the lint says of all its figures."""
+    executor = LocalExecutor(1, base / "views", labels=base / "labels", cache=base / "cache",
+                             settings=SandboxSettings(pool=0, isolation="none"))
+    found: dict[str, tuple[LintFinding, ...]] = {}
+    try:
+        for start in range(0, len(cases), AT_ONCE):
+            found |= await _drawn(executor, tuple(cases[start : start + AT_ONCE]), base / f"job{start}")
+    finally:
+        await executor.close()
+    return found
+
+
+async def _drawn(executor: LocalExecutor, cases: tuple[Case, ...], folder: Path) -> dict[str, tuple[LintFinding, ...]]:
+    outcome = await executor.run(Job(name="planted", folder=folder, source={"plots.py": script_of(cases)},
+                                     entry="plots.py", mode="plot", timeout=300.0))
+    if outcome.failure is not None:
+        raise RuntimeError(f"the planted figures could not be drawn: {outcome.failure}")
+    found: dict[str, tuple[LintFinding, ...]] = {}
+    for case in cases:
+        own = [one for one in outcome.figures if one.name in (f"{case.name}.png", f"{case.name}-again.png")]
+        about = About("aggregate" if case.seeds else "node", seeds=case.seeds)
+        found[case.name] = tuple(one for said in lint_all(own, folder / "figures", about).values() for one in said)
+    return found
+
+
+def report(good: Iterable[Case], faulty: Iterable[Case], found: dict[str, tuple[LintFinding, ...]]) -> dict[str, Any]:
+    """Recall by kind, false alarms by kind and in all, those that refuse apart, and the misses."""
+    good, faulty = list(good), list(faulty)
+    kinds: dict[str, dict[str, Any]] = {}
+    for case in faulty:
+        line = kinds.setdefault(case.kind, {"planted": 0, "found": 0, "alarms": 0})
+        line["planted"] += 1
+        line["found"] += any(one.kind == case.kind for one in found[case.name])
+    alarms = [(case, one) for case in good for one in found[case.name]]
+    for _, one in alarms:
+        kinds.setdefault(one.kind, {"planted": 0, "found": 0, "alarms": 0})["alarms"] += 1
+    for line in kinds.values():
+        line["recall_interval"] = wilson(line["found"], line["planted"])
+        line["alarm_interval"] = wilson(line["alarms"], len(good))
+    hit = sum(line["found"] for line in kinds.values())
+    wrong = {case.name for case, _ in alarms}
+    refused = {case.name for case, one in alarms if one.severity == "refuse"}
+    return {
+        "recall": f"{hit}/{len(faulty)}", "recall_interval": wilson(hit, len(faulty)),
+        "false_alarms": f"{len(wrong)}/{len(good)}", "false_alarm_interval": wilson(len(wrong), len(good)),
+        "refused_good": f"{len(refused)}/{len(good)}", "refused_good_interval": wilson(len(refused), len(good)),
+        "by_kind": dict(sorted(kinds.items())),
+        "missed": [{"case": case.name, "kind": case.kind, "said": _said(found[case.name])} for case in faulty
+                   if not any(one.kind == case.kind for one in found[case.name])],
+        "alarmed": [{"case": case.name, "kind": one.kind, "said": str(one)} for case, one in alarms],
+        "also_said": {case.name: said for case in faulty
+                      if (said := _said(one for one in found[case.name] if one.kind != case.kind))},
+    }
+
+
+def _said(found: Iterable[LintFinding]) -> list[str]:
+    return [f"{one.kind}: {one}" for one in found]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", choices=SETS, default="heldout", help="of planted figures")
+    parser.add_argument("--keep", type=Path, help="a folder for the figures")
+    parser.add_argument("--out", type=Path, help="a file for the JSON")
+    arguments = parser.parse_args()
+    chosen = SETS[arguments.set]
+    with tempfile.TemporaryDirectory() as scratch:
+        base = arguments.keep or Path(scratch)
+        base.mkdir(parents=True, exist_ok=True)
+        found = asyncio.run(findings((*chosen.GOOD, *chosen.FAULTY), base))
+    text = json.dumps(report(chosen.GOOD, chosen.FAULTY, found), indent=1)
+    print(text)
+    if arguments.out:
+        arguments.out.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""Findings about single axes, from what they said of themselves."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from record.nouns import AxesFacts, DrawnFacts, Figure
+from review.figures.colours import alike
+from review.figures.findings import About, LintFinding
+from review.figures.words import lacks_unit, underscored
+
+MOST_SERIES = 8
+"""More than that cannot be told apart in one axes."""
+MOST_TICKS = 25
+"""Tick labels along one side."""
+MOST_COVERED = 0.04
+"""Share of the drawn data that may lie under the legend."""
+_REFERENCE = re.compile(r"\b(chance|baseline|majority|most frequent|reference|target|random|ideal|perfect|bound|limit|"
+                        r"threshold|guess\w*|oracle|optim\w+)\b", re.IGNORECASE)
+_POOLED = re.compile(r"\b(confidence|false positive|recall|predicted probability)\b", re.IGNORECASE)
+"""Horizontal axes of curves that are made from the pooled rows of all runs."""
+_RUN = re.compile(r"\b(seed|run|replicate|n\d{4})\b", re.IGNORECASE)
+
+
+def axes_findings(figure: Figure, about: About) -> Iterator[LintFinding]:
+    """Those of every visible axes; and one for a figure of which none shows anything."""
+    axes = figure.facts.axes
+    for number, one in enumerate(axes, start=1):
+        if one.visible:
+            yield from _findings(one, _called(one, number, len(axes)), about)
+    if axes and all(one.empty for one in axes) and not any(one.visible for one in axes):
+        yield about.finding("empty", figure.name, "shows no data, all its axes are empty", "Leave it out.")
+
+
+def _called(axes: AxesFacts, number: int, count: int) -> str:
+    if count == 1:
+        return "The plot"
+    return f"Panel {number} ({axes.title!r})" if axes.title else f"Panel {number}"
+
+
+def _findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
+    if axes.empty:
+        yield about.finding("empty", called, "is empty, it holds no finite data point",
+                            "Leave it out, or draw what was recorded.")
+        return
+    yield from _text_findings(axes, called, about)
+    yield from _legend_findings(axes, called, about)
+    yield from _colour_findings(axes, called, about)
+    yield from _data_findings(axes, called, about)
+    yield from _crowd_findings(axes, called, about)
+
+
+def _text_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
+    sides = (("x", axes.xlabel, axes.xticks, axes.xwords), ("y", axes.ylabel, axes.yticks, axes.ywords))
+    for side, text, ticks, words in sides:
+        if not text.strip() and ticks != 0 and not words:
+            yield about.finding("label", called, f"has no {side} label", "Say in words what the axis shows.")
+        elif lacks_unit(text, about.metrics):
+            yield about.finding("unit", called, f"names no unit in its {side} label {text!r}",
+                                "Add it in brackets, e.g. 'Time (s)'.")
+    if axes.zlabel is not None and not axes.zlabel.strip():
+        yield about.finding("label", called, "has no z label", "Say in words what the axis shows.")
+    texts = (("title", (axes.title,)), ("x label", (axes.xlabel,)), ("y label", (axes.ylabel,)),
+             ("legend", (*axes.legend_entries,)), ("tick labels", axes.tick_words), ("notes", axes.notes))
+    for what, said in texts:
+        wrong = [text for text in said if underscored(text)]
+        if wrong:
+            yield about.finding("underscore", called, f"shows an underscore in its {what} {wrong[0]!r}", "Write words.")
+
+
+def _legend_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
+    if _needs_legend(axes) and not axes.legend and not _labelled_directly(axes):
+        yield about.finding("legend", called, f"shows {axes.series} series without a legend",
+                            "Give each a label and call legend().")
+    if axes.covered > MOST_COVERED:
+        yield about.finding("covered", called, f"has {axes.covered:.0%} of its data under the legend",
+                            "Move the legend to a free place or outside of the axes.")
+
+
+def _needs_legend(axes: AxesFacts) -> bool:
+    """Two series or more, reference lines left out; points and one line through them explain themselves."""
+    if axes.series < 2:
+        return False
+    if not axes.drawn:
+        return True
+    plain = [one for one in axes.drawn if not _is_reference(one)]
+    looks = {(one.kind, one.colour, one.line, one.marker, one.hatch, one.label) for one in plain if one.kind != "box"}
+    kinds = Counter(kind for kind, *_ in looks)
+    bars = sum(one.kind in ("bar", "barh") and one.points > 1 for one in plain)
+    return max(kinds.values(), default=0) > 1 or bars > 1 or set(kinds) - {"line", "scatter"} > {""}
+
+
+def _is_reference(one: DrawnFacts) -> bool:
+    """An unlabelled straight line through two points, or along one height."""
+    return one.kind == "line" and not one.label and not one.marker and (one.points == 2 or one.constant)
+
+
+def _labelled_directly(axes: AxesFacts) -> bool:
+    """At least as many notes in words as there are series."""
+    return sum(any(char.isalpha() for char in note) for note in axes.notes) >= axes.series
+
+
+# --- colours --------------------------------------------------------------------------------------------------------
+
+
+def _colour_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
+    """The closest two series that nothing but their colours tells apart, for each way of seeing."""
+    if _labelled_directly(axes):
+        return
+    for kind, seen, pair in alike(_by_colour_alone(axes)):
+        a, b = (one.label or one.colour for one in pair)
+        how = "in print without colours" if kind == "grey" else f"with {seen}"
+        yield about.finding(kind, called, f"tells {a!r} and {b!r} apart by colours that look alike {how}",
+                            "Use other colours, and markers, line styles or hatches as well.")
+
+
+def _by_colour_alone(axes: AxesFacts) -> Iterator[tuple[DrawnFacts, DrawnFacts]]:
+    compared = [one for one in axes.drawn[:20]
+                if one.colour and one.kind in ("line", "scatter", "bar", "barh", "area") and not _is_reference(one)]
+    labels = {one.label for one in compared}
+    for number, one in enumerate(compared):
+        for other in compared[:number]:
+            form = (one.kind, one.line, one.marker, one.hatch) == (other.kind, other.line, other.marker, other.hatch)
+            named = one.label != other.label or labels == {""}
+            if form and named and one.colour != other.colour and (
+                    (one.label and other.label) or not axes.labelled_series):
+                yield other, one
+
+
+# --- data -----------------------------------------------------------------------------------------------------------
+
+
+def _data_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
+    for one in axes.drawn:
+        if one.constant and _says_something(one, axes):
+            name = repr(one.label) if one.label else f"its {one.kind}"
+            yield about.finding("constant", called, f"shows the same value everywhere in {name}",
+                                "Check the array; say it in words if it is so.")
+    if _lacks_interval(axes, about):
+        yield about.finding("interval", called, "shows several runs without how much they differ",
+                            "Draw a band, error bars or all runs as points, and say which.")
+    if _from_elsewhere(axes):
+        yield about.finding("origin", called, "has bars that do not start at zero",
+                            "Start at zero, or draw points with intervals.")
+    if _lacks_scale(axes):
+        yield about.finding("scale", called, "shows values as colours without a colour bar",
+                            "Add one with a label, or write the values into the cells.")
+
+
+def _says_something(one: DrawnFacts, axes: AxesFacts) -> bool:
+    if one.kind not in ("line", "image", "area"):
+        return False
+    return not (_REFERENCE.search(one.label) or (not one.label and len(axes.drawn) > 1))
+
+
+def _lacks_interval(axes: AxesFacts, about: About) -> bool:
+    """Means of several runs, and nothing of how much these differ."""
+    if about.subject == "node" or about.seeds < 2 or axes.spread or _POOLED.search(axes.xlabel):
+        return False
+    if any(one.interval or one.kind in ("scatter", "image", "picture", "contour", "box") for one in axes.drawn):
+        return False
+    lines = [one for one in axes.drawn if one.kind == "line" and not _is_reference(one)]
+    bars = [one for one in axes.drawn if one.kind in ("bar", "barh") and one.points <= 12]
+    single = sum(not one.label for one in lines) > 1 or any(_RUN.search(one.label) for one in lines)
+    return bool(bars) or bool(lines and not single and not (about.subject == "aggregate" and len(lines) >= about.seeds))
+
+
+def _from_elsewhere(axes: AxesFacts) -> bool:
+    for kind, limits, scale in (("bar", axes.ylimits, axes.yscale), ("barh", axes.xlimits, axes.xscale)):
+        drawn = any(one.kind == kind for one in axes.drawn)
+        if drawn and limits is not None and scale == "linear" and (min(limits) > 0 or max(limits) < 0):
+            return True
+    return False
+
+
+def _lacks_scale(axes: AxesFacts) -> bool:
+    cells = [one.points for one in axes.drawn if one.kind == "image" and not one.constant]
+    framed = (axes.xticks or 0) + (axes.yticks or 0) > 0
+    return bool(cells) and framed and not axes.colourbar and axes.note_count < 0.5 * min(cells)
+
+
+def _crowd_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
+    if axes.series > MOST_SERIES:
+        yield about.finding("crowded", called, f"shows {axes.series} series",
+                            f"Show at most {MOST_SERIES} in one panel.")
+    for side, ticks in (("x", axes.xticks), ("y", axes.yticks)):
+        if ticks is not None and ticks > MOST_TICKS:
+            yield about.finding("crowded", called, f"has {ticks} tick labels along {side}",
+                                f"Label at most {MOST_TICKS}.")

@@ -1,0 +1,76 @@
+"""What the lint can say of a figure, and which of it refuses the figure.
+
+A finding that refuses has the figure drawn again; one that only complains is told to whoever looks at the figure and
+to the author of its next version. A figure of the search is refused for what makes it unreadable or misleading; one of
+the paper also for what a reviewer of the paper would hold against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from record.nouns import Frozen, MetricSpec
+
+Kind = Literal[
+    "axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap", "font", "colour", "duplicate",
+    "grey", "unit", "interval", "covered", "constant", "scale", "origin", "crowded", "resolution", "border", "unseen"]
+Severity = Literal["refuse", "complain"]
+Subject = Literal["node", "aggregate", "paper"]
+
+SEVERITIES: dict[Kind, tuple[Severity, Severity]] = {
+    "axes": ("refuse", "refuse"), "empty": ("refuse", "refuse"), "blank": ("refuse", "refuse"),
+    "label": ("refuse", "refuse"), "legend": ("refuse", "refuse"), "underscore": ("refuse", "refuse"),
+    "clipped": ("refuse", "refuse"), "overlap": ("refuse", "refuse"),
+    "font": ("complain", "refuse"), "colour": ("complain", "refuse"), "duplicate": ("complain", "refuse"),
+    "grey": ("complain", "complain"), "unit": ("complain", "complain"), "interval": ("complain", "complain"),
+    "covered": ("complain", "complain"), "constant": ("complain", "complain"), "scale": ("complain", "complain"),
+    "origin": ("complain", "complain"), "crowded": ("complain", "complain"), "resolution": ("complain", "complain"),
+    "border": ("complain", "complain"), "unseen": ("complain", "complain"),
+}
+"""Kind -> severity for figures of the search, and of the paper. docs/figures.md shows this table."""
+
+
+class LintFinding(Frozen):
+    """One finding. As text it is a sentence that names the place, and one that says how to mend it."""
+
+    kind: Kind
+    severity: Severity
+    where: str
+    text: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.text}. {self.mend}"
+
+
+@dataclass(frozen=True)
+class About:
+    """What a figure is of, as far as it decides what must be in it."""
+
+    subject: Subject = "node"
+    seeds: int = 0
+    """Runs that it draws together; 2 where it is of several, and nobody counted."""
+    metrics: tuple[MetricSpec, ...] = ()
+    width_inches: float = 5.5
+    """At which it is printed at most; a smaller figure keeps its size."""
+
+    def finding(self, kind: Kind, where: str, text: str, mend: str) -> LintFinding:
+        """The finding with the severity that it has here."""
+        severity = SEVERITIES[kind][self.subject == "paper"]
+        return LintFinding(kind=kind, severity=severity, where=where, text=text, mend=mend)
+
+    def printed(self, width: float) -> float:
+        """By what a figure of this width (inches) is scaled in print; 1.0 where its width is unknown."""
+        return min(1.0, self.width_inches / width) if width > 0 else 1.0
+
+
+def refusing(findings: Iterable[LintFinding]) -> tuple[str, ...]:
+    """Those that refuse the figure, as text."""
+    return tuple(str(one) for one in findings if one.severity == "refuse")
+
+
+def remarks(findings: Iterable[LintFinding]) -> tuple[str, ...]:
+    """Those that only complain, as text."""
+    return tuple(str(one) for one in findings if one.severity == "complain")

@@ -1,0 +1,94 @@
+"""Findings from the image of a figure alone, whoever drew it. Files were checked to be PNG images of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from record.nouns import Figure
+from review.figures.findings import About, LintFinding
+
+LEAST_INK = 0.0005
+"""Share of pixels that differ from the background, below which an image is blank."""
+LEAST_DPI = 100.0
+"""Pixels an inch in print."""
+_INK = 25.0
+"""Levels of 255 from which on a pixel differs from the background."""
+_HASHED = 64
+_SIDE = 120
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is needed of an image, so that the image itself can be let go."""
+
+    width: int
+    height: int
+    ink: float
+    """Share of pixels that differ from the background."""
+    cut: tuple[str, ...]
+    """Sides where something reaches the edge."""
+    hash: NDArray[np.bool_]
+    """Perceptual hash, shape (255,)."""
+    small: NDArray[np.float64]
+    """Difference from the background on a grid, shape (_SIDE, _SIDE), from 0 to 1."""
+
+
+def read_picture(path: Path) -> Picture | None:
+    """The picture; None for a file that cannot be read, which was refused where figures are collected."""
+    from PIL import Image
+
+    try:
+        with Image.open(path, formats=["PNG"]) as image:
+            page = Image.new("RGBA", image.size, "white")
+            page.alpha_composite(image.convert("RGBA"))
+            grey = page.convert("L")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+    levels = np.asarray(grey, dtype=np.float32)
+    ground = float(np.bincount(np.asarray(grey).ravel(), minlength=256).argmax())
+    inked = np.abs(levels - ground) > _INK
+    tiny = np.asarray(grey.resize((_HASHED, _HASHED), Image.Resampling.BOX), dtype=np.float64)
+    apart = Image.fromarray(np.abs(levels - ground).astype(np.uint8))
+    small = apart.resize((_SIDE, _SIDE), Image.Resampling.BOX)
+    return Picture(width=grey.width, height=grey.height, ink=float(inked.mean()), cut=_cut_sides(inked),
+                   hash=perceptual_hash(tiny), small=np.asarray(small, dtype=np.float64) / 255)
+
+
+def perceptual_hash(tiny: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Signs, against their median, of the 16 x 16 lowest frequencies of a square image, the mean left out.
+
+    Source: Zauner, Implementation and benchmarking of perceptual image hash functions (2010), section 3.2.1.
+    """
+    n = len(tiny)
+    basis = np.cos(np.pi / n * (np.arange(n)[None, :] + 0.5) * np.arange(16)[:, None])
+    low = (basis @ tiny @ basis.T).ravel()[1:]
+    return low > np.median(low)
+
+
+def _cut_sides(inked: NDArray[np.bool_]) -> tuple[str, ...]:
+    """Sides whose outermost row is reached by something that is no frame around the whole image."""
+    edges = {"top": inked[0], "bottom": inked[-1], "left": inked[:, 0], "right": inked[:, -1]}
+    shares = {side: float(edge.mean()) for side, edge in edges.items()}
+    if all(share > 0.9 for share in shares.values()):
+        return ()
+    return tuple(side for side, share in shares.items() if share > 0)
+
+
+def picture_findings(figure: Figure, picture: Picture, about: About) -> Iterator[LintFinding]:
+    """A blank image, too few pixels; without facts of the live figure also what reaches the edge."""
+    if picture.ink < LEAST_INK:
+        yield about.finding("blank", figure.name, "is blank", "Draw what was recorded, or leave it out.")
+        return
+    if picture.cut and not figure.facts.axes:
+        yield about.finding("border", figure.name, f"is cut off or touches the edge ({', '.join(picture.cut)})",
+                            "Leave a margin around what is drawn.")
+    inches = figure.facts.width_inches or about.width_inches
+    dots = picture.width / min(inches, about.width_inches)
+    if dots < LEAST_DPI:
+        yield about.finding("resolution", figure.name, f"has {dots:.0f} pixels an inch in print",
+                            "Save it with dpi=200.")

@@ -1,0 +1,222 @@
+"""What was drawn from data on matplotlib axes, counted the way a reader counts.
+
+Error bars belong to their line, a reference line or a confidence band is no series, boxes of one boxplot are one thing,
+and bars drawn one by one without a label are one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+PARTS = "parts of something that is counted itself"
+MOST_VALUES = 200_000
+"""Values of a series that its statistics are taken over; of more, evenly chosen ones."""
+_TEXT = 100
+
+
+@dataclass(frozen=True)
+class Series:
+    """Something drawn from data; `label` is empty where a legend would leave it out."""
+
+    label: str
+    group: object
+    """Unlabelled series of one group count once."""
+    kind: str
+    values: NDArray[np.float64] = field(repr=False)
+    """Heights, or whatever the eye compares; a point that lies nowhere is NaN."""
+    look: dict[str, str]
+    interval: bool = False
+
+    @property
+    def finite(self) -> bool:
+        return bool(np.isfinite(self.values).any())
+
+
+def series_of(axes: Any) -> list[Series]:
+    """Everything on the axes that was drawn from data, parts of a whole marked by the group `PARTS`."""
+    taken: set[int] = set()
+    found = [*_containers(axes, taken), *_lines(axes, taken), *_collections(axes, taken)]
+    found += [_image(image) for image in axes.images]
+    loose = [patch for patch in axes.patches if id(patch) not in taken and _in_data(patch, axes)]
+    found += [Series(shown(patch), "patches", "patch", _whole(patch.get_path().vertices), _patch_look(patch))
+              for patch in loose]
+    return found
+
+
+def count(series: list[Series]) -> tuple[int, int]:
+    """How many series a reader sees, and how many of them are labelled."""
+    labels = {one.label for one in series if one.label}
+    groups = {one.group for one in series if not one.label}
+    if labels or groups - {PARTS}:
+        groups.discard(PARTS)
+    return len(labels) + len(groups), len(labels)
+
+
+def fields(series: Series) -> dict[str, Any]:
+    """The fields of `record.nouns.DrawnFacts`."""
+    values = series.values.ravel()
+    sample = values[:: max(1, len(values) // MOST_VALUES)]
+    finite = sample[np.isfinite(sample)]
+    said: dict[str, Any] = {"kind": series.kind, "label": series.label[:_TEXT], "points": len(values),
+                            "finite": series.finite, "interval": series.interval, **series.look}
+    if len(finite):
+        low, high = float(finite.min()), float(finite.max())
+        said |= {"low": low, "high": high, "mean": float(finite.mean()), "first": float(finite[0]),
+                 "last": float(finite[-1])}
+        said["constant"] = len(finite) > 2 and high - low <= 1e-9 * max(abs(low), abs(high))
+    return said
+
+
+def has_spread(axes: Any) -> bool:
+    """True where a band, error bars, boxes, loose intervals or the points of single runs are drawn."""
+    bands = any("Poly" in type(one).__name__ for one in axes.collections) and bool(axes.lines)
+    bars = any(_has_error(one) for one in axes.containers)
+    strokes = any(type(one).__name__ == "LineCollection" for one in axes.collections)
+    parts = any(str(line.get_label()) == "_nolegend_" for line in axes.lines)
+    violins = not axes.lines and any("Poly" in type(one).__name__ for one in axes.collections)
+    return bands or bars or strokes or parts or violins
+
+
+def shown(artist: Any) -> str:
+    """The label that a legend would show."""
+    label = str(artist.get_label() or "")
+    return "" if label.startswith("_") else label
+
+
+def numbers(values: Any) -> NDArray[np.float64]:
+    """The values as floats, masked ones as NaN."""
+    return np.ma.asarray(values, dtype=np.float64).filled(np.nan)
+
+
+# --- by kind of artist ----------------------------------------------------------------------------------------------
+
+
+def _image(image: Any) -> Series:
+    """A picture in colours stands for itself; of one number a cell a reader wants the scale."""
+    values = numbers(image.get_array())
+    return Series(shown(image), "image", "image" if values.ndim == 2 else "picture", values, {})
+
+
+def _containers(axes: Any, taken: set[int]) -> Iterable[Series]:
+    """Bar groups, error bars and stems; their parts are marked as taken."""
+    on_bars = {id(getattr(container, "errorbar", None)) for container in axes.containers}
+    for container in axes.containers:
+        parts = list(_flat(container))
+        taken.update(id(part) for part in parts)
+        values = getattr(container, "datavalues", None)
+        if values is not None:
+            kind = "barh" if getattr(container, "orientation", "") == "horizontal" else "bar"
+            yield Series(shown(container), id(container) if len(parts) > 1 else "single bars", kind, numbers(values),
+                         _patch_look(parts[0]) if parts else {}, _has_error(container))
+        elif id(container) not in on_bars:
+            line = next((part for part in parts if hasattr(part, "get_xydata")), None)
+            heights = _heights(line) if line is not None else np.zeros(1)
+            yield Series(shown(container), id(container), "line", heights, _line_look(line) if line is not None else {},
+                         _has_error(container))
+
+
+def _has_error(container: Any) -> bool:
+    return bool(getattr(container, "errorbar", None) is not None or getattr(container, "has_yerr", False)
+                or getattr(container, "has_xerr", False))
+
+
+def _flat(parts: Any) -> Iterable[Any]:
+    for part in parts:
+        if isinstance(part, (tuple, list)):
+            yield from _flat(part)
+        elif part is not None:
+            yield part
+
+
+def _lines(axes: Any, taken: set[int]) -> Iterable[Series]:
+    bands = {_hex(one.get_facecolor()) for one in axes.collections if "Poly" in type(one).__name__}
+    for line in axes.lines:
+        if id(line) in taken or not _in_data(line, axes):
+            continue
+        look, heights = _line_look(line), _heights(line)
+        if str(line.get_label()) == "_nolegend_":  # parts of a boxplot, and what its author keeps out of a legend
+            yield Series("", PARTS, "box", heights, look)
+        else:
+            yield Series(shown(line), tuple(look.values()), "line", heights, look, look["colour"] in bands)
+
+
+def _collections(axes: Any, taken: set[int]) -> Iterable[Series]:
+    """Scatters, meshes, contours; a band around a line counts only where it has a label of its own."""
+    lone = not axes.lines and not axes.containers
+    for artist in axes.collections:
+        if id(artist) in taken:
+            continue
+        kind, label, values = type(artist).__name__, shown(artist), artist.get_array()
+        if "Path" in kind:
+            points = numbers(artist.get_offsets())
+            heights = np.where(np.isfinite(points).all(axis=-1), points[:, -1], np.nan) if points.ndim == 2 else points
+            yield Series(label, id(artist), "scatter", heights,
+                         {"colour": "" if values is not None else _hex(artist.get_facecolor()),
+                          "marker": _outline(artist)})
+        elif label or lone or values is not None:
+            drawn = numbers(values) if values is not None else _whole(
+                np.concatenate([np.zeros((0, 2)), *(path.vertices for path in artist.get_paths())]))
+            look = {"hatch": str(artist.get_hatch() or ""), "colour": _hex(artist.get_facecolor())}
+            form = "image" if "Mesh" in kind else "contour" if "Contour" in kind else "area"
+            group = PARTS if kind == "LineCollection" else "areas" if values is not None else ("areas", look["colour"])
+            yield Series(label, group, form, drawn, {} if values is not None else look)
+
+
+# --- looks and values -----------------------------------------------------------------------------------------------
+
+
+def _line_look(line: Any) -> dict[str, str]:
+    marker = str(line.get_marker())
+    return {"colour": _hex(line.get_color()), "line": str(line.get_linestyle()),
+            "marker": "" if marker in ("None", " ", "") else marker}
+
+
+def _patch_look(patch: Any) -> dict[str, str]:
+    look = getattr(patch, "get_facecolor", None)
+    return {"colour": _hex(look()) if look else "", "hatch": str(getattr(patch, "get_hatch", str)() or "")}
+
+
+def _outline(artist: Any) -> str:
+    """A name for the marker of a scatter: two of the same shape have the same."""
+    paths = artist.get_paths()
+    if not paths:
+        return ""
+    corners = numbers(paths[0].vertices)
+    return f"{len(corners)}:{float(np.abs(corners).sum()):.2f}:{float(corners[:, 1].sum()):.2f}"
+
+
+def _hex(colour: Any) -> str:
+    """#rrggbb without its transparency; empty where there is no single colour."""
+    from matplotlib.colors import to_hex
+
+    many = np.asarray(colour) if not isinstance(colour, str) else None
+    if many is not None and many.ndim == 2:
+        if len({tuple(row) for row in many.tolist()}) != 1:
+            return ""
+        colour = many[0]
+    try:
+        return str(to_hex(colour))
+    except ValueError:
+        return ""
+
+
+def _heights(line: Any) -> NDArray[np.float64]:
+    return _whole(line.get_xydata())
+
+
+def _whole(points: Any) -> NDArray[np.float64]:
+    """Second coordinates of points, NaN where the other is not finite; other values as they are."""
+    array = numbers(points)
+    if array.ndim == 2 and array.shape[1] == 2:
+        return np.where(np.isfinite(array).all(axis=1), array[:, 1], np.nan)
+    return array
+
+
+def _in_data(artist: Any, axes: Any) -> bool:
+    """False for a reference line over the whole width or height, which lives in axes coordinates."""
+    return all(artist.get_transform().contains_branch_seperately(axes.transData))
