@@ -1,0 +1,141 @@
+"""Looks at the figures of an assessed draft in its PDF, with their captions and the text that refers to them.
+
+Only figures whose picture, caption or text has changed since they were reviewed are shown again; the others keep their
+review. Where no model takes pictures, nobody looks, and the record says so.
+
+Source: AI-Scientist-v2, section 3.4 (a vision model in the writing stage: image, caption, reference, duplicates).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from models.backend import Image
+from models.door import Desk
+from models.errors import BudgetSpent, ImagesRefused
+from models.roles import FigureReviewInputs, PaperFigureReviews, PlacedFigure
+from record.events import Drafted, FiguresSeen
+from record.nouns import FinalFigure, PaperFigureReview
+from review.evidence import Evidence, tex
+from stages.bench import Bench, do_work
+from stages.manuscript import Material, drawn_figures, parts_for, statistics_of
+from stages.paper.figures_in_pdf import Place, cut, mentions, places, plain
+from stages.paper.parts import PaperParts
+from stages.shares import look_task
+
+SMALLER = 0.9
+"""Printed over drawn width below which text gets too small: the smallest is drawn at 7 points."""
+UNSEEN = "no model here takes pictures"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure of the compiled paper, with its picture."""
+
+    figure: PlacedFigure
+    picture: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of all that its review is about; on which page it stands does not count."""
+        said = self.figure.model_dump(mode="json", include={"caption", "mentions", "placement"})
+        return hashlib.sha256(self.picture + json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+async def look_at_figures(bench: Bench, draft: Drafted) -> None:
+    """Record what is seen in the figures of a draft; once for each round."""
+
+    async def work(desk: Desk) -> None:
+        if draft.round not in bench.state.figures_seen:
+            bench.recorder.append(await _seen(bench, desk, draft))
+
+    await do_work(bench, bench.state.paper_task(look_task(draft.round)), work)
+
+
+async def _seen(bench: Bench, desk: Desk, draft: Drafted) -> FiguresSeen:
+    if not bench.models.sees:
+        return FiguresSeen(round=draft.round, looked=False, why=UNSEEN)
+    try:
+        shown = await figures_of(bench, draft)
+    except tex.TexMissing as missing:
+        return FiguresSeen(round=draft.round, looked=False, why=str(missing))
+    if not shown:
+        return FiguresSeen(round=draft.round, looked=False, why="the draft has no PDF with figures")
+    kept = _unchanged(bench, shown)
+    try:
+        new = await _ask(bench, desk, draft, shown=shown, kept=kept)
+    except (BudgetSpent, ImagesRefused) as error:
+        return FiguresSeen(round=draft.round, looked=False, why=str(error), reviews=tuple(kept.values()),
+                           seen=_prints(shown, kept))
+    found = kept | {one.name: one for one in new.reviews if one.name in shown and one.name not in kept}
+    return FiguresSeen(
+        round=draft.round, looked=new.looked, why="" if new.looked else "the model saw no pictures",
+        reviews=tuple(found[name] for name in shown if name in found), seen=_prints(shown, found))
+
+
+def _prints(shown: dict[str, Shown], reviews: dict[str, PaperFigureReview]) -> dict[str, str]:
+    return {name: shown[name].fingerprint for name in shown if name in reviews}
+
+
+def _unchanged(bench: Bench, shown: dict[str, Shown]) -> dict[str, PaperFigureReview]:
+    """Reviews of figures that were seen just as they are now, the latest of each."""
+    return {review.name: review for event in bench.state.figures_seen.values() for review in event.reviews
+            if review.name in shown and event.seen.get(review.name) == shown[review.name].fingerprint}
+
+
+async def _ask(
+    bench: Bench, desk: Desk, draft: Drafted, *, shown: dict[str, Shown], kept: dict[str, PaperFigureReview]
+) -> PaperFigureReviews:
+    new = [one for name, one in shown.items() if name not in kept]
+    if not new:
+        return PaperFigureReviews()
+    material = _material(bench)
+    return await desk.ask("figure_review", FigureReviewInputs(
+        data_plan=bench.plan, title=plain(draft.draft.title, material.evidence),
+        figures=tuple(one.figure for one in new),
+        others=tuple(shown[name].figure for name in kept), pages=draft.pages, over=draft.over,
+        page_limit=material.template.page_limit), PaperFigureReviews, images=[Image(one.picture) for one in new])
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------
+
+
+async def figures_of(bench: Bench, draft: Drafted) -> dict[str, Shown]:
+    """The figures of a draft as its PDF has them, by name. Raises `review.evidence.tex.TexMissing`."""
+    folder = bench.folder.paper / "rounds" / f"round{draft.round}"
+    if not (folder / "paper.pdf").is_file():
+        return {}
+    material = _material(bench)
+    parts = parts_for(material, draft.draft)
+    found = places((folder / "paper.log").read_text(errors="replace"))
+    pictures = await cut(folder / "paper.pdf", found, timeout=bench.paper.timeout)
+    return {one.name: Shown(_placed(bench, parts, one, found[one.name], evidence=material.evidence),
+                            pictures[one.name]) for one in drawn_figures(bench.state) if one.name in pictures}
+
+
+def _material(bench: Bench) -> Material:
+    return Material(bench.state, bench.folder, bench.paper, bench.notice, bench.isolation)
+
+
+def _placed(bench: Bench, parts: PaperParts, figure: FinalFigure, place: Place, *, evidence: Evidence) -> PlacedFigure:
+    beside = next((one.appendix for one in parts.figures if one.name == figure.name), False)
+    scale = place.width / figure.width if figure.width else 1.0
+    return PlacedFigure(
+        name=figure.name, page=place.page, placement="appendix" if beside else "main", width=round(place.width, 2),
+        scale=round(scale, 2), description=figure.description,
+        caption=plain(parts.draft.captions.get(figure.name, ""), evidence),
+        mentions=mentions(parts.draft, evidence).get(figure.name, ()),
+        lint=(*_issues(bench, figure), *_small(scale)), data=statistics_of(bench.state, figure.datasets))
+
+
+def _issues(bench: Bench, figure: FinalFigure) -> tuple[str, ...]:
+    reviews = bench.state.figures.reviews if bench.state.figures else ()
+    return tuple(issue for one in reviews if one.name == f"{figure.name}.png" for issue in one.issues)
+
+
+def _small(scale: float) -> tuple[str, ...]:
+    if scale >= SMALLER:
+        return ()
+    return (f"it is printed at {scale:.0%} of the size at which it was drawn: text of 7 points is {7 * scale:.1f}",)

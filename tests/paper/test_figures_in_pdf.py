@@ -1,0 +1,146 @@
+"""Figures found again in the compiled PDF, by real TeX and real matplotlib; and where those of the appendix stand."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from record.nouns import Draft, Section
+from review.evidence import check_draft
+from stages.paper.build import build
+from stages.paper.figures_in_pdf import Place, cut, mentions, places, plain
+from stages.paper.parts import FigureFile, PaperParts
+from stages.paper.round import assess
+from stages.paper.sources import sources
+from stages.paper.template import load
+from tests.paper import synthetic
+
+needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None,
+                               reason="TeX is not installed")
+KEY = "test/digits/log_loss/method@noise20.mean"
+NAMES = ("rising", "falling", "wide")
+
+
+def figures(folder: Path) -> tuple[FigureFile, ...]:
+    """Three figures that look unlike, each as .pdf and .png; the last over the whole width."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    rng = np.random.default_rng(3)
+    with matplotlib.rc_context({"pdf.fonttype": 42, "font.size": 8}):  # pyright: ignore[reportUnknownMemberType]
+        for name, width in zip(NAMES, (3.2, 3.2, 5.4), strict=True):
+            figure = Figure(figsize=(width, 1.9), layout="constrained")
+            axes: Any = figure.subplots()
+            if name == "wide":
+                axes.bar(range(8), rng.random(8), hatch="//")
+            else:
+                axes.plot([0, 1], [0, 1] if name == "rising" else [1, 0], marker="o", linewidth=4)
+            axes.set_xlabel(f"x of {name}")
+            axes.set_ylabel("share")
+            for suffix in ("pdf", "png"):
+                figure.savefig(folder / f"{name}.{suffix}", dpi=160)  # pyright: ignore[reportUnknownMemberType]
+    return tuple(FigureFile(name, folder / f"{name}.pdf") for name in NAMES)
+
+
+def paper(folder: Path, *, beside: tuple[str, ...] = ()) -> PaperParts:
+    """A paper whose text is long enough that figures stand on several pages and in both columns."""
+    filler = "A plain sentence about nothing in particular, so that the page fills. " * 60
+    body = "\n\n".join(f"\\paperfigure{{{name}}}\n\nSee Figure~\\ref{{fig:{name}}}.\n\n{filler}"
+                       for name in NAMES if name not in beside)
+    parts = synthetic.bare(folder, body)
+    draft = parts.draft.model_copy(update={"captions": {name: f"What is {name}." for name in NAMES}})
+    found = tuple(replace(one, appendix=one.name in beside) for one in figures(folder))
+    further = "".join(f"\\paperfigure{{{name}}}\n\n" for name in beside)
+    return replace(
+        parts, draft=draft, figures=found, appendix=f"\\recordappendix\n\\section{{Further}}\n\n{further}End.\n",
+        evidence=replace(parts.evidence, figures=frozenset(NAMES), appendix=frozenset(beside)))
+
+
+def picture(data: bytes) -> NDArray[np.float64]:
+    """A picture as 48 x 96 grey values without its white border, standardised."""
+    from PIL import Image, ImageChops
+
+    with Image.open(io.BytesIO(data)) as image:
+        grey = image.convert("L")
+        box = ImageChops.invert(grey).getbbox()
+        assert box is not None, "the picture is blank"
+        values = np.asarray(grey.crop(box).resize((96, 48)), dtype=np.float64)
+    return (values - values.mean()) / values.std()
+
+
+def like(pictures: Mapping[str, bytes], folder: Path) -> dict[str, dict[str, float]]:
+    """Figure -> the correlation of its picture with every file."""
+    return {name: {other: float((picture(data) * picture((folder / f"{other}.png").read_bytes())).mean())
+                   for other in NAMES} for name, data in pictures.items()}
+
+
+@needs_tex
+@pytest.mark.slow
+@pytest.mark.parametrize("template", ["workshop", "conference"])
+async def test_what_is_cut_out_is_the_figure(tmp_path: Path, template: str) -> None:
+    beside = ("falling",)
+    parts = paper(tmp_path, beside=beside)
+    built = await build(parts, load(template), tmp_path / "paper")
+    assert built.pdf is not None, built
+    found = places((tmp_path / "paper" / "paper.log").read_text(errors="replace"))
+    assert found.keys() == set(NAMES) and built.total_pages is not None and built.pages is not None
+    assert found["falling"].page > built.pages >= found["wide"].page, "a figure of the appendix is no main text"
+    assert abs(found["rising"].width - 3.2) < 0.05 and abs(found["wide"].width - 5.4) < 0.05
+
+    pictures = await cut(built.pdf, found)
+    alike = like(pictures, tmp_path)
+    assert pictures.keys() == set(NAMES)
+    assert all(one[name] > 0.9 for name, one in alike.items()), alike
+    assert all(value < 0.7 for name, one in alike.items() for other, value in one.items() if other != name), alike
+    moved = await cut(built.pdf, {name: replace(place, top=place.top - 1.5) for name, place in found.items()})
+    assert not any(value > 0.9 for name, one in like(moved, tmp_path).items() for value in [one[name]])
+    assert await cut(built.pdf, found) == pictures, "the same bytes again"
+
+
+@needs_tex
+async def test_a_figure_that_is_not_set_by_us_has_no_place_and_a_missing_page_no_picture(tmp_path: Path) -> None:
+    parts = synthetic.bare(tmp_path, "Text.")
+    built = await build(parts, load("workshop"), tmp_path / "paper")
+    assert built.pdf is not None
+    assert places((tmp_path / "paper" / "paper.log").read_text(errors="replace")) == {}
+    assert await cut(built.pdf, {"x": Place(page=99, left=1, top=1, width=1, height=1)}) == {}
+
+
+@needs_tex
+@pytest.mark.slow
+async def test_an_appendix_figure_ties_and_is_referred_to_from_the_text(tmp_path: Path) -> None:
+    parts = paper(tmp_path, beside=("falling",))
+    more = Section(title="More", body="The appendix has Figure~\\ref{fig:falling}.")
+    parts = replace(parts, draft=parts.draft.model_copy(update={"sections": (*parts.draft.sections, more)}))
+    found = await assess(parts, load("workshop"), tmp_path / "paper")
+    assert found.violations == () and not any("??" in one or "undefined" in one for one in found.findings)
+    untied = replace(parts, evidence=replace(parts.evidence, appendix=frozenset()))
+    assert any("never placed" in one.mend for one in check_draft(untied.draft, untied.evidence))
+    assert "\\paperfigure{falling}" in sources(parts, load("workshop")).files["appendix.tex"]
+
+
+def test_corners_on_two_pages_or_alone_make_no_place() -> None:
+    log = ("paper: figure a from 2 7104065 36232282 of 52099153\npaper: figure a to 2 33154372 47362867 of 52099153\n"
+           "paper: figure b from 2 1 2 of 3\npaper: figure b to 3 1 2 of 3\npaper: figure c from 1 1 2 of 3\n")
+    found = places(log)
+    assert found.keys() == {"a"} and found["a"].page == 2
+    assert (round(found["a"].width, 2), round(found["a"].left, 2), round(found["a"].top, 2)) == (5.5, 1.5, 1.0)
+
+
+def test_paragraphs_that_refer_to_a_figure_are_found_with_their_values() -> None:
+    evidence = synthetic.evidence(synthetic.state())
+    draft = Draft(title="T", abstract="In Figure~\\ref{fig:a}.", captions={"b": "As in \\ref{fig:a}."}, sections=(
+        Section(title="One", body=f"No figure.\n\nIt is \\result{{{KEY}}} in Figures~\\ref{{fig:a}} and \\ref{{fig:b}}."
+                                  "\n\\paperfigure{a}\n\nAlone."),))
+    found = mentions(draft, evidence)
+    assert [one.where for one in found["a"]] == ["abstract", "One", "caption of b"] and len(found["b"]) == 1
+    assert found["b"][0].text == f"It is {evidence.results[KEY]} in Figures [a] and [b]."
+    assert "[no value x]" in plain("\\result{x}", evidence)

@@ -1,0 +1,243 @@
+"""The paper's final figures: one that fails takes no other with it, and rules say which there are and where."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from models.door import Models
+from models.roles import FigurePart, FigureReviews, FigureScript, FiguresInputs, House, VisionInputs
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.events import FiguresMade, Settled
+from record.nouns import AxesFacts, DataPlan, DatasetFacts, DatasetUse, Failure, Figure, FigureFacts, FigureReview
+from review.figures import About, lint_all, refusing
+from sandbox.executor import LocalExecutor
+from sandbox.job import Job, Outcome
+from sandbox.scripted import ScriptedExecutor
+from sandbox.settings import SandboxSettings
+from stages.bench import Bench
+from stages.final_figures import final_figures
+from stages.final_figures.drawing import Studio, draw_all
+from stages.final_figures.placing import MOST, MOST_IN_TEXT, choose, generated
+from stages.plotting import Canvas
+from tests.stages.test_prompt_inputs import PLAN, Story, cells
+
+# --- which, and where -------------------------------------------------------------------------------------------------
+
+
+def part(name: str, *datasets: str, place: str = "main") -> FigurePart:
+    return FigurePart.model_validate({"name": name, "description": name, "datasets": datasets, "placement": place})
+
+
+def test_of_thirteen_figures_twelve_stay_and_four_of_them_in_the_text() -> None:
+    asked = [part(f"a{k}", place="appendix") for k in range(7)] + [part(f"m{k}") for k in range(6)]
+    found = choose(asked, PLAN, frozenset(), {"m0": 5.5})
+    assert [one.name for one in found.figures] == ["m0", "m1", "m2", "m3", "m4", "m5", *(f"a{k}" for k in range(6))]
+    assert len(found.figures) == MOST and list(found.left_out) == ["a6"] and "at most 12" in found.left_out["a6"]
+    assert [one.name for one in found.figures if one.placement == "main"] == ["m0", "m1", "m2", "m3"]
+    assert MOST_IN_TEXT == 4 and found.figures[0].width == 5.5
+
+
+def test_generated_data_goes_to_the_appendix_unless_the_study_is_about_it() -> None:
+    asked = [part("real", "digits"), part("both", "digits", "rings"), part("made", "rings")]
+    places = {one.name: (one.placement, one.synthetic) for one in choose(asked, PLAN, frozenset({"rings"}), {}).figures}
+    assert places == {"real": ("main", False), "both": ("main", False), "made": ("appendix", True)}
+    about = PLAN.model_copy(update={"datasets": (DatasetUse(name="rings"),)})
+    assert isinstance(about, DataPlan)
+    assert [one.placement for one in choose(asked, about, frozenset({"rings"}), {}).figures] == ["main"] * 3
+
+
+def test_what_was_generated_is_known_by_its_source() -> None:
+    def facts(name: str, source: str) -> DatasetFacts:
+        return DatasetFacts(name=name, source=source, features=1, classes=2, sizes={}, fingerprint="", seed=0)
+
+    assert generated([facts("a", "sklearn:load_digits"), facts("b", "generated:shapes:7")]) == {"b"}
+
+
+# --- one by one -------------------------------------------------------------------------------------------------------
+
+GOOD = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),), width_inches=5.5)
+
+
+def drawing(job: Job) -> tuple[float, Outcome]:
+    """The code of a figure is a word: `good`, `unlabelled`, `half` (no .pdf) or `raise`."""
+    name, code = job.name.rpartition("/")[2], job.source["figures.py"].split()[-1]
+    if code == "raise":
+        return 0.0, Outcome(seconds=0.0, failure=Failure(kind="other", message="KeyError: 'x'", traceback="line 3"))
+    folder = job.folder / "figures"
+    folder.mkdir(parents=True)
+    facts = GOOD if code != "unlabelled" else FigureFacts(axes=(AxesFacts(series=1, xlabel="epoch"),))
+    figures: list[Figure] = []
+    for suffix in (".png",) if code == "half" else (".png", ".pdf"):
+        drawn = f"{name} {code}{suffix}"
+        (folder / f"{name}{suffix}").write_text(drawn)
+        figures.append(Figure(name=f"{name}{suffix}", sha256=hashlib.sha256(drawn.encode()).hexdigest(), facts=facts))
+    return 0.0, Outcome(seconds=0.0, figures=tuple(figures))
+
+
+def bench_of(story: Story, *turns: dict[str, str]) -> tuple[Bench, ScriptedModel, list[FiguresInputs]]:
+    """A bench whose model hands in these figures turn by turn, name -> code."""
+    asked: list[FiguresInputs] = []
+
+    def script(inputs: FiguresInputs) -> FigureScript:
+        asked.append(inputs)
+        return FigureScript(script="shared", figures=tuple(
+            FigurePart(name=name, description=name, code=code) for name, code in turns[len(asked) - 1].items()))
+
+    def look(inputs: VisionInputs) -> FigureReviews:
+        return FigureReviews(reviews=tuple(FigureReview(name=name, readable=True) for name in inputs.names))
+
+    model = ScriptedModel.by_role(figures=script, vision=look)
+    models = Models(model, story.log, ModelSettings(), time.monotonic)
+    return dataclasses.replace(story.bench, models=models, executor=ScriptedExecutor(drawing)), model, asked
+
+
+class Killed(BaseException):
+    """Stands for a kill at this moment."""
+
+
+def finished(folder: Path) -> Story:
+    story = Story(folder)
+    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    for stage in ("preliminary", "tuning", "agenda", "ablation"):
+        story.log.append(Settled.model_validate({"stage": stage, "best": node, "ended": "ceiling"}))
+    return story
+
+
+def made(story: Story) -> FiguresMade:
+    assert story.log.state.figures is not None
+    return story.log.state.figures
+
+
+async def test_what_failed_is_asked_for_again_and_what_worked_stays(tmp_path: Path) -> None:
+    story = finished(tmp_path)
+    first = {"one": "good", "two": "raise", "three": "unlabelled", "four": "half"}
+    bench, model, asked = bench_of(story, first, {"one": "raise", "two": "good", "three": "good", "four": "half"},
+                                   {"four": "good"})
+    await final_figures(bench)
+
+    found = made(story)
+    assert [one.name for one in found.placed] == ["one", "two", "three", "four"]
+    assert found.failure is None and found.left_out == {} and found.placed[0].width == 5.5
+    assert set(found.figures) == {f"{name}.{kind}" for name in first for kind in ("pdf", "png")}
+    assert (story.bench.folder.drawn / "one.png").read_text() == "one good.png"
+    assert (story.bench.folder.drawn / "source" / "two.py").read_text() == "shared\n\n\ngood\n"
+    assert asked[1].keep == ("one",) and asked[2].keep == ("one", "two", "three")
+    assert {line.partition(":")[0] for line in asked[1].complaints} == {"two", "three", "four"}
+    assert any("KeyError" in line for line in asked[1].complaints) and "one\n" not in asked[1].previous
+    assert any("did not save figures/four.pdf" in line for line in asked[2].complaints)
+    shown = [request.inputs.names for request in model.requests if isinstance(request.inputs, VisionInputs)]
+    assert all("one.png" not in names for names in shown[1:])
+    assert not list((tmp_path / "paper").glob(".*"))
+
+
+async def test_a_figure_that_never_works_is_left_out_and_said_so(tmp_path: Path) -> None:
+    story = finished(tmp_path)
+    bench, _, asked = bench_of(story, {"one": "good", "two": "raise"}, {"two": "raise"}, {"two": "raise"})
+    await final_figures(bench)
+    assert [one.name for one in made(story).placed] == ["one"] and made(story).left_out == {"two": "KeyError: 'x'"}
+    assert made(story).failure is None and len(asked) == bench.paper.replots + 1
+
+
+async def test_without_a_single_figure_the_failure_is_recorded(tmp_path: Path) -> None:
+    story = finished(tmp_path)
+    bench, _, _ = bench_of(story, *[{"one": "raise"}] * 3)
+    await final_figures(bench)
+    failure = made(story).failure
+    assert made(story).placed == () and failure is not None and "one: KeyError" in failure.message
+
+
+async def test_a_killed_turn_is_walked_through_again_without_a_new_call(tmp_path: Path) -> None:
+    story = finished(tmp_path)
+    bench, model, _ = bench_of(story, {"one": "good", "two": "raise"}, {"two": "good"})
+
+    def cut(job: Job) -> tuple[float, Outcome]:
+        if job.name.startswith("figures/1"):
+            raise Killed
+        return drawing(job)
+
+    with pytest.raises(Killed):
+        await final_figures(dataclasses.replace(bench, executor=ScriptedExecutor(cut)))
+    calls = len(model.requests)
+    await final_figures(bench)
+    assert [one.name for one in made(story).placed] == ["one", "two"]
+    assert [request.role for request in model.requests[calls:]] == ["vision"]
+
+
+# --- real kernels -----------------------------------------------------------------------------------------------------
+
+SHARED = """
+import numpy as np
+from house import look, panels, save
+
+runs = np.load("inputs/n1/loss.npy")
+
+
+def curve(count, name):
+    figure, axes = panels(count)
+    for axis in axes:
+        for k, arm in enumerate(("plain", "smoothed", "mixed")):
+            axis.plot(runs[k], label=arm, **look(k))
+        axis.set_xlabel("epoch")
+        axis.set_ylabel("log loss (nats)")
+    save(figure, name)
+"""
+
+
+@pytest_asyncio.fixture
+async def executor(tmp_path: Path) -> AsyncIterator[LocalExecutor]:
+    kernels = LocalExecutor(2, tmp_path / "views", labels=tmp_path / "labels",
+                            settings=SandboxSettings(isolation="auto"), cache=tmp_path / "cache")
+    yield kernels
+    await kernels.close()
+
+
+@pytest.mark.slow
+async def test_one_that_raises_takes_no_other_with_it_and_the_house_style_prints_well(
+    executor: LocalExecutor, tmp_path: Path
+) -> None:
+    from PIL import Image
+
+    (tmp_path / "n1").mkdir()
+    np.save(tmp_path / "n1" / "loss.npy", np.geomspace(2, 0.5, 30)[None] + np.arange(3)[:, None] / 5)
+    script = FigureScript(script=SHARED, figures=(
+        FigurePart(name="single", description="d", code='curve(1, "single")'),
+        FigurePart(name="broken", description="d", code="raise ValueError('no such array')"),
+        FigurePart(name="wide", description="d", code='curve(3, "wide")', panels=3)))
+    studio = Studio(executor=executor, folder=tmp_path / "paper", canvas=Canvas("n1", inputs={"n1": tmp_path / "n1"}),
+                    statistics=(), house=House(text_width=6.75, column_width=3.25), seconds=120.0)
+    single, broken, wide = await draw_all(studio, script)
+
+    assert broken.failure is not None and "no such array" in broken.failure.message and broken.figures == ()
+    assert (single.failure, wide.failure) == (None, None) and (single.width, wide.width) == (3.25, 6.75)
+    found = lint_all((*single.figures, *wide.figures), studio.folder / "figures",
+                     About("paper", seeds=2, width_inches=6.75))
+    assert {name: refusing(one) for name, one in found.items() if refusing(one)} == {}
+    for one, width in ((single, 3.25), (wide, 6.75)):
+        file = studio.folder / "figures" / one.name
+        fonts = subprocess.run(["pdffonts", f"{file}.pdf"], capture_output=True, text=True, check=True).stdout
+        assert "TrueType" in fonts and "Type 3" not in fonts
+        with Image.open(f"{file}.png") as image:
+            assert abs(image.width - 300 * width) <= 1
+        assert b"/tmp" not in Path(f"{file}.pdf").read_bytes()
+
+
+def test_no_text_of_the_house_style_is_below_seven_points() -> None:
+    style = importlib.import_module("matplotlib").rc_params_from_file(
+        Path(__file__).parents[2] / "stages" / "final_figures" / "paper.mplstyle", use_default_template=False)
+    sizes = [float(style[key]) for key in style
+             if key.endswith(("labelsize", "titlesize", "font.size", "fontsize", "title_fontsize"))]
+    assert len(sizes) >= 6 and min(sizes) >= 7 and style["pdf.fonttype"] == 42
+    cycle = list(style["axes.prop_cycle"])
+    assert len(cycle) >= 6 and len({str(one["linestyle"]) for one in cycle}) == len(cycle)
+    assert len({one["marker"] for one in cycle}) == len({one["color"] for one in cycle}) == len(cycle)

@@ -1,0 +1,138 @@
+"""The figures of a compiled draft are looked at once a round, and only those that changed; a blind model looks not."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.backend import Reply, Request
+from models.door import Models
+from models.roles import FigureReviewInputs, PaperFigureReviews
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.events import FiguresMade
+from record.nouns import Aspect, Draft, FigureReview, FinalFigure, PaperFigureReview, Section
+from review.evidence import tex
+from stages.bench import Bench
+from stages.looking import UNSEEN, figures_of, look_at_figures
+from stages.writing import drafted
+from tests.stages.test_final_figures import finished
+from tests.stages.test_prompt_inputs import Story
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(
+    shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None, reason="TeX is not installed")]
+
+FINE = Aspect(ok=True)
+DRAFT = Draft(title="A short paper", abstract="Short.", sections=(
+    Section(title="Results", body="\\paperfigure{main}\n\nFigures~\\ref{fig:main} and \\ref{fig:beside} rise."),
+), captions={"main": "The main one."})
+
+
+class Blind(ScriptedModel):
+    @property
+    def sees(self) -> bool:
+        return False
+
+    async def answer(self, request: Request) -> Reply:
+        raise AssertionError("a blind model is not asked")
+
+
+def draw(folder: Path) -> None:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    folder.mkdir(parents=True)
+    with matplotlib.rc_context({"pdf.fonttype": 42}):  # pyright: ignore[reportUnknownMemberType]
+        for name in ("main", "beside"):
+            figure = Figure(figsize=(3.2, 1.9))
+            axes: Any = figure.subplots()
+            axes.plot([0, 1], [0, 1] if name == "main" else [1, 0])
+            for suffix in ("pdf", "png"):
+                figure.savefig(folder / f"{name}.{suffix}")  # pyright: ignore[reportUnknownMemberType]
+
+
+def review(inputs: FigureReviewInputs) -> PaperFigureReviews:
+    return PaperFigureReviews(reviews=tuple(PaperFigureReview(
+        name=one.name, image=FINE, references=FINE, caption=Aspect(ok=False, issues=("says too little",)))
+        for one in inputs.figures))
+
+
+def begun(folder: Path, model: ScriptedModel) -> tuple[Story, Bench]:
+    story = finished(folder)
+    draw(story.bench.folder.drawn)
+    story.log.append(FiguresMade(
+        figures={}, descriptions={}, arrays=(), placed=(
+            FinalFigure(name="main", description="The main one rises.", width=3.2, datasets=("digits",)),
+            FinalFigure(name="beside", description="Another one.", width=6.4, placement="appendix")),
+        reviews=(FigureReview(name="main.png", readable=True, issues=("a long title",)),)))
+    models = Models(model, story.log, ModelSettings(), time.monotonic)
+    return story, dataclasses.replace(story.bench, models=models)
+
+
+async def assessed(bench: Bench, draft: Draft, number: int) -> None:
+    found = await drafted(bench, draft, number=number)
+    assert (bench.folder.paper / "rounds" / f"round{number}" / "paper.pdf").is_file(), found.findings
+    bench.recorder.append(found)
+    await look_at_figures(bench, found)
+
+
+async def test_only_what_changed_is_looked_at_again(tmp_path: Path) -> None:
+    model = ScriptedModel.by_role(figure_review=review)
+    story, bench = begun(tmp_path, model)
+    await assessed(bench, DRAFT, 0)
+
+    [request] = model.requests
+    assert isinstance(request.inputs, FigureReviewInputs) and len(request.images) == 2
+    main, beside = request.inputs.figures
+    assert (main.placement, beside.placement) == ("main", "appendix") and beside.page > main.page
+    assert main.scale == 1.0 and beside.scale == 0.5 and "text of 7 points is 3.5" in beside.lint[-1]
+    assert main.lint == ("a long title",) and beside.caption == "Another one." and main.caption == "The main one."
+    assert [one.where for one in main.mentions] == ["Results"] and len(beside.mentions) == 1
+    assert all(image.data.startswith(b"\x89PNG") for image in request.images)
+    seen = story.log.state.figures_seen[0]
+    assert seen.looked and [one.name for one in seen.reviews] == ["main", "beside"] and not seen.reviews[0].caption.ok
+
+    await assessed(bench, DRAFT.model_copy(update={"abstract": "Shorter."}), 1)  # another text, the same figures
+    assert len(model.requests) == 1 and story.log.state.figures_seen[1].reviews == seen.reviews
+
+    await assessed(bench, DRAFT.model_copy(update={"captions": {"main": "It rises."}}), 2)
+    last = model.requests[-1].inputs
+    assert isinstance(last, FigureReviewInputs) and len(model.requests) == 2
+    assert [one.name for one in last.figures] == ["main"] and [one.name for one in last.others] == ["beside"]
+    assert [one.name for one in story.log.state.figures_seen[2].reviews] == ["main", "beside"]
+
+    await look_at_figures(bench, story.log.state.drafts[-1])  # the same round again: nothing is asked
+    assert len(model.requests) == 2
+
+
+async def test_nobody_looks_with_a_model_that_takes_no_pictures_or_without_poppler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story, bench = begun(tmp_path, Blind(lambda _: PaperFigureReviews()))
+    await assessed(bench, DRAFT, 0)
+    seen = story.log.state.figures_seen[0]
+    assert (seen.looked, seen.why, seen.reviews) == (False, UNSEEN, ())
+
+    assert len(await figures_of(bench, story.log.state.drafts[0])) == 2
+    monkeypatch.setattr(tex, "find", _no_program)
+    model = ScriptedModel.by_role(figure_review=review)
+    bench = dataclasses.replace(bench, models=Models(model, story.log, ModelSettings(), time.monotonic))
+    shutil.copytree(bench.folder.paper / "rounds" / "round0", bench.folder.paper / "rounds" / "round1")
+    await look_at_figures(bench, story.log.state.drafts[0].model_copy(update={"round": 1}))
+    assert model.requests == [] and "not installed" in story.log.state.figures_seen[1].why
+
+
+def _no_program(program: str) -> str:
+    raise tex.TexMissing(f"{program} is not installed")
+
+
+async def test_a_model_that_saw_nothing_is_believed(tmp_path: Path) -> None:
+    model = ScriptedModel.by_role(figure_review=lambda _: PaperFigureReviews(looked=False))
+    story, bench = begun(tmp_path, model)
+    await assessed(bench, DRAFT, 0)
+    assert not story.log.state.figures_seen[0].looked and story.log.state.figures_seen[0].reviews == ()
