@@ -10,6 +10,7 @@ from record.claims import Claim, same_values
 from record.events import Decided
 from record.folder import RunFolder, read_source
 from record.nouns import STAGES, Compare, DataPlan, Expand, Node, StageName, StageSummary
+from record.trials import ablation_of
 from search.tree import View, view_of
 from stages.bench import Bench
 from stages.memory import memory, outcome
@@ -41,6 +42,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
     return CodeInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.state.datasets, stage=action.stage, kind=action.kind,
         goal=GOALS[action.stage], item=action.item, ordinal=action.ordinal, duty=duty_of(view),
+        ablation=ablation_of(bench.state, action.item) if action.stage == "ablation" else None,
         parent=parent_brief(bench.folder, parent, view.replicates(parent.id)) if parent else None,
         siblings=siblings, rest=rest, in_flight=in_flight(bench, view), spare=spare(bench, action, parent),
         notes=bench.state.notes_for(decided.k), node_seconds=bench.node_seconds,

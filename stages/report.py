@@ -19,10 +19,14 @@ from record.nouns import DataPlan, Node, Seen, StageName, StageSummary, arm_of, 
 from search.score import asked, cells, coverage, gain
 from search.tree import SEARCH_KINDS, View, view_of
 from stages.bench import Bench
+from stages.branch import branch, failures
 from stages.briefs import node_line, statistic
 
 FEWEST = 3
 """Replicates below which an interval is not shown: with two, its half-width is nine standard deviations."""
+
+MOST = 12
+"""Keys of a report."""
 
 RULE = (
     "the node that measured most of the plan's (dataset, condition) cells of baselines and methods; of equals the one "
@@ -114,12 +118,17 @@ def _close_calls(view: View, chosen: Selection) -> list[str]:
 
 
 async def summarise(bench: Bench, desk: Desk, stage: StageName) -> None:
-    """Record the report on a stage."""
+    """Record the report on a stage: the model's words, and what the program adds. Keys that were not shown go."""
+    inputs = summary_inputs(bench, stage)
     try:
-        said = await desk.ask("summary", summary_inputs(bench, stage), StageReport)
+        said = await desk.ask("summary", inputs, StageReport)
     except BudgetSpent as error:
         said = StageReport(tried="the nodes that the record lists", found=f"nothing was written of them: {error}")
-    bench.recorder.append(Summarised(summary=StageSummary(stage=stage, **said.model_dump())))
+    shown = {one.key for one in (*inputs.statistics, *inputs.differences)}
+    bench.recorder.append(Summarised(summary=StageSummary(
+        stage=stage, tried=said.tried, found=said.found, held=said.held, next=said.next,
+        numbers=tuple(key for key in dict.fromkeys(said.numbers) if key in shown)[:MOST], branch=inputs.branch,
+        failures=failures(_as_decided(bench, stage).stage_nodes(stage)))))
 
 
 def summary_inputs(bench: Bench, stage: StageName) -> SummaryInputs:
@@ -138,7 +147,7 @@ def summary_inputs(bench: Bench, stage: StageName) -> SummaryInputs:
         statistics=tuple(_statistic(claim) for claim in claims),
         differences=tuple(_contrast(one) for one in differences(state, claims)),
         replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)),
-        seedless=tuple(top.id for top in tops if ignores_seed(state, top.id)))
+        seedless=tuple(top.id for top in tops if ignores_seed(state, top.id)), branch=branch(state, known.best))
 
 
 def _as_decided(bench: Bench, stage: StageName) -> RunState:
@@ -167,4 +176,5 @@ def _contrast(one: Difference) -> Contrast:
     enough = one.n >= FEWEST
     return Contrast(
         name=one.name, dataset=one.dataset, condition=one.condition, other=one.other, mean=one.mean, sd=one.sd, n=one.n,
-        low=one.low if enough else None, high=one.high if enough else None, called=one.called, better=one.better)
+        low=one.low if enough else None, high=one.high if enough else None, called=one.called, better=one.better,
+        detectable=one.detectable, key=one.key)

@@ -1,4 +1,6 @@
-"""The paper: written from the record, checked, edited within bounds, and released only when everything is tied.
+"""The paper: written from the record by an outline, checked, and released only when everything is tied.
+
+`stages.revising` edits it in between.
 
 Source: AI-Scientist-v2, section 3.3 and appendix B (writer and reflection). What its writer could not see, ablations
 and replicate statistics, is what ours gets first.
@@ -8,18 +10,22 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 
 from models.door import Desk
-from models.errors import BudgetSpent
-from models.roles import ReflectInputs, Reflection
-from record.events import Drafted, Released
+from models.roles import OutlineInputs, PaperOutline, Sections, WriteInputs
+from record.events import RULES, Drafted, Released
 from record.folder import sha256, write_file
 from record.manifest import manifest
-from record.nouns import Draft
+from record.nouns import Draft, Section
 from stages.bench import Bench, do_work
 from stages.manuscript import Material, parts_for, write_inputs
 from stages.paper.disclosure import as_file, disclosure, file_of
+from stages.paper.lengths import too_thin
+from stages.paper.outlining import complaints_on, groups, mended, section_inputs, taken
 from stages.paper.round import Assessment, assess
+from stages.paper.telling import untold
+from stages.settings import OUTLINES
 
 BLOCKING = ("prints ??", "the limit is", "is not installed", "TeX stopped", "did not end", "not compiled",
             "bibtex failed", "has no file")
@@ -27,37 +33,38 @@ BLOCKING = ("prints ??", "the limit is", "is not installed", "TeX stopped", "did
 
 
 async def write(bench: Bench) -> None:
-    """Record the writer's draft, assessed."""
+    """Record the writer's draft, assessed: an outline, then its sections in order, the abstract with the last."""
 
     async def work(desk: Desk) -> None:
-        draft = await desk.ask("write", write_inputs(material_of(bench)), Draft)
+        inputs = write_inputs(material_of(bench))
+        draft = await _written(desk, inputs, await _outlined(desk, inputs), size=bench.paper.sections_per_call)
         if not bench.state.drafts:
-            await _record(bench, draft, number=0)
+            bench.recorder.append(await drafted(bench, draft, number=0))
 
     await do_work(bench, bench.state.paper_task("write"), work)
 
 
-async def reflect(bench: Bench) -> None:
-    """Record edited drafts until nothing is left to mend, the reflector is done, or the rounds are used up."""
+async def _outlined(desk: Desk, inputs: WriteInputs) -> PaperOutline:
+    """An outline in which all that it names is there, and all that has to be told has a place."""
+    outline = await desk.ask("outline", OutlineInputs(inputs=inputs), PaperOutline)
+    for _ in range(1, OUTLINES):
+        if not (complaints := complaints_on(outline, inputs)):
+            break
+        outline = await desk.ask("outline", OutlineInputs(inputs=inputs, complaints=complaints, previous=outline),
+                                 PaperOutline)
+    return mended(outline, inputs)
 
-    async def work(desk: Desk) -> None:
-        inputs = write_inputs(material_of(bench))
-        for number in range(1, bench.paper.reflections + 1):
-            last = bench.state.drafts[number - 1]
-            try:
-                answer = await desk.ask("reflect", ReflectInputs(
-                    inputs=inputs, draft=last.draft, pages=last.pages, violations=last.violations,
-                    compile_findings=last.findings,
-                    figure_reviews=bench.state.figures.reviews if bench.state.figures else ()), Reflection)
-            except BudgetSpent:
-                break
-            if not answer.edits and not answer.captions:
-                break
-            if len(bench.state.drafts) == number:
-                await _record(bench, edited(last.draft, answer), number=number)
-        bench.recorder.append(bench.state.drafts[-1].model_copy(update={"done": True}))
 
-    await do_work(bench, bench.state.paper_task("reflect"), work)
+async def _written(desk: Desk, inputs: WriteInputs, outline: PaperOutline, *, size: int) -> Draft:
+    sections: tuple[Section, ...] = ()
+    captions: dict[str, str] = {}
+    abstract = ""
+    for asked in groups(outline, size):
+        answer = await desk.ask("write", section_inputs(inputs, outline, asked, sections), Sections)
+        sections += taken(asked, answer.sections)
+        captions |= answer.captions
+        abstract = answer.abstract or abstract
+    return Draft(title=outline.title, abstract=abstract, sections=sections, captions=captions)
 
 
 async def release(bench: Bench) -> None:
@@ -71,7 +78,7 @@ async def release(bench: Bench) -> None:
             found = await _assess(bench, best.draft, "final", refused=True)
         _publish(bench)
         bench.recorder.append(Released(
-            released=not reasons, reasons=reasons, pages=found.pages, beside=_disclose(bench, best),
+            released=not reasons, reasons=reasons, pages=found.pages, rules=RULES, beside=_disclose(bench, best),
             pdf=str(bench.folder.paper.relative_to(bench.folder.root) / "paper.pdf") if found.pdf else None,
             files={str(path.relative_to(bench.folder.paper)): sha256(path)
                    for path in sorted(bench.folder.paper.rglob("*")) if path.is_file() and "rounds" not in path.parts}))
@@ -86,9 +93,19 @@ def material_of(bench: Bench) -> Material:
     return Material(bench.state, bench.folder, bench.paper, bench.notice, bench.isolation)
 
 
-def best_of(drafts: list[Drafted]) -> Drafted:
+def best_of(drafts: Sequence[Drafted]) -> Drafted:
     """The version to release: least untied, then least to mend; of equals the latest."""
-    return min(reversed(drafts), key=lambda one: (len(one.violations), _blocking(one.findings), len(one.findings)))
+    return min(reversed(counted(drafts)), key=rank)
+
+
+def counted(drafts: Sequence[Drafted]) -> Sequence[Drafted]:
+    """The versions that were assessed against the record as it is: those since it changed last."""
+    return drafts[max((at for at, one in enumerate(drafts) if one.anew), default=0):]
+
+
+def rank(one: Drafted) -> tuple[float, ...]:
+    """What is wrong with a version, what weighs most first: less is better."""
+    return (len(one.violations), _blocking(one.findings), one.over, len(one.findings) + len(one.complaints))
 
 
 def reasons_against(found: Assessment) -> tuple[str, ...]:
@@ -97,25 +114,23 @@ def reasons_against(found: Assessment) -> tuple[str, ...]:
     return untied + tuple(finding for finding in found.findings if _blocking((finding,)))
 
 
-def edited(draft: Draft, answer: Reflection) -> Draft:
-    """A draft with the reflector's edits; an edit of what the draft does not have is left out."""
-    bodies = {edit.title: edit.body for edit in answer.edits}
-    sections = tuple(section.model_copy(update={"body": bodies.get(section.title, section.body)})
-                     for section in draft.sections)
-    return draft.model_copy(update={
-        "title": bodies.get("title", draft.title), "abstract": bodies.get("abstract", draft.abstract),
-        "sections": sections, "captions": {**draft.captions, **answer.captions}})
-
-
 def _blocking(findings: tuple[str, ...]) -> int:
     return sum(any(sign in finding for sign in BLOCKING) for finding in findings)
 
 
-async def _record(bench: Bench, draft: Draft, *, number: int) -> None:
+async def drafted(bench: Bench, draft: Draft, *, number: int) -> Drafted:
+    """A version of the text with all that is found in it, built in a folder of its own. It is not recorded yet."""
+    material = material_of(bench)
     found = await _assess(bench, draft, f"round{number}")
-    bench.recorder.append(Drafted(
+    limit = material.template.page_limit
+    inputs = write_inputs(material)
+    return Drafted(
         round=number, draft=draft, pages=found.pages, findings=found.findings,
-        violations=tuple(str(violation) for violation in found.violations)))
+        over=round(max(0.0, (found.filled or 0.0) - limit), 2),
+        violations=tuple(str(violation) for violation in found.violations),
+        complaints=(*(f"section {one.title!r} is empty: write it" for one in draft.sections if not one.body.strip()),
+                    *too_thin(found.filled, limit),
+                    *untold(draft, inputs.tellings, inputs.comparisons, {line.key for line in inputs.results})))
 
 
 async def _assess(bench: Bench, draft: Draft, folder: str, *, refused: bool = False) -> Assessment:

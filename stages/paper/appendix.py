@@ -6,6 +6,7 @@ All text of the record is escaped, all its numbers stand in `\\rec{}`; no model 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from statistics import fmean
 from typing import cast
 
@@ -13,7 +14,9 @@ from record.claims import Claim, Difference
 from record.fold import RunState
 from record.nouns import STAGES, DatasetFacts, Grade, MetricSpec, Node, arm_of
 from stages.paper.characters import recorded
+from stages.paper.comparisons import comparisons
 from stages.paper.incidents import incidents, short
+from stages.paper.longtable import longtable
 from stages.paper.tables import CONSTANT
 
 GRADES: dict[Grade, str] = {
@@ -31,15 +34,26 @@ EXPOSED = (
     "them was replaced, which stops mistakes, not intent; it could read the machine's files and reach its network.")
 
 
-def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "") -> str:
-    """The appendix as TeX. `isolation` says what kept the code from the labels; by default, what the grades imply."""
+def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", figures: Sequence[str] = ()) -> str:
+    """The appendix as TeX. `isolation` says what kept the code from the labels; by default, what the grades imply.
+
+    `figures` are the names of those that do not stand in the main text.
+    """
     held = bool(claims) and all(one.grade in ("scored", "evaluated") for one in claims)
     isolation = isolation or (ISOLATED if held else EXPOSED)
-    parts = [r"\recordappendix", _section("How the numbers were made"), _grades(claims, isolation),
+    found = [one for one in claims if isinstance(one, Difference)]
+    means = [one for one in claims if not isinstance(one, Difference)]
+    parts = [r"\recordappendix", *_further(figures), _section("How the numbers were made"), _grades(claims, isolation),
              _section("Every node of the search"), _nodes(state), incidents(state),
-             _section("Every measurement that the paper may cite"), _claims(state, claims),
+             _section("Every measurement that the paper may cite"), _claims(means),
+             *([_section("Every comparison"), comparisons(found)] if found else []),
              _section("Data"), _data(state), _section("Settings"), _settings(state), _section("Cost"), _cost(state)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _further(figures: Sequence[str]) -> list[str]:
+    places = "\n\n".join(rf"\paperfigure{{{name}}}" for name in figures)
+    return [_section("Further figures"), places] if figures else []
 
 
 def _section(title: str) -> str:
@@ -80,7 +94,7 @@ def _nodes(state: RunState) -> str:
         f"All {recorded(len(state.nodes))} nodes. Score: {recorded(metric.title or metric.name.replace('_', ' '))} on "
         "validation data, mean over the method's conditions (over all of the node's conditions where it measured no "
         "method). Att.: executions. Time: seconds of code over all attempts.")
-    return _longtable(_NODE_COLUMNS, _NODE_HEAD, groups, caption, "nodes")
+    return longtable(_NODE_COLUMNS, _NODE_HEAD, groups, caption, "nodes")
 
 
 def _node(node: Node, metric: MetricSpec, state: RunState) -> str:
@@ -96,34 +110,30 @@ def _score(node: Node, metric: MetricSpec, state: RunState) -> str:
     methods = {arm.name for arm in state.data_plan.arms if arm.role == "method"}
     values = [one for one in node.measurements if one.name == metric.name and one.split == "validation"]
     chosen = [one.value for one in values if arm_of(one.condition) in methods] or [one.value for one in values]
-    return f"{fmean(chosen):.4g}" if chosen else "--"
+    return f"{fmean(chosen):#.4g}".rstrip(".") if chosen else "--"
 
 
 # --- measurements ---------------------------------------------------------------------------------------------------
 
 
-def _claims(state: RunState, claims: Sequence[Claim]) -> str:
+def _claims(claims: Sequence[Claim]) -> str:
     if not claims:
         return "No value was measured over replicates."
-    rows = [" & ".join([*(recorded(cell) for cell in (one.dataset, one.name.replace("_", " "), _condition(one))),
+    rows = [" & ".join([*(recorded(cell) for cell in (one.dataset, one.name.replace("_", " "), one.condition)),
                         one.split, rf"\result{{{one.key}.pm}}", rf"\result{{{one.key}.ci}}", rf"\result{{{one.key}.n}}",
                         recorded(one.grade)]) + r" \\" for one in claims]
     same = f" {CONSTANT}" if any(one.constant for one in claims) else ""
-    table = _longtable(
+    table = longtable(
         r"@{}L{0.55in}L{0.72in}L{1.35in}lllrl@{}",
         r"Dataset & Metric & Condition & Split & Mean $\pm$ sd & Interval & $n$ & Grade", rows,
-        f"Mean $\\pm$ standard deviation over replicates and the {recorded('95%')} Student $t$ interval.{same}",
+        f"Mean $\\pm$ standard deviation over replicates and the {recorded('95%')} Student $t$ interval: what training "
+        f"again would change, on the same test examples.{same}",
         "claims")
     seeds = [" & ".join(recorded(cell) for cell in (
-        one.dataset, one.name.replace("_", " "), one.condition, _pairs(one))) + r" \\"
-        for one in claims if not isinstance(one, Difference)]
-    return table + "\n\n" + _longtable(
+        one.dataset, one.name.replace("_", " "), one.condition, _pairs(one))) + r" \\" for one in claims]
+    return table + "\n\n" + longtable(
         r"@{}L{0.55in}L{0.72in}L{1.2in}L{2.8in}@{}", "Dataset & Metric & Condition & Value by seed", seeds,
         "The replicates behind each mean, as seed: value. Paired differences follow from them.", "replicates")
-
-
-def _condition(claim: Claim) -> str:
-    return f"{claim.condition} minus {claim.other}" if isinstance(claim, Difference) else claim.condition
 
 
 def _pairs(claim: Claim) -> str:
@@ -141,7 +151,7 @@ def _data(state: RunState) -> str:
     if not rows:
         return "No dataset was used."
     head = "Name & Source & Features & Classes & Train & Dev & Val. & Test & Dupl. & Fingerprint"
-    table = _longtable(
+    table = longtable(
         r"@{}L{0.85in}L{1.05in}rrrrrrrl@{}", head, rows,
         "Datasets. Dupl.: validation and test examples that also stand in train. Fingerprint: the first digits of the "
         "SHA of all splits.", "data")
@@ -173,14 +183,20 @@ def _settings(state: RunState) -> str:
         return "No settings were recorded."
     flat = dict(_flat({name: value for name, value in state.started.settings.items() if name != "data"}))  # told above
     flat.pop("sandbox.scorers", None)
-    rows = [f"{recorded(name)} & {recorded(short(str(value), 160))} \\\\" for name, value in sorted(flat.items())]
+    given = [f"{recorded(name)} & {recorded(short(str(value), 160))}"
+             for name, value in sorted(flat.items()) if value != "--"]
     first = (f"Model: {recorded(state.started.model)}. Program version: {recorded(state.started.version)}. "
              f"Seed of the run: {recorded(state.started.seed)}.")
-    if not rows:
+    if not given:
         return first
-    return first + "\n\n" + _longtable(r"@{}L{2.3in}L{3.05in}@{}", "Setting & Value", rows, "Settings of the run.",
-                                       "settings")
-
+    half = (len(given) + 1) // 2
+    rows = [rf"{left} & {right} \\" for left, right in zip_longest(given[:half], given[half:], fillvalue=" & ")]
+    unset = ", ".join(recorded(name) for name, value in sorted(flat.items()) if value == "--")
+    table = longtable(
+        r"@{}L{1.45in}L{1.15in}L{1.45in}L{1.15in}@{}", "Setting & Value & Setting & Value", rows,
+        "Settings of the run; of paths the last part.", "settings")
+    return f"{first}\n\n{table}" + (
+        f"\n\n{{\\scriptsize\\raggedright Without a value: {unset}.\\par}}" if unset else "")
 
 def _flat(value: object, prefix: str = "") -> Iterable[tuple[str, object]]:
     if isinstance(value, dict):
@@ -202,7 +218,7 @@ def _cost(state: RunState) -> str:
     rows.append(r"\midrule " + " & ".join(recorded(cell) for cell in (
         "total", total.calls, total.input_tokens, total.output_tokens, _usd(total.usd, total.unpriced, total.calls),
         f"{total.seconds:.0f}")) + r" \\")
-    return code + "\n\n" + _longtable(
+    return code + "\n\n" + longtable(
         "@{}lrrrrr@{}", "Role & Calls & Input tokens & Output tokens & US dollars & Seconds", rows,
         "Model calls by role, up to the writing of this paper.", "cost")
 
@@ -211,15 +227,3 @@ def _usd(usd: float, unpriced: int, calls: int) -> str:
     if unpriced == calls:
         return "unknown"
     return f"{usd:.2f}" + (f" and {unpriced} calls of unknown price" if unpriced else "")
-
-
-# --- TeX ------------------------------------------------------------------------------------------------------------
-
-
-def _longtable(columns: str, head: str, rows: Sequence[str], caption: str, name: str) -> str:
-    body = "\n".join(rows)
-    return (
-        "\\begingroup\\scriptsize\\setlength\\tabcolsep{3pt}\n"
-        f"\\begin{{longtable}}{{{columns}}}\n\\caption{{{caption}}}\\label{{tab:record-{name}}}\\\\\n"
-        f"\\toprule\n{head} \\\\\n\\midrule\n\\endfirsthead\n\\toprule\n{head} \\\\\n\\midrule\n\\endhead\n"
-        f"\\bottomrule\n\\endlastfoot\n{body}\n\\end{{longtable}}\n\\endgroup")

@@ -19,13 +19,13 @@ from review.evidence.pdf import tex_error
 from stages.paper import findings
 from stages.paper.parts import PaperParts, Sources
 from stages.paper.sources import sources
-from stages.paper.template import Template
+from stages.paper.template import PICTURES, STYLES, Template
 
 PASSES = 5
 """Passes of pdflatex at most; three are the rule (references, then their places)."""
 
 _AGAIN = re.compile(r"Rerun to get|rerun LaTeX|Label\(s\) may have changed|Table widths have changed")
-_KEPT = (".tex", ".cls", ".bib", ".bbl", ".log")
+_KEPT = frozenset({".tex", ".bib", ".bbl", ".log"}) | STYLES | (PICTURES - {".pdf"})
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Built:
     findings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     total_pages: int | None = None
+    filled: float | None = None
+    """Pages of main text with the part of the last one that is used."""
 
 
 async def build(parts: PaperParts, template: Template, folder: Path, *, timeout: float = 120.0) -> Built:
@@ -55,7 +57,8 @@ async def build(parts: PaperParts, template: Template, folder: Path, *, timeout:
             built = Built(None, None, (str(missing),))
         _publish(desk, folder, pdf=built.pdf is not None)
     found = tuple(dict.fromkeys((*made.findings, *built.findings)))
-    return Built(folder / "paper.pdf" if built.pdf else None, built.pages, found, built.errors, built.total_pages)
+    return Built(folder / "paper.pdf" if built.pdf else None, built.pages, found, built.errors, built.total_pages,
+                 built.filled)
 
 
 def _lay_out(made: Sources, desk: Path) -> None:
@@ -64,6 +67,8 @@ def _lay_out(made: Sources, desk: Path) -> None:
     (desk / "figures").mkdir()
     for name, path in made.figures.items():
         shutil.copyfile(path, desk / "figures" / name)
+    for name, path in made.beside.items():
+        shutil.copyfile(path, desk / name)
 
 
 def _publish(desk: Path, folder: Path, *, pdf: bool) -> None:
@@ -90,14 +95,16 @@ async def _compile(desk: Path, made: Sources, parts: PaperParts, template: Templ
     if failed is not None:
         return Built(None, None, (failed,), (failed,))
     log = (desk / "paper.log").read_text(errors="replace")
-    placed = (*(f"fig:{one.name}" for one in parts.figures), *(f"tab:{one.name}" for one in parts.tables))
+    placed = (*(f"fig:{one.name}" for one in parts.figures if not one.appendix),
+              *(f"tab:{one.name}" for one in parts.tables))
     length = findings.length(desk, placed)
     fonts, style = await asyncio.gather(tex.run(["pdffonts", "paper.pdf"], desk, timeout=30), _chktex(desk))
     total = re.search(r"Output written on paper\.pdf \((\d+) page", log)
     return Built(
-        desk / "paper.pdf", length.pages if length else None, total_pages=int(total[1]) if total else None,
-        findings=(*findings.of_log(log), *findings.of_length(length, template), *findings.of_fonts(fonts.output),
-                  *style))
+        desk / "paper.pdf", length.pages if length else None,
+        filled=length.pages - 1 + length.fill if length else None, total_pages=int(total[1]) if total else None,
+        findings=(*findings.of_log(log, made.files["paper.tex"]), *findings.of_length(length, template),
+                  *findings.of_fonts(fonts.output), *style))
 
 
 async def _passes(desk: Path, *, bibliography: bool, timeout: float) -> str | None:
@@ -137,4 +144,4 @@ async def _chktex(desk: Path) -> tuple[str, ...]:
                             timeout=30)
     except tex.TexMissing:
         return ()
-    return findings.of_chktex(ran.output)
+    return findings.of_chktex(ran.output, (desk / "paper.tex").read_text(encoding="utf-8"))

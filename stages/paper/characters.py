@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ FALLBACK = r"\unknowncharacter{}"
 
 @dataclass(frozen=True)
 class Characters:
-    """What a class file can print beyond ASCII."""
+    """What a template can print beyond ASCII."""
 
     known: frozenset[str]
 
@@ -32,9 +33,9 @@ class Characters:
         return char in "\n\t" or " " <= char <= "~" or char in self.known
 
 
-def of_class(class_file: Path) -> Characters:
-    """What T1 prints, and what the class file declares."""
-    declared = {chr(int(code, 16)) for code in _DECLARED.findall(class_file.read_text(encoding="utf-8"))}
+def of_styles(styles: Iterable[Path]) -> Characters:
+    """What T1 prints, and what the style files declare."""
+    declared = {chr(int(code, 16)) for path in styles for code in _DECLARED.findall(path.read_text(encoding="utf-8"))}
     return Characters(_T1 | declared)
 
 
@@ -49,6 +50,7 @@ _TEXT = {
     "_": r"\_\allowbreak{}", "&": r"\&", "%": r"\%", "#": r"\#", "$": r"\$", "<": r"\textless{}",
     ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\`{}",
     "=": r"=\allowbreak{}", "/": r"/\allowbreak{}", "@": r"@\allowbreak{}",
+    "[": "{[}", "]": "{]}", "*": "{*}",  # after a row's end and in a label they would be arguments
 }
 
 

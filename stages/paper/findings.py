@@ -11,6 +11,15 @@ from stages.paper.template import Template
 OVERFULL = 10.0
 """Points that a line may stick out before it is a finding."""
 
+SHRUNK = 70
+"""Percent of its size below which a table is a finding."""
+
+NEAR = 100
+"""Characters of a source line that a finding shows."""
+
+APPENDIX = "the appendix"
+"""How findings begin that no edit of a draft can mend."""
+
 CHKTEX = {"16": "a formula is still open at the end of the paragraph", "18": "typed quotes: write ``...''",
           "26": "a space stands before a punctuation mark"}
 """The warnings of chktex that mean something in a body of model text; the others are matters of taste."""
@@ -24,18 +33,23 @@ class Length:
     fill: float
 
 
-def of_log(log: str) -> tuple[str, ...]:
-    """Findings in a LaTeX log: references, citations, overfull boxes, missing characters."""
+def of_log(log: str, source: str = "") -> tuple[str, ...]:
+    """Findings in a LaTeX log: references, citations, overfull boxes, missing characters. `source` is paper.tex."""
     found: list[str] = []
     for kind, name in re.findall(r"(Reference|Citation) `([^']*)' on page \S+ undefined", log):
         found.append(f"{kind.lower()} {name!r} is undefined and prints ??")
     for match in re.finditer(r"Overfull \\hbox \(([\d.]+)pt too wide\)([^\n]*)", log):
         if float(match[1]) > OVERFULL:
-            found.append(f"a line sticks out by {float(match[1]):.0f} pt{match[2].replace(' in paragraph', ',')}: "
-                         "reword it")
+            lines = re.search(r"lines? (\d+)", match[2])
+            appendix = 0 <= log.find("(./appendix.tex") < match.start()
+            where = APPENDIX if appendix else section_at(source, int(lines[1])) if lines and source else ""
+            found.append(f"{where}{': ' if where else ''}a line sticks out by {float(match[1]):.0f} pt"
+                         f"{match[2].replace(' in paragraph', ',')}: reword it")
     for match in re.finditer(r"Overfull \\vbox \(([\d.]+)pt too high\)", log):
         if float(match[1]) > OVERFULL:
             found.append(f"a page is too full by {float(match[1]):.0f} pt: shorten a float")
+    found += [f"the table {name!r} is shrunk to {percent} %: it is too wide or too long for the page" for name, percent
+              in re.findall(r"paper: table (\S+) is set at (\d+) percent", log) if int(percent) < SHRUNK]
     found += [f"missing character: {line}" for line in re.findall(r"Missing character: (.*)", log)]
     found += [f"the label {name!r} stands twice" for name in re.findall(r"Label `([^']*)' multiply defined", log)]
     return tuple(dict.fromkeys(found))
@@ -63,11 +77,26 @@ def of_length(found: Length | None, template: Template) -> tuple[str, ...]:
             f"{max(over, 0.05):.1f} pages",)
 
 
-def of_chktex(output: str) -> tuple[str, ...]:
-    """Findings in chktex's lines `number:line`."""
+def of_chktex(output: str, source: str = "") -> tuple[str, ...]:
+    """Findings in chktex's lines `number:line`, each with its section and what stands there in paper.tex."""
     lines = re.findall(r"^(\d+):(\d+)$", output, re.MULTILINE)
     return tuple(dict.fromkeys(
-        f"paper.tex line {line}: {CHKTEX[number]}" for number, line in lines if number in CHKTEX))
+        f"{section_at(source, int(line))}: {CHKTEX[number]}{_near(source, int(line))}"
+        for number, line in lines if number in CHKTEX))
+
+
+def section_at(source: str, line: int) -> str:
+    """The part of the draft that a line of paper.tex is of, as a writer knows it."""
+    before = "\n".join(source.splitlines()[:line])
+    titles = re.findall(r"^\\section\{(.*)\}$", before, re.MULTILINE)
+    if titles:
+        return f"section {titles[-1]!r}"
+    return "abstract" if "\\begin{abstract}" in before else f"paper.tex line {line}"
+
+
+def _near(source: str, line: int) -> str:
+    lines = source.splitlines()
+    return f", in {' '.join(lines[line - 1].split())[:NEAR]!r}" if 0 < line <= len(lines) else ""
 
 
 def of_fonts(output: str) -> tuple[str, ...]:

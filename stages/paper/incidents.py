@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from record.attempts import changed, retries
 from record.claims import replicates_of, seedless
 from record.fold import RunState
 from record.nouns import STAGES, Attempt, Compare
+from stages.paper.ablated import LATE, missing_rows, planned_rows
 from stages.paper.characters import recorded
 
 LONGEST = 260
 """Characters of one told reason."""
+_FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:,'\"\]]+/)+")
 
 
 def incidents(state: RunState) -> str:
@@ -30,20 +33,28 @@ def incidents(state: RunState) -> str:
               "sounder one to build on:", _comparisons(state)),
         _list("Figures that no model looked at, since the one that should have takes no pictures; a program checked "
               "their labels, legends and axes:", _unseen(state)),
+        _list("Figures that were made for the paper and are not in it:", _left_out(state)),
+        _list("Ablations that were planned before the last stage, and what became of each:",
+              _short(planned_rows(state))),
+        _list(f"{LATE} What was asked for, and what became of each:", _short(missing_rows(state))),
         _list("Why the search of each stage ended:", _ends(state)),
     ]
     return "\n\n".join(one for one in lists if one)
 
 
 def short(text: str, limit: int = LONGEST) -> str:
-    """A text on one line, cut at a word."""
-    text = " ".join(text.split())
+    """A text on one line, cut at a word, without the folders of the machine that it names."""
+    text = _FOLDERS.sub(".../", " ".join(text.split()))
     return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
 
 
 def _list(head: str, items: Iterable[tuple[str, str]]) -> str:
     told = "\n".join(rf"\item[{recorded(name)}] {recorded(text)}" for name, text in items)
     return f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n{told}\n\\end{{description}}" if told else ""
+
+
+def _short(rows: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+    return ((name, short(text)) for name, text in rows)
 
 
 def _failures(state: RunState) -> Iterable[tuple[str, str]]:
@@ -73,6 +84,11 @@ def _unseen(state: RunState) -> Iterable[tuple[str, str]]:
             yield node.id, f"plotting {', '.join(numbers)}"
     if state.figures is not None and not state.figures.looked:
         yield "paper", "the final figures"
+
+
+def _left_out(state: RunState) -> Iterable[tuple[str, str]]:
+    left_out = state.figures.left_out if state.figures is not None else {}
+    return ((name, short(why)) for name, why in left_out.items())
 
 
 def _retries(state: RunState) -> Iterable[tuple[str, str]]:

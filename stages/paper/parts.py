@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from record.nouns import Draft
@@ -19,6 +19,8 @@ class FigureFile:
     path: Path
     panels: int = 0
     """Panels side by side; 0 takes the width from the picture's shape."""
+    appendix: bool = False
+    """Whether it stands in the appendix, where the program places it."""
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,5 @@ class Sources:
     """File under figures/ -> where it is copied from."""
     findings: tuple[str, ...]
     cited: tuple[str, ...]
+    beside: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Pictures that the template itself shows, by name."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from review.evidence import Violation, check_draft, check_pdf, tex
+from review.evidence import Evidence, Violation, check_draft, check_pdf, tex
 from stages.paper.build import Built, build
 from stages.paper.parts import PaperParts
+from stages.paper.sources import evidence_with
 from stages.paper.template import Template
 
 
@@ -19,6 +20,8 @@ class Assessment:
     findings: tuple[str, ...]
     pages: int | None
     pdf: Path | None
+    filled: float | None = None
+    """Pages of main text with the part of the last one that is used."""
 
     @property
     def clean(self) -> bool:
@@ -33,12 +36,12 @@ async def assess(parts: PaperParts, template: Template, folder: Path, *, timeout
     violations = check_draft(parts.draft, parts.evidence)
     built: Built = await build(parts, template, folder, timeout=timeout)
     if built.pdf is not None and not parts.refused:
-        violations += await _checked(folder, parts, timeout)
-    return Assessment(violations, built.findings, built.pages, built.pdf)
+        violations += await _checked(folder, evidence_with(parts.evidence, template), timeout)
+    return Assessment(violations, built.findings, built.pages, built.pdf, built.filled)
 
 
-async def _checked(folder: Path, parts: PaperParts, timeout: float) -> tuple[Violation, ...]:
+async def _checked(folder: Path, evidence: Evidence, timeout: float) -> tuple[Violation, ...]:
     try:
-        return await check_pdf(folder, parts.evidence, timeout=timeout)
+        return await check_pdf(folder, evidence, timeout=timeout)
     except tex.TexMissing as missing:
         return (Violation(kind="compile", where="PDF", excerpt="paper.pdf", mend=f"could not be checked: {missing}"),)

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from record.nouns import Draft, Section
-from review.evidence import allowed, used_keys, values
+from review.evidence import Evidence, allowed, used_keys, values
 from review.evidence.scan import scan
 from stages.paper import references
-from stages.paper.characters import Characters, escape, of_class, recorded
+from stages.paper.characters import Characters, escape, of_styles, recorded
+from stages.paper.columns import aligned
 from stages.paper.parts import FigureFile, PaperParts, Sources, Table
-from stages.paper.template import Template
+from stages.paper.template import Template, TemplateError
 
 _VALUE = re.compile(r"\\(result|setup)\{([^{}]*)\}")
 
 
 def sources(parts: PaperParts, template: Template) -> Sources:
     """Every file of the paper but its figures, which are named with where they come from."""
-    page = _Page(of_class(template.folder / template.class_file))
+    page = _Page(of_styles(template.styles.values()))
     figures, missing = _pictures(parts)
     captions = _harmless(parts.draft).captions
     floats = page.fit("\n".join(
-        [_figure(one, figures[one.name], captions.get(one.name, "")) for one in parts.figures if one.name in figures]
-        + [_missing("figure", name) for name in missing] + [_table(one) for one in parts.tables]
+        [_data(parts)]
+        + [_figure(one, figures[one.name], captions.get(one.name, ""), template)
+           for one in parts.figures if one.name in figures]
+        + [_missing("figure", name) for name in missing] + [_table(one, parts.evidence) for one in parts.tables]
         + (_unplaceable(parts) if parts.refused else [])))
     body = page.fit(_skeleton(parts, template))
     appendix = page.fit(parts.appendix)
@@ -33,7 +37,7 @@ def sources(parts: PaperParts, template: Template) -> Sources:
     files = {
         "paper.tex": body, "floats.tex": floats + "\n",
         "results.tex": page.fit(values_file + (_unknown(parts, used) if parts.refused else "")),
-        template.class_file: (template.folder / template.class_file).read_text(encoding="utf-8"),
+        **{name: path.read_text(encoding="utf-8") for name, path in template.styles.items()},
     }
     if appendix:
         files["appendix.tex"] = appendix
@@ -41,7 +45,12 @@ def sources(parts: PaperParts, template: Template) -> Sources:
         files["references.bib"] = references.write(parts.library, cited)
     lost = tuple(f"the figure {name!r} has no file: draw it again" for name in missing)
     pictures = {f"{name}{path.suffix}": path for name, path in figures.items()}
-    return Sources(files, pictures, (*lost, *page.replaced), cited)
+    return Sources(files, pictures, (*lost, *page.replaced), cited, template.pictures)
+
+
+def evidence_with(evidence: Evidence, template: Template) -> Evidence:
+    """Evidence for a compiled paper: what the style itself prints may stand there, though no draft may type it."""
+    return replace(evidence, names=(*evidence.names, *template.prints))
 
 
 class _Page:
@@ -58,19 +67,32 @@ class _Page:
 
 
 def _skeleton(parts: PaperParts, template: Template) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    """The template's skeleton, filled in. It may be a stranger's: it gets values, and runs no Python."""
+    from jinja2 import FileSystemLoader, StrictUndefined, TemplateSyntaxError
+    from jinja2 import TemplateError as SkeletonError
+    from jinja2.sandbox import SandboxedEnvironment
 
-    environment = Environment(
+    environment = SandboxedEnvironment(
         loader=FileSystemLoader(template.folder), undefined=StrictUndefined, autoescape=False, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, variable_start_string="<<", variable_end_string=">>",
         block_start_string="<%", block_end_string="%>", comment_start_string="<#", comment_end_string="#>")
+    try:
+        return environment.get_template(template.skeleton).render(_values(parts))
+    except SkeletonError as error:
+        line = f", line {error.lineno}" if isinstance(error, TemplateSyntaxError) else ""
+        raise TemplateError(f"the skeleton {str(template.folder / template.skeleton)!r}{line}: {error.message}"
+                            ) from error
+
+
+def _values(parts: PaperParts) -> dict[str, object]:
+    """What a skeleton may print (docs/templates.md lists it)."""
     draft = _harmless(parts.draft)
-    return environment.get_template(template.skeleton).render(
-        title=draft.title, abstract=draft.abstract.strip(), authors=recorded(parts.authors), draft=parts.refused,
-        notice=_notice(parts), running=_running(parts), appendix=bool(parts.appendix),
-        bibliography=bool(used_keys([draft.abstract, *(one.body for one in draft.sections), *draft.captions.values()],
-                                    allowed.CITES)),
-        sections=[{"title": one.title, "body": one.body.strip()} for one in draft.sections])
+    texts = [draft.abstract, *(one.body for one in draft.sections), *draft.captions.values()]
+    return {
+        "title": draft.title, "abstract": draft.abstract.strip(), "authors": recorded(parts.authors),
+        "draft": parts.refused, "notice": _notice(parts), "running": _running(parts),
+        "appendix": bool(parts.appendix), "bibliography": bool(used_keys(texts, allowed.CITES)),
+        "sections": [{"title": one.title, "body": one.body.strip()} for one in draft.sections]}
 
 
 def _running(parts: PaperParts) -> str:
@@ -141,20 +163,30 @@ def _bitmap_fonts(path: Path) -> bool:
     return path.suffix == ".pdf" and b"/Type3" in path.read_bytes()
 
 
-def _figure(figure: FigureFile, picture: Path, caption: str) -> str:
-    width = _width(figure.panels or _panels(picture))
-    return (f"\\definefloat{{figure:{figure.name}}}{{%\n\\begin{{figure}}[tbp]\n  \\centering\n"
-            f"  \\includegraphics[width={width}\\linewidth,height=0.34\\textheight,keepaspectratio]"
-            f"{{{figure.name}{picture.suffix}}}\n"
-            f"  \\caption{{{caption.strip()}}}\\label{{fig:{figure.name}}}\n\\end{{figure}}}}")
+def _data(parts: PaperParts) -> str:
+    """Title and author of the PDF's own description."""
+    return f"\\paperdata{{{_harmless(parts.draft).title}}}{{{recorded(parts.authors)}}}"
+
+
+def _figure(figure: FigureFile, picture: Path, caption: str, template: Template) -> str:
+    """TeX puts it into one column or across both, by the width; `scientist-paper.sty` says how."""
+    return (f"\\definefloat{{figure:{figure.name}}}{{%\n\\figurefloat{{{figure.name}}}{{{figure.name}{picture.suffix}}}"
+            f"{{{_width(figure, picture, template):.2f}in}}%\n{{{caption.strip()}}}}}")
 
 
 def _missing(what: str, name: str) -> str:
     return f"\\definefloat{{{what}:{name}}}{{\\begin{{center}}\\fbox{{missing {what}: {escape(name)}}}\\end{{center}}}}"
 
 
-def _width(panels: int) -> str:
-    return {1: "0.62", 2: "0.94"}.get(panels, "1")
+def _width(figure: FigureFile, picture: Path, template: Template) -> float:
+    """Inches: a PDF as it was drawn, where that is a sensible size for the page; else by its panels."""
+    drawn = _shape(picture)[0] / 72
+    if picture.suffix == ".pdf" and 0.4 * template.column_width <= drawn <= 1.2 * template.text_width:
+        return min(drawn, template.text_width)
+    panels = figure.panels or _panels(picture)
+    if template.columns == 2 and panels == 1:
+        return template.column_width
+    return {1: 0.62, 2: 0.94}.get(panels, 1.0) * template.text_width
 
 
 def _panels(picture: Path) -> int:
@@ -175,6 +207,6 @@ def _shape(picture: Path) -> tuple[float, float]:
     return right - left, (top - bottom) or 1.0
 
 
-def _table(table: Table) -> str:
-    return (f"\\definefloat{{table:{table.name}}}{{%\n\\begin{{table}}[tbp]\n  \\centering\\small\n"
-            f"  \\caption{{{table.caption}}}\\label{{tab:{table.name}}}\n{table.tabular}\n\\end{{table}}}}")
+def _table(table: Table, evidence: Evidence) -> str:
+    return (f"\\definefloat{{table:{table.name}}}{{%\n\\tablefloat{{{table.name}}}{{%\n"
+            f"{aligned(table.tabular, evidence.results)}}}%\n{{{table.caption}}}}}")

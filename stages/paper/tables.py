@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from record.claims import GRADES, Claim
+from record.claims import GRADES, Claim, Difference
 from record.nouns import DataPlan, DatasetFacts, MetricSpec, arm_of, level_of
 from stages.paper.characters import recorded
 from stages.paper.parts import Table
@@ -12,29 +12,34 @@ from stages.paper.parts import Table
 CONSTANT = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
 """What a caption says where `record.claims.Claim.constant` holds."""
 
+COMPARED = "The appendix has the paired differences, with corrected verdicts."
+
 _NONE = "--"
 
 
 def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts] = (),
-           ablated: Sequence[str] = ()) -> tuple[Table, ...]:
+           ablated: Sequence[str] = (), found: Sequence[Difference] = ()) -> tuple[Table, ...]:
     """The tables that a paper may place, of claims of one split (test, or validation where there is no other).
 
     `main` has the primary metric with intervals, `metrics` the others, `ablation` the conditions in `ablated`; the
-    last two only where there is something to show.
+    last two only where there is something to show. Of a dataset, level and metric, the mean of the arm that `found`
+    calls better than every other arm of the table is bold; where an arm cannot be told from it, none is.
     """
-    titles = _Titles(plan, facts)
+    titles = _Titles(plan, facts, found)
     compared = [one for one in claims if titles.role(one.condition) in ("baseline", "method")]
-    found = [_main(compared, plan, titles) if compared else None, _others(compared, plan, titles),
-             _ablation(claims, ablated, plan, titles)]
-    return tuple(table for table in found if table is not None)
+    made = [_main(compared, plan, titles) if compared else None, _others(compared, plan, titles),
+            _ablation(claims, ablated, plan, titles)]
+    return tuple(table for table in made if table is not None)
 
 
 def _main(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table:
     chosen = [one for one in claims if one.name == plan.primary.name]
-    return Table("main", _wide(chosen, titles), (
+    tabular = _wide(chosen, titles)
+    return Table("main", tabular, (
         f"{titles.metric(plan.primary)} on {_split(claims)} data ({_direction(plan.primary)}): mean $\\pm$ standard "
         f"deviation over $n$ replicates with different seeds, and in brackets the {recorded('95%')} Student $t$ "
-        f"interval of the mean.{_graded(chosen, titles)}{_same(chosen)}"))
+        f"interval of the mean: what training again would change, not other test examples. {COMPARED}"
+        f"{_bold(tabular)}{_graded(chosen, titles)}{_same(chosen)}"))
 
 
 def _others(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table | None:
@@ -43,10 +48,11 @@ def _others(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table |
         return None
     shown = [claim for claim in claims if claim.name in {one.name for one in metrics}]
     directed = ", ".join(f"{titles.metric(one).lower()}: {_direction(one)}" for one in metrics)
-    return Table("metrics", _many(claims, metrics, titles), (
+    tabular = _many(claims, metrics, titles)
+    return Table("metrics", tabular, (
         f"Secondary metrics on {_split(claims)} data ({directed}): mean $\\pm$ standard deviation over the same "
         "replicates. The appendix has their intervals."
-        f"{_graded(shown, titles)}{_same(shown)}"))
+        f"{_bold(tabular)}{_graded(shown, titles)}{_same(shown)}"))
 
 
 def _ablation(claims: Sequence[Claim], conditions: Sequence[str], plan: DataPlan, titles: _Titles) -> Table | None:
@@ -65,6 +71,11 @@ def _ablation(claims: Sequence[Claim], conditions: Sequence[str], plan: DataPlan
         f"Ablations, {titles.metric(plan.primary).lower()} on {_split(claims)} data ({_direction(plan.primary)}): the "
         f"method beside itself without one part, with the {recorded('95%')} Student $t$ interval."
         f"{_graded(shown, titles)}{_same(shown)}"))
+
+
+def _bold(tabular: str) -> str:
+    """A sentence on what is bold, where anything is."""
+    return " Bold: called better than every other arm of its row or group." if r"\textbf" in tabular else ""
 
 
 def _same(claims: Iterable[Claim]) -> str:
@@ -106,7 +117,9 @@ def _beside(claims: Sequence[Claim], dataset: str, arms: Sequence[str], titles: 
     rows: list[str] = []
     for level in titles.levels(one.condition for one in claims if one.dataset == dataset):
         cells = [_find(claims, dataset, arm, level) for arm in arms]
-        rows.append(" & ".join([titles.level(level), *(_value(one) for one in cells), _counts(cells)]) + r" \\")
+        best = titles.best(cells)
+        rows.append(" & ".join([titles.level(level), *(_value(one, bold=one is not None and one is best)
+                                                       for one in cells), _counts(cells)]) + r" \\")
     return rows
 
 
@@ -114,8 +127,9 @@ def _stacked(claims: Sequence[Claim], dataset: str, titles: _Titles) -> list[str
     rows: list[str] = []
     for level in titles.levels(one.condition for one in claims if one.dataset == dataset):
         found = [one for arm in titles.arms if (one := _find(claims, dataset, arm, level))]
-        rows += [" & ".join([titles.level(level) if k == 0 else "", titles.arm(arm_of(one.condition)), _value(one),
-                             _counts([one])]) + r" \\" for k, one in enumerate(found)]
+        best = titles.best(found)
+        rows += [" & ".join([titles.level(level) if k == 0 else "", titles.arm(arm_of(one.condition)),
+                             _value(one, bold=one is best), _counts([one])]) + r" \\" for k, one in enumerate(found)]
     return rows
 
 
@@ -136,12 +150,14 @@ def _many(claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _Title
     for dataset in dict.fromkeys(one.dataset for one in claims):
         lines = _group(dataset, titles, len(metrics) + 2)
         for level in titles.levels(one.condition for one in claims if one.dataset == dataset):
+            found = {metric.name: [_find([one for one in claims if one.name == metric.name], dataset, arm, level)
+                                   for arm in titles.compared] for metric in metrics}
+            best = {name: titles.best(cells) for name, cells in found.items()}
             for k, arm in enumerate(titles.compared):
-                cells = [_find([one for one in claims if one.name == metric.name], dataset, arm, level)
-                         for metric in metrics]
-                if any(cells):
-                    lines.append(" & ".join([titles.level(level) if k == 0 else "", titles.arm(arm),
-                                             *(_value(one, interval=False) for one in cells)]) + r" \\")
+                cells = [_value(cell[k], interval=False, bold=cell[k] is not None and cell[k] is best[name])
+                         for name, cell in found.items()]
+                if any(cell[k] for cell in found.values()):
+                    lines.append(" & ".join([titles.level(level) if k == 0 else "", titles.arm(arm), *cells]) + r" \\")
         rows.append(lines)
     return _tabular("ll" + "c" * len(metrics), head, rows)
 
@@ -154,10 +170,10 @@ def _find(claims: Iterable[Claim], dataset: str, arm: str, level: str) -> Claim 
     return next((one for one in claims if one.dataset == dataset and one.condition == condition), None)
 
 
-def _value(claim: Claim | None, *, interval: bool = True) -> str:
+def _value(claim: Claim | None, *, interval: bool = True, bold: bool = False) -> str:
     if claim is None:
         return _NONE
-    text = rf"\result{{{claim.key}.pm}}"
+    text = rf"\textbf{{\result{{{claim.key}.pm}}}}" if bold else rf"\result{{{claim.key}.pm}}"
     return rf"{text} {{\footnotesize \result{{{claim.key}.ci}}}}" if interval and claim.low is not None else text
 
 
@@ -174,7 +190,7 @@ def _group(dataset: str, titles: _Titles, columns: int) -> list[str]:
 
 def _tabular(columns: str, head: str, groups: Sequence[Sequence[str]]) -> str:
     body = "\n\\addlinespace[3pt]\n".join("\n".join(group) for group in groups)
-    return (f"\\setlength\\tabcolsep{{5pt}}\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{head}\n\\midrule\n"
+    return (f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{head}\n\\midrule\n"
             f"{body}\n\\bottomrule\n\\end{{tabular}}")
 
 
@@ -189,8 +205,10 @@ def _direction(metric: MetricSpec) -> str:
 class _Titles:
     """How a table names the plan's things."""
 
-    def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts]) -> None:
+    def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts], found: Sequence[Difference] = ()) -> None:
         self._plan = plan
+        self._better = {(one.dataset, one.name, one.better, one.other if one.better == one.condition else one.condition)
+                        for one in found if one.called in ("improved", "worsened")}
         self._datasets = {one.name: one.title or one.name for one in facts}
         self._levels = [one.name for one in plan.levels]
         self.arms = [one.name for one in plan.arms]
@@ -215,6 +233,13 @@ class _Titles:
     def role(self, condition: str) -> str:
         arm = next((one for one in self._plan.arms if one.name == arm_of(condition)), None)
         return arm.role if arm else "ablation"
+
+    def best(self, cells: Sequence[Claim | None]) -> Claim | None:
+        """The claim of a place that is called better than every other there; None where one cannot be told from it."""
+        shown = [one for one in cells if one is not None]
+        return next((one for one in shown if len(shown) > 1 and all(
+            (one.dataset, one.name, one.condition, other.condition) in self._better
+            for other in shown if other is not one)), None)
 
     def rank(self, level: str) -> int:
         return self._levels.index(level) if level in self._levels else len(self._levels)

@@ -1,0 +1,183 @@
+"""The outline of a paper held to its record: what is wrong with one, one that is right, and what its sections see.
+
+What it does not guarantee: that an outline makes a good paper. What is checked is that all it names is there, that
+every figure and the main table have their one place and no other table has two, and that everything which has to be
+told is told somewhere. The appendix prints what no table does.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+from models.roles import ClaimLine, PaperOutline, PlannedSection, SectionInputs, WriteInputs
+from record.nouns import Section
+
+TAKEN = ("abstract", "title")
+"""What a section may not be called: edits name the parts of a draft by these."""
+
+SHARES = (0.8, 1.2)
+"""What the shares of all sections may come to."""
+
+
+def complaints_on(outline: PaperOutline, inputs: WriteInputs) -> tuple[str, ...]:
+    """What is wrong with an outline, a line each; empty for one that may be written from."""
+    return tuple(_complaints(outline, inputs))
+
+
+def _complaints(outline: PaperOutline, inputs: WriteInputs) -> Iterator[str]:
+    titles = Counter(section.title.strip().lower() for section in outline.sections)
+    for title, times in titles.items():
+        if not title or times > 1 or title in TAKEN:
+            yield f"section title {title!r} is empty, taken or stands {times} times: give each section its own"
+    known = _known(inputs)
+    for section in outline.sections:
+        for name, names in known.items():
+            yield from _unknown(f"section {section.title!r}", name, getattr(section, name), names)
+    for name in ("keys", "tells"):
+        yield from _unknown("the abstract", name, getattr(outline.abstract, name), known[name])
+    yield from _floats(outline, inputs)
+    told = {one for section in outline.sections for one in section.tells}
+    for one in inputs.tellings:
+        if one.id not in told:
+            yield f"{one.id!r} is told in no section: {one.text}"
+        if one.abstract and one.id not in outline.abstract.tells:
+            yield f"{one.id!r} is not told in the abstract: {one.text}"
+    total = sum(section.share for section in outline.sections)
+    if not SHARES[0] <= total <= SHARES[1]:
+        yield f"the shares come to {total:.2f} in all: make it 1"
+
+
+def _known(inputs: WriteInputs) -> dict[str, frozenset[str]]:
+    """What each field of a section may name."""
+    return {
+        "keys": frozenset(line.key for line in (*inputs.results, *inputs.setups)),
+        "figures": frozenset(one.name for one in inputs.figures), "tables": frozenset(inputs.tables),
+        "references": frozenset(one.key for one in inputs.references),
+        "tells": frozenset(one.id for one in inputs.tellings)}
+
+
+def _unknown(where: str, field: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+            yield f"{where}: {name!r} is none of the {field}" + (f"; the nearest are {', '.join(near)}" if near else "")
+
+
+def _floats(outline: PaperOutline, inputs: WriteInputs) -> Iterator[str]:
+    for field, needed, names in (("figures", _in_text(inputs), ()), ("tables", inputs.tables[:1], inputs.tables[1:])):
+        placed = Counter(name for section in outline.sections for name in getattr(section, field))
+        for name in (*needed, *names):
+            if placed[name] > 1 or (name in needed and not placed[name]):
+                yield f"{field}: {name!r} is placed {placed[name]} times: place it once"
+        for one in inputs.figures if field == "figures" else ():
+            if one.placement == "appendix" and placed[one.name]:
+                yield f"figures: {one.name!r} stands in the appendix: place it in no section"
+
+
+def _in_text(inputs: WriteInputs) -> tuple[str, ...]:
+    return tuple(one.name for one in inputs.figures if one.placement == "main")
+
+
+# --- one that is right ------------------------------------------------------------------------------------------------
+
+
+def mended(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
+    """The outline with all that is wrong put right by rule.
+
+    Unknown names go; a float stays where it is placed first; what has no place gets one in the longest section, and
+    what a reader must be told in the last. An outline that is right comes back as it is.
+    """
+    if not complaints_on(outline, inputs):
+        return outline
+    known, seen = _known(inputs), set[str]()
+    known["figures"] &= frozenset(_in_text(inputs))
+    sections = [_cleaned(section, known, seen) for section in _titled(outline.sections)]
+    total = sum(section.share for section in sections)
+    host = max(range(len(sections)), key=lambda k: sections[k].share)
+    told = {one for section in sections for one in section.tells}
+    for place, ids in ((host, [one.id for one in inputs.tellings if not one.id.startswith("told-")]),
+                       (len(sections) - 1, [one.id for one in inputs.tellings if one.id.startswith("told-")])):
+        sections[place] = _with(sections[place], "tells", [one for one in ids if one not in told])
+    for field, names in (("figures", _in_text(inputs)), ("tables", inputs.tables[:1])):
+        placed = {name for section in sections for name in getattr(section, field)}
+        sections[host] = _with(sections[host], field, [name for name in names if name not in placed])
+    abstract = outline.abstract
+    needed = tuple(one.id for one in inputs.tellings if one.abstract)
+    return outline.model_copy(update={
+        "sections": tuple(one.model_copy(update={"share": one.share / total}) for one in sections),
+        "abstract": abstract.model_copy(update={
+            "keys": tuple(key for key in abstract.keys if key in known["keys"]),
+            "tells": tuple(dict.fromkeys((*(one for one in abstract.tells if one in known["tells"]), *needed)))})})
+
+
+def _titled(sections: Sequence[PlannedSection]) -> Iterator[PlannedSection]:
+    """The sections under titles of their own."""
+    seen: set[str] = set(TAKEN)
+    for number, section in enumerate(sections, 1):
+        title = " ".join(section.title.split()) or f"Part {'I' * number}"
+        while title.lower() in seen:
+            title = f"More on {title}"
+        seen.add(title.lower())
+        yield section.model_copy(update={"title": title})
+
+
+def _cleaned(section: PlannedSection, known: dict[str, frozenset[str]], seen: set[str]) -> PlannedSection:
+    """The section without what is unknown, and without floats that an earlier one places."""
+    kept: dict[str, tuple[str, ...]] = {}
+    for field, names in known.items():
+        once = field in ("figures", "tables")
+        kept[field] = tuple(name for name in dict.fromkeys(getattr(section, field))
+                            if name in names and not (once and f"{field}/{name}" in seen))
+        seen |= {f"{field}/{name}" for name in kept[field]}
+    return section.model_copy(update=kept)
+
+
+def _with(section: PlannedSection, field: str, more: Sequence[str]) -> PlannedSection:
+    return section.model_copy(update={field: (*getattr(section, field), *more)})
+
+
+# --- what sections see ------------------------------------------------------------------------------------------------
+
+
+def groups(outline: PaperOutline, size: int) -> list[tuple[str, ...]]:
+    """Titles of the sections that one call writes, in order; all in one where `size` is 0."""
+    titles = tuple(section.title for section in outline.sections)
+    size = size or len(titles)
+    return [titles[at:at + size] for at in range(0, len(titles), size)]
+
+
+def section_inputs(inputs: WriteInputs, outline: PaperOutline, asked: tuple[str, ...],
+                   written: tuple[Section, ...]) -> SectionInputs:
+    """What the writer of these sections gets; the last ones come with the abstract."""
+    planned = [section for section in outline.sections if section.title in asked]
+    last = outline.sections[-1].title in asked
+    ids = {one for section in planned for one in section.tells} | (set(outline.abstract.tells) if last else set[str]())
+    told = tuple(one for one in inputs.tellings if one.id in ids)
+    keys = {key for section in planned for key in section.keys} | (set(outline.abstract.keys) if last else set[str]())
+    claims = {key.rpartition(".")[0] for key in keys} | {key for one in told for key in one.keys}
+    used = {field: {name for section in planned for name in getattr(section, field)}
+            for field in ("figures", "tables", "references")}
+    # A figure of the appendix may be referred to from anywhere.
+    used["figures"] |= {one.name for one in inputs.figures if one.placement == "appendix"}
+    return SectionInputs(
+        inputs=inputs, outline=outline, asked=asked, abstract=last, written=written, tellings=told,
+        results=_of(inputs.results, claims), setups=tuple(line for line in inputs.setups if line.key in keys),
+        comparisons=tuple(one for one in inputs.comparisons if one.key in claims),
+        figures=tuple(one for one in inputs.figures if one.name in used["figures"]),
+        tables=tuple(name for name in inputs.tables if name in used["tables"]),
+        references=tuple(one for one in inputs.references if one.key in used["references"]))
+
+
+def taken(asked: Sequence[str], answered: Sequence[Section]) -> tuple[Section, ...]:
+    """The asked sections, by title, else by place where as many came; empty where none fits: a complaint follows."""
+    found = {" ".join(one.title.split()).lower(): one.body for one in answered}
+    if len(answered) == len(asked):
+        found = {title.lower(): one.body for title, one in zip(asked, answered, strict=True)} | found
+    return tuple(Section(title=title, body=found.get(title.lower(), "").strip()) for title in asked)
+
+
+def _of(lines: Sequence[ClaimLine], claims: Collection[str]) -> tuple[ClaimLine, ...]:
+    """The lines of these claims, in every form that they print."""
+    return tuple(line for line in lines if line.key.rpartition(".")[0] in claims)

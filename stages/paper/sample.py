@@ -1,0 +1,84 @@
+"""A paper of two lines, set with a template to learn whether the template works.
+
+Held when `try_out` is silent: the skeleton compiles with a title, an abstract, a section, a table, a citation and an
+appendix; all of them and the notice are in the PDF; the end of the main text is marked, so that the page limit can be
+checked; the style prints no number that would be taken for an untied one. Not held: that a long paper looks well in it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from record.nouns import Draft, Section
+from review.evidence import Evidence, check_pdf, tex
+from review.evidence.pdf import pdf_text
+from stages.paper import references
+from stages.paper.build import build
+from stages.paper.parts import PaperParts, Table
+from stages.paper.sources import evidence_with, sources
+from stages.paper.template import Template, TemplateError
+
+SECONDS = 60.0
+"""Of TeX, for the sample."""
+
+_KEY = "sample/value.mean"
+_WORDS = {"title": "Samplename", "abstract": "Samplesummary", "sections": "Samplebody", "authors": "Samplewriter",
+          "notice": "Samplenotice", "sections (their titles)": "Sampleheading", "appendix": "Sampleappendix"}
+"""What of the skeleton prints each mark."""
+_FACES = r"\emph{a} \textbf{b} \textsf{c} \textsf{\textbf{d}} \texttt{e} \textsc{f} é $x_i$"
+"""Every kind of type that a paper may use: a font that is missing is missing now."""
+_ENTRY = "@misc{sample, title = {Samplework}, author = {Doe, Jane}, year = {2000}, verified = {sample}}"
+
+
+async def try_out(template: Template) -> None:
+    """Set the sample. Raises `TemplateError`, and `review.evidence.tex.TexMissing`."""
+    tex.find("pdflatex")
+    with tempfile.TemporaryDirectory(prefix="scientist-template-", ignore_cleanup_errors=True) as name:
+        folder = Path(name) / "paper"
+        parts = _parts(Path(name))
+        built = await build(parts, template, folder, timeout=SECONDS)
+        if built.pdf is None:
+            _refuse(template, f"does not compile a paper of two lines: {built.findings[0]}")
+        text = "".join((await pdf_text(folder / "paper.pdf")).split())
+        for what, mark in _WORDS.items():
+            if mark not in text:
+                _refuse(template, f"prints no {what}: its skeleton wants << {what.split(' ')[0]} >>")
+        if built.pages is None:
+            _refuse(template, r"does not say where the main text ends: its skeleton wants \maintextends after the "
+                              "last section")
+        await _check_stamp(template, parts)
+        found = await check_pdf(folder, evidence_with(parts.evidence, template))
+        if found and found[0].kind == "number":
+            _refuse(template, f"prints a number that no record ties: {found[0].excerpt}; list the text that its style "
+                              "prints under 'prints' in template.toml")
+        if found:
+            _refuse(template, f"cannot be checked: {found[0]}")
+
+
+async def _check_stamp(template: Template, parts: PaperParts) -> None:
+    text = sources(replace(parts, refused=True), template).files["paper.tex"]
+    if r"\draftwatermark{" not in text:
+        _refuse(template, r"does not mark a refused paper: its skeleton wants <% if draft %>\draftwatermark{DRAFT}"
+                          "<% endif %>")
+
+
+def _refuse(template: Template, why: str) -> None:
+    raise TemplateError(f"template {template.name!r} {why}")
+
+
+def _parts(place: Path) -> PaperParts:
+    library = place / "sample.bib"
+    library.write_text(_ENTRY)
+    draft = Draft(title="Samplename", abstract="Samplesummary.", sections=(
+        Section(title="Sampleheading", body=rf"Samplebody \result{{{_KEY}}} \citep{{sample}}. {_FACES}" "\n\n"
+                                            r"\papertable{sample}"),))
+    return PaperParts(
+        draft=draft, authors="Samplewriter", notice="Samplenotice",
+        appendix="\\recordappendix\n\\section{Sampleappendix}\n\\begin{longtable}{L{0.5\\linewidth}}a\\\\\n"
+                 "\\end{longtable}\n",
+        library=references.read(library), tables=(Table("sample", rf"\begin{{tabular}}{{c}}\result{{{_KEY}}}"
+                                                                  r"\end{tabular}", "A table."),),
+        evidence=Evidence(results={_KEY: "0.5"}, setups={}, cites=frozenset({"sample"}), figures=frozenset(),
+                          tables=frozenset({"sample"}), names=(), comparisons=()))

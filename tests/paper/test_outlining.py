@@ -1,0 +1,166 @@
+"""The outline held to the record: what is refused, what a rule mends, and what sections get to see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.offline.writing import outlined
+from models.roles import FinalFigure, OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, WriteInputs
+from record.nouns import Section
+from stages.paper.lengths import lengths, too_thin
+from stages.paper.outlining import complaints_on, groups, mended, section_inputs, taken
+from stages.paper.telling import outcome, tellings, untold
+from tests.models.offline.inputs import Verdict, write_inputs
+from tests.paper.synthetic import DRAFT
+
+ABLATIONS = ("without-smoothing",)
+
+
+def inputs_of(verdict: Verdict = "no measurable difference", better: bool = True, **changes: Any) -> WriteInputs:
+    def called(dataset: str, metric: str, condition: str) -> tuple[Verdict, bool]:
+        return verdict, better
+
+    given = write_inputs(called, ABLATIONS)
+    keys = tuple(line.model_copy(update={"key": f"{line.key.removesuffix('.ci')}.mde"}) for line in given.results
+                 if line.key.startswith("diff/") and line.key.endswith(".ci"))
+    given = given.model_copy(update={"results": (*given.results, *keys)})
+    told = tellings(given.data_plan, given.comparisons, given.disclosures, {line.key for line in given.results})
+    return given.model_copy(update={"tellings": told, **changes})
+
+
+INPUTS = inputs_of()
+GOOD = outlined(OutlineInputs(inputs=INPUTS))
+
+
+def changed(number: int, **fields: Any) -> PaperOutline:
+    """The good outline with one section changed."""
+    sections = list(GOOD.sections)
+    sections[number] = sections[number].model_copy(update=fields)
+    return GOOD.model_copy(update={"sections": tuple(sections)})
+
+
+RESULTS = next(k for k, one in enumerate(GOOD.sections) if one.title == "Results")
+
+
+def test_an_outline_with_everything_in_its_place_is_taken_as_it_is() -> None:
+    assert complaints_on(GOOD, INPUTS) == () and mended(GOOD, INPUTS) is GOOD
+
+
+@pytest.mark.parametrize(("outline", "why"), [
+    (changed(RESULTS, tells=()), "'primary-digits' is told in no section"),
+    (GOOD.model_copy(update={"abstract": PlannedAbstract(claim="c")}), "'primary-digits' is not told in the abstract"),
+    (GOOD.model_copy(update={"abstract": PlannedAbstract(claim="c")}), "'hypothesis' is not told in the abstract"),
+    (changed(len(GOOD.sections) - 1, tells=()), "'told-1' is told in no section: Two replicates failed."),
+    (changed(0, keys=("test/digits/log_los/method@noise20.pm",)), "none of the keys; the nearest are test/digits/log_"),
+    (changed(0, references=("me2026",)), "'me2026' is none of the references"),
+    (changed(0, figures=("ablation",)), "figures: 'ablation' is placed 2 times"),
+    (changed(RESULTS, tables=()), "tables: 'main' is placed 0 times"),
+    (changed(0, tells=("nothing",)), "'nothing' is none of the tells"),
+    (changed(0, title="Abstract"), "section title 'abstract' is empty, taken"),
+    (changed(0, title="Results"), "'results' is empty, taken or stands 2 times"),
+    (changed(0, share=1.0), "the shares come to 1."),
+])
+def test_what_is_wrong_is_said_and_can_be_mended_by_rule(outline: PaperOutline, why: str) -> None:
+    found = complaints_on(outline, INPUTS)
+    assert any(why in one for one in found), found
+    assert complaints_on(mended(outline, INPUTS), INPUTS) == ()
+
+
+NAMES = st.lists(st.sampled_from(["main", "metrics", "ablation", "told-1", "primary-digits", "x", "run.seeds"]),
+                 max_size=5)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["A", "a", "title", " ", "B"]), NAMES, NAMES, st.floats(0.01, 1)),
+                min_size=1, max_size=12))
+def test_any_outline_is_mended(planned: list[tuple[str, list[str], list[str], float]]) -> None:
+    sections = tuple(
+        PlannedSection(title=title, claim="c", keys=tuple(names), figures=tuple(names), tables=tuple(names),
+                       references=tuple(names), tells=tuple(told), share=share)
+        for title, names, told, share in planned)
+    outline = PaperOutline(title="t", abstract=PlannedAbstract(claim="c", tells=("x",)), sections=sections)
+    found = mended(outline, INPUTS)
+    assert complaints_on(found, INPUTS) == () and len(found.sections) == len(sections)
+
+
+def test_a_figure_of_the_appendix_is_placed_nowhere_and_may_be_referred_to_anywhere() -> None:
+    further = FinalFigure(name="further", description="d", placement="appendix")
+    inputs = INPUTS.model_copy(update={"figures": (*INPUTS.figures, further)})
+    assert complaints_on(GOOD, inputs) == ()
+    placed = changed(0, figures=("further",))
+    assert any("'further' stands in the appendix" in one for one in complaints_on(placed, inputs))
+    assert complaints_on(mended(placed, inputs), inputs) == ()
+    assert "further" in {one.name for one in section_inputs(inputs, GOOD, (GOOD.sections[0].title,), ()).figures}
+
+
+# --- sections ---------------------------------------------------------------------------------------------------------
+
+
+def test_sections_are_asked_for_in_order_and_see_what_they_were_planned_with() -> None:
+    titles = [one.title for one in GOOD.sections]
+    assert groups(GOOD, 0) == [tuple(titles)] and [len(one) for one in groups(GOOD, 3)][:2] == [3, 3]
+    assert [title for one in groups(GOOD, 3) for title in one] == titles
+    first = section_inputs(INPUTS, GOOD, ("Introduction",), ())
+    assert first.results == () and first.tables == () and first.tellings == () and not first.abstract
+    results = section_inputs(INPUTS, GOOD, ("Results",), (Section(title="Introduction", body="x"),))
+    told = {key for one in results.tellings for key in one.keys}
+    assert told and {one.key for one in results.comparisons} >= told and results.written
+    assert any(line.key.endswith(".mde") for line in results.results) and len(results.results) < len(INPUTS.results)
+    last = section_inputs(INPUTS, GOOD, (titles[-1],), ())
+    assert last.abstract and {"primary-digits", "told-1"} <= {one.id for one in last.tellings}
+
+
+def test_answers_are_taken_by_title_or_place_and_what_is_missing_is_empty() -> None:
+    a, b = Section(title="Method ", body=" m "), Section(title="The results", body="r")
+    assert [one.body for one in taken(("Method", "Results"), (a, b))] == ["m", "r"]
+    assert [one.body for one in taken(("Results", "Method"), (a,))] == ["", "m"]
+
+
+# --- what has to be told ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("verdict", "better", "said"), [
+    ("improved", True, "improved noise0"), ("improved", False, "worsened noise0"),
+    ("no measurable difference", True, "no measurable difference noise0 (a difference below \\result{diff/digits"),
+    ("unknown", True, "unknown noise0")])
+def test_every_outcome_is_told_and_a_hypothesis_that_failed(verdict: Verdict, better: bool, said: str) -> None:
+    inputs = inputs_of(verdict, better)
+    told = {one.id: one for one in inputs.tellings}
+    assert said in told["primary-digits"].text and told["primary-digits"].abstract
+    assert ("hypothesis" in told) == (said != "improved noise0")
+    assert {"metric-ece-baseline", "ablation-without-smoothing", "told-1"} <= set(told)
+    assert not told["ablation-without-smoothing"].abstract
+    assert {outcome(one) for one in inputs.comparisons} == {said.partition(" noise")[0]}
+
+
+def test_without_comparisons_that_is_told() -> None:
+    told = tellings(INPUTS.data_plan, (), ("x",), ())
+    assert [one.id for one in told] == ["hypothesis", "told-1"] and "no paired comparison" in told[0].text
+
+
+def test_an_outcome_against_the_method_of_which_nothing_is_printed_is_a_complaint() -> None:
+    keys = {line.key for line in INPUTS.results}
+
+    def found(body: str, inputs: WriteInputs = INPUTS) -> tuple[str, ...]:
+        draft = DRAFT.model_copy(update={"sections": (Section(title="Results", body=body),)})
+        return untold(draft, inputs.tellings, inputs.comparisons, keys)
+
+    assert len(found("Nothing.")) == 3 and "diff/digits/log_loss/method@noise0~baseline@noise0.ci" in found("")[0]
+    shown = "".join(f"\\result{{diff/{name}/log_loss/method@noise20~baseline@noise20.{form}}}"
+                    for name in ("digits", "breast_cancer", "wine") for form in ("ci", "mde"))
+    assert found(shown) == () and len(found(shown.replace(".mde", ".n"))) == 3
+    assert found("", inputs_of("improved", True)) == ()
+
+
+# --- length -----------------------------------------------------------------------------------------------------------
+
+
+def test_lengths_come_to_the_pages_that_were_counted_and_a_thin_paper_is_a_complaint() -> None:
+    found = lengths(DRAFT, 4.0)
+    assert sum(one.pages for one in found) == pytest.approx(4.0, abs=0.05) and found[0].title == "abstract"
+    assert sum(one.floats for one in found) == 6
+    assert too_thin(2.3, 4) and "fills 2.3 of 4 pages" in too_thin(2.3, 4)[0]
+    assert too_thin(2.5, 4) == () and too_thin(None, 4) == ()
