@@ -110,7 +110,7 @@ async def test_values_hold_in_titles_captions_and_formulas_and_odd_characters_co
 
 @needs_tex
 async def test_a_loop_is_ended_at_the_limit(tmp_path: Path):
-    class_file = tmp_path / "looping" / TEMPLATE.class_file
+    class_file = tmp_path / "looping" / "scientist-workshop.cls"
     shutil.copytree(TEMPLATE.folder, class_file.parent)
     class_file.write_text(class_file.read_text() + "\n\\AtBeginDocument{\\loop\\iftrue\\repeat}\n")
     started = time.monotonic()

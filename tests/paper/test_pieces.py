@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from record.claims import Difference
 from record.events import Compared, Decided, Executed, Judged, Limited
 from record.fold import RoleUsage, RunState, fold
 from record.nouns import Attempt, Compare, Expand, Failure
 from review.evidence import numbers
 from stages.paper import references
 from stages.paper.appendix import appendix
-from stages.paper.characters import escape, of_class, recorded
-from stages.paper.findings import of_chktex, of_log
+from stages.paper.characters import escape, of_styles, recorded
+from stages.paper.findings import APPENDIX, of_chktex, of_log, section_at
 from stages.paper.references import LibraryError
 from stages.paper.tables import CONSTANT, tables
 from stages.paper.template import load
@@ -28,7 +29,7 @@ def typed(text: str) -> list[str]:
     """Digits that stand outside of macros with values or records, and outside of column widths."""
     commands = r"result|setup|ref|label|addlinespace|setlength\\tabcolsep|begin\{longtable\}"
     text = re.sub(rf"\\(?:{commands})(?:\{{[^{{}}]*\}}|\[[^\]]*\])", "", text)
-    text = re.sub(r"\\rec\{(?:[^{}]|\{[^{}]*\})*\}|\\multicolumn\{\d+\}|[LR]\{[\d.]+in\}|@\{\}", "", text)
+    text = re.sub(r"\\rec\{(?:[^{}]|\{[^{}]*\})*\}|\\multicolumn\{\d+\}|[LR]\{\\dimexpr[^{}]*\}|@\{\}", "", text)
     return [one for _, one in numbers.digits(text)]
 
 
@@ -117,6 +118,21 @@ def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
     assert typed(text.replace("3pt", "")) == []
 
 
+def test_the_appendix_has_every_comparison_with_both_intervals_and_the_size_of_its_family():
+    text = appendix(STATE, CLAIMS)
+    found = [one for one in CLAIMS if isinstance(one, Difference)]
+    table = text[text.index(r"\label{tab:record-comparisons}"):text.index(r"\section{Data}")]
+    assert table.count(".mde}") == table.count(".ci_examples}") == table.count(".p_adjusted}") == len(found)
+    assert {one.compared for one in found} == {6, 30}
+    assert r"(\rec{6} comparisons in all)" in table and r"(\rec{30} comparisons in all)" in table
+    assert "No interval over examples for ece on digits, ece on wine: its values were not computed" in table
+    assert "not corrected" in text and "Holm" in text and typed(table) == []
+    validation = [one.model_copy(update={"over_examples": None}) for one in found]
+    assert ".ci_examples}" not in appendix(STATE, validation) and "Over examples" not in appendix(STATE, validation)
+    means = [one for one in CLAIMS if not isinstance(one, Difference)]
+    assert "Every comparison" not in appendix(STATE, means)
+
+
 def test_costs_are_told_or_said_to_be_unknown():
     state = synthetic.state()
     state.usage = {"code": RoleUsage(calls=3, input_tokens=1200, output_tokens=90, usd=0.5, unpriced=1),
@@ -168,7 +184,7 @@ def test_text_of_the_record_is_escaped():
 
 
 def test_characters_are_known_by_the_class_or_replaced_and_reported():
-    characters = of_class(load().folder / load().class_file)
+    characters = of_styles(load().styles.values())
     fitted, missing = characters.fit("é ± – “α” e\u0301 中\x07\u200d")
     assert fitted.startswith("é ± – “α” é ") and fitted.endswith(r"\unknowncharacter{}\unknowncharacter{}")
     assert len(missing) == 2 and any("U+4E2D" in one for one in missing)
@@ -181,3 +197,12 @@ def test_a_log_is_read():
     assert of_log(log) == ("reference 'fig:x' is undefined and prints ??",
                            "a line sticks out by 31 pt, at lines 4--5: reword it")
     assert of_chktex("18:7\n2:9\n") == ("paper.tex line 7: typed quotes: write ``...''",)
+
+
+def test_findings_name_the_section_and_those_of_the_appendix_say_so():
+    source = "\\begin{abstract}\nWe ask.\n\\end{abstract}\n\n\\section{Results}\n\nIt is \"so\".\n\n\\section{End}\n"
+    assert section_at(source, 2) == "abstract" and section_at(source, 9) == "section 'End'"
+    assert of_chktex("18:7\n", source) == ("section 'Results': typed quotes: write ``...'', in 'It is \"so\".'",)
+    log = "Overfull \\hbox (31.4pt too wide) in paragraph at lines 7--8\n"
+    assert of_log(log, source) == ("section 'Results': a line sticks out by 31 pt, at lines 7--8: reword it",)
+    assert of_log(f"(./appendix.tex {log}", source)[0].startswith(f"{APPENDIX}: a line sticks out")

@@ -1,0 +1,207 @@
+"""Templates with real TeX: ours with easy and hostile papers, one of a user's own, and folders that do not work."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from review.evidence import tex
+from review.evidence.pdf import pdf_text
+from stages.paper.build import build
+from stages.paper.columns import aligned
+from stages.paper.parts import PaperParts
+from stages.paper.round import assess
+from stages.paper.sample import try_out
+from stages.paper.template import Template, TemplateError, keep, kept, load, located, names
+from tests.paper import synthetic, venue
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
+
+OURS = ("conference", "workshop")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    return venue.documented(tmp_path / "venue")
+
+
+def overfull(folder: Path) -> list[float]:
+    """Points by which lines of a paper stick out."""
+    return [float(one) for one in re.findall(r"Overfull \\hbox \(([\d.]+)pt", (folder / "paper.log").read_text())]
+
+
+async def fonts(folder: Path) -> str:
+    return (await tex.run(["pdffonts", "paper.pdf"], folder, timeout=30)).output
+
+
+# --- ours -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OURS)
+async def test_a_paper_fits_its_limit_and_comes_again_with_the_same_bytes(name: str, tmp_path: Path) -> None:
+    parts, template = synthetic.parts(tmp_path), load(name)
+    found = await assess(parts, template, tmp_path / "paper")
+    assert found.clean and found.pages is not None and found.pages <= template.page_limit
+    assert "Type 3" not in await fonts(tmp_path / "paper") and max(overfull(tmp_path / "paper"), default=0) < 2
+    assert found.pdf is not None
+    again = await build(parts, template, tmp_path / "elsewhere" / "paper")
+    assert again.pdf is not None and again.pdf.read_bytes() == found.pdf.read_bytes()
+    said = (await tex.run(["pdfinfo", "paper.pdf"], tmp_path / "paper", timeout=30)).output
+    assert re.search(r"Title:\s+Does Label Smoothing Keep", said) and "Written by a program" in said
+    assert not re.search(r"CreationDate|Producer:[^\S\n]+\S|Creator:[^\S\n]+\S", said)
+    assert str(tmp_path).encode() not in found.pdf.read_bytes()
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("parts", [venue.small, venue.hostile], ids=["small", "hostile"])
+async def test_whatever_comes_compiles_without_lines_that_stick_out(
+    name: str, parts: Callable[[Path], PaperParts], tmp_path: Path
+) -> None:
+    built = await build(parts(tmp_path), load(name), tmp_path / "paper")
+    assert built.pdf is not None, built.findings
+    assert built.pages is not None and built.total_pages is not None and built.total_pages >= built.pages
+    assert max(overfull(tmp_path / "paper"), default=0) < 10
+    assert not [one for one in built.findings if "the limit is" not in one and "sticks" in one]
+    if parts is venue.hostile:
+        text = await pdf_text(built.pdf)
+        assert all(f"Figure {number}." in text for number in range(1, 13)) and "References" not in text
+
+
+@pytest.mark.parametrize("name", OURS)
+async def test_a_refused_paper_is_stamped_on_every_page(name: str, tmp_path: Path) -> None:
+    found = await assess(replace(synthetic.parts(tmp_path), refused=True), load(name), tmp_path / "paper")
+    assert found.pdf is not None
+    pages = (await pdf_text(found.pdf)).rstrip("\f").split("\f")
+    assert len(pages) > 4 and all("DRAFT, not released" in page for page in pages)
+    assert r"\draftwatermark{DRAFT}" in (tmp_path / "paper" / "paper.tex").read_text()
+
+
+async def test_two_columns_take_wide_floats_across_and_narrow_ones_into_a_column(tmp_path: Path) -> None:
+    """Where a float came to stand is told by the width of its caption: TeX's own words are not needed."""
+    parts = synthetic.parts(tmp_path)
+    built = await build(parts, load("conference"), tmp_path / "paper")
+    assert built.pdf is not None
+    ran = await tex.run(["pdftotext", "-q", "-bbox-layout", "paper.pdf", "-"], tmp_path / "paper", timeout=30)
+    widths = {found[3]: float(found[2]) - float(found[1]) for found in re.finditer(
+        r'<line xMin="([\d.]+)"[^>]*xMax="([\d.]+)"[^>]*>\s*<word[^>]*>Figure</word>\s*<word[^>]*>(\d)\.</word>',
+        ran.output)}
+    assert widths["1"] > 300 and widths["3"] > 200 > 0 and widths["2"] < 240
+
+
+def test_numbers_of_a_column_stand_under_each_other() -> None:
+    table = "l & r\n" + r"a & \result{a.mean} \\" + "\n" + r"b & \result{b.mean} \\" + "\n" + r"c & -- \\"
+    made = aligned(table, {"a.mean": "10.25", "b.mean": r"\ensuremath{-}1.5"})
+    assert made.split("\n")[1:] == [
+        r"a & \minusspace{}\result{a.mean} \\", r"b & \digitspace{}\result{b.mean}\digitspace{} \\", r"c & -- \\"]
+    assert aligned(table, {}) == table
+
+
+# --- a user's own ---------------------------------------------------------------------------------------------------
+
+
+async def test_the_documented_example_works(own: Path, tmp_path: Path) -> None:
+    template = load(str(own))
+    await try_out(template)
+    found = await assess(synthetic.parts(tmp_path), template, tmp_path / "paper")
+    assert (found.violations, [one for one in found.findings if "sticks out" not in one]) == ((), [])
+    assert found.pages is not None and found.pages <= template.page_limit == 9
+    assert "Type 3" not in await fonts(tmp_path / "paper")
+    assert (tmp_path / "paper" / "venue.sty").read_text() == (own / "venue.sty").read_text()
+
+
+def replaced(name: str, old: str, new: str) -> Callable[[Path], object]:
+    def spoil(folder: Path) -> None:
+        text = (folder / name).read_text()
+        assert old in text
+        (folder / name).write_text(text.replace(old, new))
+    return spoil
+
+
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "key missing": (replaced("template.toml", "columns = 1\n", ""), "the key 'columns' is missing"),
+    "key unknown": (replaced("template.toml", "text_width", "textwidth"), "unknown key 'textwidth'"),
+    "limit no number": (replaced("template.toml", "page_limit = 9", 'page_limit = "nine"'), "'page_limit' should be"),
+    "limit zero": (replaced("template.toml", "page_limit = 9", "page_limit = 0"), "greater than or equal to 1, not 0"),
+    "not TOML": (replaced("template.toml", "columns = 1", "columns ="), "cannot read"),
+    "no skeleton": (lambda folder: (folder / "paper.tex.jinja").unlink(), "has no skeleton 'paper.tex.jinja'"),
+    "class not found": (replaced("paper.tex.jinja", "{article}", "{no-such-class}"), "`no-such-class.cls' not found"),
+    "package not found": (replaced("paper.tex.jinja", "{venue}", "{venues}"), "`venues.sty' not found"),
+    "no bibliography style": (replaced("paper.tex.jinja", "{plainnat}", "{nosuchstyle}"), "bibtex failed"),
+    "not UTF-8": (lambda folder: (folder / "venue.sty").write_bytes(b"% \xff"), "as UTF-8"),
+    "forbidden": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\immediate\write18{ls}"), "is forbidden"),
+    "ours redefined": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\def\rec#1{9}"), "ties the paper"),
+    "name of ours": (lambda folder: (folder / "scientist-paper.sty").write_text(""), "a name of the program's own"),
+    "value unknown": (replaced("paper.tex.jinja", "<< title >>", "<< titel >>"), "'titel' is undefined"),
+    "jinja error": (replaced("paper.tex.jinja", "<% endfor %>", ""), "line"),
+    "python in it": (replaced("paper.tex.jinja", "<< title >>", "<< title.__class__.__mro__ >>"), "unsafe"),
+    "no notice": (replaced("paper.tex.jinja", "<< notice >>", ""), "prints no notice"),
+    "no end": (replaced("paper.tex.jinja", r"\maintextends", ""), r"wants \maintextends"),
+    "no stamp": (replaced("paper.tex.jinja", r"\draftwatermark{DRAFT}", ""), "does not mark a refused paper"),
+    "prints a number": (replaced("paper.tex.jinja", r"\maketitle", r"\maketitle 40th Venue"), "under 'prints'"),
+    "bitmap font": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\AddToHook{begindocument/end}"
+                             r"{\renewcommand\sfdefault{cmss}}"), "not found"),
+    "error of TeX": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\undefinedcommand"), "does not compile"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+async def test_a_folder_that_does_not_work_says_why(case: str, own: Path) -> None:
+    spoil, said = BROKEN[case]
+    spoil(own)
+    with pytest.raises(TemplateError) as refused:
+        await try_out(load(str(own)))
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+async def test_numbers_that_the_style_prints_may_be_named(own: Path) -> None:
+    replaced("paper.tex.jinja", r"\maketitle", r"\maketitle 40th Venue")(own)
+    replaced("template.toml", "columns = 1", 'columns = 1\nprints = ["40th Venue"]')(own)
+    await try_out(load(str(own)))
+
+
+def test_the_command_line_refuses_it_before_anything_is_created(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(own.parent)
+    (own.parent / "idea.json").write_text(json.dumps({"Name": "calm", "Title": "Calm", "Experiments": ["one"]}))
+    BROKEN["class not found"][0](own)
+    for more in ([], ["--dry-run"]):
+        assert main(["run", "--idea", "idea.json", "--template", "venue", *more]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1 and "`no-such-class.cls' not found" in err
+    assert {path.name for path in own.parent.iterdir()} == {"venue", "idea.json"}
+
+
+# --- names and copies -----------------------------------------------------------------------------------------------
+
+
+def test_a_template_is_named_by_name_or_folder(own: Path) -> None:
+    assert names() == [*OURS]
+    assert located("workshop", own.parent) == "workshop" and located("poster", own.parent) == "poster"
+    assert located("venue", own.parent) == located("./venue", own.parent) == str(own)
+    with pytest.raises(TemplateError, match=r"'poster'.*conference, workshop"):
+        load("poster")
+
+
+@pytest.mark.parametrize("name", [*OURS, "venue"])
+def test_a_copy_is_all_that_is_needed_and_refused_when_it_changes(name: str, own: Path, tmp_path: Path) -> None:
+    template = load(str(own) if name == "venue" else name)
+    digest = keep(template, tmp_path / "templates")
+    assert digest == keep(template, tmp_path / "templates") == template.sha256
+    shutil.rmtree(own)
+    copy: Template = kept(tmp_path / "templates", digest)
+    assert copy.model_copy(update={"name": template.name, "folder": template.folder, "styles": template.styles,
+                                   "pictures": template.pictures}) == template
+    assert copy.styles.keys() == template.styles.keys() >= {"scientist-paper.sty"}
+    next(iter(copy.styles.values())).write_text("% changed")
+    with pytest.raises(TemplateError, match="was changed"):
+        kept(tmp_path / "templates", digest)
+    with pytest.raises(TemplateError, match="is gone"):
+        kept(tmp_path / "templates", "0" * 64)
