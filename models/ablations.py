@@ -1,0 +1,60 @@
+"""The typed inputs and outputs of the two planners of ablations; `models/prompts/<role>.md` renders the inputs.
+
+`ablation_plan` plans as an author does, before the last stage; `missing_ablations` reads the draft as a reviewer does.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from models.roles import ParentBrief
+from record.ablation import Ablation
+from record.nouns import DataPlan, Draft, Frozen, Idea
+from record.trials import Trial
+
+
+class AblationPlanInputs(Frozen):
+    """For role `ablation_plan`; answers with `AblationPlan`. Validation results only."""
+
+    idea: Idea
+    data_plan: DataPlan
+    method: ParentBrief = Field(description="the node that is ablated, with its code")
+    most: int = Field(ge=1, description="ablations at most")
+    node_seconds: float = Field(description="wall-clock limit of one experiment")
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
+
+
+class RiskTested(Frozen):
+    """A risk factor of the idea, and the ablation that tests it."""
+
+    risk: int = Field(ge=1, description="its number in the list of risk factors")
+    by: str = Field(default="", description="the name of a planned ablation; empty: none can")
+    reason: str = Field(default="", description="why none does")
+
+
+class AblationPlan(Frozen):
+    """What is worth ablating, that first which carries most of the claim."""
+
+    ablations: tuple[Ablation, ...] = Field(min_length=1)
+    risks: tuple[RiskTested, ...] = Field(default=(), description="every risk factor of the idea once")
+
+
+class MissingAblationsInputs(Frozen):
+    """For role `missing_ablations`; answers with `MissingAblations`."""
+
+    idea: Idea
+    data_plan: DataPlan
+    draft: Draft = Field(description="with the values that its macros print")
+    trials: tuple[Trial, ...] = Field(description="what was planned, and what became of it")
+    method_plan: str
+    method_source: str
+    most: int = Field(ge=1, description="ablations at most")
+    node_seconds: float = Field(description="wall-clock limit of one experiment")
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the answer before")
+
+
+class MissingAblations(Frozen):
+    """What the draft's claims need and nobody measured; nothing, where nothing is missing."""
+
+    ablations: tuple[Ablation, ...] = ()
+    why: str = Field(min_length=1, description="why these, or why none is missing, in one or two sentences")

@@ -1,0 +1,77 @@
+"""What became of every ablation that was planned, by the record: measured, failed, or not run, and why.
+
+It says what a node was asked to try and whether it ran. It does not say that its code changed that part and no other:
+a model and the check of honesty look at that (docs/ablations.md).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from record.ablation import Ablation
+from record.claims import replicates_of
+from record.fold import RunState
+from record.nouns import Expand, Frozen, Node, arm_of
+
+By = Literal["author", "reviewer"]
+
+
+class Trial(Frozen):
+    """A planned ablation and what came of it. `by`: planned before the last stage, or asked for after the draft."""
+
+    ablation: Ablation
+    by: By
+    outcome: Literal["measured", "failed", "not run"]
+    node: str = Field(default="", description="that measured it, or that was the last to fail; empty: not taken up")
+    arms: tuple[str, ...] = Field(default=(), description="the arms that the node measured beside the plan's own")
+    replicates: int = Field(default=0, description="that worked")
+    why: str = Field(default="", description="why it failed or was not run")
+
+
+def trials(state: RunState) -> tuple[Trial, ...]:
+    """Every planned ablation in order, those that a reviewer asked for last."""
+    planned = state.planned.ablations if state.planned is not None else ()
+    missing = state.missed.missing if state.missed is not None else ()
+    ended = state.stages["ablation"].limited or state.limited or state.stages["ablation"].ended or ""
+    return (*(_trial(state, one, "author", ended) for one in planned),
+            *(_trial(state, one.ablation, "reviewer", one.refused or state.limited or "") for one in missing))
+
+
+def ablation_of(state: RunState, item: str) -> Ablation | None:
+    """The planned ablation that an item of the last stage stands for; None for a risk in the idea's own words."""
+    planned = state.planned.ablations if state.planned is not None else ()
+    missing = (one.ablation for one in state.missed.missing) if state.missed is not None else ()
+    return next((one for one in (*planned, *missing) if one.item == item), None)
+
+
+def line_of(state: RunState, item: str) -> list[Node]:
+    """The node that took an item of the last stage up, and those that debugged it, in the order of their decisions."""
+    found: dict[str, Node] = {}
+    for node in state.stage_nodes("ablation"):
+        action = state.decisions[node.decision].action
+        taken = isinstance(action, Expand) and node.kind == "ablate" and action.item == item
+        if taken or (node.kind == "debug" and node.parent in found):
+            found[node.id] = node
+    return list(found.values())
+
+
+def _trial(state: RunState, ablation: Ablation, by: By, ended: str) -> Trial:
+    line = line_of(state, ablation.item)
+    good = next((node for node in line if node.status == "good" and not node.suspect), None)
+    if good is not None:
+        again = [one for one in replicates_of(state, good.id) if one.status == "good" and not one.suspect]
+        return Trial(ablation=ablation, by=by, outcome="measured", node=good.id, arms=_arms(state, good),
+                     replicates=len(again))
+    last = next((node for node in reversed(line) if node.finished), None)
+    if last is not None:
+        why = "; ".join((*last.reasons, *last.suspect)) or last.status
+        return Trial(ablation=ablation, by=by, outcome="failed", node=last.id, why=why)
+    return Trial(ablation=ablation, by=by, outcome="not run", why=ended or "not taken up yet")
+
+
+def _arms(state: RunState, node: Node) -> tuple[str, ...]:
+    plan = state.data_plan
+    known = {arm.name for arm in plan.arms if arm.role != "ablation"} if plan is not None else set[str]()
+    return tuple(dict.fromkeys(arm for one in node.measurements if (arm := arm_of(one.condition)) not in known))

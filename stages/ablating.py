@@ -1,0 +1,106 @@
+"""What the last stage ablates is planned before it, from the idea, the data plan and the method as its code stands.
+
+Kept: no two planned ablations make the same change in other words, each can be carried out by the data plan, and of
+every risk factor of the idea it is recorded which ablation tests it, or why none does. Where no plan comes of it, the
+stage takes up the risk factors in the idea's own words, and the record says why.
+
+Not guaranteed: that these are the ablations that a reader would ask for first (`stages.missing` asks one), nor that two
+changes which differ in words differ in effect.
+
+Source: AblationBench, section 4 (author-side planner) and appendix A.1 (the form).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from models.ablations import AblationPlan, AblationPlanInputs, RiskTested
+from models.door import Desk
+from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from record.ablation import Ablation, alike
+from record.events import AblationsPlanned, Decided
+from record.nouns import DataPlan
+from search.tree import view_of
+from stages.bench import Bench
+from stages.briefs import parent_brief
+from stages.settings import PLANNINGS
+
+MOST_RISKS = 12
+"""Risk factors that a prompt shows (`_idea.md`), and that a plan must answer."""
+
+
+async def plan_ablations(bench: Bench, decided: Decided, desk: Desk) -> None:
+    """Record what the last stage takes up, unless the record has it."""
+    if bench.state.planned is None:
+        bench.recorder.append(await _planned(bench, decided, desk))
+
+
+async def _planned(bench: Bench, decided: Decided, desk: Desk) -> AblationsPlanned:
+    most = min(bench.search.planned_ablations, bench.search.limits("ablation").nodes)
+    view = view_of(bench.state, "ablation", decided.seen, before=decided.k, settings=bench.search)
+    if view.root is None:
+        return AblationsPlanned(why="no stage before found a node to ablate")
+    inputs = AblationPlanInputs(idea=bench.idea, data_plan=bench.plan, method=parent_brief(bench.folder, view.root),
+                                most=most, node_seconds=bench.node_seconds)
+    kept: tuple[Ablation, ...] = ()
+    complaints: tuple[str, ...] = ()
+    risks = bench.idea.risks[:MOST_RISKS]
+    told, _ = risks_told((), kept, risks)
+    try:
+        for _ in range(PLANNINGS):
+            answer = await desk.ask(
+                "ablation_plan", inputs.model_copy(update={"complaints": complaints}), AblationPlan)
+            kept, faults = sift(answer.ablations, bench.plan, most=most)
+            told, unsaid = risks_told(answer.risks, kept, risks)
+            complaints = (*faults, *unsaid)
+            if not complaints:
+                break
+    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
+        complaints = (*complaints, str(error))
+    why = "" if kept else f"no usable plan came of the model: {'; '.join(complaints)}"
+    return AblationsPlanned(ablations=kept, risks=told, why=why)
+
+
+def sift(
+    found: Sequence[Ablation], plan: DataPlan, *, most: int, done: Sequence[Ablation] = ()
+) -> tuple[tuple[Ablation, ...], tuple[str, ...]]:
+    """The ablations that can be used, the first ones where there are too many; and what is wrong with others."""
+    kept: list[Ablation] = []
+    faults: list[str] = []
+    for one in found:
+        fault = fault_of(one, plan, (*done, *kept))
+        if fault:
+            faults.append(fault)
+        elif len(kept) < most:
+            kept.append(one)
+    return tuple(kept), tuple(faults)
+
+
+def fault_of(one: Ablation, plan: DataPlan, others: Sequence[Ablation]) -> str:
+    """Why an ablation cannot be used beside these others; empty where it can."""
+    arms = {arm.name for arm in plan.arms if arm.role != "ablation"}
+    if one.name in arms:
+        return f"{one.name!r} is an arm of the data plan that every experiment measures: name what is ablated"
+    metrics = [metric.name for metric in plan.metrics]
+    unknown = [name for name in one.metrics if name not in metrics]
+    if unknown:
+        return f"{one.name!r} names the metric {unknown[0]!r}; the data plan has {', '.join(metrics)}"
+    same = next((other for other in others if alike(one, other)), None)
+    return f"{one.name!r} makes the same change as {same.name!r}" if same is not None else ""
+
+
+def risks_told(
+    said: Sequence[RiskTested], kept: Sequence[Ablation], risks: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A line a risk factor, which ablation tests it or why none does; and what the answer lacks."""
+    names = {one.name for one in kept}
+    told: dict[int, str] = {}
+    for one in said:
+        if one.by in names:
+            told[one.risk] = f"tested by {one.by}"
+        elif not one.by and one.reason.strip():
+            told.setdefault(one.risk, f"not tested: {one.reason.strip()}")
+    numbers = range(1, len(risks) + 1)
+    faults = tuple(f"risk factor {n} needs the name of a usable ablation that tests it, or a reason why none does"
+                   for n in numbers if n not in told)
+    return tuple(f"{risks[n - 1]} ({told.get(n, 'the planner did not say')})" for n in numbers), faults

@@ -1,0 +1,42 @@
+"""The planners' answers over the wire: one in a form that is none is refused, and asked for again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from models.ablations import MissingAblations
+from models.backend import open_backend
+from models.door import Models
+from models.render import render
+from models.settings import ModelSettings
+from record.log import MemoryLog
+from tests.models.examples import ABLATION, CODE, INPUTS
+from tests.models.openai_server import OpenAIServer, tool
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("local_requests")
+def test_an_unknown_action_and_one_without_replacement_are_refused_and_asked_again() -> None:
+    good = ABLATION.model_dump(mode="json")
+    wrong: list[dict[str, Any]] = [{**good, "action": "weaken"}, {**good, "replacement": " "}]
+    answers = [tool({"ablations": [one], "why": "They need it."}) for one in (*wrong, good)]
+    with OpenAIServer(answers) as server:
+        settings = ModelSettings(name="openai:m", base_url=server.url, output_retries=2, retry_wait=0.01)
+        desk = Models(open_backend(settings), MemoryLog(), settings, lambda: 0.0).at(1, 0)
+        found = asyncio.run(desk.ask("missing_ablations", INPUTS["missing_ablations"], MissingAblations))
+    assert found.ablations == (ABLATION,) and len(server.requests) == 3
+    told = [str(body["messages"]) for body in server.requests]
+    assert "needs a replacement" in told[2] and "needs a replacement" not in told[1]
+
+
+def test_a_node_is_told_its_planned_ablation_and_to_make_no_other_change() -> None:
+    ablate = CODE.model_copy(update={
+        "stage": "ablation", "kind": "ablate", "item": ABLATION.item, "ablation": ABLATION})
+    user = " ".join(render("code", ablate).user.split())
+    assert "It was planned: replace the warm-up of the penalty by the full penalty at once." in user
+    assert "Its arm is `sudden-penalty`." in user and "`sudden-penalty@n50` and so on" in user
+    assert "make this change and no other" in user and "without-<part>" not in user
+    assert "rank the parts that are left" not in user
