@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # A new dependency or version changes the name of the stamp, and so sets up again; otherwise setup is a no-op.
 STAMP := $(VENV)/installed-$(shell cat pyproject.toml constraints.txt | cksum | tr ' ' '-')
+# Public papers of agents with their results, for benchmarks.foreign (docs/audit.md).
+PAPERS ?= ../shared/data/mlr-bench
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
@@ -44,6 +46,10 @@ bench: setup  ## what is too slow for the tests; JSON in build/bench/
 	$(BIN)/python -m benchmarks.durability --out build/bench/durability.json
 	$(BIN)/python -m benchmarks.record --out build/bench/record.json
 	$(BIN)/python -m benchmarks.sandbox --out build/bench/sandbox.json
+	$(BIN)/python -m benchmarks.honesty --out build/bench/honesty.json
+	$(BIN)/python -m benchmarks.figures --out build/bench/figures.json
+	@if [ -d "$(PAPERS)" ]; then $(BIN)/python -m benchmarks.foreign "$(PAPERS)" --out build/bench/foreign.json; \
+	else echo "benchmarks.foreign: no folder $(PAPERS); give PAPERS=DIR (docs/audit.md)"; fi
 
 clean:  ## remove what setup and the tools made (runs/ stays)
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

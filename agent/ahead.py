@@ -9,7 +9,7 @@ from models import prices
 from models.roles import Role
 from record.fold import RunState
 
-WRITE_UP: tuple[Role, ...] = ("summary", "figures", "write", "reflect", "judge")
+WRITE_UP: tuple[Role, ...] = ("summary", "figures", "outline", "write", "reflect", "judge")
 """The roles that are still asked once nothing new is proposed."""
 
 

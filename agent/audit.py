@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from agent.environment import isolation_text, notice
 from agent.settings import override
-from record.events import Released
+from record.events import RULES, Released
 from record.fold import RunState, fold
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
 from record.log import RecordError, read_events
 from record.manifest import files_of
-from record.nouns import Draft, Measurement, Node
+from record.nouns import Attempt, Draft, Measurement, Node
 from review.evidence import check_draft, check_pdf, tex
 from review.evidence.binder import used_keys
 from sandbox.datasets import undamaged
 from sandbox.errors import SandboxError
 from sandbox.notebook import plain_text
-from sandbox.scoring import score_sealed, score_submissions
+from sandbox.scoring import as_sealed, as_submitted, score_sealed, score_submissions
 from stages.manuscript import Material, parts_for
 from stages.paper.disclosure import as_file, at_release, disclosure, file_of
-from stages.paper.sources import sources
+from stages.paper.sources import evidence_with, sources
+from stages.paper.template import TemplateError
 from stages.writing import best_of
 
 Kind = Literal["unbound", "changed", "missing", "score", "not checked"]
@@ -73,6 +75,7 @@ def audit(run: Path) -> AuditReport:
     folder = RunFolder(run, state.version)
     _files(report, folder, state)
     _scores(report, folder, state)
+    _evaluated(report, folder, state)
     if state.released is None:
         report.add("not checked", "paper", "this run has no paper yet")
     else:
@@ -159,8 +162,55 @@ def _scores(report: AuditReport, folder: RunFolder, state: RunState) -> None:
 
 def _ours(one: Measurement, state: RunState) -> bool:
     """Whether we computed it here from predictions: frozen scorers are run again by `scientist reproduce` alone."""
-    by_scorers = {metric.name for scorer in state.scorers for metric in scorer.metrics}
-    return one.grade in ("scored", "computed") and one.name not in by_scorers
+    return one.grade in ("scored", "computed") and not _by_scorer(one, state)
+
+
+def _by_scorer(one: Measurement, state: RunState) -> bool:
+    named = {(scorer.dataset, metric.name) for scorer in state.scorers for metric in scorer.metrics}
+    return one.grade != "logged" and (one.dataset, one.name) in named
+
+
+def _evaluated(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+    """Values of frozen scorers: what was evaluated lies there unchanged, and the attempt's own file says the same.
+
+    The scorer is not run; that its copy is the frozen one is among the checks of files.
+    """
+    for node in state.nodes.values():
+        for attempt in node.attempts:
+            last = attempt is node.attempts[-1]
+            tests = [one for one in state.tests.get(node.id, ()) if last and _by_scorer(one, state)]
+            values = [one for one in attempt.measurements if _by_scorer(one, state)]
+            report.count("values of frozen scorers", len(values) + len(tests))
+            if values or tests:
+                for one, why in _doubts(folder.attempt(node.id, attempt.number), attempt, values, tests):
+                    report.add("score", f"node {node.id}", f"{one.name} of {one.condition} on {one.dataset} "
+                               f"({one.split}) is recorded as {one.value:.6g}; {why}")
+
+
+def _doubts(
+    place: Path, attempt: Attempt, values: Sequence[Measurement], tests: Sequence[Measurement],
+) -> Iterator[tuple[Measurement, str]]:
+    """What speaks against values of frozen scorers, with the value that it speaks against."""
+    try:
+        lines = (place / "measurements.jsonl").read_text().splitlines() if values else []
+        written = {str(Measurement.model_validate_json(line)) for line in lines}
+        handed_in = as_submitted(place, "computed") if values else []
+        submitted = {(one.dataset, one.condition) for one in handed_in}
+    except (SandboxError, OSError, ValueError) as error:
+        yield from ((one, f"the attempt's own file of it cannot be read: {error}") for one in values)
+    else:
+        for one in values:
+            if str(one) not in written:
+                yield one, "measurements.jsonl of the attempt does not say so"
+            elif (one.dataset, one.condition) not in submitted:
+                yield one, "nothing was handed in for it"
+    try:
+        kept = as_sealed(place, attempt.sealed) if tests else []
+        sealed = {(one.dataset, one.condition) for one in kept}
+    except (SandboxError, OSError) as error:
+        yield from ((one, f"what was evaluated is not what was sealed: {error}") for one in tests)
+    else:
+        yield from ((one, "nothing was sealed for it") for one in tests if (one.dataset, one.condition) not in sealed)
 
 
 # --- paper ----------------------------------------------------------------------------------------------------------
@@ -177,16 +227,30 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
     for violation in check_draft(draft, evidence):
         report.add("unbound", violation.where, f"{violation.excerpt}: {violation.mend}")
     refused = not report.released and (folder.paper / "paper.pdf").exists()
-    for name, text in sources(parts_for(material, draft, refused=refused), material.template).files.items():
+    try:
+        template = material.template
+    except TemplateError as error:
+        report.add("changed", "templates", str(error))
+        return
+    _sources(report, folder, state, sources(parts_for(material, draft, refused=refused), template).files)
+    try:
+        for violation in await check_pdf(folder.paper, evidence_with(evidence, template)):
+            report.add("unbound", violation.where, f"{violation.excerpt}: {violation.mend}")
+    except (tex.TexError, OSError) as error:
+        report.add("not checked", "paper/paper.pdf", str(error))
+
+
+def _sources(report: AuditReport, folder: RunFolder, state: RunState, expected: Mapping[str, str]) -> None:
+    """The sources are those that the record makes. Older rules set tables and appendix in another way, so that of
+    papers released under them only the hashes are held (with all files); their values are those of the record."""
+    if state.released is not None and state.released.rules != RULES:
+        report.count("paper sources of an earlier form, by their hashes", len(state.released.files))
+        return
+    for name, text in expected.items():
         report.count("paper sources")
         path = folder.paper / name
         if not path.is_file() or path.read_text() != text:
             report.add("changed", str(path.relative_to(folder.root)), "it is not what the record makes")
-    try:
-        for violation in await check_pdf(folder.paper, evidence):
-            report.add("unbound", violation.where, f"{violation.excerpt}: {violation.mend}")
-    except (tex.TexError, OSError) as error:
-        report.add("not checked", "paper/paper.pdf", str(error))
 
 
 def _disclosure(report: AuditReport, folder: RunFolder, state: RunState, released: Released) -> None:

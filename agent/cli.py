@@ -38,6 +38,8 @@ BudgetUsd = Annotated[float | None, typer.Option(help="USD at most for model cal
 BudgetTokens = Annotated[int | None, typer.Option(help="Tokens at most, prompts and answers.")]
 GpuHours = Annotated[float | None, typer.Option(help="Hours of experiments at most, times the GPUs of each.")]
 Config = Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NAME} is filled in.")]
+Template = Annotated[str | None, typer.Option(
+    metavar="NAME|DIR", help="Of the paper: workshop, conference, or a folder of your own (docs/templates.md).")]
 Bib = Annotated[Path | None, typer.Option(help="A .bib file with verified entries that the paper may cite.")]
 Data = Annotated[list[str] | None, typer.Option(
     "--data", metavar="NAME=PATH[,target=COLUMN]...", help="Data of your own: CSV, Parquet, NPZ, a folder or "
@@ -77,6 +79,7 @@ def run(
     gpu_hours: GpuHours = None,
     seed: Annotated[int | None, typer.Option(help="Of the run.")] = None,
     bib: Bib = None,
+    template: Template = None,
     data: Data = None,
     dry_run: Annotated[bool, typer.Option(
         "--dry-run", help="Only make and show the data plan (asks the planner), and what the run would take.")] = False,
@@ -88,7 +91,7 @@ def run(
 
     flags = _given({
         "models.name": model, "models.base_url": base_url, "search.num_workers": workers, "time_limit": time_limit,
-        "seed": seed, "paper.bib": bib, "data": data or None, **_on(gpus),
+        "seed": seed, "paper.bib": bib, "paper.template": template, "data": data or None, **_on(gpus),
         **_capped(budget_usd, budget_tokens, gpu_hours)})
     return work(Request(
         idea=idea, index=idea_idx, config=config, assignments=tuple(assignments or ()), runs=runs, name=name,
@@ -122,7 +125,7 @@ def write(
     run: Run,
     model: Model = None,
     base_url: BaseUrl = None,
-    template: Annotated[str | None, typer.Option(help="Another template: a folder under templates_latex/.")] = None,
+    template: Template = None,
     assignments: Assignments = None,
 ) -> int:
     """Write the paper of a finished run again, as paper/v2. Nothing is run again, and the first paper stays."""
@@ -247,6 +250,23 @@ def judge(
 
     flags = _given({"models.name": model, "models.base_url": base_url})
     return work(Request(path=paper, rubric=rubric, flags=flags, as_json=json))
+
+
+@app.command("judge-agreement")
+def judge_agreement(
+    human: Annotated[Path, typer.Argument(
+        metavar="HUMAN.csv", help="reviewer_id, model_name, workshop_name and a column a dimension.")],
+    judge: Annotated[Path, typer.Argument(
+        metavar="JUDGE.csv", help="workshop_name, model_name and the same dimensions; one row a paper.")],
+    scale: Annotated[str, typer.Option(metavar="LOWEST-HIGHEST", help="Of the scores.")] = "1-10",
+    dimensions: Annotated[str, typer.Option(help="Only these, as clarity,overall; by default the human file's.")] = "",
+    plot: Annotated[Path | None, typer.Option(help="Draw it too: a .png, .pdf or .svg.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Hold a judge's scores against people's. Distances, rank correlation, bias, and controls (docs/agreement.md)."""
+    from agent.commands.judge_agreement import judge_agreement as work
+
+    return work(human, judge, scale=scale, dimensions=dimensions, plot=plot, as_json=json)
 
 
 @app.command()

@@ -11,17 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from models.roles import Role
+from models.roles import MOST_SECTIONS, Role
 from record.claims import MINIMUM_REPLICATES
 from record.nouns import STAGES, DataPlan, DatasetFacts, Frozen, StageName
 from search.replication import REPORTED
 from search.settings import SearchSettings
-from stages.settings import PaperSettings
+from stages.settings import LATE_DEBUGS, OUTLINES, PLANNINGS, REVISIONS, PaperSettings
 
 DEBUGS_A_DRAFT = 0.6
 """Debug nodes that follow a first draft, on average: three drafts of five fail in the offline studies."""
 FAILED = 0.15
 """Share of search nodes that end in an error or unsound, so that nobody looks at figures or gives a verdict."""
+SECTIONS = 7
+"""Of a paper."""
+MISSING = 1
+"""Ablations that a reviewer asks for who asks for any: the median of AblationBench, table 2."""
 REPLOTS = 0.3
 """Further plottings a node: 2 of 16 in the offline runs, 2 of 3 with a language model."""
 IMAGE_TOKENS = 1200
@@ -30,7 +34,9 @@ IMAGE_TOKENS = 1200
 TOKENS: Mapping[Role, tuple[int, int]] = {
     "plan": (1900, 900), "code": (4500, 3200), "plot": (3300, 1300), "vision": (2000 + 2 * IMAGE_TOKENS, 600),
     "feedback": (3900, 400), "compare": (7000, 300), "summary": (3300, 700), "figures": (6500, 2400),
-    "write": (22_000, 3500), "reflect": (23_000, 2000), "judge": (14_000, 2000),
+    "outline": (22_000, 1500), "write": (16_000, 2500), "reflect": (23_000, 2000), "judge": (14_000, 2000),
+    "figure_review": (4000 + 3 * IMAGE_TOKENS, 900),
+    "ablation_plan": (5500, 1200), "missing_ablations": (12_000, 800),
 }
 """Tokens in and out of one call, rounded. Up to `summary` after one run by a language model (characters / 4), from
 `figures` on after rendered prompts of a finished run; `judge` is a guess. No figure was checked against a bill."""
@@ -100,6 +106,10 @@ class _Counts:
     replots: float
     figure_tries: int
     reflections: int
+    outlines: int
+    writings: int
+    plannings: tuple[int, int]
+    """Calls for the plan of the ablations, and for what a reviewer misses."""
     retried: int = 0
     """Second attempts of each that runs: after one that ran out of memory or time."""
 
@@ -139,27 +149,37 @@ def _longest(shape: Shape) -> float:
 def _likely(shape: Shape) -> _Counts:
     search, drafts = shape.search, shape.search.num_drafts
     first = min(search.preliminary.nodes, drafts + round(DEBUGS_A_DRAFT * drafts))
-    searched = first + sum(search.limits(stage).nodes for stage in STAGES[1:])
+    planned = search.planned_ablations
+    stage = min(search.ablation.nodes, round(planned * (1 + FAILED))) if planned else search.ablation.nodes
+    missing = min(MISSING, shape.paper.missing_ablations)
+    searched = first + search.tuning.nodes + search.agenda.nodes + stage + missing
     works = searched * (1 - FAILED)
-    ablated = round(search.ablation.nodes * (1 - FAILED))
+    ablated = round(stage * (1 - FAILED)) + missing
     return _Counts(
         searched=searched, works=works, replicates=_replicates(search, ablated, search.seeds),
         aggregates=_aggregates(search), comparisons=min(1, search.comparisons), replots=works * REPLOTS,
-        figure_tries=min(2, shape.paper.replots + 1), reflections=min(2, shape.paper.reflections))
+        figure_tries=min(2, shape.paper.replots + 1), reflections=min(2, shape.paper.reflections) + missing,
+        outlines=1, writings=shape.paper.writings(SECTIONS),
+        plannings=(bool(planned), bool(shape.paper.missing_ablations)))
 
 
 def _most(shape: Shape) -> _Counts:
     search, again = shape.search, shape.paper.replots
-    searched = sum(search.limits(stage).nodes for stage in STAGES)
+    missing = shape.paper.missing_ablations
+    searched = sum(search.limits(stage).nodes for stage in STAGES) + missing * (1 + LATE_DEBUGS)
     aggregates = _aggregates(search)
 
     def widest(stage: StageName) -> int:
         return max(search.seeds(stage), search.max_seeds * (stage in REPORTED))
 
     return _Counts(
-        searched=searched, works=searched, replicates=_replicates(search, search.ablation.nodes, widest),
+        searched=searched, works=searched,
+        replicates=_replicates(search, search.ablation.nodes + missing, widest),
         aggregates=aggregates, comparisons=search.comparisons * (len(STAGES) - 1),
-        replots=(searched + aggregates) * again, figure_tries=again + 1, reflections=shape.paper.reflections, retried=1)
+        replots=(searched + aggregates) * again, figure_tries=again + 1,
+        reflections=shape.paper.reflections + REVISIONS * bool(missing),
+        outlines=OUTLINES, writings=shape.paper.writings(MOST_SECTIONS), retried=1,
+        plannings=(PLANNINGS * bool(search.planned_ablations), PLANNINGS * bool(missing)))
 
 
 def _replicates(search: SearchSettings, ablated: int, seeds: Callable[[StageName], int]) -> int:
@@ -186,8 +206,10 @@ def _calls(counts: _Counts) -> dict[Role, float]:
     return {
         "plan": 1, "code": counts.searched, "plot": counts.aggregates + counts.replots,
         "vision": counts.works + counts.aggregates + counts.replots + counts.figure_tries, "feedback": counts.works,
-        "compare": counts.comparisons, "summary": len(STAGES), "figures": counts.figure_tries, "write": 1,
-        "reflect": counts.reflections, "judge": 1,
+        "compare": counts.comparisons, "summary": len(STAGES), "figures": counts.figure_tries,
+        "outline": counts.outlines, "write": counts.writings, "reflect": counts.reflections, "judge": 1,
+        "figure_review": counts.reflections, "ablation_plan": counts.plannings[0],
+        "missing_ablations": counts.plannings[1],
     }
 
 

@@ -51,10 +51,13 @@ from search.scheduler import Signals
 from stages.bench import Bench
 from stages.final_figures import final_figures
 from stages.judging import judge
+from stages.missing import missing_ablations
+from stages.paper import template
 from stages.prepare import prepare
+from stages.revising import reflect
 from stages.score import score_tests
 from stages.stage import NothingWorkedError, Research
-from stages.writing import reflect, release, write
+from stages.writing import release, write
 
 RELEASED, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 3, 4, 130
 POLL = 0.3
@@ -75,6 +78,7 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
     check_budget(settings)
     isolation = terms_of(settings.sandbox)
     settings = pinned(settings)
+    chosen = template.load(settings.paper.template)
     root = runs / (name or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{idea.name}")
     if root.exists():
         raise RunExistsError(f"{root} exists; choose another --name, or go on with it: scientist resume {root}")
@@ -86,9 +90,10 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
         write_file(root / "environment.txt", environment_text(settings.sandbox.python))
         if settings.paper.bib is not None:
             write_file(folder.library, settings.paper.bib.read_bytes())
+        copied = template.keep(chosen, folder.templates)
         started = Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
                           version=version("scientist"), model=settings.models.called,
-                          isolation=isolation, machine=machine_of(settings.sandbox))
+                          isolation=isolation, machine=machine_of(settings.sandbox), template=copied)
         return _drive(folder, settings, listener, first=started)
     except (ModelConfigError, CatalogueError):
         if read_state(root).data_plan is None:
@@ -107,7 +112,7 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     settings = override(state.started.settings, state.overrides | overrides)
     check_priced(settings)
     first = Resumed(settings=overrides, model=settings.models.called, isolation=terms_of(settings.sandbox),
-                    machine=machine_of(settings.sandbox))
+                    machine=machine_of(settings.sandbox), template=_renamed(RunFolder(run), settings, overrides))
     return _drive(RunFolder(run), settings, listener, first=first)
 
 
@@ -121,8 +126,16 @@ def rewrite(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
         raise RecordError(f"{run} is not at its end: bring it there first: scientist resume {run}")
     settings = override(state.started.settings, state.overrides | overrides)
     open_backend(settings.models)
-    first = Rewriting(version=state.version + 1, settings=overrides, model=settings.models.called)
+    first = Rewriting(version=state.version + 1, settings=overrides, model=settings.models.called,
+                      template=_renamed(RunFolder(run), settings, overrides))
     return _drive(RunFolder(run), settings, listener, first=first)
+
+
+def _renamed(folder: RunFolder, settings: Settings, overrides: dict[str, Any]) -> str:
+    """The hash of the run's copy of a template that was named anew; empty where none was."""
+    if "paper.template" not in overrides:
+        return ""
+    return template.keep(template.load(settings.paper.template), folder.templates)
 
 
 def _drive(
@@ -245,6 +258,7 @@ class _Process:
             "prepare": lambda: whole(prepare), "score": lambda: whole(score_tests),
             "figures": lambda: whole(final_figures), "write": lambda: whole(write),
             "reflect": lambda: whole(reflect), "release": lambda: whole(release), "judge": lambda: whole(judge),
+            "missing": lambda: missing_ablations(bench),
             **{stage: searched(stage) for stage in STAGES},
         }
 

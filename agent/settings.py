@@ -32,6 +32,7 @@ from sandbox.errors import DatasetError
 from sandbox.evaluation.scorers import scorers_in
 from sandbox.settings import SandboxSettings
 from search.settings import SearchSettings
+from stages.paper.template import located
 from stages.settings import PaperSettings
 
 PREFIX = "SCIENTIST_"
@@ -199,6 +200,8 @@ def _converted(path: str, value: Any, folder: Path) -> Any:
         return seconds(value)
     if path == SCORERS:
         return scorers_in(value, folder.absolute())
+    if path == "paper.template" and isinstance(value, str) and value:
+        return located(value, folder)
     if path in PATHS and isinstance(value, str | Path) and str(value):
         return (folder / Path(value).expanduser()).resolve()
     return value

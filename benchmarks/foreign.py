@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import random
 from pathlib import Path
 
@@ -35,6 +36,13 @@ def table(found: dict[str, ForeignAudit]) -> str:
     return "\n".join([*lines, "| **all** | " + " | ".join(map(str, total)) + " |"])
 
 
+def summary(found: dict[str, ForeignAudit]) -> dict[str, object]:
+    """The same counts, a paper a key."""
+    return {name: {"result numbers": one.result_numbers, "numbers": one.numbers, **one.counts,
+                   "in reports only": one.written, "inconsistencies": len(one.inconsistencies)}
+            for name, one in found.items()}
+
+
 def sample(found: dict[str, ForeignAudit], kind: Class, size: int, seed: int) -> list[tuple[str, Verdict]]:
     """Numbers of a class, drawn with a seed."""
     every = [(name, verdict) for name, one in found.items() for verdict in one.verdicts if verdict.kind == kind]
@@ -46,9 +54,12 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     found = audits(given.data)
     print(table(found))
+    if given.out is not None:
+        given.out.write_text(json.dumps(summary(found), indent=1) + "\n")
     for kind in ("found", "unsupported") if given.sample else ():
         print(f"\n{kind}, seed {given.seed}:")
         for at, (name, one) in enumerate(sample(found, kind, given.sample, given.seed), 1):

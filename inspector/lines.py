@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from inspector.text import clock_time, duration, plain, short
 from inspector.tree import score_of
 from record import events as ev
+from record.ablation import Ablation
 from record.attempts import changed, retries
 from record.fold import RunState, node_id
 from record.nouns import Compare, Expand
@@ -41,8 +44,15 @@ def described(event: ev.Event, state: RunState) -> str | None:
             return f"{event.summary.stage} reported: {short(event.summary.found, 100)}"
         case ev.Unsealed():
             return f"{event.node} test predictions scored ({len(event.measurements)} values)"
+        case ev.Resampled():
+            return f"test examples resampled for {len(event.found)} differences"
         case _:
             return _late(event)
+
+
+def _wrong(event: ev.FiguresSeen) -> str:
+    bad = [one.name for one in event.reviews if not (one.image.ok and one.caption.ok and one.references.ok)]
+    return f"{len(event.reviews)} reviewed, issues with {', '.join(bad)}" if bad else "no issues"
 
 
 def _late(event: ev.Event) -> str | None:
@@ -50,10 +60,20 @@ def _late(event: ev.Event) -> str | None:
     match event:
         case ev.FiguresMade():
             return f"figures refused: {short(event.failure.message, 80)}" if event.failure else (
-                f"{len(event.descriptions)} final figures drawn")
+                f"{len(event.descriptions)} final figures drawn"
+                f"{f', {len(event.left_out)} left out' if event.left_out else ''}")
+        case ev.FiguresSeen():
+            return f"figures of round {event.round} looked at in the PDF: {_wrong(event)}" if event.looked else None
         case ev.Drafted():
             pages = f", {event.pages} pages" if event.pages is not None else ""
             return f"paper text, round {event.round}: {len(event.violations)} violations{pages}"
+        case ev.AblationsPlanned():
+            return f"ablations planned: {_listed(event.ablations)}" if event.ablations else (
+                f"no ablations planned: {short(event.why, 100)}")
+        case ev.AblationsMissed():
+            asked = [one.ablation for one in event.missing]
+            return f"a reviewer asks for: {_listed(asked)}" if asked else (
+                f"no ablation missing: {short(event.why, 100)}")
         case ev.Released():
             what = "paper released" if event.released else f"paper NOT released: {short('; '.join(event.reasons), 80)}"
             return what + (f" ({plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
@@ -73,6 +93,10 @@ def _late(event: ev.Event) -> str | None:
             return f"ended with exit code {event.exit_code}: {short(event.reason, 100)}"
         case _:
             return None
+
+
+def _listed(found: Sequence[Ablation]) -> str:
+    return short(", ".join(one.name for one in found), 100)
 
 
 def judged(event: ev.Assessed) -> str:

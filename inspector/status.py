@@ -24,6 +24,7 @@ PHASES = {
     "figures": "draw the final figures from the record",
     "write": "write the paper",
     "reflect": "mend what the binder and LaTeX found in the paper",
+    "missing": "run the ablations that a reviewer of the draft asks for",
     "release": "build and release the paper",
     "judge": "have the paper judged",
     "done": "nothing: the run is over",

@@ -25,7 +25,9 @@ from record.typeset import as_read
 NEAREST = 5
 SOURCES = ("paper.tex", "floats.tex", "appendix.tex")
 FORMS = {"mean": "mean", "sd": "standard deviation", "low": "lower end of the interval", "ci": "interval",
-         "high": "upper end of the interval", "n": "replicates", "pm": "mean and standard deviation"}
+         "high": "upper end of the interval", "n": "replicates", "pm": "mean and standard deviation",
+         "ci_examples": "interval over test examples", "p": "p of the paired t test", "p_adjusted": "corrected p",
+         "mde": "smallest difference that would have been found"}
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|\.\d)")
 _USE = re.compile(r"\\(?:result|setup)\{([^{}]*)\}")
 _REC = re.compile(r"\\rec\{((?:[^{}]|\{\})*)\}")

@@ -107,9 +107,9 @@ class Budget:
         if name in self._recorder.state.reserved:
             self._recorder.append(Returned(name=name))
 
-    def lacking(self, action: Action, *, settled: bool = False) -> str | None:
-        """Why there is no room for an action, or None. `settled`: if what is under way took nothing more."""
-        share = self._shares.of(action)
+    def lacking(self, *actions: Action, settled: bool = False) -> str | None:
+        """Why there is no room for actions, or None. `settled`: if what is under way took nothing more."""
+        share = sum((self._shares.of(one) for one in actions), start=Spending())
         bound = self._bound(nodes=not settled, flying=not settled)
         cap = self._caps.excess(bound + share, share)
         if cap is None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field, create_model, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from models.exhibits import AuditFacts, Exhibit, Pages, ReadPart
 from record.nouns import Frozen
 
 MOST_DIMENSIONS = 10
@@ -69,9 +70,28 @@ class Dimension(Scale):
     @field_validator("name")
     @classmethod
     def _usable(cls, name: str) -> str:
-        if keyword.iskeyword(name) or hasattr(Frozen, name):
-            raise ValueError(f"{name!r} is a word that the program needs itself; choose another name")
-        return name
+        return usable(name)
+
+
+def usable(name: str) -> str:
+    """The name of a field, if it can be one."""
+    if keyword.iskeyword(name) or hasattr(Frozen, name):
+        raise ValueError(f"{name!r} is a word that the program needs itself; choose another name")
+    return name
+
+
+class Check(Frozen):
+    """A question that is answered by yes or no, and not scored."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
+    questions: tuple[Text, ...] = Field(min_length=1, max_length=6)
+    yes: Text
+    no: Text
+
+    @field_validator("name")
+    @classmethod
+    def _usable(cls, name: str) -> str:
+        return usable(name)
 
 
 class Rubric(Frozen):
@@ -79,18 +99,20 @@ class Rubric(Frozen):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")
     title: Text
+    subject: Text = Field(default="a finished machine learning paper", description="what is judged, in a few words")
     source: str = Field(default="", max_length=1000)
     advice: tuple[Text, ...] = Field(default=(), max_length=12)
+    checks: tuple[Check, ...] = Field(default=(), max_length=4)
     dimensions: tuple[Dimension, ...] = Field(min_length=1, max_length=MOST_DIMENSIONS)
     confidence: Scale
 
-    @field_validator("dimensions")
+    @field_validator("dimensions", "checks")
     @classmethod
-    def _distinct(cls, dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
-        names = [one.name for one in dimensions]
+    def _distinct(cls, named: tuple[Dimension | Check, ...]) -> tuple[Dimension | Check, ...]:
+        names = [one.name for one in named]
         if len(set(names)) != len(names):
-            raise ValueError(f"a dimension is named twice: {', '.join(names)}")
-        return dimensions
+            raise ValueError(f"a name is given twice: {', '.join(names)}")
+        return named
 
 
 # --- the question ---------------------------------------------------------------------------------------------------
@@ -134,6 +156,11 @@ class JudgeInputs(Frozen):
     characters: int = Field(description="of the whole paper, the parts left out included")
     left_out: tuple[str, ...] = ()
     facts: RecordFacts | None = Field(default=None, description="None: a paper that is not of a run of ours")
+    audit: AuditFacts | None = Field(default=None, description="None: nothing was audited")
+    exhibits: tuple[Exhibit, ...] = Field(default=(), description="what the paper is held against")
+    read: tuple[ReadPart, ...] = Field(default=(), description="notes on stretches that are not shown")
+    removed: int = Field(default=0, description="passages that the guards took out")
+    pages: Pages | None = Field(default=None, description="pages that go with the question as pictures")
 
 
 # --- the answer -----------------------------------------------------------------------------------------------------
@@ -151,6 +178,19 @@ class Scores(Frozen):
     """One `Score` a dimension; `answer_type` adds them."""
 
 
+class Answer(Frozen):
+    """The answer to a question by yes or no, and what it rests on."""
+
+    details: str = Field(min_length=1, max_length=3000, description="the places meant, or what was looked at in vain")
+    quote: str = Field(default="", max_length=600, description=(
+        "for a yes: the passage of the paper that is meant, copied word for word; for a no: empty"))
+    answer: bool = Field(description="true: yes")
+
+
+class Checks(Frozen):
+    """One `Answer` a question; `answer_type` adds them."""
+
+
 Remark = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
@@ -159,6 +199,7 @@ class JudgeAnswer(Frozen):
 
     strengths: tuple[Remark, ...] = Field(min_length=1, max_length=12)
     weaknesses: tuple[Remark, ...] = Field(min_length=1, max_length=12)
+    checks: SkipJsonSchema[Checks] = Field(default=Checks(), description="asked for where the rubric has questions")
     scores: Scores
     confidence: int = Field(description="in the overall judgement")
     heuristic: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model: counted, not read")
@@ -179,5 +220,11 @@ def _answer_type(text: str) -> type[JudgeAnswer]:
             score=(Annotated[int, Field(ge=one.lowest, le=one.highest)], ...))
         fields[one.name] = (score, Field(description=" ".join(one.questions)))
     scores = create_model("RubricScores", __base__=Scores, **fields)
+    more: dict[str, Any] = {}
+    if rubric.checks:
+        asked: dict[str, Any] = {
+            one.name: (Answer, Field(description=" ".join(one.questions))) for one in rubric.checks}
+        more["checks"] = (create_model("RubricChecks", __base__=Checks, **asked), ...)
     confidence = Annotated[int, Field(ge=rubric.confidence.lowest, le=rubric.confidence.highest)]
-    return create_model("Judgement", __base__=JudgeAnswer, scores=(scores, ...), confidence=(confidence, ...))
+    return create_model(
+        "Judgement", __base__=JudgeAnswer, scores=(scores, ...), confidence=(confidence, ...), **more)

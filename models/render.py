@@ -18,7 +18,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel
 
 from models.backend import Prompt
-from models.roles import Role
+from models.roles import ClaimLine, Role
 from record.nouns import DataPlan, Measurement, arm_of
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -45,7 +45,7 @@ def _environment(loader: BaseLoader | None) -> ImmutableSandboxedEnvironment:
     )
     filters: dict[str, Any] = environment.filters
     filters.update(middle=middle, oneline=oneline, newest=newest, number=number)
-    filters.update(fence=fence, table=table, conditions=conditions)
+    filters.update(fence=fence, table=table, conditions=conditions, claims=claims)
     return environment
 
 
@@ -99,3 +99,19 @@ def table(measurements: Iterable[Measurement], limit: int = 120) -> str:
     lines = [f"- {data}, {arm}, {split}: {', '.join(values)}" for (data, arm, split), values in rows.items()]
     left = len(lines) - limit
     return "\n".join(lines[:limit] + ([f"[... {left} more lines left out ...]"] if left > 0 else [])) or "- none"
+
+
+def claims(lines: Sequence[ClaimLine], limit: int = 240) -> str:
+    """One line a claim: its key without ending, what it is of, and what each ending prints."""
+    forms: dict[str, list[ClaimLine]] = {}
+    for line in lines:
+        forms.setdefault(line.key.rpartition(".")[0], []).append(line)
+    shown = [_claim(stem, of) for stem, of in list(forms.items())[:limit]]
+    left = len(forms) - limit
+    return "\n".join(shown + ([f"[... {left} more claims left out ...]"] if left > 0 else []))
+
+
+def _claim(stem: str, forms: Sequence[ClaimLine]) -> str:
+    said, _, what = forms[0].meaning.partition(": ")
+    endings = ", ".join(f"`.{one.key.rpartition('.')[2]}` {oneline(one.printed, 40)}" for one in forms)
+    return f"- `{stem}`: {oneline(what or said, 140)}; {endings}"

@@ -11,7 +11,10 @@ from pydantic import Field
 
 from models.judgement import JudgeAnswer as JudgeAnswer
 from models.judgement import JudgeInputs as JudgeInputs
+from record.ablation import Ablation
+from record.claims import Called
 from record.nouns import (
+    BranchStep,
     DataPlan,
     DatasetFacts,
     Draft,
@@ -23,12 +26,17 @@ from record.nouns import (
     Idea,
     Measurement,
     NodeKind,
+    PaperFigureReview,
+    Placement,
+    Section,
     StageName,
     StageSummary,
 )
+from record.nouns import FinalFigure as FinalFigure
 
-Role = Literal["plan", "code", "plot", "vision", "feedback", "compare", "summary", "figures", "write", "reflect",
-               "judge"]
+Role = Literal["plan", "code", "plot", "vision", "feedback", "compare", "summary", "figures", "outline",
+               "write", "reflect", "judge", "figure_review", "ablation_plan", "missing_ablations",
+               "idea", "idea_reflect", "related_work", "proposal", "idea_of", "digest"]
 
 
 # --- plan -----------------------------------------------------------------------------------------------------------
@@ -139,6 +147,7 @@ class CodeInputs(Frozen):
     kind: NodeKind
     goal: str
     item: str = Field(default="", description="the agenda item or risk to take up, if any")
+    ablation: Ablation | None = Field(default=None, description="the planned ablation that the item stands for, if any")
     ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     parent: ParentBrief | None = None
@@ -199,6 +208,17 @@ class Plots(Frozen):
     plots: str
 
 
+class ArraySummary(Frozen):
+    """What is in a recorded array, as far as numbers say it; low, high and mean of its finite values."""
+
+    path: str
+    shape: tuple[int, ...]
+    low: float | None = None
+    high: float | None = None
+    mean: float | None = None
+    missing: int = Field(default=0, description="values that are not finite")
+
+
 class VisionInputs(Frozen):
     """For role `vision`, the images given in the same order; answers with `FigureReviews`.
 
@@ -212,7 +232,9 @@ class VisionInputs(Frozen):
     plan: str
     names: tuple[str, ...]
     facts: tuple[FigureFacts, ...]
-    lint: tuple[tuple[str, ...], ...] = Field(description="findings of the figure lint, one tuple a figure")
+    lint: tuple[tuple[str, ...], ...] = Field(description="what the figure lint refuses it for, one tuple a figure")
+    remarks: tuple[tuple[str, ...], ...] = Field(default=(), description="what it only complains of, likewise")
+    arrays: tuple[ArraySummary, ...] = Field(default=(), description="what the figures may have been drawn from")
     earlier: tuple[tuple[str, ...], ...] = Field(
         default=(), description="what the last review found in a figure of that name, one tuple a figure")
     measurements: tuple[Measurement, ...] = Field(default=(), description="on validation, of the node alone")
@@ -305,8 +327,10 @@ class Contrast(Frozen):
     n: int
     low: float | None
     high: float | None
-    called: Literal["improved", "no measurable difference", "unknown"]
+    called: Called = Field(description="of `condition` against `other`")
     better: str = Field(description="the condition with the better mean")
+    detectable: float | None = Field(default=None, description="smallest true difference that would have been found")
+    key: str = ""
 
 
 class Candidate(Frozen):
@@ -360,18 +384,29 @@ class SummaryInputs(Frozen):
     replicates_failed: int = 0
     seedless: tuple[str, ...] = Field(
         default=(), description="replicated nodes that gave the same values for every seed: their code ignores it")
+    branch: tuple[BranchStep, ...] = Field(default=(), description="from the first draft to the stage's best")
 
 
 class StageReport(Frozen):
-    """A stage in words, from the record."""
+    """A stage in words, from the record. `numbers` are keys of statistics or differences that were shown."""
 
     tried: str = Field(description="what was done: how many nodes, how many failed and of what")
     found: str = Field(description="the findings, the primary metric first, surprises and failures included")
     held: str = Field(default="", description="what the replicates support, and what they do not")
     next: str = Field(default="", description="what the next stage should do with it")
+    numbers: tuple[str, ...] = Field(default=(), description="keys of the statistics and paired differences that carry "
+                                                             "the report, the most telling first, up to twelve")
 
 
 # --- paper ----------------------------------------------------------------------------------------------------------
+
+
+class House(Frozen):
+    """What the paper's house style gives to figures; widths in inches of the printed page."""
+
+    text_width: float
+    column_width: float = Field(description="of one column; that of the text where there is one")
+    reference: str = Field(default="", description="the documentation of the module `house`, as text")
 
 
 class FiguresInputs(Frozen):
@@ -383,19 +418,30 @@ class FiguresInputs(Frozen):
     statistics: tuple[Statistic, ...] = Field(description="also in inputs/statistics.json, as a list of these objects")
     example_plots: str = Field(description="plots.py of the winning node, which shows what its arrays hold")
     ablations: tuple[str, ...] = Field(default=(), description="conditions that are ablations")
+    synthetic: tuple[str, ...] = Field(default=(), description="datasets whose examples were generated")
+    house: House = House(text_width=5.5, column_width=5.5)
     lab_reference: str
-    complaints: tuple[str, ...] = ()
-    previous: str = ""
+    complaints: tuple[str, ...] = Field(default=(), description="of the figures that were refused, `name: what`")
+    keep: tuple[str, ...] = Field(default=(), description="figures that stand, and are not drawn again")
+    previous: str = Field(default="", description="the code of the refused figures")
 
 
-class FinalFigure(Frozen):
-    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$", description="file stem under figures/; saved as .pdf and .png")
+class FigurePart(Frozen):
+    """One figure, and the code that draws it."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,59}$", description="file stem under figures/")
     description: str = Field(description="what it shows, without numbers")
+    code: str = Field(default="", description="Python that draws and saves this figure alone; it runs after `script`")
+    placement: Placement = Field(default="main", description="main text, or appendix")
+    panels: int = Field(default=1, ge=1, le=3, description="panels side by side")
+    datasets: tuple[str, ...] = Field(default=(), description="names of the datasets that it shows")
 
 
 class FigureScript(Frozen):
-    script: str
-    figures: tuple[FinalFigure, ...] = Field(min_length=1)
+    """The final figures, each drawn in a kernel of its own by `script` and then the figure's `code`."""
+
+    script: str = Field(description="Python that all figures need: imports, loading, shared functions; draws nothing")
+    figures: tuple[FigurePart, ...] = Field(min_length=1)
 
 
 class ClaimLine(Frozen):
@@ -422,12 +468,32 @@ class Comparison(Frozen):
     metric: str
     better: str = Field(description="condition with the better mean")
     worse: str
-    verdict: Literal["improved", "no measurable difference", "unknown"]
+    verdict: Called = Field(description="of `subject` against the other; corrected for the comparisons beside it")
     n: int
+    condition: str = Field(default="", description="whose verdict it is; that of the better one where it is not said")
+    note: str = Field(default="", description="what has to be told with the verdict")
+
+    @property
+    def subject(self) -> str:
+        return self.condition or self.better
+
+    @property
+    def partner(self) -> str:
+        """The condition that the subject is compared with."""
+        return self.worse if self.subject == self.better else self.better
+
+
+class Telling(Frozen):
+    """Something that the paper has to tell: an outcome that the record holds, or what a reader must be told."""
+
+    id: str
+    text: str = Field(description="in words, with the macros that print its numbers")
+    keys: tuple[str, ...] = Field(default=(), description="of the comparisons that it is about")
+    abstract: bool = Field(default=False, description="whether the abstract has to tell it as well")
 
 
 class WriteInputs(Frozen):
-    """For role `write`; answers with `Draft`."""
+    """The record as a paper is made from it: what roles `outline`, `write` and `reflect` share."""
 
     idea: Idea
     data_plan: DataPlan
@@ -444,6 +510,99 @@ class WriteInputs(Frozen):
     winner_plan: str = ""
     winner_source: str = ""
     disclosures: tuple[str, ...] = Field(default=(), description="what a reader must be told: failures, limits, grades")
+    tellings: tuple[Telling, ...] = Field(default=(), description="what the paper has to tell, disclosures included")
+    branch: tuple[BranchStep, ...] = Field(default=(), description="from the first draft to the node that is reported")
+
+
+# --- outline and sections -------------------------------------------------------------------------------------------
+
+MOST_SECTIONS = 12
+
+
+class PlannedSection(Frozen):
+    """A section before it is written: what it says, and what it uses."""
+
+    title: str
+    claim: str = Field(description="one sentence: what a reader knows after it")
+    keys: tuple[str, ...] = Field(default=(), description="of results and settings that it prints, with their suffix")
+    figures: tuple[str, ...] = Field(default=(), description="that it places")
+    tables: tuple[str, ...] = Field(default=(), description="that it places")
+    references: tuple[str, ...] = Field(default=(), description="that it cites")
+    tells: tuple[str, ...] = Field(default=(), description="ids of what has to be told and is told here")
+    share: float = Field(gt=0, le=1, description="of the main text, its figures and tables included")
+
+
+class PlannedAbstract(Frozen):
+    """The abstract before it is written."""
+
+    claim: str = Field(description="one sentence: the main finding, in the words of its verdict")
+    keys: tuple[str, ...] = ()
+    tells: tuple[str, ...] = ()
+
+
+class PaperOutline(Frozen):
+    """A paper before it is written."""
+
+    title: str
+    abstract: PlannedAbstract
+    sections: tuple[PlannedSection, ...] = Field(min_length=1, max_length=MOST_SECTIONS)
+
+
+class OutlineInputs(Frozen):
+    """For role `outline`; answers with `PaperOutline`."""
+
+    inputs: WriteInputs
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the outline handed in before")
+    previous: PaperOutline | None = None
+
+
+class SectionInputs(Frozen):
+    """For role `write`; answers with `Sections`. The lists hold what the asked sections were planned with.
+
+    `inputs` is the whole record; its own lists are not shown.
+    """
+
+    inputs: WriteInputs
+    outline: PaperOutline
+    asked: tuple[str, ...] = Field(description="titles of the sections to write now")
+    abstract: bool = Field(description="whether to write the abstract now, after the last sections")
+    written: tuple[Section, ...] = Field(default=(), description="the sections before these, as they were written")
+    results: tuple[ClaimLine, ...] = ()
+    setups: tuple[ClaimLine, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    figures: tuple[FinalFigure, ...] = ()
+    tables: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = ()
+    tellings: tuple[Telling, ...] = ()
+
+
+class Sections(Frozen):
+    """Sections as they were asked for, and captions of the figures that they place."""
+
+    sections: tuple[Section, ...] = Field(min_length=1)
+    captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
+    abstract: str = Field(default="", description="empty unless it is asked for")
+
+
+# --- reflect --------------------------------------------------------------------------------------------------------
+
+
+class SectionLength(Frozen):
+    """How long a part of a draft is, by an estimate that is scaled to the pages that were counted."""
+
+    title: str
+    words: int
+    floats: int
+    pages: float
+
+
+class Round(Frozen):
+    """An earlier round of reflection, as the next one is told of it."""
+
+    number: int
+    outcome: str = Field(description="kept, or taken back and why")
+    edits: tuple[str, ...] = ()
+    refused: tuple[str, ...] = Field(default=(), description="edits that could not be made, and why")
 
 
 class ReflectInputs(Frozen):
@@ -452,21 +611,92 @@ class ReflectInputs(Frozen):
     inputs: WriteInputs
     draft: Draft
     pages: int | None = Field(default=None, description="pages of main text; None where it did not compile")
+    over: float = Field(default=0.0, description="pages of main text beyond the limit")
     violations: tuple[str, ...] = Field(default=(), description="of the binder: what is not tied to the record")
     compile_findings: tuple[str, ...] = ()
+    complaints: tuple[str, ...] = Field(default=(), description="what should be better, found by the program")
     figure_reviews: tuple[FigureReview, ...] = ()
+    paper_figures: tuple[PaperFigureReview, ...] = Field(
+        default=(), description="of figures as they stand in the compiled paper; empty where nobody looked")
+    lengths: tuple[SectionLength, ...] = ()
+    rewritable: tuple[str, ...] = Field(default=(), description="titles of sections that may be rewritten as a whole")
+    tried: tuple[Round, ...] = Field(default=(), description="the rounds before this one")
+    news: tuple[str, ...] = Field(default=(), description="what was run since the draft was written, and is to be told")
+
+
+class TextEdit(Frozen):
+    """A passage replaced. `old` must stand exactly once in the part that is named."""
+
+    section: str = Field(description="a section's title, or 'abstract' or 'title'")
+    old: str = Field(description="the passage exactly as it stands, long enough to stand there only once")
+    new: str = Field(description="what stands there instead; empty takes the passage out")
 
 
 class SectionEdit(Frozen):
-    """A section body rewritten. `title` must be one of the draft's, or 'abstract' or 'title'."""
+    """A whole section anew; only of those that may be rewritten."""
 
     title: str
     body: str
 
 
 class Reflection(Frozen):
-    """Targeted edits; `done` with no edits ends the reflection."""
+    """Targeted edits, made in this order; `done` with no edits ends the reflection."""
 
     done: bool
-    edits: tuple[SectionEdit, ...] = ()
-    captions: dict[str, str] = Field(default_factory=dict)
+    edits: tuple[TextEdit, ...] = ()
+    rewrites: tuple[SectionEdit, ...] = ()
+    captions: dict[str, str] = Field(default_factory=dict, description="figure name -> its whole new caption")
+    placements: dict[str, Placement] = Field(
+        default_factory=dict[str, Placement], description="figure name -> where it is moved; from the text to the "
+                                                          "appendix its \\paperfigure goes with it")
+
+    @property
+    def empty(self) -> bool:
+        return not (self.edits or self.rewrites or self.captions or self.placements)
+
+
+# --- figures in the paper -------------------------------------------------------------------------------------------
+
+
+class Mention(Frozen):
+    """A paragraph that refers to a figure, with its values printed."""
+
+    where: str = Field(description="title of its section, or 'abstract'")
+    text: str
+
+
+class PlacedFigure(Frozen):
+    """A figure as it stands in the compiled paper."""
+
+    name: str
+    page: int = Field(description="of the PDF, from 1")
+    placement: Placement
+    width: float = Field(description="inches on the page")
+    scale: float = Field(default=1.0, description="printed width over the width that it was drawn at")
+    description: str = Field(description="what it was drawn to show")
+    caption: str = Field(description="with its values printed")
+    mentions: tuple[Mention, ...] = ()
+    lint: tuple[str, ...] = Field(default=(), description="what a program found")
+    data: tuple[str, ...] = Field(default=(), description="what was drawn, a line each")
+
+
+class FigureReviewInputs(Frozen):
+    """For role `figure_review`, with a picture of each of `figures` from the PDF; answers with `PaperFigureReviews`.
+
+    `others` have not changed since they were reviewed; their pictures are not shown.
+    """
+
+    data_plan: DataPlan
+    title: str
+    figures: tuple[PlacedFigure, ...]
+    others: tuple[PlacedFigure, ...] = ()
+    page_limit: int
+    pages: int | None = Field(default=None, description="pages of main text; None where it did not compile")
+    over: float = Field(default=0.0, description="pages of main text beyond the limit")
+
+
+class PaperFigureReviews(Frozen):
+    """One review for each figure that was shown."""
+
+    looked: bool = Field(default=True, description="false where no picture could be seen")
+    reviews: tuple[PaperFigureReview, ...] = ()

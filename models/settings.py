@@ -15,11 +15,15 @@ Output = Literal["auto", "tool", "native", "prompted"]
 
 _TEMPERATURES: dict[Role, float] = {
     "plan": 0.5, "code": 0.5, "plot": 0.5, "vision": 0.5, "feedback": 0.5, "compare": 0.0, "summary": 1.0,
-    "figures": 0.5, "write": 1.0, "reflect": 0.5, "judge": 0.0,
+    "figures": 0.5, "outline": 0.7, "write": 1.0, "reflect": 0.5, "judge": 0.0, "figure_review": 0.5,
+    "ablation_plan": 0.5, "missing_ablations": 0.5,
+    "idea": 1.0, "idea_reflect": 0.7, "related_work": 0.5, "proposal": 0.7, "idea_of": 0.0, "digest": 0.3,
 }
 _MAX_TOKENS: dict[Role, int] = {
     "plan": 8192, "code": 8192, "plot": 8192, "vision": 8192, "feedback": 8192, "compare": 8192, "summary": 8192,
-    "figures": 8192, "write": 16384, "reflect": 16384, "judge": 8192,
+    "figures": 8192, "outline": 8192, "write": 16384, "reflect": 16384, "judge": 8192, "figure_review": 8192,
+    "ablation_plan": 8192, "missing_ablations": 8192,
+    "idea": 8192, "idea_reflect": 8192, "related_work": 8192, "proposal": 8192, "idea_of": 8192, "digest": 8192,
 }
 
 
@@ -89,9 +93,19 @@ class ModelSettings(Frozen):
     compare: OfRole = RoleModel()
     summary: OfRole = RoleModel()
     figures: OfRole = RoleModel()
+    outline: OfRole = RoleModel()
     write: OfRole = RoleModel()
     reflect: OfRole = RoleModel()
     judge: OfRole = RoleModel()
+    figure_review: OfRole = RoleModel()
+    ablation_plan: OfRole = RoleModel()
+    missing_ablations: OfRole = RoleModel()
+    idea: OfRole = RoleModel()
+    idea_reflect: OfRole = RoleModel()
+    related_work: OfRole = RoleModel()
+    proposal: OfRole = RoleModel()
+    idea_of: OfRole = RoleModel()
+    digest: OfRole = RoleModel()
     fallbacks: tuple[Annotated[Alternative, BeforeValidator(_named)], ...] = Field(
         default=(), description="models that answer, in this order, while the role's own is unavailable")
     output: Output = Field(
@@ -163,8 +177,11 @@ class ModelSettings(Frozen):
         return given
 
     def of(self, role: Role) -> RoleModel:
-        """What a role has of its own."""
-        return getattr(self, role)
+        """What a role has of its own. Who looks at figures looks at those of the paper, unless it has a model too."""
+        own: RoleModel = getattr(self, role)
+        if role == "figure_review" and own.name is None:
+            return own.model_copy(update={"name": self.vision.name, "base_url": self.vision.base_url})
+        return own
 
     def temperature(self, role: Role) -> float:
         """The sampling temperature of a role."""

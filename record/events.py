@@ -11,6 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from record.ablation import Ablation, MissingAblation
+from record.context import Digest
+from record.ideation import FinalIdea, LiteratureSearch, Means
 from record.judgement import Judgement
 from record.machine import Machine
 from record.nouns import (
@@ -23,12 +26,15 @@ from record.nouns import (
     Failure,
     Figure,
     FigureReview,
+    FinalFigure,
     Finding,
     Frozen,
     Idea,
     Measurement,
     NodeKind,
     NodeStatus,
+    OverExamples,
+    PaperFigureReview,
     Scalar,
     Scorer,
     Seen,
@@ -51,6 +57,8 @@ class Started(Frozen):
     model: str
     isolation: str = Field(default="", description="'bubblewrap', or 'none: ' and why; empty in records older than it")
     machine: Machine | None = Field(default=None, description="what experiments run in; None in records older than it")
+    template: str = Field(
+        default="", description="sha256 of the run's own copy of the paper's template; empty in older records")
 
 
 class Resumed(Frozen):
@@ -62,6 +70,8 @@ class Resumed(Frozen):
     isolation: str = Field(default="", description="as in `started`, of this process")
     machine: Machine | None = Field(default=None, description="as in `started`, of this process")
     reaped: int = Field(default=0, description="processes of the run's kernels that had outlived the program")
+    template: str = Field(
+        default="", description="sha256 of the run's own copy of the paper's template, where another was named")
 
 
 class Prepared(Frozen):
@@ -225,6 +235,69 @@ class Unsealed(Frozen):
     failure: Failure | None = Field(default=None, description="why a frozen scorer gave no values")
 
 
+class AblationsPlanned(Frozen):
+    """What the last stage takes up, in this order; without any, the risks of the idea."""
+
+    type: Literal["ablations_planned"] = "ablations_planned"
+    ablations: tuple[Ablation, ...] = ()
+    risks: tuple[str, ...] = Field(default=(), description="for each risk of the idea, which ablation tests it or why "
+                                                           "none does")
+    why: str = Field(default="", description="why there are none")
+
+
+class AblationsMissed(Frozen):
+    """What a reviewer of the draft would ask for, and what of it is run."""
+
+    type: Literal["ablations_missed"] = "ablations_missed"
+    missing: tuple[MissingAblation, ...] = ()
+    why: str = Field(default="", description="why these, or why there are none")
+
+
+class Resampled(Frozen):
+    """The test examples were resampled, once, for every difference that the paper may print."""
+
+    type: Literal["resampled"] = "resampled"
+    found: tuple[OverExamples, ...]
+
+
+class ContextRead(Frozen):
+    """The documents that the person gave were read and summarised."""
+
+    type: Literal["context_read"] = "context_read"
+    documents: tuple[Digest, ...] = ()
+    refused: tuple[str, ...] = Field(default=(), description="what could not be read, and why, one line each")
+
+
+class Ideating(Frozen):
+    """Ideation on a topic began; its log is no run's."""
+
+    type: Literal["ideating"] = "ideating"
+    topic: str
+    sha256: str = Field(description="of the topic's file")
+    means: Means
+    rounds: int = Field(description="reflections on an idea at most")
+    version: str
+    model: str
+
+
+class LookedUp(Frozen):
+    """The n-th query of decision k was made."""
+
+    type: Literal["looked_up"] = "looked_up"
+    k: int
+    n: int
+    search: LiteratureSearch
+
+
+class Conceived(Frozen):
+    """Decision k came to an idea, or to none since each draft repeated an earlier one."""
+
+    type: Literal["conceived"] = "conceived"
+    k: int
+    idea: FinalIdea | None = None
+    reason: str = Field(default="", description="why there is none")
+
+
 class WorkDone(Frozen):
     """A step outside the search is finished."""
 
@@ -241,7 +314,24 @@ class FiguresMade(Frozen):
     arrays: tuple[str, ...] = Field(description="sha256 of every array that the script was given")
     reviews: tuple[FigureReview, ...] = ()
     looked: bool = True
-    failure: Failure | None = None
+    failure: Failure | None = Field(default=None, description="of the figures that could not be drawn, a line each")
+    placed: tuple[FinalFigure, ...] = Field(default=(), description="in order; empty in records older than it")
+    left_out: dict[str, str] = Field(default_factory=dict, description="name of a figure -> why the paper has it not")
+
+
+class FiguresSeen(Frozen):
+    """The figures of an assessed draft were looked at in its PDF, with captions and the text that refers to them.
+
+    A figure without changes keeps the review of the round before.
+    """
+
+    type: Literal["figures_seen"] = "figures_seen"
+    round: int
+    looked: bool = Field(description="whether a model saw the pictures")
+    why: str = Field(default="", description="why nobody looked")
+    reviews: tuple[PaperFigureReview, ...] = ()
+    seen: dict[str, str] = Field(
+        default_factory=dict, description="figure -> sha256 over picture, caption and text, as it was reviewed")
 
 
 class Drafted(Frozen):
@@ -254,6 +344,16 @@ class Drafted(Frozen):
     findings: tuple[str, ...] = ()
     pages: int | None = None
     done: bool = False
+    anew: bool = Field(default=False, description="assessed again, since the record has changed: the versions before "
+                                                  "it no longer count")
+    over: float = Field(default=0.0, description="pages of main text beyond the limit")
+    complaints: tuple[str, ...] = Field(default=(), description="what should be better, and does not hold up a release")
+    edits: tuple[str, ...] = Field(default=(), description="a reflector's edits that were made, shortened")
+    refused: tuple[str, ...] = Field(default=(), description="its edits that could not be made, and why")
+
+
+RULES = 2
+"""Rules that verdicts and generated parts of a paper follow now. 1: not corrected for several comparisons."""
 
 
 class Released(Frozen):
@@ -267,6 +367,7 @@ class Released(Frozen):
         default_factory=dict, description="the disclosure and what else is released with it: file in the run -> sha256")
     reasons: tuple[str, ...] = ()
     pages: int | None = None
+    rules: int = Field(default=1, description="what its verdicts and generated parts follow (`RULES` when it was made)")
 
 
 class Rewriting(Frozen):
@@ -276,6 +377,8 @@ class Rewriting(Frozen):
     version: int
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
     model: str = ""
+    template: str = Field(
+        default="", description="sha256 of the run's own copy of the paper's template, where another was named")
 
 
 class Assessed(Frozen):
@@ -333,8 +436,8 @@ Event = Annotated[
     Started | Resumed | Prepared | Decided | Proposed | Executed | Plotted | Reviewed | Judged | Compared | Settled
     | Summarised | Answered
     | Reserved | Returned | Unsealed | WorkDone | FiguresMade | Drafted | Released | Assessed | Commanded | Limited
-    | Rewriting | Paused | Recovered | Ended
-    | Suspected | Probed,
+    | Rewriting | Paused | Recovered | Ended | AblationsPlanned | AblationsMissed
+    | Suspected | Probed | FiguresSeen | Resampled | ContextRead | Ideating | LookedUp | Conceived,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

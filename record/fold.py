@@ -14,6 +14,7 @@ from typing import Any, cast
 from record import events as ev
 from record.machine import Machine
 from record.nouns import (
+    MISSING_ABLATIONS,
     STAGES,
     CallKey,
     Compare,
@@ -25,6 +26,7 @@ from record.nouns import (
     Measurement,
     Node,
     NodeKind,
+    OverExamples,
     Plotting,
     Scorer,
     Spending,
@@ -87,15 +89,33 @@ class RunState:
     compared: dict[tuple[str, str], ev.Compared] = field(default_factory=dict[tuple[str, str], ev.Compared])
     """Answered comparisons by pair, the node that was decided on earlier first."""
     tests: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
+    resampled: dict[str, OverExamples] = field(default_factory=dict[str, OverExamples])
+    """What resampling the test examples says of differences, by their key; empty in older records."""
     unscored: dict[str, Failure] = field(default_factory=dict[str, Failure])
     """Why a scorer of the user's own gave no test values of a node."""
     probes: list[ev.Probed] = field(default_factory=list[ev.Probed])
+    planned: ev.AblationsPlanned | None = None
+    """The ablations of the last stage; None before they are planned, and where nobody planned any."""
+    missed: ev.AblationsMissed | None = None
+    """What a reviewer of the draft would ask for; None before that was asked, and where it was not."""
     figures: ev.FiguresMade | None = None
     drafts: list[ev.Drafted] = field(default_factory=list[ev.Drafted])
+    figures_seen: dict[int, ev.FiguresSeen] = field(default_factory=dict[int, ev.FiguresSeen])
+    """Looks at the figures in the PDF, by round of the draft."""
     released: ev.Released | None = None
     assessed: ev.Assessed | None = None
+    context: ev.ContextRead | None = None
+    """What the person's own documents say; None before they are read, and where none were given."""
+    ideating: ev.Ideating | None = None
+    """The topic of an ideation; None in a run."""
+    looked_up: dict[tuple[int, int], ev.LookedUp] = field(default_factory=dict[tuple[int, int], ev.LookedUp])
+    """Queries that were made, by decision and number."""
+    conceived: dict[int, ev.Conceived] = field(default_factory=dict[int, ev.Conceived])
+    """What came of each decision on an idea."""
     version: int = 1
     """Which writing of the paper drafts, release and judgement are of."""
+    template: str = ""
+    """sha256 of the run's copy of the template that drafts and release are set with; empty in older records."""
     overrides: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings that were given when the run was taken up again, by dotted key; later ones win."""
     models: tuple[str, ...] = ()
@@ -176,13 +196,19 @@ class RunState:
             return "figures"
         if not self.drafts:
             return "write"
-        if not self.drafts[-1].done:
+        if not any(one.done for one in self.drafts):
             return "reflect"
         if self.released is None:
-            return "release"
+            return "missing" if self._reviewed_for_ablations else "release"
         # Runs that ended before there was a judge are over: a resume does not begin to judge them.
         over = self.assessed is not None or (self.ended is not None and self.ended.exit_code in (0, 3, 4))
         return "done" if over else "judge"
+
+    @property
+    def _reviewed_for_ablations(self) -> bool:
+        """Whether missing ablations are still to be asked for: once, for the first writing of the paper."""
+        wanted = self.setting("paper.missing_ablations") or 0
+        return wanted > 0 and self.version == 1 and not self.work_done(MISSING_ABLATIONS.task)
 
     @property
     def total(self) -> RoleUsage:
@@ -224,6 +250,11 @@ class RunState:
         return code.seconds / code.calls if code is not None else 0.0
 
     @property
+    def corrected(self) -> bool:
+        """Whether verdicts are corrected for several comparisons: those of papers released before that are not."""
+        return self.released is None or self.released.rules > 1
+
+    @property
     def seconds_of_code(self) -> float:
         """Seconds that experiments ran, over all attempts."""
         return sum(attempt.seconds for node in self.nodes.values() for attempt in node.attempts)
@@ -243,6 +274,7 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
     match event:
         case ev.Started():
             state.started, state.started_at, state.models = event, at, (event.model,)
+            state.template = event.template
             state.isolations = (event.isolation,)
             state.machines = (event.machine,) if event.machine is not None else ()
         case ev.Resumed():
@@ -255,6 +287,7 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
                 if event.machine is not None and event.machine not in state.machines:
                     state.machines = (*state.machines, event.machine)
                 state.limited, state.without = None, frozenset()
+                state.template = event.template or state.template
                 state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
         case ev.Prepared():
             state.data_plan, state.datasets, state.scorers = event.data_plan, event.datasets, event.scorers
@@ -285,10 +318,26 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.tests[event.node] = event.measurements
             if event.failure is not None:
                 state.unscored[event.node] = event.failure
+        case ev.AblationsPlanned():
+            state.planned = event
+        case ev.AblationsMissed():
+            state.missed = event
+        case ev.Resampled():
+            state.resampled = {one.key: one for one in event.found}
+        case ev.ContextRead():
+            state.context = event
+        case ev.Ideating():
+            state.ideating = event
+        case ev.LookedUp():
+            state.looked_up[event.k, event.n] = event
+        case ev.Conceived():
+            state.conceived[event.k] = event
         case ev.WorkDone():
             _finished(state, event.k)
         case ev.FiguresMade():
             state.figures = event
+        case ev.FiguresSeen():
+            state.figures_seen[event.round] = event
         case ev.Drafted():
             state.drafts.append(event)
         case ev.Released():
@@ -297,7 +346,9 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.assessed = event
         case ev.Rewriting():
             state.version = event.version
+            state.template = event.template or state.template
             state.drafts, state.released, state.assessed, state.ended = [], None, None, None
+            state.figures_seen = {}
             state.overrides |= event.settings
             state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
         case ev.Commanded():

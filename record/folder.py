@@ -46,6 +46,11 @@ class RunFolder:
         return self.root / "library.bib"
 
     @property
+    def templates(self) -> Path:
+        """The run's own copies of the templates that its papers are set with, each named by its hash."""
+        return self.root / "templates"
+
+    @property
     def cache(self) -> Path:
         return self.root / "cache"
 

@@ -161,6 +161,11 @@ class DatasetFacts(Frozen):
     warnings: tuple[str, ...] = Field(default=(), description="what a reader of its results must know")
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes, and from what, in words")
 
+    @property
+    def synthetic(self) -> bool:
+        """Whether its examples were made by a program, and not collected."""
+        return self.source.startswith("generated")
+
 
 class Scorer(Frozen):
     """A scorer of the user's own, as it was frozen before the search (`sandbox.evaluation.scorers`)."""
@@ -194,6 +199,26 @@ class Measurement(Frozen):
         if value != value or value in (float("inf"), float("-inf")):
             raise ValueError(f"a measurement must be finite, not {value!r}")
         return value
+
+
+class OverExamples(Frozen):
+    """How a paired difference on test data varies with the test examples: a percentile interval over resamples of
+    them, of the mean over the same replicates. `reason` says why there is none, where there is none."""
+
+    key: str = Field(description="of the difference")
+    nodes: tuple[str, ...] = Field(description="whose predictions were resampled")
+    others: tuple[str, ...] = Field(description="those of the other arm, in the same order")
+    low: float | None = None
+    high: float | None = None
+    examples: int = Field(default=0, description="of the test set")
+    draws: int = Field(default=0, description="resamples of the whole test set")
+    reason: str = ""
+
+    def supports(self, mean: float) -> bool:
+        """Whether the interval lies on the side of zero that the mean lies on, or there is none."""
+        if self.low is None or self.high is None:
+            return True
+        return self.low > 0 if mean > 0 else self.high < 0
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
@@ -235,6 +260,27 @@ class Figure(Frozen):
     facts: FigureFacts
 
 
+class DrawnFacts(Frozen):
+    """One thing that was drawn from data: what it is, how it looks, and what its values are."""
+
+    kind: str = Field(description="line, scatter, bar, barh, image (a number a cell), picture, contour, area, "
+                                  "box or patch")
+    label: str = Field(default="", description="as a legend would show it")
+    points: int = 0
+    finite: bool = Field(default=True, description="whether a value is finite")
+    low: float | None = Field(default=None, description="of the finite heights; cells of an image")
+    high: float | None = None
+    mean: float | None = None
+    first: float | None = None
+    last: float | None = None
+    constant: bool = Field(default=False, description="three finite values or more, all equal")
+    interval: bool = Field(default=False, description="error bars, or a band in its colour")
+    colour: str = Field(default="", description="#rrggbb; empty: several")
+    line: str = ""
+    marker: str = ""
+    hatch: str = ""
+
+
 class AxesFacts(Frozen):
     """What one live matplotlib axes said of itself."""
 
@@ -246,21 +292,58 @@ class AxesFacts(Frozen):
     legend: bool = False
     empty: bool = Field(default=False, description="no artist holds a finite data point")
     visible: bool = True
+    drawn: tuple[DrawnFacts, ...] = Field(default=(), description="the first 40")
+    legend_entries: tuple[str, ...] = ()
+    tick_words: tuple[str, ...] = Field(default=(), description="tick labels that are no numbers")
+    notes: tuple[str, ...] = Field(default=(), description="texts within the axes, the first 40")
+    note_count: int = 0
+    xticks: int | None = Field(default=None, description="tick labels that are drawn; None: unknown")
+    yticks: int | None = None
+    xwords: bool = Field(default=False, description="whether all tick labels are words")
+    ywords: bool = False
+    xscale: str = "linear"
+    yscale: str = "linear"
+    xlimits: tuple[float, float] | None = None
+    ylimits: tuple[float, float] | None = None
+    spread: bool = Field(default=False, description="a band, error bars, boxes or loose intervals are drawn")
+    zlabel: str | None = Field(default=None, description="None: there is no third axis")
+    colourbar: bool = Field(default=False, description="whether the figure has one")
+    covered: float = Field(default=0.0, description="share of the drawn data that lies under the legend")
+
+
+class OverlapFacts(Frozen):
+    """Two texts that lie on each other; `b` may be 'the legend' or 'another panel'."""
+
+    a: str
+    b: str
+    share: float = Field(description="of the smaller one's box")
 
 
 class FigureFacts(Frozen):
     """What a live matplotlib figure said of itself when it was saved."""
 
     axes: tuple[AxesFacts, ...] = ()
-    width_inches: float = 0.0
+    width_inches: float = Field(default=0.0, description="of the file; 0: matplotlib did not save it")
     height_inches: float = 0.0
+    dpi: float = 0.0
+    words: tuple[str, ...] = Field(default=(), description="outside of the axes: its title, notes, legend")
+    scales: tuple[str, ...] = Field(default=(), description="labels of its colour bars")
+    clipped: tuple[str, ...] = Field(default=(), description="texts that reach beyond the canvas")
+    overlaps: tuple[OverlapFacts, ...] = Field(default=(), description="the worst first")
+    smallest_font: float | None = Field(default=None, description="points, at the figure's own size")
+    smallest_text: str = ""
+    cut: bool = Field(default=False, description="whether time or room did not suffice to look at every text")
+    error: str = Field(default="", description="why the figure could not be looked at, or not to the end")
 
 
 class FigureReview(Frozen):
-    """A verdict on one figure."""
+    """A verdict on one figure; what is not readable or not faithful does not count."""
 
     name: str
-    readable: bool
+    readable: bool = Field(description="whether a reader can use it as it is; recorded as false if it is not faithful")
+    faithful: bool = Field(default=True, description="whether what is drawn agrees with the data summary")
+    informative: bool = Field(default=True, description="whether it tells what the text, the tables or other figures "
+                                                        "would not")
     issues: tuple[str, ...] = ()
     description: str = ""
 
@@ -274,6 +357,42 @@ class Plotting(Frozen):
     seconds: float = 0.0
     reviews: tuple[FigureReview, ...] | None = None
     looked: bool = Field(default=True, description="whether a model looked at the figures; the lint alone did if not")
+
+
+Placement = Literal["main", "appendix"]
+"""Where a figure stands in the paper."""
+
+
+class FinalFigure(Frozen):
+    """A figure of the paper, drawn from recorded arrays."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$", description="file stem under figures/; saved as .pdf and .png")
+    description: str = Field(description="what it shows, without numbers")
+    placement: Placement = Field(default="main", description="main text, or appendix")
+    panels: int = Field(default=1, ge=1, le=3, description="panels side by side")
+    datasets: tuple[str, ...] = Field(default=(), description="names of the datasets that it shows")
+    synthetic: bool = Field(default=False, description="whether all that it shows is of generated examples")
+    width: float = Field(default=0.0, description="inches at which it was drawn; 0 where that is not known")
+
+
+class Aspect(Frozen):
+    """What a reviewer says of one side of a figure."""
+
+    ok: bool
+    issues: tuple[str, ...] = ()
+
+
+class PaperFigureReview(Frozen):
+    """A verdict on a figure as it stands in the compiled paper, with its caption and the text that refers to it."""
+
+    name: str
+    image: Aspect
+    caption: Aspect
+    references: Aspect = Field(description="the paragraphs that refer to it")
+    duplicates: tuple[str, ...] = Field(default=(), description="names of figures of the paper that show the same")
+    advice: Literal["keep", "appendix", "drop"] = Field(
+        default="keep", description="where it should go: stay, into the appendix, or out of the paper")
+    reason: str = Field(default="", description="of an advice other than keep")
 
 
 class Verdict(Frozen):
@@ -400,6 +519,12 @@ def summary_of(stage: StageName) -> Work:
     return Work(task=f"summary of {stage}")
 
 
+ABLATION_PLAN = Work(task="ablation plan")
+"""What the last stage takes up is planned: part of the search, since what earlier stages owe goes on beside it."""
+
+MISSING_ABLATIONS = Work(task="missing ablations")
+"""After the draft: what a reviewer would ask for is asked, run, scored, and told."""
+
 Action = Annotated[Expand | Compare | Wait | End | Work, Field(discriminator="do")]
 
 
@@ -416,6 +541,16 @@ class Seen(Frozen):
 # --- summaries and paper --------------------------------------------------------------------------------------------
 
 
+class BranchStep(Frozen):
+    """A node on the way from the root to a stage's best: what it changed, and its plan."""
+
+    node: str
+    stage: StageName
+    kind: NodeKind
+    varies: str
+    plan: str
+
+
 class StageSummary(Frozen):
     """A stage in words, from the record. Carries validation results only."""
 
@@ -424,6 +559,9 @@ class StageSummary(Frozen):
     found: str
     held: str = Field(default="", description="what the replicates support, and what they do not")
     next: str = ""
+    numbers: tuple[str, ...] = Field(default=(), description="keys of the claims on validation that carry the report")
+    branch: tuple[BranchStep, ...] = Field(default=(), description="from the root to the stage's best, by the program")
+    failures: tuple[str, ...] = Field(default=(), description="a line a failed node, by the program")
 
 
 class Section(Frozen):
@@ -440,6 +578,9 @@ class Draft(Frozen):
     abstract: str
     sections: tuple[Section, ...] = Field(min_length=1)
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
+    placements: dict[str, Placement] = Field(
+        default_factory=dict[str, Placement], description="figures that were moved, by name; the others stand where "
+                                                          "their script put them")
 
 
 class Usage(Frozen):

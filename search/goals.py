@@ -1,7 +1,8 @@
 """When the search of a stage is over: its goal is reached, or a ceiling.
 
 Source: AI-Scientist-v2, section 3.2.1 (goals of the stages); what can be computed is computed: datasets from
-measurements, convergence from logged curves. Ceilings on calls and time are in `search.ceilings`.
+measurements, convergence from logged curves, ablations from their plan. Ceilings on calls and time are in
+`search.ceilings`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,13 @@ def over(view: View, settings: SearchSettings) -> str | None:
         return _prototype_works(view, settings)
     if view.stage == "tuning":
         return _tuned(view, settings)
+    return _all_ablated(view, settings) if view.stage == "ablation" else None
+
+
+def _all_ablated(view: View, settings: SearchSettings) -> str | None:
+    """Every planned ablation was taken up, and none failed that could still be mended."""
+    if view.taken_up and not view.searching and not view.debuggable(settings.max_debug_depth):
+        return "every planned ablation was tried"
     return None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from record.nouns import Action, Compare, End, Expand, Node, NodeKind, StageName, Wait
+from record.nouns import ABLATION_PLAN, Action, Compare, End, Expand, Node, NodeKind, StageName, Wait
 from search.goals import over
 from search.replication import all_done, owed
 from search.settings import SearchSettings
@@ -39,12 +39,12 @@ class Staged:
     settings: SearchSettings
 
     def pick(self, view: View, rng: Random) -> Action:
-        due = owed(view, self.settings)
+        due = owed(view, self.settings) if view.planning != "due" else ABLATION_PLAN
         if due is not None:
             return due
         reason = over(view, self.settings)
         if reason is None:
-            return self.grow(view, rng) or Wait()
+            return (self.grow(view, rng) if view.planning != "asked" else None) or Wait()
         return Wait() if view.searching else self._conclude(view, reason)
 
     @abstractmethod
@@ -72,7 +72,8 @@ class BestFirst(Staged):
 
     def _grown(self, view: View) -> Expand | None:
         if view.stage != "preliminary":
-            return expansion(view, GROWS[view.stage], view.best) if view.best is not None else None
+            more = view.best is not None and not view.taken_up
+            return expansion(view, GROWS[view.stage], view.best) if more else None
         wanted = len(view.kind("draft")) < self.settings.num_drafts or not (view.good or view.searching)
         return expansion(view, "draft", None) if wanted else None
 
@@ -91,6 +92,8 @@ class Chain(Staged):
             return expansion(view, "debug", leaves[-1])
         if view.stage == "preliminary":
             return expansion(view, "draft", None)
+        if view.taken_up:
+            return None
         newest = view.good[-1] if view.good else view.root
         return expansion(view, GROWS[view.stage], view.root if view.stage == "ablation" else newest)
 

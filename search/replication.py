@@ -56,10 +56,17 @@ def targets(view: View, settings: SearchSettings) -> Iterator[tuple[StageName, N
     for stage, best in view.settled.items():
         yield stage, best, wanted(view, best, stage, settings)
     if view.stage == "ablation" and view.root is not None and settings.seeds("ablation"):
-        count = wanted(view, view.root, "ablation", settings)
-        yield "ablation", view.root, count
+        yield "ablation", view.root, wanted(view, view.root, "ablation", settings)
         for node in view.good:
-            yield "ablation", node, max(settings.seeds("ablation"), min(count, MINIMUM_REPLICATES))
+            yield "ablation", node, of_ablation(view, settings)
+
+
+def of_ablation(view: View, settings: SearchSettings) -> int:
+    """How many replicates an ablation that works is to have, by what is known so far of what it is ablated from."""
+    first = settings.seeds("ablation")
+    if view.root is None or not first:
+        return 0
+    return max(first, min(wanted(view, view.root, "ablation", settings), MINIMUM_REPLICATES))
 
 
 def _replicate(view: View, settings: SearchSettings) -> Expand | None:

@@ -19,7 +19,7 @@ from random import Random
 from record.events import Decided, Limited
 from record.fold import RunState
 from record.log import Recorder
-from record.nouns import STAGES, Action, Compare, End, Expand, Seen, StageName, Wait, summary_of
+from record.nouns import ABLATION_PLAN, STAGES, Action, Compare, End, Expand, Seen, StageName, Wait, summary_of
 from search.ceilings import Ceilings, Refusal, Room, expected_seconds, unlimited
 from search.policy import Policy
 from search.settings import SearchSettings
@@ -29,7 +29,7 @@ Freed = Callable[[], None]
 """To be called once, when a node needs no place to run in any more: its code has run."""
 
 Perform = Callable[[Decided, Freed], Awaitable[None]]
-"""Does what was decided: makes a node, from its plan to its verdict; compares two; reports on a stage.
+"""Does what was decided: makes a node, from its plan to its verdict; compares two; plans ablations; reports on a stage.
 
 Events are the only thing it gives back, and the last of them finishes the decision.
 """
@@ -246,7 +246,7 @@ def ahead(state: RunState, stage: StageName, placed: Iterable[int], settings: Se
 
 def _of_the_search(action: Action) -> bool:
     """Whether an action is begun by the scheduler; other work is done between stages."""
-    return isinstance(action, Expand | Compare) or action in [summary_of(stage) for stage in STAGES]
+    return isinstance(action, Expand | Compare) or action in [ABLATION_PLAN, *(summary_of(name) for name in STAGES)]
 
 
 async def _first(*awaitables: Awaitable[object]) -> None:

@@ -42,6 +42,9 @@ class SearchSettings(Frozen):
         default=10, ge=0, description="replicates at most of what the paper reports, where their spread asks for more")
     comparisons: int = Field(
         default=2, ge=0, description="close calls a stage that a model may decide; beyond, the cheaper or earlier wins")
+    planned_ablations: int = Field(
+        default=5, ge=0, le=12, description="ablations planned before the last stage, which takes them up in order; 0: "
+                                            "none, it takes up the idea's risks")
     min_tuned: int = Field(default=3, ge=1, description="hyperparameter nodes that must run before tuning may end")
     prune: bool = Field(default=True, description="end experiments that cannot come to anything (docs/search.md)")
     silent_timeout: float = Field(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 from record.fold import RunState
-from record.nouns import STAGES, Compare, DataPlan, Node, NodeKind, Seen, StageName, Work, summary_of
+from record.nouns import ABLATION_PLAN, STAGES, Compare, DataPlan, Node, NodeKind, Seen, StageName, Work, summary_of
 from search.score import FEWEST, close, coverage, gain, judging_arms, noise
 from search.settings import SearchSettings
 
@@ -35,7 +36,9 @@ class View:
     asked: frozenset[Pair] = frozenset()
     """Comparisons whose answer may not be known yet."""
     items: tuple[str, ...] = ()
-    """What the agenda lists: the idea's experiments; in ablation its risk factors."""
+    """What the agenda lists: the idea's experiments; in ablation what was planned, else its risk factors."""
+    planning: Literal["no", "due", "asked", "done"] = "no"
+    """Whether the ablations are planned: `asked` until the plan may be seen, `no` where the risks are taken up."""
     seed: int = 0
     """The run's seed; search nodes run with it, replicates with the seeds after it."""
     limited: str | None = None
@@ -67,7 +70,12 @@ class View:
     @property
     def busy(self) -> bool:
         """Whether a result may come in that is not known yet."""
-        return bool(self.in_flight or self.asked) or not all(self.reports.values())
+        return bool(self.in_flight or self.asked) or self.planning == "asked" or not all(self.reports.values())
+
+    @property
+    def taken_up(self) -> bool:
+        """Whether the ablations are planned and each of them has its node."""
+        return self.planning == "done" and len(self.kind("ablate")) >= len(self.items)
 
     @cached_property
     def searching(self) -> tuple[Node, ...]:
@@ -186,7 +194,7 @@ def view_of(
     assert state.data_plan is not None and state.started is not None
     settings = settings or SearchSettings()
     earlier = STAGES[: STAGES.index(stage)]
-    idea = state.started.idea
+    planning = _planning(state, stage, seen, before, settings)
     nodes = {node.id: node if node.decision in seen else _unseen(node) for node in state.nodes.values()
              if before is None or node.decision < before}
     settled: dict[StageName, Node] = {
@@ -199,10 +207,34 @@ def view_of(
         asked=frozenset(pair for pair, known in asked.items() if not known),
         compared={pair: state.compared[pair].better for pair, known in asked.items()
                   if known and pair in state.compared},
-        items=idea.risks if stage == "ablation" else idea.experiments, seed=state.started.seed,
+        items=_items(state, stage, planning), planning=planning, seed=state.started.seed,
         limited=state.limited or state.stages[stage].limited, spent=state.limited,
         without=state.without,
         by_cost=settings.order == "arrival", comparisons=settings.comparisons)
+
+
+def _planning(
+    state: RunState, stage: StageName, seen: Seen, before: int | None, settings: SearchSettings
+) -> Literal["no", "due", "asked", "done"]:
+    """How far the plan of the ablations is. A stage that began without one, as in older records, goes on without."""
+    if stage != "ablation":
+        return "no"
+    k = next((k for k, one in state.decisions.items() if one.action == ABLATION_PLAN
+              and (before is None or k < before)), None)
+    if k is None:
+        begun = any(node.kind == "ablate" and (before is None or node.decision < before)
+                    for node in state.stage_nodes(stage))
+        return "due" if settings.planned_ablations and not begun else "no"
+    if k not in seen or k not in state.finished:
+        return "asked"
+    return "done" if state.planned is not None and state.planned.ablations else "no"
+
+
+def _items(state: RunState, stage: StageName, planning: str) -> tuple[str, ...]:
+    assert state.started is not None
+    if planning == "done" and state.planned is not None:
+        return tuple(one.item for one in state.planned.ablations)
+    return state.started.idea.risks if stage == "ablation" else state.started.idea.experiments
 
 
 def _reports(state: RunState, seen: Seen, before: int | None) -> dict[StageName, bool]:

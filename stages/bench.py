@@ -83,16 +83,21 @@ async def do_work(bench: Bench, task: str, work: Callable[[Desk], Awaitable[None
 
     Cut short, it is begun again under the same number, so that its model calls find their answers.
     """
-    state = bench.state
-    if state.work_done(task):
+    if bench.state.work_done(task):
         return
-    action = Work(task=task)
+    k = begun(bench, Work(task=task))
+    await work(bench.models.at(k, 0))
+    bench.recorder.append(WorkDone(k=k))
+
+
+def begun(bench: Bench, action: Work) -> int:
+    """The number of a step outside the search: its own if it was decided on before, else the next one."""
+    state = bench.state
     k = next((k for k, decided in state.decisions.items() if decided.action == action), None)
     if k is None:
         k = state.last_decision + 1
         bench.recorder.append(Decided(k=k, action=action))
-    await work(bench.models.at(k, 0))
-    bench.recorder.append(WorkDone(k=k))
+    return k
 
 
 async def in_thread(call: Callable[[], T]) -> T:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from models.roles import ClaimLine, Comparison, FinalFigure, WriteInputs
 from record.claims import (
+    MINIMUM_REPLICATES,
     Claim,
     Difference,
     ablation_conditions,
@@ -22,17 +24,26 @@ from record.claims import (
 from record.fold import RunState
 from record.folder import RunFolder, read_source
 from record.nouns import DataPlan, Draft, arm_of, level_of
-from review.evidence.violations import LITERALS, Evidence
+from review.evidence import LITERALS, Evidence, Value, families_in, used_keys
+from review.evidence.values import spoken
+from stages.branch import branch, for_paper
 from stages.paper import references
+from stages.paper.ablated import ablation_sentences
 from stages.paper.appendix import appendix
+from stages.paper.characters import escape
 from stages.paper.parts import FigureFile, PaperParts, Table
 from stages.paper.references import Entry
 from stages.paper.tables import tables
-from stages.paper.template import Template, load
+from stages.paper.telling import tellings
+from stages.paper.template import Template, kept, load
 from stages.settings import PaperSettings
 
 SHOWN = {"mean": "mean", "pm": "mean and standard deviation", "ci": "95 % interval of the mean", "n": "replicates"}
 """The forms of a claim that a writer is offered, and what they print."""
+
+DETECTABLE = {"mde": "smallest true difference that would have been found in four of five such studies"}
+OF_CONFIRMATORY = {"ci_examples": "95 % interval over test examples", "p_adjusted": "p, corrected", **DETECTABLE}
+"""Further forms of differences that the data plan asked for; others have too many to list them all."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,9 @@ class Material:
 
     @property
     def template(self) -> Template:
-        """Raises `stages.paper.template.TemplateError`."""
+        """The run's own copy. Raises `stages.paper.template.TemplateError`."""
+        if self.state.template:
+            return kept(self.folder.templates, self.state.template)
         return load(self.settings.template)
 
     @property
@@ -62,9 +75,11 @@ class Material:
         return Evidence(
             results=printed([*claims, *found]), setups=setups(self.state),
             cites=frozenset(entry.key for entry in self.library),
-            figures=frozenset(one.name for one in _figures(self.state)),
+            figures=frozenset(one.name for one in drawn_figures(self.state)),
             tables=frozenset(table.name for table in _tables(self.state)), names=_names(self.state),
-            comparisons=tuple(_comparison(one) for one in found))
+            comparisons=tuple(_comparison(one) for one in found), plan=self.state.data_plan, facts=self.state.datasets,
+            values={one.key: Value(mean=one.mean, low=one.low, high=one.high) for one in (*claims, *found)},
+            tabled={table.name: families_in(table.tabular) for table in _tables(self.state)})
 
 
 @cache
@@ -84,45 +99,83 @@ def write_inputs(material: Material) -> WriteInputs:
     assert state.started is not None and state.data_plan is not None
     claims, found = claims_of(state)
     best = state.nodes[winner(state) or ""]
+    results, comparisons = _lines(state.data_plan, [*claims, *found]), tuple(_comparison(one) for one in found)
+    told = (material.isolation, *_disclosures(state))
     return WriteInputs(
         idea=state.started.idea, data_plan=state.data_plan, facts=state.datasets,
-        results=_lines(state.data_plan, [*claims, *found]),
-        summaries=tuple(stage.summary for stage in state.stages.values() if stage.summary is not None),
+        results=results, branch=branch(state, best.id),
+        summaries=tuple(for_paper(stage.summary, results) for stage in state.stages.values()
+                        if stage.summary is not None),
         setups=tuple(ClaimLine(key=key, printed=text, meaning=key.replace(".", " "))
                      for key, text in setups(state).items()),
-        comparisons=tuple(_comparison(one) for one in found), figures=_figures(state),
+        comparisons=comparisons, figures=drawn_figures(state),
         tables=tuple(table.name for table in _tables(state)),
         references=tuple(entry.reference for entry in material.library), literals=LITERALS,
         page_limit=material.template.page_limit, winner_plan=best.plan,
         winner_source=read_source(material.folder.source(best.id))["experiment.py"],
-        disclosures=(material.isolation, *_disclosures(state)))
+        disclosures=told, tellings=tellings(state.data_plan, comparisons, told, {line.key for line in results}))
 
 
 def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> PaperParts:
     """A draft with all that it may lean on, ready to be checked and built."""
     state = material.state
-    figures = material.folder.drawn
+    claims, found = claims_of(state)
+    figures = figure_files(material, draft)
+    beside = [one.name for one in figures if one.appendix]
+    described = {one.name: escape(one.description) for one in drawn_figures(state) if one.name in beside}
     return PaperParts(
-        draft=draft, refused=refused, tables=_tables(state), library=material.library, notice=material.notice,
-        figures=tuple(FigureFile(name=one.name, path=figures / f"{one.name}.pdf") for one in _figures(state)),
-        appendix=appendix(state, paper_claims(state), isolation=material.isolation), evidence=material.evidence)
+        draft=draft.model_copy(update={"captions": described | draft.captions}), refused=refused,
+        tables=_tables(state), library=material.library, notice=material.notice, figures=figures,
+        appendix=appendix(state, [*claims, *found], isolation=material.isolation, figures=beside),
+        evidence=replace(material.evidence, appendix=frozenset(beside)))
+
+
+def statistics_of(state: RunState, datasets: Sequence[str], most: int = 24) -> tuple[str, ...]:
+    """What was measured of the primary metric on these datasets, a line a condition: what a figure may show."""
+    assert state.data_plan is not None
+    primary = state.data_plan.primary
+    found = [claim for claim in paper_claims(state) if claim.name == primary.name and claim.dataset in datasets]
+    texts = printed(found)
+    return tuple(f"{primary.title or primary.name} on {one.dataset} ({one.split}), {one.condition}: "
+                 f"{spoken(texts[f'{one.key}.pm'])} over {one.n}" for one in found[:most])
+
+
+def figure_files(material: Material, draft: Draft) -> tuple[FigureFile, ...]:
+    """The figures of a draft. What is not meant for the main text, and not placed there, stands in the appendix."""
+    placed = used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
+    return tuple(FigureFile(
+        name=one.name, path=material.folder.drawn / f"{one.name}.pdf",
+        appendix=one.name not in placed and draft.placements.get(one.name, one.placement) == "appendix",
+    ) for one in drawn_figures(material.state))
 
 
 def _tables(state: RunState) -> tuple[Table, ...]:
     assert state.data_plan is not None
-    return tables(paper_claims(state), state.data_plan, state.datasets, ablation_conditions(state))
+    claims, found = claims_of(state)
+    return tables(claims, state.data_plan, state.datasets, ablation_conditions(state), found)
 
 
-def _figures(state: RunState) -> tuple[FinalFigure, ...]:
-    described = state.figures.descriptions if state.figures else {}
-    return tuple(FinalFigure(name=name, description=text) for name, text in described.items())
+def drawn_figures(state: RunState) -> tuple[FinalFigure, ...]:
+    """The paper's figures in their order."""
+    if state.figures is None:
+        return ()
+    return state.figures.placed or tuple(  # records older than `placed`
+        FinalFigure(name=name, description=text) for name, text in state.figures.descriptions.items())
 
 
 def _lines(plan: DataPlan, claims: list[Claim]) -> tuple[ClaimLine, ...]:
     texts = printed(claims)
     return tuple(ClaimLine(key=f"{claim.key}.{suffix}", printed=texts[f"{claim.key}.{suffix}"],
                            meaning=f"{meaning}: {_meaning(plan, claim)}")
-                 for claim in claims for suffix, meaning in SHOWN.items())
+                 for claim in claims for suffix, meaning in (SHOWN | _more(claim)).items())
+
+
+def _more(claim: Claim) -> dict[str, str]:
+    if not isinstance(claim, Difference):
+        return {}
+    if claim.family == "confirmatory":
+        return OF_CONFIRMATORY
+    return DETECTABLE if claim.called == "no measurable difference" else {}
 
 
 def _meaning(plan: DataPlan, claim: Claim) -> str:
@@ -142,7 +195,19 @@ def _condition(plan: DataPlan, condition: str) -> str:
 def _comparison(one: Difference) -> Comparison:
     worse = one.other if one.better == one.condition else one.condition
     return Comparison(key=one.key, dataset=one.dataset, metric=one.name, better=one.better, worse=worse,
-                      verdict=one.called, n=one.n)
+                      verdict=one.called, n=one.n, condition=one.condition, note=_note(one))
+
+
+def _note(one: Difference) -> str:
+    """What has to be told with a verdict."""
+    if one.called == "unknown":
+        few = one.n < MINIMUM_REPLICATES
+        return "too few pairs of seeds for a verdict" if few else "all pairs gave the same: the spread is unknown"
+    if one.called != "no measurable difference":
+        return ""
+    over = "the seeds agree on it, but its interval over test examples includes zero; " if one.by_examples else ""
+    smallest = printed([one])[f"{one.key}.mde"]
+    return f"{over}a difference smaller than {smallest} ({one.key}.mde) could not have been seen"
 
 
 def _names(state: RunState) -> tuple[str, ...]:
@@ -175,6 +240,7 @@ def _disclosures(state: RunState) -> tuple[str, ...]:
     if state.figures is not None and not state.figures.looked:
         told.append("No model looked at the figures, since the one that was used takes no pictures; a program checked "
                     "their labels, legends and axes.")
+    told += ablation_sentences(state)
     if state.limited:
         told.append(f"The run was ended early: {state.limited.split(' of ')[0]}.")
     return tuple(told)

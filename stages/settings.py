@@ -8,13 +8,34 @@ from pydantic import Field
 
 from record.nouns import Frozen
 
+OUTLINES = 2
+"""Calls for the outline at most: what the second one leaves wrong is mended by rule."""
+
+PLANNINGS = 2
+"""Calls for a plan of ablations at most: of what the second one gives, what cannot be used is left out."""
+
+LATE_DEBUGS = 1
+"""Debug attempts of an ablation that was asked for after the draft, and fails: its claims wait."""
+
+REVISIONS = 2
+"""Rounds of the reflector after missing ablations: one to tell them, one to mend what that broke."""
+
 
 class PaperSettings(Frozen):
     """How the paper is made."""
 
-    template: str = Field(default="workshop", description="a folder in templates_latex/")
+    template: str = Field(
+        default="workshop", description="workshop, conference, or a folder of your own (docs/templates.md)")
     bib: Path | None = Field(default=None, description="a .bib file with verified entries that may be cited")
+    sections_per_call: int = Field(default=4, ge=0, description="sections that one call of the writer writes; 0: all")
     reflections: int = Field(default=3, ge=0, le=10, description="rounds in which the reflector may edit")
+    missing_ablations: int = Field(
+        default=2, ge=0, le=2, description="ablations that a reviewer of the draft may ask for, which are then run; 0: "
+                                           "nobody asks")
     replots: int = Field(default=2, ge=0, le=5, description="further tries at figures that were refused")
     timeout: float = Field(default=120.0, gt=0, description="seconds for one compilation")
     judge: bool = Field(default=True, description="have the finished paper judged, as the last step of a run")
+
+    def writings(self, sections: int) -> int:
+        """Calls of the writer for so many sections."""
+        return -(-sections // self.sections_per_call) if self.sections_per_call else 1

@@ -7,18 +7,37 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from models.budget import most_of_call
-from models.roles import Role
+from models.roles import MOST_SECTIONS, Role
 from models.settings import ModelSettings
-from record.nouns import STAGES, Action, Compare, Expand, Spending, Work, summary_of
+from record.nouns import (
+    ABLATION_PLAN,
+    MISSING_ABLATIONS,
+    STAGES,
+    Action,
+    Compare,
+    Expand,
+    Spending,
+    Work,
+    summary_of,
+)
+from review.honesty.probe import TASK
 from search.settings import SearchSettings
 from stages.prepare import ROUNDS
-from stages.settings import PaperSettings
+from stages.settings import OUTLINES, PLANNINGS, REVISIONS, PaperSettings
 
 PROMPTS: Mapping[Role, int] = {
     "plan": 8000, "code": 16_000, "plot": 12_000, "vision": 25_000, "feedback": 14_000, "compare": 20_000,
-    "summary": 14_000, "figures": 25_000, "write": 60_000, "reflect": 70_000, "judge": 50_000,
+    "summary": 14_000, "figures": 25_000, "outline": 60_000, "write": 60_000, "reflect": 70_000, "judge": 50_000,
+    "figure_review": 35_000, "ablation_plan": 20_000, "missing_ablations": 40_000,
+    "idea": 14_000, "idea_reflect": 30_000, "related_work": 30_000, "proposal": 20_000, "idea_of": 16_000,
+    "digest": 24_000,
 }
 """Tokens of a prompt, pictures included: two to four times those that were seen (`agent.forecast.TOKENS`)."""
+
+
+def look_task(number: int) -> str:
+    """The step that looks at the figures in the PDF of a draft, by its round."""
+    return f"look at the figures of round {number}"
 
 
 @dataclass(frozen=True)
@@ -43,8 +62,19 @@ class RunShares:
         judge = call("judge") if self.paper.judge else Spending()
         return {
             "prepare": call("plan") * ROUNDS, **{summary_of(stage).task: call("summary") for stage in STAGES},
-            "figures": (call("figures") + call("vision")) * looks, "write": call("write"),
-            "reflect": call("reflect") * self.paper.reflections, "judge": judge}
+            "figures": (call("figures") + call("vision")) * looks,
+            TASK: self.attempt(self.node_seconds * self.search.retry_factor),  # more permutations, where there is room
+            "write": call("outline") * OUTLINES + call("write") * self.paper.writings(MOST_SECTIONS),
+            "reflect": call("reflect") * self.paper.reflections,
+            ABLATION_PLAN.task: call("ablation_plan") * PLANNINGS * bool(self.search.planned_ablations),
+            MISSING_ABLATIONS.task: (call("missing_ablations") * PLANNINGS + call("reflect") * REVISIONS) * bool(
+                self.paper.missing_ablations),
+            **{look_task(number): call("figure_review") for number in range(self._rounds)}, "judge": judge}
+
+    @property
+    def _rounds(self) -> int:
+        """Versions of the text that may be looked at: of every reflection, and of the revision after new ablations."""
+        return self.paper.reflections + (1 + REVISIONS) * bool(self.paper.missing_ablations)
 
     @property
     def paper_share(self) -> Spending:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from models.budget import Budget
 from record.events import Decided, Settled, WorkDone
-from record.nouns import STAGES, Action, Compare, Expand, NodeKind, StageName, summary_of
+from record.nouns import ABLATION_PLAN, STAGES, Action, Compare, Expand, NodeKind, StageName, summary_of
 from search.ceilings import Ceilings, Refusal, Room
 from search.policy import policy_of
 from search.scheduler import Freed, Scheduler
 from search.tree import SEARCH_KINDS
+from stages.ablating import plan_ablations
 from stages.bench import Bench, do_work
 from stages.comparing import compare
 from stages.node import expand
 from stages.report import reasons_for, summarise, whole_stage
+from stages.settings import PLANNINGS
 
 
 class NothingWorkedError(Exception):
@@ -61,6 +63,9 @@ class Research:
             await expand(self.bench, decided, freed)
         elif isinstance(decided.action, Compare):
             await compare(self.bench, decided)
+        elif decided.action == ABLATION_PLAN:
+            await plan_ablations(self.bench, decided, self.bench.models.at(decided.k, 0))
+            self.bench.recorder.append(WorkDone(k=decided.k))
         else:
             stage: StageName = next(name for name in STAGES if summary_of(name) == decided.action)
             await summarise(self.bench, self.bench.models.at(decided.k, 0), stage)
@@ -87,7 +92,8 @@ def ceilings_of(bench: Bench, stage: StageName) -> Ceilings:
     calls_of["aggregate"] = drawn + 1
     return Ceilings(
         seconds=limits.time_limit or bench.search.stage_share * bench.run_seconds, calls=limits.calls,
-        calls_of=calls_of, calls_after=calls_of["aggregate"] + bench.search.comparisons + 1)
+        calls_of=calls_of, calls_after=calls_of["aggregate"] + bench.search.comparisons + 1 + (
+            PLANNINGS if stage == "ablation" and bench.search.planned_ablations else 0))
 
 
 def _what_failed(bench: Bench, stage: StageName) -> str:

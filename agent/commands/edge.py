@@ -38,9 +38,10 @@ def wrong_use() -> tuple[type[Exception], ...]:
     from record.idea_file import IdeaError
     from record.lock import RunLockedError
     from sandbox.errors import GpuError, IsolationError, PretrainedError
+    from stages.paper.template import TemplateError
 
     return (WrongUse, TyperException, IdeaError, SettingsError, RunLockedError, ModelConfigError, CatalogueError,
-            GpuError, IsolationError, PretrainedError)
+            GpuError, IsolationError, PretrainedError, TemplateError)
 
 
 def told_failures() -> tuple[type[Exception], ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -96,6 +97,8 @@ def resume(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> i
         raise WrongUse("the data of a run are fixed when it begins: start another one with 'scientist run'")
     settings = override(state.started.settings, state.overrides | overrides)
     check_space(settings, folder)
+    if "paper.template" in overrides:
+        check_template(settings.paper.template)
     with data_refused():
         check_unchanged(settings)
         scorers = RunFolder(folder).scorers
@@ -121,7 +124,8 @@ def write(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> in
     wrong = [key for key in overrides if FAMILIAR.get(key, key).split(".")[0] not in ("models", "paper", "budget")]
     if wrong:
         raise WrongUse(f"{wrong[0]} has no bearing on the writing of a paper: set keys of models, paper or budget")
-    check_parts(override(state.started.settings, state.overrides | overrides))
+    check_parts(override(state.started.settings, state.overrides | overrides),
+                template="paper.template" in overrides or not state.template)
 
     def work(listener: Listener) -> int:
         from agent.run import rewrite
@@ -215,20 +219,36 @@ def check(settings: Settings, folder: Path) -> None:
             say(warning)
 
 
-def check_parts(settings: Settings) -> None:
+def check_parts(settings: Settings, *, template: bool = True) -> None:
     """Refuse a model, template or library that cannot be opened, in the words of the room that opens it."""
     from models.backend import open_backend
-    from stages.paper import references, template
+    from stages.paper import references
 
+    if template:
+        check_template(settings.paper.template)
     try:
-        template.load(settings.paper.template)
         if settings.paper.bib is not None:
             references.read(settings.paper.bib)
-    except (template.TemplateError, references.LibraryError) as error:
+    except references.LibraryError as error:
         raise WrongUse(str(error)) from None
     open_backend(settings.models)
     check_budget(settings)
     isolation_told(settings.sandbox)
+
+
+def check_template(name: str) -> None:
+    """Refuse a template that does not work: one of a user's own sets a paper of two lines, where TeX is installed.
+
+    Raises `stages.paper.template.TemplateError`.
+    """
+    from review.evidence.tex import TexMissing
+    from stages.paper.sample import try_out
+    from stages.paper.template import load, names
+
+    found = load(name)
+    if name not in names():
+        with suppress(TexMissing):
+            asyncio.run(try_out(found))
 
 
 def check_gpus(settings: Settings) -> None:

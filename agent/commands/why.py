@@ -85,7 +85,8 @@ def _compared(one: Compared) -> Text:
         line.append(f" (sd {one.sd:.3g}, 95 % interval [{one.low:+.4g}, {one.high:+.4g}], n = {one.n})")
     elif one.n == 1:
         line.append(" (one seed: no noise is known)")
-    words = {"improved": f"{plain(one.better)} is better", "unknown": f"unknown: n = {one.n} < 5"}
+    words = {**dict.fromkeys(("improved", "worsened"), f"{plain(one.better)} is better"),
+             "unknown": f"unknown: n = {one.n} < 5"}
     known = one.n == 1 or one.sd is not None
     line.append(f"  {words.get(one.called, one.called) if known else 'unknown: the same for every seed'}",
                 style="green" if one.called == "improved" else "yellow")

@@ -11,6 +11,7 @@ from agent.doctor import isolation, kernel, keys, machine, packages, typesetting
 from agent.doctor.finding import Finding, fault, guarded
 from agent.doctor.systems import read_system
 from agent.settings import Settings
+from stages.paper.template import names
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ def examine(patient: Patient) -> Iterator[Finding]:
         ("keys", lambda: keys.keys(patient.environment)),
         ("kernel", lambda: kernel.kernel(sandbox)),
     )
+    if settings.paper.template not in names():
+        probes = (*probes, ("template", lambda: typesetting.template(settings.paper.template)))
     for check, probe in probes:
         yield guarded(check, probe)
     if patient.model:

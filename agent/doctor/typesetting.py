@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections.abc import Iterable
@@ -40,10 +41,25 @@ def typesetting(system: System, templates: Path) -> Finding:
     return ok("tex", f"{', '.join((*NEEDED, *USEFUL))} and the {len(wanted(templates))} files that templates load")
 
 
+def template(name: str) -> Finding:
+    """Whether a template of the user's own, which the settings name, sets a paper of two lines."""
+    from review.evidence.tex import TexMissing
+    from stages.paper.sample import try_out
+    from stages.paper.template import TemplateError, load
+
+    try:
+        asyncio.run(try_out(load(name)))
+    except TexMissing as error:
+        return warning("template", f"{name} was not tried", str(error))
+    except TemplateError as error:
+        return fault("template", str(error), "see docs/templates.md")
+    return ok("template", f"{name} sets a paper of two lines")
+
+
 def wanted(templates: Path) -> tuple[str, ...]:
     """The files that our templates load: their packages, and the base class and font."""
     found = {"article.cls", "ptmr8t.tfm"}
-    for path in sorted((*templates.glob("*/*.cls"), *templates.glob("*/*.tex.jinja"))):
+    for path in sorted(path for kind in ("cls", "sty", "tex.jinja") for path in templates.glob(f"*/*.{kind}")):
         for group in re.findall(r"^[^%\n]*\\(?:RequirePackage|usepackage)(?:\[[^\]]*\])?\{([^}]*)\}",
                                 path.read_text(), re.MULTILINE):
             found |= {f"{name.strip()}.sty" for name in group.split(",")}

@@ -7,6 +7,7 @@ In a sentence, `<r:KEY>` prints a result, `<s:KEY>` a setting, `<fig:NAME>` and 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -81,9 +82,19 @@ class Claims:
         """Whether there is such a result (`r`), setting (`s`), figure (`fig`), table (`tab`) or reference."""
         return key in self._known[kind]
 
+    def in_text(self, figure: str) -> bool:
+        """Whether there is such a figure, and it stands in the main text."""
+        return any(one.name == figure and one.placement == "main" for one in self.inputs.figures)
+
     def comparison(self, dataset: str, metric: str, one: str, other: str) -> Comparison | None:
         """The comparison of two conditions, whichever is better."""
         return self._comparisons.get((dataset, metric, frozenset((one, other))))
+
+    def largest(self, keys: Iterable[str]) -> str:
+        """The key that prints the largest number, of those that are there; else nothing."""
+        printed = {line.key: line.printed for line in self.inputs.results}
+        values = {key: float(found[0]) for key in keys if (found := re.search(r"\d+(?:\.\d+)?", printed.get(key, "")))}
+        return max(values, key=lambda key: values[key], default="")
 
     def say(self, sentence: str) -> str:
         """The sentence in LaTeX, or an empty string if anything that it leans on is missing."""
@@ -123,6 +134,7 @@ def listed(names: list[str]) -> str:
 def places(inputs: WriteInputs, text: str) -> list[Paragraph]:
     """Every figure and table that a text does not place yet, each with a sentence that refers to it."""
     floats = [("table", "Table~\\ref{tab:", name) for name in inputs.tables]
-    floats += [("figure", "Figure~\\ref{fig:", figure.name) for figure in inputs.figures]
+    floats += [("figure", "Figure~\\ref{fig:", figure.name) for figure in inputs.figures
+               if figure.placement == "main"]
     return [Paragraph(f"{reference}{name}}} completes the picture.\n\n\\paper{kind}{{{name}}}")
             for kind, reference, name in floats if f"\\paper{kind}{{{name}}}" not in text]

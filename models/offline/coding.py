@@ -176,11 +176,14 @@ def _condition(parts: Parts) -> str:
 
 
 def _parts(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Parts:
-    """The part or the pair of parts to remove: what the item names if it is new, else the next that is."""
+    """The part or the pair of parts to remove: what was planned, or what the item names if it is new, or the next."""
     tried = _tried(inputs)
     scripts = Scripts(parent.experiment, parent.plots)
     singles = [part for part in study.ablations if applicable(scripts, part.edits)]
     pairs = (pair for pair in itertools.combinations(singles, 2) if _compatible(pair))
+    planned = [(part,) for part in singles if inputs.ablation is not None and part.condition == inputs.ablation.name]
+    if planned:
+        return planned[0]
     choices: list[Parts] = [*((part,) for part in singles), *pairs]
     own = choices[inputs.ordinal % len(choices)]
     item = inputs.item.lower()

@@ -147,7 +147,13 @@ def summary(inputs: SummaryInputs) -> StageReport:
     reasons = f" Chosen because {'; '.join(inputs.reasons)}." if inputs.reasons else ""
     outcome = f" ({best.varies}; {best.outcome})" if best else ""
     return StageReport(tried=tried, found=f"Best node: {inputs.best}{outcome}.{reasons}", held=_held(inputs),
-                       next=_next(inputs))
+                       next=_next(inputs), numbers=_numbers(inputs))
+
+
+def _numbers(inputs: SummaryInputs) -> tuple[str, ...]:
+    """Keys of the primary metric, paired differences first."""
+    found = (*inputs.differences, *inputs.statistics)
+    return tuple(one.key for one in found if one.name == inputs.data_plan.primary.name and one.key)[:12]
 
 
 def _held(inputs: SummaryInputs) -> str:

@@ -67,8 +67,8 @@ def replot(inputs: PlotInputs, sound: str) -> Plots:
 
 
 def relabelled(study: Study, plots: str, complaints: str, sound: str) -> str:
-    """The script with a label on every axis and a legend, where the complaints are of these; else `sound`."""
-    if not re.search(r"label|legend", complaints, flags=re.IGNORECASE):
+    """The script with a label on every axis, where the complaints are of these; else `sound`."""
+    if not re.search(r"\blabel\b", complaints, flags=re.IGNORECASE):
         return sound
     labels = COMMON_LABELS | study.labels
     fixed = FUNCTION.sub(lambda match: _labelled(match[0], labels.get(match[1], ("", ""))), plots)
@@ -76,11 +76,9 @@ def relabelled(study: Study, plots: str, complaints: str, sound: str) -> str:
 
 
 def _labelled(function: str, words: tuple[str, str]) -> str:
-    """A drawing function with the axis labels and the legend that it lacks, set after its title."""
+    """A drawing function with the axis labels that it lacks, set after its title."""
     lacking = [f'axis.set_{side}label("{word}")' for side, word in zip("xy", words, strict=True)
                if word and f"set_{side}label(" not in function]
-    if ".legend(" not in function:
-        lacking.append("axis.legend(fontsize=7)")
     title = re.search(r"(?m)^( +)axis\.set_title\(.*\n", function)
     if not lacking or title is None:
         return function

@@ -1,4 +1,4 @@
-"""Roles `plot` and `figures`: replots, the plots of an aggregate, the figures of the paper."""
+"""Roles `plot`, `figures` and `figure_review`: replots, the plots of an aggregate, the figures of the paper."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ from collections.abc import Iterator
 from models.offline.mending import replot
 from models.offline.scripts import render, titles
 from models.offline.study import FigureSpec, study_of_idea, study_of_plan
-from models.roles import FigureScript, FiguresInputs, FinalFigure, PlotInputs, Plots
+from models.roles import (
+    FigurePart,
+    FigureReviewInputs,
+    FigureScript,
+    FiguresInputs,
+    PaperFigureReviews,
+    PlotInputs,
+    Plots,
+)
 from record.nouns import arm_of
 
 MAX_ABLATIONS = 5
 
 COMMON_FIGURES = (
     FigureSpec(slot="primary", name="primary-by-level", call='by_level("{primary}", "{title}", "primary-by-level")',
+               panels="datasets",
                description="The {title} of the compared arms, one panel a dataset: mean over replicates with the "
                            "confidence interval of the mean. {better} is better."),
     FigureSpec(slot="inside", name="training-curves", call='curves("loss", 2, "loss on dev", "training-curves")',
-               array="/loss__",
+               array="/loss__", panels="levels", shows="main",
                description="The loss on development data while training, on {main}: mean and standard deviation over "
                            "replicates."),
-    FigureSpec(slot="parts", name="ablation", call='ablation("ablation")', ablations=True,
+    FigureSpec(slot="parts", name="ablation", call='ablation("ablation")', ablations=True, shows="main",
                description="The {title} of the whole method and of its ablations on {main}: mean over replicates with "
                            "the confidence interval of the mean. {better} is better."),
 )
@@ -40,18 +49,23 @@ def plot(inputs: PlotInputs) -> Plots:
 
 def figures(inputs: FiguresInputs) -> FigureScript:
     """The final figures of the study, by what was recorded."""
-    chosen = list(_chosen(inputs))
     plan, study = inputs.data_plan, study_of_idea(inputs.idea)
     measured = {statistic.dataset for statistic in inputs.statistics}
     datasets = [use.name for use in plan.datasets if use.name in measured][:3] or [plan.datasets[0].name]
+    every = list(_chosen(inputs, tuple(datasets)))
+    chosen = [one for one in every if one.name not in inputs.keep] or every
     said = titles(plan) | {
         "arms": {arm.name: arm.title or arm.name for arm in plan.arms if arm.role != "ablation"},
         "level_titles": titles(plan)["levels"], "levels": {level.name: level.value or 0.0 for level in plan.levels},
         "datasets": datasets, "split": _split(inputs), "ablations": _ablated_arms(inputs)[:MAX_ABLATIONS],
-        "ablation_labels": study.ablation_labels, "calls": [call for call, _ in chosen],
+        "ablation_labels": study.ablation_labels,
     }
-    script = render(study.home, "figures.py.jinja", **said)
-    return FigureScript(script=script, figures=tuple(figure for _, figure in chosen))
+    return FigureScript(script=render(study.home, "figures.py.jinja", **said), figures=tuple(chosen))
+
+
+def figure_review(_: FigureReviewInputs) -> PaperFigureReviews:
+    """Nothing: this model sees no images."""
+    return PaperFigureReviews(looked=False)
 
 
 def _split(inputs: FiguresInputs) -> str:
@@ -65,8 +79,8 @@ def _ablated_arms(inputs: FiguresInputs) -> list[str]:
     return [arm for arm in arms if arm in measured]
 
 
-def _chosen(inputs: FiguresInputs) -> Iterator[tuple[str, FinalFigure]]:
-    """The calls of the script and the figures that they draw, the first of each slot that can be drawn."""
+def _chosen(inputs: FiguresInputs, datasets: tuple[str, ...]) -> Iterator[FigurePart]:
+    """The figures with the calls that draw them, the first of each slot that can be drawn."""
     plan, taken = inputs.data_plan, set[str]()
     main = plan.datasets[0].name.replace("_", " ")
     names = {"primary": plan.primary.name, "title": plan.primary.title or plan.primary.name.replace("_", " "),
@@ -76,7 +90,15 @@ def _chosen(inputs: FiguresInputs) -> Iterator[tuple[str, FinalFigure]]:
     for spec in study_of_idea(inputs.idea).figures or COMMON_FIGURES:
         if spec.slot not in taken and _drawable(spec, inputs):
             taken.add(spec.slot)
-            yield spec.call.format(**names), FinalFigure(name=spec.name, description=spec.description.format(**names))
+            yield FigurePart(
+                name=spec.name, description=spec.description.format(**names), code=spec.call.format(**names),
+                placement=spec.placement, panels=_panels(spec, inputs, datasets),
+                datasets=datasets if spec.shows == "all" else datasets[:1])
+
+
+def _panels(spec: FigureSpec, inputs: FiguresInputs, datasets: tuple[str, ...]) -> int:
+    counts = {"datasets": len(datasets), "levels": len(inputs.data_plan.levels)}
+    return max(1, min(3, counts[spec.panels] if isinstance(spec.panels, str) else spec.panels))
 
 
 def _drawable(spec: FigureSpec, inputs: FiguresInputs) -> bool:

@@ -1,18 +1,20 @@
 """Role `reflect`: targeted edits for what is reported of a draft.
 
 A sentence that the binder refuses is taken out, a figure without a place is placed, and a paper that is too long loses
-the paragraphs that are spared most easily. What it does not do: write new claims.
+the paragraphs that are spared most easily, then a figure to the appendix. What it does not do: write new claims.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
 
 from models.offline.claims import Outline
-from models.offline.writing import outline
-from models.roles import ReflectInputs, Reflection, SectionEdit
-from record.nouns import Draft
+from models.offline.writing import fitted, outline
+from models.roles import ReflectInputs, Reflection, TextEdit
+from record.nouns import Draft, Placement
 
 _QUOTED = re.compile(
     r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL)
@@ -20,17 +22,54 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
 
 
 def reflect(inputs: ReflectInputs) -> Reflection:
-    """Edits for violations first, then for length; done when neither calls for any."""
+    """Edits for violations first, then for length; done when neither calls for any, or the last ones were in vain."""
     draft = inputs.draft
+    if inputs.tried and inputs.tried[-1].outcome != "kept":
+        return Reflection(done=True)
     bodies = {"title": draft.title, "abstract": draft.abstract} | {s.title: s.body for s in draft.sections}
     before = dict(bodies)
     captions: dict[str, str] = {}
+    if inputs.news and not inputs.tried:
+        bodies |= _told_anew(inputs, bodies)
+        if inputs.pages is not None and inputs.pages >= inputs.inputs.page_limit:  # what is told now takes room
+            _shorten(outline(inputs.inputs), bodies, ranks=1)
     for violation in inputs.violations:
         _mend(inputs, violation, bodies, captions)
+    placements: dict[str, Placement] = {}
     if not inputs.violations and inputs.pages is not None and inputs.pages > inputs.inputs.page_limit:
         _shorten(outline(inputs.inputs), bodies, ranks=inputs.pages - inputs.inputs.page_limit)
-    edits = tuple(SectionEdit(title=title, body=body) for title, body in bodies.items() if body != before[title])
-    return Reflection(done=not edits and not captions, edits=edits, captions=captions)
+        if bodies == before:
+            placements = _spared(draft)
+    edits = tuple(edit for title in bodies for edit in _edits(title, before[title], bodies[title]))
+    found = Reflection(done=False, edits=edits, captions=captions, placements=placements)
+    return found.model_copy(update={"done": found.empty})
+
+
+def _told_anew(inputs: ReflectInputs, bodies: Mapping[str, str]) -> dict[str, str]:
+    """The parts of the draft as they are written from the record as it is now."""
+    paper = fitted(outline(inputs.inputs), inputs.inputs)
+    fresh = {"title": paper.title, "abstract": paper.abstract} | {part.title: part.body for part in paper.parts}
+    return {title: text for title, text in fresh.items() if title in bodies}
+
+
+def _edits(section: str, before: str, after: str) -> Iterator[TextEdit]:
+    """Passages of a part whose replacement turns its text into another: whole paragraphs, the last first."""
+    old, new = (text.split("\n\n") for text in (before, after))
+    for verb, a, b, c, d in reversed(SequenceMatcher(None, old, new, autojunk=False).get_opcodes()):
+        if verb == "equal":
+            continue
+        # Of an insertion, or where the passage stands twice, the paragraphs before it are taken in.
+        while a > 0 and (a == b or before.count("\n\n".join(old[a:b])) != 1):
+            a, c = a - 1, c - 1
+        while b < len(old) and (a == b or before.count("\n\n".join(old[a:b])) != 1):
+            b, d = b + 1, d + 1
+        yield TextEdit(section=section, old="\n\n".join(old[a:b]), new="\n\n".join(new[c:d]))
+
+
+def _spared(draft: Draft) -> dict[str, Placement]:
+    """The figure that is placed last, for the appendix."""
+    names = re.findall(r"\\paperfigure\{([^}]*)\}", "\n".join(section.body for section in draft.sections))
+    return {names[-1]: "appendix"} if names else {}
 
 
 # --- violations -----------------------------------------------------------------------------------------------------

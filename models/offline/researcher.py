@@ -14,13 +14,14 @@ from pydantic import BaseModel
 
 from models.backend import Reply, Request
 from models.errors import CatalogueError
+from models.offline.ablating import ablation_plan, missing_ablations
 from models.offline.assessing import judge
 from models.offline.coding import code
 from models.offline.judging import compare, feedback, summary, vision
 from models.offline.planning import plan
-from models.offline.plotting import figures, plot
+from models.offline.plotting import figure_review, figures, plot
 from models.offline.reflecting import reflect
-from models.offline.writing import write
+from models.offline.writing import outlined, sections
 from models.roles import Role
 from record.nouns import Usage
 
@@ -28,7 +29,8 @@ NAME = "offline"
 
 ANSWERS: dict[Role, Callable[[Any], BaseModel]] = {
     "plan": plan, "code": code, "plot": plot, "vision": vision, "feedback": feedback, "compare": compare,
-    "summary": summary, "figures": figures, "write": write, "reflect": reflect, "judge": judge,
+    "summary": summary, "figures": figures, "outline": outlined, "write": sections, "reflect": reflect, "judge": judge,
+    "figure_review": figure_review, "ablation_plan": ablation_plan, "missing_ablations": missing_ablations,
 }
 
 

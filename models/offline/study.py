@@ -14,7 +14,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from models.errors import CatalogueError
-from record.nouns import DataPlan, ErrorClass, Frozen, Idea, Scalar
+from record.ablation import Change
+from record.nouns import DataPlan, ErrorClass, Frozen, Idea, Placement, Scalar
 
 STUDIES = Path(__file__).parent / "studies"
 FileName = Literal["experiment", "plots"]
@@ -78,13 +79,18 @@ class Addition(Frozen):
 class AblationSpec(Frozen):
     """One part less: the arm that takes the place of all others, as the text of a Python dictionary.
 
-    `beside` are arms without which its result cannot be read, by condition; they are trained with it.
+    `part`, `action` and `replacement` are what a plan of ablations says of it; a reviewer asks for what is `needed` and
+    was not measured. `beside` are arms without which its result cannot be read, by condition; they are trained with it.
     """
 
     condition: str
     keywords: tuple[str, ...]
     title: str
     plan: str
+    part: str
+    action: Change = "remove"
+    replacement: str = ""
+    needed: bool = False
     arm: str
     beside: dict[str, str] = Field(default_factory=dict)
     edits: tuple[Edit, ...] = ()
@@ -106,6 +112,9 @@ class FigureSpec(Frozen):
     array: str = Field(default="", description="a pattern that the path of a recorded array must match")
     metric: str = Field(default="", description="a metric that the plan must have")
     ablations: bool = Field(default=False, description="whether an ablation must have been measured")
+    panels: Literal[1, 2, 3, "datasets", "levels"] = Field(default=1, description="side by side")
+    shows: Literal["all", "main"] = Field(default="all", description="all datasets, or the main one")
+    placement: Placement = "main"
 
 
 class Study(Frozen):

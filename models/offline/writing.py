@@ -1,14 +1,89 @@
-"""Role `write`: the study's outline, flattened into a draft."""
+"""Roles `outline` and `write`: the study's paper, flattened into a draft, planned, then handed out section by section.
+
+The whole draft is made anew for every call, from the whole record, and each call answers with what it was asked for.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from importlib import import_module
 
 from models.offline.claims import Outline
 from models.offline.length import Measure
 from models.offline.study import study_of_idea
-from models.roles import WriteInputs
+from models.roles import (
+    OutlineInputs,
+    PaperOutline,
+    PlannedAbstract,
+    PlannedSection,
+    SectionInputs,
+    Sections,
+    Telling,
+    WriteInputs,
+)
 from record.nouns import Draft, Section
+
+FLOAT = 1200
+"""Characters of text that a figure or table takes the place of."""
+
+
+def outlined(inputs: OutlineInputs) -> PaperOutline:
+    """The plan of the paper that `write` gives: what its sections use, and where they tell what has to be told."""
+    record = inputs.inputs
+    draft = write(record)
+    places = _places(record.tellings, [section.title for section in draft.sections])
+    total = sum(_size(section.body) for section in draft.sections)
+    return PaperOutline(
+        title=draft.title, sections=tuple(_planned(section, places.get(section.title, ()), total)
+                                          for section in draft.sections),
+        abstract=PlannedAbstract(claim=_claim(draft.abstract), keys=_used(draft.abstract, "result", "setup"),
+                                 tells=tuple(one.id for one in record.tellings if one.abstract)))
+
+
+def sections(inputs: SectionInputs) -> Sections:
+    """The asked sections of the paper, with the captions of the figures that they place."""
+    draft = write(inputs.inputs)
+    chosen = tuple(section for section in draft.sections if section.title in inputs.asked)
+    placed = _used("\n".join(section.body for section in chosen), "paperfigure")
+    shown = {one.name for one in inputs.figures}
+    return Sections(sections=chosen, abstract=draft.abstract if inputs.abstract else "",
+                    captions={name: text for name, text in draft.captions.items() if name in shown | set(placed)})
+
+
+def _planned(section: Section, tells: Sequence[str], total: int) -> PlannedSection:
+    body = section.body
+    return PlannedSection(
+        title=section.title, claim=_claim(body) or section.title, keys=_used(body, "result", "setup"),
+        figures=_used(body, "paperfigure"), tables=_used(body, "papertable"), references=_used(body, "citep", "citet"),
+        tells=tuple(tells), share=_size(body) / total)
+
+
+def _places(tellings: Sequence[Telling], titles: Sequence[str]) -> dict[str, list[str]]:
+    """Section title -> what it tells: outcomes in the results, of ablations in theirs, disclosures in the last."""
+    results = next((title for title in titles if "Result" in title), titles[0])
+    ablations = next((title for title in titles if "Ablation" in title), results)
+    found: dict[str, list[str]] = {}
+    for one in tellings:
+        kind = one.id.partition("-")[0]
+        found.setdefault({"told": titles[-1], "ablation": ablations}.get(kind, results), []).append(one.id)
+    return found
+
+
+def _used(text: str, *commands: str) -> tuple[str, ...]:
+    pattern = rf"\\(?:{'|'.join(commands)})\{{([^}}]*)\}}"
+    return tuple(dict.fromkeys(key for match in re.findall(pattern, text) for key in match.split(",")))
+
+
+def _claim(text: str) -> str:
+    """The first sentence that holds no macro and no formula."""
+    plain = re.sub(r"\\paragraph\{[^}]*\}", "", text)
+    sentences = (one.strip() for one in re.split(r"(?<=[.?!])\s+", plain))
+    return next((one for one in sentences if one and not set(one) & set("\\$")), "")
+
+
+def _size(body: str) -> int:
+    return max(1, len(body) + FLOAT * len(_used(body, "paperfigure", "papertable")))
 
 
 def write(inputs: WriteInputs) -> Draft:

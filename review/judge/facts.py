@@ -48,8 +48,7 @@ def _called(found: list[Difference], state: RunState) -> Counter[str]:
     counts: Counter[str] = Counter()
     for one in found:
         if roles.get(arm_of(one.condition)) == "method":
-            towards = "method" if one.better == one.condition else "other"
-            counts[towards if one.called == "improved" else one.called] += 1
+            counts[{"improved": "method", "worsened": "other"}.get(one.called, one.called)] += 1
     return counts
 
 

@@ -1,4 +1,4 @@
-"""Rubrics from TOML files: the one of this program, or the user's own in the same form."""
+"""Rubrics from TOML files: those of this program by name, or the user's own in the same form."""
 
 from __future__ import annotations
 
@@ -13,9 +13,27 @@ from pydantic import ValidationError
 from models.judgement import Rubric
 from review.judge.errors import RubricError
 
-END_TO_END = Path(__file__).parent / "rubrics" / "end_to_end.toml"
+RUBRICS = Path(__file__).parent / "rubrics"
+END_TO_END = RUBRICS / "end_to_end.toml"
 MOST_BYTES = 200_000
 _BAND = re.compile(r"(\d{1,3})(?:\s*-\s*(\d{1,3}))?")
+
+
+def bundled() -> dict[str, Rubric]:
+    """The rubrics of this program by name."""
+    found = [read_rubric(path) for path in sorted(RUBRICS.glob("*.toml"))]
+    return {one.name: one for one in found}
+
+
+def rubric_called(given: str) -> Rubric:
+    """The rubric meant by a name or a path; a name of ours comes before a file of that name. Raises `RubricError`."""
+    names = bundled()
+    name = given.replace("_", "-")
+    if name in names:
+        return names[name]
+    if not given.endswith(".toml") and not Path(given).exists():
+        raise RubricError(f"there is no rubric {given!r}: give one of {', '.join(names)}, or the path of a TOML file")
+    return read_rubric(Path(given))
 
 
 def read_rubric(path: Path = END_TO_END) -> Rubric:
@@ -49,7 +67,14 @@ def _typed(found: dict[str, Any]) -> dict[str, Any]:
     named = [{"name": name, **_scaled(table, f"dimensions.{name}")}
              for name, table in cast("dict[str, Any]", dimensions).items()]
     confidence = _scaled(found.get("confidence"), "confidence")
-    return {**found, "dimensions": named, "confidence": confidence}
+    return {**found, "dimensions": named, "checks": _checks(found.get("checks", {})), "confidence": confidence}
+
+
+def _checks(found: Any) -> list[dict[str, Any]]:
+    """Tables `[checks.NAME]` as a list."""
+    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in cast("dict[str, Any]", found).values()):
+        raise ValueError("checks are tables: [checks.NAME] with questions, yes and no")
+    return [{"name": name, **table} for name, table in cast("dict[str, dict[str, Any]]", found).items()]
 
 
 def _scaled(table: Any, where: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def test_the_offline_plan_is_shown_with_its_forecast(place: Path, capsys: pytest
     assert main(["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]) == 0
     out = capsys.readouterr().out
     for words in ("log_loss (lower is better, selects)", "method@noise40", "wine (sklearn:load_wine; 13 features",
-                  "train 90, dev", "experiments 40, at most 90", "No run was made", "experiments run on the CPU"):
+                  "train 90, dev", "experiments 46, at most 104", "No run was made", "experiments run on the CPU"):
         assert words in out
 
 

@@ -70,8 +70,9 @@ def shape(search: dict[str, Any] | None = None, **changes: Any) -> Shape:
 
 @pytest.mark.parametrize("took", RUNS, ids=("second", "first", "arrival"))
 def test_a_finished_run_took_what_was_forecast(took: Took) -> None:
-    found = forecast(shape(took.search))
-    assert 0.8 < found.total_calls.likely / sum(took.calls.values()) < 1.25
+    found = forecast(shape({**took.search, "planned_ablations": 0}, paper=PaperSettings(missing_ablations=0)))
+    likely = sum(one.likely for one in found.calls if one.role in took.calls)  # some roles are younger than these runs
+    assert 0.8 < likely / sum(took.calls.values()) < 1.25
     assert 0.9 < found.experiments.likely / took.experiments < 1.15
     assert 0.8 < found.disk_gb.likely * 1e9 / took.bytes < 1.25
     assert 0.25 < found.code_hours.likely * 3600 / took.code_seconds < 1.5

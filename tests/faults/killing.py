@@ -30,7 +30,8 @@ LONGEST = 240.0
 """Seconds that one process gets."""
 KINDS: tuple[str, ...] = (
     "started", "resumed", "prepared", "decided", "answered", "proposed", "executed", "plotted", "reviewed", "judged",
-    "settled", "summarised", "unsealed", "work_done", "figures_made", "drafted", "released", "assessed", "ended")
+    "settled", "summarised", "ablations_planned", "ablations_missed", "unsealed", "work_done", "figures_made",
+    "drafted", "released", "assessed", "ended")
 """Every kind of event that the small run has."""
 
 

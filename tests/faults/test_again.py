@@ -14,6 +14,7 @@ from record.log import RecordError, read_events, read_state
 from tests.faults.served import noting_behind_the_door, resume, silent, studying
 from tests.faults.test_outside import at_first
 from tests.models.openai_server import OpenAIServer
+from tests.paper import venue
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
 
@@ -25,18 +26,21 @@ def test_it_lies_beside_the_first_and_only_the_writing_was_done_again(undisturbe
     asked = len(read_state(run).answers)
     events = len(read_events(run / "run.db"))
     with OpenAIServer(studying(noted)) as server:
-        settings = {"models.base_url": server.url, "paper.judge": False}
+        own = venue.documented(tmp_path / "venue")
+        settings = {"models.base_url": server.url, "paper.judge": False, "paper.template": str(own)}
         with noting_behind_the_door(noted):
             assert rewrite(run, settings, listener=at_first("drafted", signal.SIGTERM)) == 130
+        shutil.rmtree(own)  # the run has its own copy
         with pytest.raises(RecordError, match="is not at its end"):
             rewrite(run, settings, listener=silent)
         assert resume(run, noted, models__base_url=server.url) == 0
     kinds = {event.type for event, _ in read_events(run / "run.db")[events:]}
     assert kinds <= {"rewriting", "resumed", "decided", "answered", "drafted", "released", "assessed", "work_done",
-                     "commanded", "ended", "reserved", "returned"}
+                     "commanded", "ended", "reserved", "returned", "figures_seen"}
     state = read_state(run)
     assert state.released is not None and state.released.pdf == "paper/v2/paper.pdf" and state.released.released
     assert (run / "paper" / "v2" / "paper.pdf").stat().st_size > 10_000
+    assert r"\usepackage{venue}" in (run / "paper" / "v2" / "paper.tex").read_text()
     assert {path: path.read_bytes() for path in first} == first
     assert asked + 3 == len(state.answers) and len(server.requests) <= 4
     assert audit(run).findings == []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from models.ablations import AblationPlanInputs, MissingAblationsInputs
 from models.judgement import JudgeInputs, RecordFacts
 from models.roles import (
     ArrayBrief,
+    ArraySummary,
     Candidate,
     CatalogueEntry,
     ClaimLine,
@@ -17,32 +19,47 @@ from models.roles import (
     Contrast,
     Duty,
     FeedbackInputs,
+    FigureReviewInputs,
     FiguresInputs,
     FinalFigure,
+    House,
     InFlight,
+    Mention,
     NodeLine,
+    OutlineInputs,
+    PaperOutline,
     ParentBrief,
+    PlacedFigure,
     PlanInputs,
+    PlannedAbstract,
+    PlannedSection,
     PlotInputs,
     Program,
     Reference,
     ReflectInputs,
     Rest,
     Role,
+    Round,
+    SectionInputs,
+    SectionLength,
     Selection,
     Sibling,
     Statistic,
     SummaryInputs,
+    Telling,
     VisionInputs,
     WriteInputs,
 )
+from record.ablation import Ablation
 from record.nouns import (
     Arm,
     AxesFacts,
+    BranchStep,
     DataPlan,
     DatasetFacts,
     DatasetUse,
     Draft,
+    DrawnFacts,
     Failure,
     FigureFacts,
     FigureReview,
@@ -53,6 +70,7 @@ from record.nouns import (
     Section,
     StageSummary,
 )
+from record.trials import Trial
 from review.judge import read_rubric
 
 IDEA = Idea.model_validate({
@@ -109,9 +127,12 @@ PARENT = ParentBrief(
     measurements=MEASUREMENTS, analysis="The penalty helped at fifty examples, with one seed.", failure=FAILURE,
     next_step="Lower the learning rate.", stdout_tail="plain@n50 dev accuracy 0.80\n",
 )
+BRANCH = (BranchStep(node="n1", stage="preliminary", kind="draft", varies="design", plan="A linear model."),
+          BranchStep(node="n3", stage="preliminary", kind="debug", varies="design", plan="Its shapes mended."))
 SUMMARY = StageSummary(
     stage="preliminary", tried="Three drafts.", found="Both arms train.", held="Nothing is known about the spread.",
-    next="Tune the learning rate.",
+    next="Tune the learning rate.", numbers=("acc.plain.n50",), branch=BRANCH,
+    failures=("n1 (draft, design): shape, mat1 and mat2; mended by n2",),
 )
 DUTY = Duty(datasets=("digits", "wine"), arms=("plain", "margin"), levels=("n50", "n500"))
 LAB = "- `lab.seed` (int): the seed of this run.\n- `lab.submit(dataset, split, condition, probabilities=p)`.\n"
@@ -146,8 +167,16 @@ WRITE = WriteInputs(
     references=(Reference(key="vapnik1995", title="The Nature of Statistical Learning Theory", authors="Vapnik",
                           year="1995", note="margins"),),
     literals=("95", "10"), page_limit=4, winner_plan="A two-layer network.", winner_source="LEARNING_RATE = 0.01\n",
-    disclosures=("One replicate failed.",),
+    disclosures=("One replicate failed.",), branch=BRANCH,
+    tellings=(Telling(id="primary-digits", text="accuracy on digits, margin against plain: unknown n50", keys=("c1",),
+                      abstract=True),
+              Telling(id="told-1", text="One replicate failed.")),
 )
+OUTLINE = PaperOutline(
+    title="Margins", abstract=PlannedAbstract(claim="The replicates leave it open.", tells=("primary-digits",)),
+    sections=(PlannedSection(title="Introduction", claim="Margins may help.", references=("vapnik1995",), share=0.4),
+              PlannedSection(title="Results", claim="It is open.", keys=("acc.plain.n50", "lr"), tables=("main",),
+                             figures=("accuracy-by-size",), tells=("primary-digits", "told-1"), share=0.6)))
 INPUTS: dict[Role, BaseModel] = {
     "plan": PlanInputs(
         idea=IDEA, node_seconds=120.0, metrics=("accuracy", "log_loss"),
@@ -164,9 +193,12 @@ INPUTS: dict[Role, BaseModel] = {
     ),
     "vision": VisionInputs(
         data_plan=PLAN, plan="A two-layer network.", names=("loss.png",),
-        facts=(FigureFacts(axes=(AxesFacts(title="Loss", xlabel="Epoch", series=2, labelled_series=1),),
+        facts=(FigureFacts(axes=(AxesFacts(title="Loss", xlabel="Epoch", series=2, labelled_series=1, drawn=(
+            DrawnFacts(kind="line", label="plain", points=30, low=0.2, high=1.1, mean=0.5, first=1.1, last=0.2),)),),
                            width_inches=6.0, height_inches=4.0),),
-        lint=(("axes 1: no label on the y axis",),), earlier=(("The legend covers the lines.",),),
+        lint=(("axes 1: no label on the y axis",),), remarks=(("The plot has bars that do not start at zero.",),),
+        arrays=(ArraySummary(path="arrays/loss.npy", shape=(30,), low=0.2, high=1.1, mean=0.5),),
+        earlier=(("The legend covers the lines.",),),
         measurements=MEASUREMENTS,
     ),
     "feedback": FeedbackInputs(
@@ -185,7 +217,8 @@ INPUTS: dict[Role, BaseModel] = {
                     experiment="LEARNING_RATE = 0.003\n", measurements=MEASUREMENTS)),
     "summary": SummaryInputs(
         idea=IDEA, data_plan=PLAN, stage="tuning", ended="the ceiling of 3 nodes was reached", best="n5",
-        best_plan="Learning rate down.", reasons=("best accuracy",), statistics=STATISTICS, replicates_failed=1,
+        best_plan="Learning rate down.", branch=BRANCH, reasons=("best accuracy",), statistics=STATISTICS,
+        replicates_failed=1,
         nodes=(NodeLine(id="n5", kind="tune", varies="LEARNING_RATE=0.003", status="good", outcome="accuracy 0.82",
                         analysis="The lower rate helped both arms, with one seed."),),
         selection=Selection(rule="the best one", arms=("plain", "margin"), cells=4, reference="n3", candidates=(
@@ -198,15 +231,34 @@ INPUTS: dict[Role, BaseModel] = {
     ),
     "figures": FiguresInputs(
         idea=IDEA, data_plan=PLAN, arrays=ARRAYS, statistics=STATISTICS, example_plots="import numpy as np\n",
-        ablations=("no-warmup@n50",), lab_reference=LAB, complaints=("the legend covers data",), previous="pass\n",
+        ablations=("no-warmup@n50",), lab_reference=LAB, complaints=("loss-curves: the legend covers data",), previous="pass\n",
+        keep=("accuracy-by-size",), synthetic=("rings",),
+        house=House(text_width=6.75, column_width=3.25, reference="`save(figure, name)`: writes both files"),
     ),
-    "write": WRITE,
+    "figure_review": FigureReviewInputs(
+        data_plan=PLAN, title="Margins", page_limit=4, pages=5, over=0.4,
+        figures=(PlacedFigure(
+            name="accuracy-by-size", page=3, placement="main", width=4.4, scale=0.8, description=FIGURE.description,
+            caption="Accuracy by size.", mentions=(Mention(where="Results", text="See Figure [accuracy-by-size]."),),
+            lint=("it is printed small",), data=("accuracy on digits (test), margin@n50: 0.82 over 5",)),),
+        others=(PlacedFigure(name="loss-curves", page=7, placement="appendix", width=4.0, description="Loss.",
+                             caption="Loss by epoch."),)),
+    "outline": OutlineInputs(inputs=WRITE, complaints=("'told-1' is told in no section",), previous=OUTLINE),
+    "write": SectionInputs(
+        inputs=WRITE, outline=OUTLINE, asked=("Results",), abstract=True, results=WRITE.results, setups=WRITE.setups,
+        comparisons=WRITE.comparisons, figures=WRITE.figures, tables=WRITE.tables, references=WRITE.references,
+        tellings=WRITE.tellings, written=(Section(title="Introduction", body="Margins \\ldots"),)),
     "reflect": ReflectInputs(
         inputs=WRITE, pages=5, violations=("untied number 0.83 in Experiments",), compile_findings=("Overfull \\hbox",),
         draft=Draft(
             title="Margins", abstract="We ask.", sections=(Section(title="Introduction", body="Margins \\ldots"),),
-            captions={"accuracy-by-size": "Accuracy."},
+            captions={"accuracy-by-size": "Accuracy."}, placements={"accuracy-by-size": "appendix"},
         ),
+        over=0.3, complaints=("no section prints a value of primary-digits",), rewritable=("Introduction",),
+        lengths=(SectionLength(title="Introduction", words=900, floats=1, pages=1.9),),
+        tried=(Round(number=1, outcome="kept", edits=("abstract: 'We say' -> 'We ask'",),
+                     refused=("title: 'None': the passage does not stand there",)),),
+        news=("without-warmup was run on digits",),
         figure_reviews=(FigureReview(name="accuracy-by-size", readable=True, description="Two rising lines."),),
     ),
 }
@@ -218,4 +270,18 @@ INPUTS["judge"] = JudgeInputs(
         datasets=2, conditions=6, for_method=4, for_other=1, no_difference=3, undecided=0, grades=(("computed", 30),),
         bound_values=17, references=8, figures=2, pages=4, limited="the time limit was reached", models=("offline",),
         calls=40, usd=1.25, unpriced=2, code_seconds=321.5))
+ABLATION = Ablation(
+    name="sudden-penalty", part="the warm-up of the penalty", action="replace", replacement="the full penalty at once",
+    metrics=("accuracy", "log_loss"), why="The claim needs a slow start.")
+INPUTS["ablation_plan"] = AblationPlanInputs(
+    idea=IDEA, data_plan=PLAN, method=PARENT, most=5, node_seconds=120.0,
+    complaints=("'no-margin' names the metric 'f1'; the data plan has accuracy, log_loss",))
+INPUTS["missing_ablations"] = MissingAblationsInputs(
+    idea=IDEA, data_plan=PLAN, most=2, node_seconds=120.0, method_plan="A two-layer network.",
+    method_source="LEARNING_RATE = 0.01\n", complaints=("'sudden-penalty' makes the same change as 'no-warmup'",),
+    draft=Draft(title="Margins", abstract="We ask.", sections=(
+        Section(title="Results", body="The margin brings the accuracy to 0.820."),)),
+    trials=(Trial(ablation=ABLATION, by="author", outcome="measured", node="n9", arms=(ABLATION.name,), replicates=5),
+            Trial(ablation=ABLATION.model_copy(update={"name": "no-hinge"}), by="author", outcome="failed", node="n12",
+                  why="timeout: it took 120 s")))
 PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", experiment="import lab\n", plots="pass\n")

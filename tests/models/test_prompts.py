@@ -24,20 +24,24 @@ from models.roles import (
     Contrast,
     Duty,
     InFlight,
+    Mention,
     NodeLine,
+    PlacedFigure,
     PlotInputs,
     ReflectInputs,
     Rest,
     Role,
+    SectionInputs,
     Selection,
     Sibling,
     Statistic,
+    Telling,
     VisionInputs,
-    WriteInputs,
 )
 from models.settings import ROLES
-from record.nouns import FigureReview, Level, Measurement, NodeKind, StageName
-from tests.models.examples import CODE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, WRITE
+from record.nouns import BranchStep, Draft, FigureReview, Level, Measurement, NodeKind, Section, StageName, StageSummary
+from record.trials import Trial
+from tests.models.examples import ABLATION, CODE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, WRITE
 from tests.models.snapshot import assert_snapshot
 
 KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
@@ -64,7 +68,7 @@ def whole(role: str, inputs: BaseModel, images: int = 0) -> str:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_rendered_prompt_of_each_role_is_as_it_was(role: str) -> None:
-    assert_snapshot(f"{role}.txt", whole(role, INPUTS[role], images=role == "vision"))  # pyright: ignore[reportArgumentType]
+    assert_snapshot(f"{role}.txt", whole(role, INPUTS[role], images=role in ("vision", "figure_review")))  # pyright: ignore[reportArgumentType]
 
 
 def test_prompt_sizes_are_as_they_were() -> None:
@@ -218,10 +222,17 @@ def huge() -> dict[str, BaseModel]:
                           candidates=(Candidate(id="n1", cells=1, mean=None, gain=0.0),) * 500)
     arrays = tuple(ArrayBrief(path=f"arrays/{i}.npy", shape=(1,), dtype="f8") for i in range(3000))
     claims = tuple(ClaimLine(key=f"k{i}", printed="1", meaning=LONG) for i in range(3000))
+    step = BranchStep(node="n1", stage="tuning", kind="tune", varies=LONG, plan=LONG)
+    summary = StageSummary(stage="tuning", tried=LONG, found=LONG, held=LONG, next=LONG, numbers=(LONG,) * 99,
+                           failures=(LONG,) * 99)
     write = WRITE.model_copy(update={
         "idea": idea, "results": claims, "setups": claims, "winner_source": LONG, "winner_plan": LONG,
-        "disclosures": (LONG,) * 500,
+        "disclosures": (LONG,) * 500, "summaries": (summary,) * 4, "branch": (step,) * 99,
+        "tellings": (Telling(id="told-1", text=LONG),) * 500,
     })
+    shown = PlacedFigure(
+        name="n", page=1, placement="main", width=5, description=LONG, caption=LONG, lint=(LONG,) * 50,
+        data=(LONG,) * 50, mentions=(Mention(where=LONG, text=LONG),) * 50)
     common: dict[str, object] = {"idea": idea, "data_plan": plan}
     changes: dict[str, dict[str, object]] = {
         "plan": {}, "code": {"parent": parent, "siblings": siblings, "rest": rest, "goal": LONG, "item": LONG,
@@ -235,14 +246,21 @@ def huge() -> dict[str, BaseModel]:
         "summary": {"statistics": statistics, "best_plan": LONG, "reasons": (LONG,) * 99, "nodes": lines,
                     "differences": (contrast,) * 3000, "selection": selection},
         "figures": {"arrays": arrays, "statistics": statistics, "example_plots": LONG, "previous": LONG},
-        "write": dict(write),
+        "outline": {"inputs": write},
+        "write": {"inputs": write, "results": claims, "setups": claims, "tellings": write.tellings,
+                  "written": (Section(title="T", body=LONG),) * 12},
         "reflect": {"inputs": write, "violations": (LONG,) * 999, "compile_findings": (LONG,) * 999},
+        "ablation_plan": {"method": parent, "complaints": (LONG,) * 99},
+        "missing_ablations": {"method_plan": LONG, "method_source": LONG, "complaints": (LONG,) * 99, "trials": (
+            Trial(ablation=ABLATION, by="author", outcome="failed", why=LONG),) * 99, "draft": Draft(
+            title="t", abstract=LONG, sections=(Section(title="T", body=LONG),) * 40)},
+        "figure_review": {"title": LONG, "others": (shown,) * 12, "figures": (shown,) * 12},
         "judge": {"paper": LONG * 9, "left_out": (LONG,) * 99, "rubric": RUBRIC},
     }
     made: dict[str, BaseModel] = {}
     for role in ROLES:
         known = type(INPUTS[role]).model_fields
-        shared = {name: value for name, value in common.items() if name in known and role != "write"}
+        shared = {name: value for name, value in common.items() if name in known}
         made[role] = INPUTS[role].model_copy(update={**shared, **changes[role]})
     return made
 
@@ -271,8 +289,10 @@ def test_a_fence_within_a_source_does_not_end_it() -> None:
 
 
 def test_the_rule_on_digits_names_its_exceptions() -> None:
-    assert "these literals:\n  95, 10." in render("write", WRITE).system
-    assert "these literals:\n  none." in render("write", WRITE.model_copy(update={"literals": ()})).system
+    inputs = INPUTS["write"]
+    bare = inputs.model_copy(update={"inputs": WRITE.model_copy(update={"literals": ()})})
+    assert "these literals:\n  95, 10." in render("write", inputs).system
+    assert "these literals:\n  none." in render("write", bare).system
 
 
 def test_the_reviewer_is_told_how_many_pictures_there_are() -> None:
@@ -333,7 +353,7 @@ def test_a_table_has_one_line_a_condition() -> None:
 
 
 def test_inputs_of_the_examples_have_the_types_of_their_roles() -> None:
-    assert isinstance(INPUTS["code"], CodeInputs) and isinstance(INPUTS["write"], WriteInputs)
+    assert isinstance(INPUTS["code"], CodeInputs) and isinstance(INPUTS["write"], SectionInputs)
     assert isinstance(INPUTS["plot"], PlotInputs) and INPUTS["plot"].lab_reference == LAB
 
 

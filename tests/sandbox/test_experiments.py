@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from record.nouns import Measurement
-from review.figure_lint import lint
+from review.figures import lint
 from sandbox.one_file import run_file
 from sandbox.scoring import score_sealed
 from tests.sandbox.conftest import Bench, Store
@@ -106,8 +106,8 @@ async def check_the_figures(bench: Bench, arrays: dict[str, str]) -> None:
     assert drawn.arrays == arrays
     assert [figure.name for figure in drawn.figures] == ["bad.png", "loss.pdf", "loss.png"]
     bad, pdf, png = drawn.figures
-    assert lint(bad) == ("The plot has no x label.", "The plot has no y label.",
-                         "The plot shows 2 series without a legend.")
+    assert [(one.kind, one.severity) for one in lint(bad)] == [
+        ("label", "refuse"), ("label", "refuse"), ("legend", "refuse")]
     assert lint(png) == lint(pdf) == ()
     assert (png.facts.width_inches, png.facts.axes[0].series) == (6.4, 1)
     again = await bench.plot(PLOTS.replace("figures/bad", "figures/second"))

@@ -8,34 +8,51 @@ from __future__ import annotations
 
 import itertools
 
+from models.ablations import (
+    AblationPlan,
+    AblationPlanInputs,
+    MissingAblations,
+    MissingAblationsInputs,
+    RiskTested,
+)
 from models.judgement import JudgeAnswer, JudgeInputs, answer_type
 from models.roles import (
     CodeInputs,
     FeedbackInputs,
+    FigurePart,
+    FigureReviewInputs,
     FigureReviews,
     FigureScript,
     FiguresInputs,
-    FinalFigure,
+    OutlineInputs,
+    PaperFigureReviews,
+    PaperOutline,
     PlanInputs,
+    PlannedAbstract,
+    PlannedSection,
     PlotInputs,
     Plots,
     Program,
     ReflectInputs,
     Reflection,
+    SectionInputs,
+    Sections,
     StageReport,
     SummaryInputs,
+    TextEdit,
     VisionInputs,
-    WriteInputs,
 )
 from models.scripted import ScriptedModel
+from record.ablation import Ablation
 from record.nouns import (
     Arm,
+    Aspect,
     DataPlan,
     DatasetUse,
-    Draft,
     FigureReview,
     Idea,
     MetricSpec,
+    PaperFigureReview,
     Section,
     Verdict,
 )
@@ -91,9 +108,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 paths = sorted(glob.glob("arrays/loss.npy") + glob.glob("inputs/*/loss.npy"))
-figure, axes = plt.subplots(figsize=(4, 3))
-for path in paths:
-    axes.plot(np.load(path), marker="o", label=path.split("/")[-2])
+figure, axes = plt.subplots(figsize=(4, 3), layout="constrained")
+for k, path in enumerate(paths):
+    axes.plot(np.load(path), marker="os^vDPX"[k % 7], label=path.split("/")[-2])
 axes.set_ylabel("dev loss")
 {label}
 axes.legend()
@@ -111,11 +128,32 @@ def experiment(*, shrinkage: float = 0.2, conditions: str = "plain shrunk", mist
     return EXPERIMENT.format(shrinkage=shrinkage, conditions=repr(conditions), mistake=mistake)
 
 
-def small_model() -> ScriptedModel:
-    """The model that carries the study."""
+def small_model(*missing: str) -> ScriptedModel:
+    """The model that carries the study. `missing` are the ablations that a reviewer of the draft asks for, by name."""
+
+    def missed(_: MissingAblationsInputs) -> MissingAblations:
+        return MissingAblations(ablations=tuple(ablation(name) for name in missing), why="The claims need no other.")
+
     return ScriptedModel.by_role(
+        ablation_plan=_ablation_plan, missing_ablations=missed,
         plan=_plan, code=_code, plot=_plot, vision=_vision, feedback=_feedback, summary=_summary, figures=_figures,
-        write=_write, reflect=_reflect, judge=_judge)
+        outline=_outline, write=_write, reflect=_reflect, judge=_judge, figure_review=_figure_review)
+
+
+def ablation(name: str) -> Ablation:
+    """An ablation of the study by its arm."""
+    return Ablation(name=name, part=f"what {name} lacks", action="remove", metrics=("log_loss",), why="It may do all.")
+
+
+def ablated(name: str) -> Program:
+    """The program that measures an ablation by its arm."""
+    return Program(title=name, plan="nearest class means", varies=name, plots=plots(),
+                   experiment=experiment(shrinkage=0.0, conditions=name))
+
+
+def _ablation_plan(_: AblationPlanInputs) -> AblationPlan:
+    return AblationPlan(ablations=(ablation("without-shrinkage"),),
+                        risks=(RiskTested(risk=1, reason="the data plan has one dataset"),))
 
 
 def _plan(_: PlanInputs) -> DataPlan:
@@ -136,7 +174,7 @@ def _code(inputs: CodeInputs) -> Program:
         shrinkage = (0.1, 0.3, 0.05)[inputs.ordinal % 3]
         varies, source = f"SHRINKAGE={shrinkage}", experiment(shrinkage=shrinkage)
     elif inputs.kind == "ablate":
-        varies, source = "without-shrinkage", experiment(shrinkage=0.0, conditions="without-shrinkage")
+        return ablated(inputs.ablation.name if inputs.ablation is not None else "without-shrinkage")
     return Program(title=varies, plan="nearest class means", varies=varies, experiment=source, plots=drawn)
 
 
@@ -161,21 +199,43 @@ def _summary(_: SummaryInputs) -> StageReport:
 
 def _figures(inputs: FiguresInputs) -> FigureScript:
     assert inputs.statistics and inputs.arrays
-    save = 'figure.savefig("figures/loss.pdf"); figure.savefig("figures/loss.png")'
-    return FigureScript(script=plots(save=save), figures=(FinalFigure(name="loss", description="dev loss by arm"),))
+    return FigureScript(script=plots(save="import house"), figures=(
+        FigurePart(name="loss", description="dev loss by arm", code='house.save(figure, "loss")'),))
 
 
-def _write(inputs: WriteInputs) -> Draft:
+def _figure_review(inputs: FigureReviewInputs) -> PaperFigureReviews:
+    fine = Aspect(ok=True)
+    return PaperFigureReviews(reviews=tuple(
+        PaperFigureReview(name=one.name, image=fine, caption=fine, references=Aspect(ok=bool(one.mentions)))
+        for one in inputs.figures))
+
+
+def _outline(inputs: OutlineInputs) -> PaperOutline:
+    """Two sections, the second of which has all that there is."""
+    record = inputs.inputs
+    told = tuple(one.id for one in record.tellings)
+    first = tuple(one.id for one in record.tellings if one.abstract)
+    return PaperOutline(
+        title="Shrinking class means", abstract=PlannedAbstract(claim="Whether it helps.", tells=first),
+        sections=(
+            PlannedSection(title="Method", claim="What was done.", keys=("code.SHRINKAGE",), share=0.3),
+            PlannedSection(title="Results", claim="What came of it.", tables=record.tables, figures=("loss",),
+                           tells=told, share=0.7,
+                           keys=tuple(line.key for line in record.results if line.key.endswith(".pm"))[:4])))
+
+
+def _write(inputs: SectionInputs) -> Sections:
     """A first draft with a typed number, which the binder must refuse and the reflector mend."""
     keys = [line.key for line in inputs.results if line.key.endswith(".pm")]
     values = ", ".join(rf"\result{{{key}}}" for key in itertools.islice(keys, 4))
     tables = "\n\n".join(rf"\papertable{{{name}}}" for name in inputs.tables)
-    return Draft(
-        title="Shrinking class means", abstract="We measure whether shrinkage helps. It gains 12.5 points.",
-        sections=(Section(title="Method", body=r"The weight is \setup{code.SHRINKAGE}."),
-                  Section(title="Results", body=(
-                      f"The values are {values}. See Table~\\ref{{tab:main}} and Figure~\\ref{{fig:loss}}.\n\n"
-                      f"{tables}\n\n\\paperfigure{{loss}}"))),
+    return Sections(
+        abstract="We measure whether shrinkage helps. It gains 12.5 points." if inputs.abstract else "",
+        sections=tuple(one for one in (
+            Section(title="Method", body=r"The weight is \setup{code.SHRINKAGE}."),
+            Section(title="Results", body=(
+                f"The values are {values}. See Table~\\ref{{tab:main}} and Figure~\\ref{{fig:loss}}.\n\n"
+                f"{tables}\n\n\\paperfigure{{loss}}"))) if one.title in inputs.asked),
         captions={"loss": "Loss on the dev part by arm, one line a replicate."})
 
 
@@ -189,9 +249,7 @@ def _judge(inputs: JudgeInputs) -> JudgeAnswer:
 
 
 def _reflect(inputs: ReflectInputs) -> Reflection:
-    from models.roles import SectionEdit
-
     if not inputs.violations:
         return Reflection(done=True)
     assert any("12.5" in violation for violation in inputs.violations)
-    return Reflection(done=False, edits=(SectionEdit(title="abstract", body="We measure whether shrinkage helps."),))
+    return Reflection(done=False, edits=(TextEdit(section="abstract", old=" It gains 12.5 points.", new=""),))

@@ -49,7 +49,7 @@ async def test_later_nodes_are_given_what_earlier_ones_left_and_it_is_recorded(t
             return None
         return replace(GOOD, artifacts={"net/x": "0" * 64}, peak_host_bytes=5, peak_gpu_bytes=6, resumed=True)
 
-    bench, jobs = search(tmp_path, leaves, nodes=3)
+    bench, jobs = search(tmp_path, leaves, nodes=8)
     first, *_ = await agenda(bench)
     (attempt,) = first.attempts
     assert (attempt.artifacts, attempt.peak_host_bytes, attempt.peak_gpu_bytes, attempt.resumed) == (

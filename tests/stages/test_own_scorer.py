@@ -114,6 +114,19 @@ def test_policies_go_from_the_flag_to_the_paper(tmp_path: Path) -> None:
     assert "Scorer of grid" in appendix and str(tmp_path) not in appendix
     report = audit(tmp_path / "own")
     assert not report.findings, report.findings
+    assert report.counts["values of frozen scorers"] >= len(tests)
+    _changed(tmp_path / "own", next(name for name, found in state.tests.items() if found))
+
+
+def _changed(run: Path, node: str) -> None:
+    """An artifact or a value that is not what the record says is found."""
+    attempt = next((run / "nodes" / node).rglob("sealed")).parent
+    for path in (next(attempt.glob("sealed/*.bin")), attempt / "measurements.jsonl"):
+        before = path.read_bytes()
+        path.write_bytes(before.replace(b'"name":"steps"', b'"name":"stops"') if path.suffix == ".jsonl" else b"other")
+        found = [one for one in audit(run).findings if one.kind == "score" and node in one.where]
+        path.write_bytes(before)
+        assert found, path
 
 
 def test_a_scorer_that_cannot_be_used_ends_the_run_before_it_begins(tmp_path: Path) -> None:

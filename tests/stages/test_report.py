@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from models.render import render
+from models.roles import ClaimLine, StageReport, SummaryInputs
 from record.events import Compared, Decided, Settled
-from record.nouns import Compare, End, Seen, summary_of
-from stages.report import reasons_for, selection_of, summary_inputs, whole_stage
+from record.nouns import Compare, End, Failure, Seen, StageSummary, summary_of
+from stages.branch import for_paper
+from stages.report import reasons_for, selection_of, summarise, summary_inputs, whole_stage
 from tests.stages.test_prompt_inputs import Story, cells
 
 
@@ -107,3 +109,40 @@ def test_code_that_ignores_its_seed_is_reported(story: Story, shifts: tuple[floa
     assert inputs.seedless == ((root,) if same else ())
     assert all((one.sd is None) == same for one in inputs.statistics)
     assert (f"The code of {root} gave the same values for every seed" in render("summary", inputs).user) == same
+
+
+# --- what the program adds --------------------------------------------------------------------------------------------
+
+
+async def test_a_report_has_the_branch_the_failures_and_only_keys_that_were_shown(tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    def said(inputs: SummaryInputs) -> StageReport:
+        shown.extend(one.key for one in (*inputs.statistics, *inputs.differences))
+        return StageReport(tried="t", found="f", numbers=(shown[-1], "validation/no/such/key", shown[-1], shown[0]))
+
+    story = Story(tmp_path, summary=said)
+    failure = Failure(kind="shape", message="mat1 and mat2")
+    broken = story.finish(story.decide("draft"), {}, failure)
+    root = story.finish(story.decide("debug", parent=broken), cells(0.5, 0.4))
+    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    for seed in (8, 9, 10):
+        story.finish(story.decide("replicate", parent=root, seed=seed), cells(0.5 + seed / 100, 0.4))
+    [best] = tuned(story, root, 0.3)
+    story.log.append(Settled(stage="tuning", best=best, ended="ceiling"))
+    await summarise(story.bench, story.bench.models.at(99, 0), "preliminary")
+    await summarise(story.bench, story.bench.models.at(100, 0), "tuning")
+    first, second = (story.log.state.stages[name].summary for name in ("preliminary", "tuning"))
+    assert first is not None and second is not None
+    assert len(first.numbers) == 2 and set(first.numbers) <= set(shown) and first.numbers[0].startswith("diff/")
+    assert first.failures == (f"{broken} (draft, v1): shape, mat1 and mat2; mended by {root}",)
+    assert [(one.node, one.kind, one.varies) for one in second.branch] == [
+        (broken, "draft", "v1"), (root, "debug", "v2"), (best, "tune", "v6")]
+    assert first.branch == second.branch[:2] and second.failures == ()
+
+
+def test_a_writer_sees_the_keys_of_a_report_as_the_paper_has_them() -> None:
+    lines = tuple(ClaimLine(key=key, printed="1", meaning="m") for key in ("test/d/m/a.mean", "diff/d/m/a~b.ci"))
+    report = StageSummary(stage="tuning", tried="t", found="f", numbers=(
+        "validation/d/m/a", "validation/d/m/gone", "diff/d/m/a~b"))
+    assert for_paper(report, lines).numbers == ("test/d/m/a", "diff/d/m/a~b")

@@ -30,7 +30,7 @@ class Findings(Phrases):
         found = self.claims.comparison(cell[0], metric or self.plan.primary.name, a, b)
         if found is None:
             return None
-        if found.verdict != "improved":
+        if found.verdict not in ("improved", "worsened"):
             return "none" if found.verdict == "no measurable difference" else "unknown"
         return "better" if arm_of(found.better) == arm else "worse"
 
@@ -65,6 +65,17 @@ class Findings(Phrases):
                 start = f"{capital(self.at(level))}, " if level and not k else ""
                 said.append(f"{start}{self._with_differences(outcome, cells, metric)}.")
         return [capital(one) for one in said]
+
+    def unseen(self, metric: str = "") -> str:
+        """How large a difference could have gone unseen where none is measurable, the largest of each dataset."""
+        cells, name = self.compared(metric).get("none", []), metric or self.plan.primary.name
+        said: list[str] = []
+        for dataset in self.datasets:
+            conditions = [[self.condition(arm, level) for arm in (self.method, self.baseline)]
+                          for where, level in cells if where == dataset]
+            key = self.claims.largest(f"diff/{dataset}/{name}/{'~'.join(pair)}.mde" for pair in conditions)
+            said += [f"<r:{key}> {self.words.on([dataset])}"] if key else []
+        return f"Where none is measurable, one of up to {listed(said)} could have gone unseen." if said else ""
 
     def _with_differences(self, outcome: Outcome, cells: Sequence[Cell], name: str) -> str:
         metric = self.metric(name)

@@ -43,7 +43,7 @@ class Writer:
     # --- floats -----------------------------------------------------------------------------------------------------
 
     def figure(self, name: str) -> Paragraph:
-        return Paragraph(f"\\paperfigure{{{name}}}" if self.claims.has("fig", name) else "")
+        return Paragraph(f"\\paperfigure{{{name}}}" if self.claims.in_text(name) else "")
 
     def table(self, name: str, sentence: str, rank: int = 0) -> Paragraph:
         """The table with the sentence that refers to it, so that one is never there without the other."""
@@ -93,8 +93,8 @@ class Writer:
             "The chosen program is run again with <s:run.seeds> other seeds; the one that the selection looked at is "
             "left out.",
             "We report means and standard deviations, and intervals of the mean by Student's distribution.",
-            "A difference counts as measured only if enough seeds were paired and the interval of the paired "
-            "differences excludes zero; there is no correction for several comparisons.")
+            "A difference counts as measured only if enough seeds were paired and it holds after a correction for the "
+            "comparisons made beside it; printed intervals are not corrected.")
 
     def results(self) -> Part:
         say, find = self.claims.paragraph, self.find
@@ -103,7 +103,8 @@ class Writer:
             "Results",
             self.table("main", f"<tab:main> gives the {find.split} results."),
             say(*(("Brackets hold paired differences, the method minus the baseline, and their intervals.",
-                   *find.level_by_level()) if find.level_by_level() else (f"{capital(find.summary())}.",))),
+                   *find.level_by_level(), find.unseen())
+                  if find.level_by_level() else (f"{capital(find.summary())}.",))),
             *(one for name in figures for one in (say(f"<fig:{name}> shows it."), self.figure(name))),
             *(say(find.of_metric(metric.name), rank=2) for metric in self.inputs.data_plan.metrics[1:]),
             self.table("metrics", "<tab:metrics> has the numbers of the secondary metrics.", rank=4))

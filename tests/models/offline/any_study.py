@@ -17,6 +17,7 @@ from models.roles import (
     CodeInputs,
     Comparison,
     FiguresInputs,
+    FinalFigure,
     ParentBrief,
     PlanInputs,
     Program,
@@ -104,7 +105,8 @@ class Case:
             page_limit=4,
             results=tuple(ClaimLine(key=key, printed="0.123", meaning=key) for key in keys),
             setups=tuple(ClaimLine(key=key, printed="7", meaning=key) for key in setups),
-            figures=figures(self.figures_inputs(arrays, ablations)).figures,
+            figures=tuple(FinalFigure(**one.model_dump(exclude={"code"}))
+                          for one in figures(self.figures_inputs(arrays, ablations)).figures),
             tables=("main", "metrics", *(("ablation",) if ablations else ())), literals=LITERALS,
             references=tuple(Reference(key=key, title="T", authors="A", year="2000") for key in
                              ("merity2017revisiting", "kingma2015adam", "lake2018generalization")),
@@ -126,7 +128,8 @@ class Case:
                     verdict, better = called(dataset, metric.name, a)
                     found.append(Comparison(
                         key=f"diff/{dataset}/{metric.name}/{a}~{b}", dataset=dataset, metric=metric.name,
-                        better=a if better else b, worse=b if better else a, verdict=verdict, n=6))
+                        better=a if better else b, worse=b if better else a, n=6, condition=a,
+                        verdict="worsened" if verdict == "improved" and not better else verdict))
         return found
 
 
@@ -142,4 +145,4 @@ def evidence(inputs: WriteInputs) -> Evidence:
         setups={line.key: line.printed for line in inputs.setups},
         cites=frozenset(one.key for one in inputs.references), figures=frozenset(one.name for one in inputs.figures),
         tables=frozenset(inputs.tables), comparisons=inputs.comparisons,
-        names=tuple(level.title for level in inputs.data_plan.levels))
+        names=tuple(level.title for level in inputs.data_plan.levels), plan=inputs.data_plan, facts=inputs.facts)

@@ -105,7 +105,8 @@ def _compared(called: Called, ablations: tuple[str, ...]) -> list[Comparison]:
                     verdict, better = called(dataset, metric.name, a)
                     found.append(Comparison(
                         key=f"diff/{dataset}/{metric.name}/{a}~{b}", dataset=dataset, metric=metric.name,
-                        better=a if better else b, worse=b if better else a, verdict=verdict, n=6))
+                        better=a if better else b, worse=b if better else a, n=6, condition=a,
+                        verdict="worsened" if verdict == "improved" and not better else verdict))
     return found
 
 
@@ -122,4 +123,4 @@ def evidence(inputs: WriteInputs) -> Evidence:
         setups={line.key: line.printed for line in inputs.setups},
         cites=frozenset(one.key for one in inputs.references), figures=frozenset(one.name for one in inputs.figures),
         tables=frozenset(inputs.tables), comparisons=inputs.comparisons,
-        names=tuple(level.title for level in inputs.data_plan.levels))
+        names=tuple(level.title for level in inputs.data_plan.levels), plan=inputs.data_plan, facts=inputs.facts)

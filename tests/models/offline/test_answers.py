@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from models.ablations import AblationPlan, MissingAblations
 from models.backend import Prompt, Request
 from models.errors import CatalogueError
 from models.offline.coding import code
 from models.offline.researcher import ANSWERS, OfflineResearcher
-from models.offline.writing import write
+from models.offline.writing import outlined, write
 from models.roles import (
     ArrayBrief,
     CompareInputs,
@@ -23,6 +24,9 @@ from models.roles import (
     FigureScript,
     FiguresInputs,
     NodeLine,
+    OutlineInputs,
+    PaperFigureReviews,
+    PaperOutline,
     PlotInputs,
     Plots,
     Preference,
@@ -30,11 +34,14 @@ from models.roles import (
     ReflectInputs,
     Reflection,
     Role,
+    Sections,
     StageReport,
     SummaryInputs,
     VisionInputs,
 )
-from record.nouns import AxesFacts, DataPlan, Draft, FigureFacts, Idea, Measurement, Verdict
+from record.nouns import AxesFacts, DataPlan, FigureFacts, Idea, Measurement, Verdict
+from stages.paper.outlining import groups, section_inputs
+from tests.models.examples import INPUTS
 from tests.models.offline.inputs import IDEA, PLAN, code_inputs, plan_inputs, statistics, write_inputs
 
 ARRAYS = tuple(ArrayBrief(path=f"inputs/{node}/{kind}__digits__{arm}__noise20.npy", shape=(40, 2), dtype="float64")
@@ -71,12 +78,18 @@ def improved(*_: str) -> tuple[Any, bool]:
 
 def questions() -> list[tuple[Role, BaseModel, type[BaseModel]]]:
     writing = write_inputs(improved)
+    planned = outlined(OutlineInputs(inputs=writing))
     return [
         ("plan", plan_inputs(), DataPlan), ("code", code_inputs(), Program), ("plot", REPLOT, Plots),
         ("vision", VISION, FigureReviews), ("feedback", FEEDBACK, Verdict), ("summary", SUMMARY, StageReport),
         ("compare", COMPARE, Preference),
-        ("figures", FIGURES, FigureScript), ("write", writing, Draft),
+        ("figures", FIGURES, FigureScript), ("figure_review", INPUTS["figure_review"], PaperFigureReviews),
+        ("outline", OutlineInputs(inputs=writing), PaperOutline),
+        ("write", section_inputs(writing, planned, groups(planned, 0)[0], ()), Sections),
         ("reflect", ReflectInputs(inputs=writing, draft=write(writing)), Reflection),
+        ("ablation_plan", INPUTS["ablation_plan"].model_copy(update={"idea": IDEA, "data_plan": PLAN}), AblationPlan),
+        ("missing_ablations", INPUTS["missing_ablations"].model_copy(update={"idea": IDEA, "data_plan": PLAN}),
+         MissingAblations),
     ]
 
 

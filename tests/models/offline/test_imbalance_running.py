@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,12 +16,13 @@ from models.offline.plotting import figures, plot
 from models.offline.scripts import with_constant
 from models.roles import ArrayBrief, PlotInputs, Program
 from record.nouns import ErrorClass, Measurement
-from review.figure_lint import lint
+from review.figures import lint, refusing
 from sandbox.datasets import materialise
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
 from sandbox.settings import SandboxSettings
 from tests.models.offline.any_study import brief
+from tests.models.offline.final import draw_final
 from tests.models.offline.test_imbalance import CASE, SOUND
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def on_shapes(program: Program) -> Program:
 
 def findings(outcome: Outcome) -> list[str]:
     assert outcome.failure is None, outcome.failure
-    return [finding for figure in outcome.figures for finding in lint(figure)]
+    return [finding for figure in outcome.figures for finding in refusing(lint(figure))]
 
 
 def values(measurements: tuple[Measurement, ...]) -> dict[tuple[str, str], float]:
@@ -121,7 +121,8 @@ async def test_winner_ablation_plots_and_final_figures_from_end_to_end(kitchen: 
     drawn = await asyncio.gather(
         kitchen.plot(winner.plots, "plots", "n1"), kitchen.plot(together.plots, "aggregate", inputs=inputs))
     assert [findings(outcome) for outcome in drawn] == [[], []]
-    await final_figures(kitchen, inputs, briefs)
+    await draw_final(kitchen.executor, kitchen.base / "final", figures(CASE.figures_inputs(briefs, ABLATION)),
+                     inputs=inputs, statistics=CASE.statistics(ABLATION))
 
 
 def thinned_as_said(base: Path) -> None:
@@ -137,16 +138,3 @@ def thinned_as_said(base: Path) -> None:
             assert set(sizes[arm, level][rare]) == {kept} and set(sizes[arm, level][~rare]) == {100.0}
     elsewhere = np.load(base / "n2" / "arrays" / "recall__shapes__method__ratio10.npy")
     assert (elsewhere[:, 3].astype(bool) != rare).any()
-
-
-async def final_figures(kitchen: Kitchen, inputs: dict[str, Path], briefs: tuple[ArrayBrief, ...]) -> None:
-    """The paper's figures are drawn as vector and pixel files, pass the lint, and embed no bitmap fonts."""
-    drawn = figures(CASE.figures_inputs(briefs, ABLATION))
-    folder = kitchen.base / "final"
-    (folder / "inputs").mkdir(parents=True)
-    (folder / "inputs" / "statistics.json").write_text(json.dumps([s.model_dump() for s in CASE.statistics(ABLATION)]))
-    outcome = await kitchen.plot(drawn.script, "final", inputs=inputs)
-    assert findings(outcome) == []
-    assert {figure.name for figure in outcome.figures} == {
-        f"{figure.name}.{suffix}" for figure in drawn.figures for suffix in ("pdf", "png")}
-    assert not any(b"/Type3" in (folder / "figures" / f"{one.name}.pdf").read_bytes() for one in drawn.figures)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,8 @@ from models.offline.writing import fitted, outline, write
 from models.roles import ReflectInputs, Reflection, WriteInputs
 from record.nouns import Draft, Section
 from review.evidence.binder import check_draft
+from review.evidence.violations import Evidence
+from stages.paper.editing import edited
 from tests.models.offline.inputs import Called, Verdict, evidence, write_inputs
 
 ABLATIONS = ("without-smoothing", "without-temperature", "without-clean-dev", "without-smoothing-and-weight-decay")
@@ -104,16 +107,20 @@ def test_every_float_is_placed_once_also_those_of_unknown_name() -> None:
 
 
 def applied(draft: Draft, reflection: Reflection) -> Draft:
-    bodies = {edit.title: edit.body for edit in reflection.edits}
-    sections = tuple(Section(title=s.title, body=bodies.get(s.title, s.body)) for s in draft.sections)
-    return Draft(title=draft.title, abstract=bodies.get("abstract", draft.abstract), sections=sections,
-                 captions=draft.captions | reflection.captions)
+    found = edited(draft, reflection, figures=draft.captions.keys() | reflection.captions.keys())
+    assert found.refused == ()
+    return found.draft
+
+
+def held_to(inputs: WriteInputs, draft: Draft) -> Evidence:
+    """The evidence, with the figures that the draft moved to the appendix there."""
+    return replace(evidence(inputs), appendix=frozenset(draft.placements))
 
 
 def settled(inputs: WriteInputs, draft: Draft, pages: int = 4) -> tuple[Draft, int]:
     """The draft after reflection has nothing left to do, and the rounds it took (at most nine)."""
     for rounds in range(9):
-        violations = tuple(str(one) for one in check_draft(draft, evidence(inputs)))
+        violations = tuple(str(one) for one in check_draft(draft, held_to(inputs, draft)))
         answer = reflect(ReflectInputs(inputs=inputs, draft=draft, pages=pages, violations=violations))
         if answer.done:
             return draft, rounds
@@ -150,8 +157,10 @@ def test_a_paper_that_is_too_long_loses_what_is_spared_most_easily_first() -> No
     highest = max(p.rank for p in optional)
     assert [p.text not in text_of(shorter) for p in optional] == [p.rank == highest for p in optional]
     last, rounds = settled(inputs, draft, pages=21)
-    assert rounds == len({p.rank for p in optional})
-    assert check_draft(last, evidence(inputs)) == ()
+    placed = [one.name for one in inputs.figures]
+    assert rounds == min(9, len({p.rank for p in optional}) + len(placed))
+    assert last.placements and all(f"\\paperfigure{{{name}}}" not in text_of(last) for name in last.placements)
+    assert check_draft(last, held_to(inputs, last)) == ()
     assert not [p for p in optional if p.text in text_of(last)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from models.offline.coding import code
 from models.offline.plotting import figures, plot
 from models.roles import ArrayBrief, FiguresInputs, PlotInputs, Program
 from record.nouns import ErrorClass
-from review.figure_lint import lint
+from review.figures import lint, refusing
 from sandbox.datasets import materialise
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
 from sandbox.settings import SandboxSettings
+from tests.models.offline.final import draw_final
 from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs, statistics
 
 pytestmark = pytest.mark.slow
@@ -75,7 +75,7 @@ def short(program: Program, epochs: int = 3) -> Program:
 
 def findings(outcome: Outcome) -> list[str]:
     assert outcome.failure is None, outcome.failure
-    return [finding for figure in outcome.figures for finding in lint(figure)]
+    return [finding for figure in outcome.figures for finding in refusing(lint(figure))]
 
 
 async def test_a_draft_with_two_mistakes_fails_as_documented_and_is_mended_in_two_steps(kitchen: Kitchen) -> None:
@@ -125,18 +125,8 @@ async def test_winner_ablation_aggregate_and_final_figures_from_end_to_end(kitch
 
 
 async def final_figures(kitchen: Kitchen, inputs: dict[str, Path], briefs: tuple[ArrayBrief, ...]) -> None:
-    """The paper's figures are drawn as vector and pixel files, pass the lint, and embed no bitmap fonts."""
     ablations = ("without-clean-dev", "without-smoothing")
     drawn = figures(FiguresInputs(
         idea=IDEA, data_plan=PLAN, arrays=briefs, statistics=statistics(ablations), example_plots="", lab_reference="",
         ablations=tuple(f"{arm}@{level.name}" for arm in ablations for level in PLAN.levels)))
-    folder = kitchen.base / "final"
-    (folder / "inputs").mkdir(parents=True)
-    (folder / "inputs" / "statistics.json").write_text(json.dumps([s.model_dump() for s in statistics(ablations)]))
-    outcome = await kitchen.executor.run(Job(
-        name="final", folder=folder, source={"plots.py": drawn.script}, entry="plots.py", mode="plot", timeout=120.0,
-        inputs=inputs))
-    assert findings(outcome) == []
-    assert {figure.name for figure in outcome.figures} == {
-        f"{figure.name}.{suffix}" for figure in drawn.figures for suffix in ("pdf", "png")}
-    assert not any(b"/Type3" in (folder / "figures" / f"{one.name}.pdf").read_bytes() for one in drawn.figures)
+    await draw_final(kitchen.executor, kitchen.base / "final", drawn, inputs=inputs, statistics=statistics(ablations))

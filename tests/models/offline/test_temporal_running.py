@@ -14,12 +14,13 @@ import pytest_asyncio
 from models.offline.coding import code
 from models.offline.plotting import figures, plot
 from models.roles import ArrayBrief, PlotInputs, Program
-from review.figure_lint import lint
+from review.figures import lint, refusing
 from sandbox.datasets import materialise
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
 from sandbox.settings import SandboxSettings
 from tests.models.offline.any_study import brief
+from tests.models.offline.final import draw_final
 from tests.models.offline.test_temporal import CASE, GRU
 
 pytestmark = pytest.mark.slow
@@ -44,7 +45,7 @@ def short(program: Program) -> str:
 
 def findings(outcome: Outcome) -> list[str]:
     assert outcome.failure is None, outcome.failure
-    return [finding for figure in outcome.figures for finding in lint(figure)]
+    return [finding for figure in outcome.figures for finding in refusing(lint(figure))]
 
 
 async def test_winner_encoder_fault_and_figures_from_end_to_end(executor: LocalExecutor, tmp_path: Path) -> None:
@@ -84,8 +85,6 @@ async def test_winner_encoder_fault_and_figures_from_end_to_end(executor: LocalE
     final = figures(CASE.figures_inputs(arrays, ABLATED))
     assert [one.name for one in final.figures] == ["accuracy-by-complexity", "change-and-brackets", "ablation"]
     drawn = await asyncio.gather(
-        draw(winner.plots, "plots", arrays="n1"), draw(together.plots, "aggregate", inputs=inputs),
-        draw(final.script, "paper", inputs=inputs))
-    assert [findings(outcome) for outcome in drawn] == [[], [], []]
-    assert {figure.name for figure in drawn[2].figures} == {
-        f"{figure.name}.{suffix}" for figure in final.figures for suffix in ("pdf", "png")}
+        draw(winner.plots, "plots", arrays="n1"), draw(together.plots, "aggregate", inputs=inputs))
+    assert [findings(outcome) for outcome in drawn] == [[], []]
+    await draw_final(executor, tmp_path / "paper", final, inputs=inputs, statistics=CASE.statistics(ABLATED))

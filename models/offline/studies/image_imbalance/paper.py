@@ -199,7 +199,7 @@ class _Writer(Writer):
             self.figure("ablation"),
             say(r"\paragraph{Does the remedy help?}", *find.level_by_level(),
                 "Brackets hold the paired differences, remedy minus baseline, with their intervals."
-                if find.compared() else f"{capital(find.summary())}."),
+                if find.compared() else f"{capital(find.summary())}.", find.unseen()),
             say(rf"\paragraph{{Other scores.}} {find.of_metric('log_loss')}", find.apart("log_loss")),
             say(find.of_metric("accuracy"), rank=3),
             self.table("metrics", "<tab:metrics> has the numbers of both.", rank=5),

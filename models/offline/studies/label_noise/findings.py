@@ -60,7 +60,7 @@ class Findings(Names):
         if found.verdict == "unknown":
             return (f"{start} the replicates do not allow a statement: the means are {a} for the method and {b} "
                     "without it.")
-        if found.verdict != "improved":
+        if found.verdict == "no measurable difference":
             return f"{start} there is no measurable difference: {a} for the method against {b}{bracket}."
         if found.better == ours:
             return f"{start} the method improved the {self.metric_words} from {b} to {a}{bracket}."
@@ -71,7 +71,26 @@ class Findings(Names):
         groups = self._grouped(dataset, self.primary)
         start = f"On {self.name(dataset)}"
         clauses = self._clauses(groups, self.metric_words)
-        return [f"{start}, {clauses[0]}.", *(f"{capital(clause)}." for clause in clauses[1:])] if clauses else []
+        said = [f"{start}, {clauses[0]}.", *(f"{capital(clause)}." for clause in clauses[1:])] if clauses else []
+        return [*said, *self._against(dataset)]
+
+    def _against(self, dataset: str) -> list[str]:
+        """The paired differences where the method is worse."""
+        worse = self._grouped(dataset, self.primary)["worse"]
+        found = [(level, self.difference(dataset, f"{METHOD}@{level.name}", f"{BASELINE}@{level.name}"))
+                 for level in self.levels if self.rate(level) in worse]
+        return [f"{capital(self.rate(level))} this is a {said}." for level, said in found if said]
+
+    def unseen(self) -> str:
+        """How large a difference could have gone unseen where none is measurable, the largest of each dataset."""
+        said: list[str] = []
+        for dataset in self.datasets:
+            none = self._grouped(dataset, self.primary)["none"]
+            keys = [f"diff/{dataset}/{self.primary}/{METHOD}@{level.name}~{BASELINE}@{level.name}.mde"
+                    for level in self.levels if self.rate(level) in none]
+            key = self.claims.largest(keys)
+            said += [f"<r:{key}> on {self.name(dataset)}"] if key else []
+        return f"Where none is measurable, one of up to {listed(said)} could have gone unseen." if said else ""
 
     def _grouped(self, dataset: str, metric: str) -> dict[str, list[str]]:
         """Phrases of the levels by outcome: better, worse, none, unknown."""
@@ -191,7 +210,7 @@ class Findings(Names):
         if arm not in self.ablated:
             return ""
         clauses = self._ablation_clauses(arm, self.datasets[0], "fitting the temperature on noisy labels instead")
-        return f"On the same data, {'; '.join(clauses)}." if clauses else ""
+        return f"On {self.name(self.datasets[0])}, {'; '.join(clauses)}." if clauses else ""
 
     def conclusion(self) -> list[str]:
         """What is answered, by the verdicts over all datasets under noise."""
@@ -224,9 +243,8 @@ class Findings(Names):
                  for level in self.noisy]
         outcomes = {_outcome(c.verdict, better=arm_of(c.better) == arm) for c in found if c is not None}
         if outcomes == {"worse"}:
-            return (f"On {self.name(main)} it hangs on the labels that the temperature sees: fitted on noisy ones, the "
-                    "method becomes worse at every noise rate, so the checked labels are a part of it and no "
-                    "convenience.")
+            return (f"On {self.name(main)} it hangs on the labels that the temperature sees, at every noise rate: the "
+                    "checked labels are a part of the method and no convenience.")
         if outcomes and "worse" not in outcomes and outcomes != {"unknown"}:
             return f"On {self.name(main)} we could not measure that it hangs on clean labels for the temperature."
         return ""
@@ -243,4 +261,6 @@ class Findings(Names):
 
 def _outcome(verdict: str, *, better: bool) -> str:
     """better, worse, none or unknown."""
-    return {"improved": "better" if better else "worse", "no measurable difference": "none"}.get(verdict, "unknown")
+    if verdict in ("improved", "worsened"):
+        return "better" if better else "worse"
+    return "none" if verdict == "no measurable difference" else "unknown"

@@ -46,7 +46,7 @@ class _Writer:
     findings: Findings
 
     def figure(self, name: str) -> Paragraph:
-        return Paragraph(f"\\paperfigure{{{name}}}" if self.claims.has("fig", name) else "")
+        return Paragraph(f"\\paperfigure{{{name}}}" if self.claims.in_text(name) else "")
 
     def table(self, name: str, sentence: str, rank: int = 0) -> Paragraph:
         """The table with the sentence that refers to it, so that one is never there without the other."""
@@ -178,8 +178,8 @@ class _Writer:
                 "The chosen program is run again with <s:run.seeds> other seeds; the one that the selection looked at "
                 "is left out.",
                 "We report means and standard deviations, and intervals of the mean by Student's distribution.",
-                "A difference counts as measured only if enough seeds were paired and the interval of the paired "
-                "differences excludes zero; there is no correction for several comparisons."),
+                "A difference counts as measured only if enough seeds were paired and it holds after a correction for "
+                "the comparisons made beside it; printed intervals are not corrected."),
         )
 
     def _network(self) -> str:
@@ -201,6 +201,7 @@ class _Writer:
             self.figure("primary-by-noise"),
             say(rf"\paragraph{{Does the remedy help?}} {find.opening(main)}", *find.by_level(main)),
             *(say(*find.in_groups(other)) for other in others),
+            say(find.unseen()),
             say(rf"\paragraph{{Calibration error.}} {find.of_metric('ece')}", find.disagreement()),
             say(find.of_metric("accuracy"), rank=2),
             self.table("metrics", "<tab:metrics> has the numbers of both.", rank=4),

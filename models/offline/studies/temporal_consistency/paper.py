@@ -45,7 +45,7 @@ class _Writer(Writer):
         groups = self.find.groups("without-order", self.find.method)
         if set(groups) == {"none"}:
             return ("Comparing each state with one at a random place instead of the one before makes no measurable "
-                    "difference, so nothing that we saw hangs on time.")
+                    "difference, so we could not measure that anything here hangs on time.")
         return ""
 
     def introduction(self) -> Part:
@@ -178,7 +178,7 @@ class _Writer(Writer):
             self.figure("accuracy-by-complexity"),
             say(r"\paragraph{Does the penalty help?}",
                 "Brackets hold paired differences, with the penalty minus without, and their intervals." if cells else
-                "The record holds no paired comparison of the arms, so nothing is claimed.", *cells),
+                "The record holds no paired comparison of the arms, so nothing is claimed.", *cells, find.unseen()),
             say(rf"\paragraph{{Complexity.}} {self._complexity()}", rank=1),
             say(r"\paragraph{Log loss and calibration.}", *find.level_by_level("log_loss"), self._disagreement(),
                 find.of_metric("ece")),
