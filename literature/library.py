@@ -1,0 +1,113 @@
+"""A .bib file as entries, and entries as a .bib file. The parser is bibtexparser's."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from literature.errors import LibraryError
+from literature.tex import plain
+from literature.works import Wanted, arxiv_of, doi_of
+from record.nouns import Frozen
+
+LARGEST = 20_000_000
+"""Bytes of a .bib file at most."""
+_KEY = re.compile(r"[\w:.+/-]+")
+
+
+class Entry(Frozen):
+    """An entry of a .bib file; kind and field names in lower case, values as they are written."""
+
+    kind: str
+    key: str
+    fields: dict[str, str]
+    line: int = Field(default=0, description="of the file that it stands in, from 1; 0: it stands in none")
+
+    def plain(self, field: str) -> str:
+        """A field without TeX; empty where there is none."""
+        return plain(self.fields.get(field, ""))
+
+    @property
+    def doi(self) -> str:
+        return doi_of(plain(self.fields.get("doi", ""))) or doi_of(self.fields.get("url", ""))
+
+    @property
+    def arxiv(self) -> str:
+        """From `eprint`, or from any field where people name arXiv."""
+        fields = self.fields
+        own = fields.get("eprint", "") if fields.get("archiveprefix", "arxiv").lower() == "arxiv" else ""
+        if own and (found := arxiv_of(f"arXiv:{own.removeprefix('arXiv:')}")):
+            return found
+        named = (fields.get(name, "") for name in ("note", "journal", "url", "doi", "howpublished", "number"))
+        return next((found for text in named if (found := arxiv_of(plain(text)))), "")
+
+    @property
+    def venue(self) -> str:
+        return self.plain("booktitle") or self.plain("journal")
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(title=self.plain("title"), doi=self.doi, arxiv=self.arxiv)
+
+    def with_fields(self, **fields: str) -> Entry:
+        """The entry with fields set; an empty value takes one away."""
+        changed = {name: value for name, value in (self.fields | fields).items() if value}
+        return self.model_copy(update={"fields": changed})
+
+
+def read_library(path: Path) -> tuple[Entry, ...]:
+    """Every entry of a .bib file, in its order. Raises `LibraryError`."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise LibraryError(f"the library {str(path)!r} holds more than {LARGEST} bytes: give what is to be cited")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LibraryError(f"cannot read the library {str(path)!r}: {error}") from error
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str = "library") -> tuple[Entry, ...]:
+    """Every entry of a BibTeX text. Raises `LibraryError`, with the line."""
+    from bibtexparser.entrypoint import parse_string
+    from bibtexparser.model import DuplicateBlockKeyBlock, DuplicateFieldKeyBlock, ParsingFailedBlock
+
+    logging.getLogger("bibtexparser").addHandler(logging.NullHandler())  # what it would print is raised below
+    library: Any = parse_string(text)
+    for block in library.failed_blocks:
+        line = _line(block)
+        if isinstance(block, DuplicateBlockKeyBlock):
+            raise LibraryError(f"{name}, line {line}: the key {block.key!r} stands twice: rename one of the entries")
+        if isinstance(block, DuplicateFieldKeyBlock):
+            names = ", ".join(sorted(block.duplicate_keys))
+            raise LibraryError(f"{name}, line {line}: an entry has the field {names} twice: remove one")
+        if isinstance(block, ParsingFailedBlock):
+            raise LibraryError(f"{name}, line {line}: an entry that cannot be read, as a rule for a brace or a comma "
+                               "that is missing")
+    return tuple(_entry(block, name) for block in library.entries)
+
+
+def _line(block: Any) -> int:
+    return int(block.start_line or 0) + 1
+
+
+def _entry(block: Any, name: str) -> Entry:
+    if not _KEY.fullmatch(str(block.key)):
+        raise LibraryError(f"{name}, line {_line(block)}: the key {block.key!r} of an entry is not one word of "
+                           "letters, digits and :.+-/")
+    fields = {str(field.key).lower(): " ".join(str(field.value).split()) for field in block.fields}
+    return Entry(kind=str(block.entry_type).lower(), key=str(block.key), fields=fields, line=_line(block))
+
+
+def as_bibtex(entries: Iterable[Entry], *, without: frozenset[str] = frozenset()) -> str:
+    """A .bib file of the entries, without some fields. Comments of the file that they came from are not kept."""
+    return "\n\n".join(_bibtex(entry, without) for entry in entries) + "\n"
+
+
+def _bibtex(entry: Entry, without: frozenset[str]) -> str:
+    fields = "".join(f"  {name:9} = {{{value}}},\n" for name, value in entry.fields.items() if name not in without)
+    return f"@{entry.kind}{{{entry.key},\n{fields}}}"

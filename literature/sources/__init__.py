@@ -1,0 +1,1 @@
+"""The four catalogues, each behind `literature.works.Source`."""

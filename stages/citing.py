@@ -1,0 +1,156 @@
+"""Citations that the draft still needs: asked for, looked up in public catalogues, chosen with a reason, verified.
+
+A round reads the first draft, asks for works sentence by sentence, searches, has works chosen, and verifies each like
+any other reference: only then it joins the library that the reflector may cite from. What a catalogue gave and what was
+chosen are events; entries lie in a file of the run whose hash the event holds. A kill costs the searches in flight.
+
+What it does not guarantee: that the works that matter are found; that a chosen work says what it is cited for (the
+reason is the model's, from title and abstract); the same works on another day. With no catalogue in reach the step says
+so and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from literature.check import names_of_work
+from literature.desk import Literature, with_record
+from literature.entries import entry_of
+from literature.library import Entry, as_bibtex
+from literature.verify import Verified
+from literature.works import Work
+from models.citing import CiteAskInputs, CiteQueries, CiteQuery, CiteSelectInputs, CiteSelection
+from models.door import Desk
+from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from record.citing import FoundWork, Searched, Support
+from record.events import WorksChosen, WorksFound
+from record.fold import RunState
+from record.folder import sha256, write_file
+from record.nouns import Draft
+from stages.bench import Bench, do_work, in_thread
+from stages.manuscript import library_of
+from stages.paper.references import reference
+
+RESULTS = 6
+"""Works that a search gives at most."""
+
+
+async def cite(bench: Bench) -> None:
+    """Let the library of the run grow by what the first draft needs, in bounded rounds."""
+
+    async def work(desk: Desk) -> None:
+        if bench.literature is None:
+            return
+        async with bench.literature() as literature:
+            for number in range(1, bench.paper.citation_rounds + 1):
+                try:
+                    going = await _round(bench, desk, literature, number)
+                except (BudgetSpent, ModelOutputInvalid, ModelRefused):
+                    return
+                if not going or bench.signals.stop.is_set() or bench.state.limited is not None:
+                    return
+
+    await do_work(bench, bench.state.paper_task("cite"), work)
+
+
+async def _round(bench: Bench, desk: Desk, literature: Literature, number: int) -> bool:
+    """One round; False when no other one is worth it."""
+    draft = bench.state.drafts[0].draft
+    library = library_of(bench.state, bench.folder, before=number)
+    references = tuple(reference(one) for one in library)
+    earlier = tuple(one for found in found_in(bench.state) if found.round < number for one in found.searches)
+    asked = await desk.ask("cite_ask", CiteAskInputs(
+        idea=bench.idea, draft=draft, references=references, before=earlier, most=bench.paper.citation_queries),
+        CiteQueries)
+    queries = usable(asked.queries, draft, earlier, most=bench.paper.citation_queries)
+    if not queries:
+        return False
+    found = next((one for one in found_in(bench.state) if one.round == number), None)
+    if found is None:
+        found = await _found(bench, literature, number, queries)
+        bench.recorder.append(found)
+    if not found.works:
+        return False
+    answer = await desk.ask("cite_select", CiteSelectInputs(
+        idea=bench.idea, searches=found.searches, works=found.works, references=references), CiteSelection)
+    if not any(one.round == number for one in chosen_in(bench.state)):
+        bench.recorder.append(await _chosen(bench, literature, found, answer, library))
+    return True
+
+
+def found_in(state: RunState) -> list[WorksFound]:
+    """What was found for this writing of the paper."""
+    return [one for one in state.works_found if one.version == state.version]
+
+
+def chosen_in(state: RunState) -> list[WorksChosen]:
+    return [one for one in state.works_chosen if one.version == state.version]
+
+
+def usable(
+    queries: Sequence[CiteQuery], draft: Draft, earlier: Sequence[Searched], *, most: int,
+) -> tuple[CiteQuery, ...]:
+    """Queries that name a sentence of the draft and were not made before."""
+    text = _even("\n".join((draft.abstract, *(section.body for section in draft.sections))))
+    made = {_even(one.query).casefold() for one in earlier}
+    kept: dict[str, CiteQuery] = {}
+    for one in queries:
+        name = _even(one.query).casefold()
+        if name and name not in made and _even(one.sentence) and _even(one.sentence) in text:
+            kept.setdefault(name, one)
+    return tuple(kept.values())[:most]
+
+
+def _even(text: str) -> str:
+    return " ".join(text.split())
+
+
+async def _found(bench: Bench, literature: Literature, number: int, queries: Sequence[CiteQuery]) -> WorksFound:
+    searches: list[Searched] = []
+    works: dict[tuple[str, str], FoundWork] = {}
+    for query in queries:
+        answer = await literature.search(query.query, RESULTS)
+        for work in answer.works:
+            works.setdefault((work.source, work.id), FoundWork(number=len(works) + 1, **work.model_dump()))
+        searches.append(Searched(
+            sentence=query.sentence, query=query.query, outages=answer.outages,
+            found=tuple(works[work.source, work.id].number for work in answer.works)))
+    return WorksFound(version=bench.state.version, round=number, searches=tuple(searches), works=tuple(works.values()))
+
+
+async def _chosen(
+    bench: Bench, literature: Literature, found: WorksFound, answer: CiteSelection, library: Sequence[Entry],
+) -> WorksChosen:
+    """Each chosen work as a verified entry, in a file of the round; why the others may not be cited."""
+    works = {one.number: one for one in found.works}
+    entries: list[Entry] = []
+    supports: list[Support] = []
+    refused: dict[str, str] = {}
+    for one in answer.chosen:
+        work = works.get(one.number)
+        if work is None or one.search > len(found.searches):
+            refused[f"work {one.number}"] = "there is no such work or search"
+            continue
+        held, why = await _entry(literature, work, (*library, *entries))
+        if held is None:
+            refused[work.title[:160]] = why
+            continue
+        if held not in (*library, *entries):
+            entries.append(held)
+        supports.append(Support(key=held.key, sentence=found.searches[one.search - 1].sentence, reason=one.reason))
+    path = bench.folder.gathered(found.version, found.round)
+    await in_thread(lambda: write_file(path, as_bibtex(entries)))
+    return WorksChosen(version=found.version, round=found.round, supports=tuple(supports), refused=refused,
+                       files={str(path.relative_to(bench.folder.root)): sha256(path)})
+
+
+async def _entry(literature: Literature, work: FoundWork, library: Sequence[Entry]) -> tuple[Entry | None, str]:
+    """The verified entry of a work, the library's own where it has it; or why there is none."""
+    made = entry_of(Work.model_validate(work.model_dump(exclude={"number"})), taken=[one.key for one in library])
+    names = set(names_of_work(made))
+    if twin := next((one for one in library if names & set(names_of_work(one))), None):
+        return twin, ""
+    outcome = await literature.verify(made)
+    if isinstance(outcome, Verified):
+        return with_record(made, outcome), ""
+    return None, outcome.reason

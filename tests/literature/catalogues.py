@@ -1,0 +1,323 @@
+"""The four catalogues on loopback, over one small world of works, in the shapes of their public documentation.
+
+The shapes are written by hand after: docs.openalex.org ("Work object"), github.com/CrossRef/rest-api-doc
+("api_format.md") with crossref.org's tutorial on `updated-by`, api.semanticscholar.org ("Academic Graph API") and
+info.arxiv.org ("arXiv API User's Manual"). Works, people and identifiers are invented,
+or those of examples/library.bib.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, cast
+from urllib.parse import parse_qs, unquote, urlparse
+from xml.sax.saxutils import escape
+
+from literature.settings import SOURCES, LiteratureSettings, SourceName
+from literature.tex import folded
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A work as the world has it."""
+
+    title: str
+    people: tuple[tuple[str, str], ...]
+    """Given and family names."""
+    year: int
+    doi: str = ""
+    arxiv: str = ""
+    venue: str = "Journal of Examples"
+    abstract: str = "We study something, and find that it holds."
+    retracted: bool = False
+    online: int | None = None
+    """Year of the version online, where it is another one."""
+    subtitle: str = ""
+    """As Crossref keeps it apart; the others show it after the title."""
+    within: tuple[SourceName, ...] = SOURCES
+
+    @property
+    def whole(self) -> str:
+        return f"{self.title}: {self.subtitle}" if self.subtitle else self.title
+
+    @property
+    def shown(self) -> list[str]:
+        return [f"{given} {family}".strip() for given, family in self.people]
+
+
+Fault = Callable[["Exchange"], bool]
+"""Answers in place of a catalogue; False leaves the answer to it."""
+
+
+@dataclass
+class World:
+    """Works, and what goes wrong with each catalogue."""
+
+    works: list[Truth]
+    faults: dict[SourceName, Fault] = field(default_factory=dict[SourceName, Fault])
+    asked: list[tuple[SourceName, str]] = field(default_factory=list[tuple[SourceName, str]])
+    headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+
+
+class Exchange(BaseHTTPRequestHandler):
+    """One request to one of the catalogues: the first part of the path names it."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Stay silent."""
+
+    def do_GET(self) -> None:
+        world = self.world
+        parts = urlparse(self.path)
+        name, _, rest = parts.path.lstrip("/").partition("/")
+        source = cast("SourceName", name)
+        world.asked.append((source, self.path))
+        world.headers.append({key.lower(): value for key, value in self.headers.items()})
+        fault = world.faults.get(source)
+        if fault is not None and fault(self):
+            return
+        known = [one for one in world.works if source in one.within]
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        self.say(*ANSWERS[source](known, unquote(rest), query))
+
+    @property
+    def world(self) -> World:
+        assert isinstance(self.server, _Server)
+        return self.server.world
+
+    def say(self, code: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        self.send_response(code)
+        for key, value in (headers or {}).items():
+            self.send_header(key, value)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, world: World) -> None:
+        super().__init__(("127.0.0.1", 0), Exchange)
+        self.world = world
+
+
+class Catalogues:
+    """The four, while inside of the context."""
+
+    def __init__(self, works: Sequence[Truth] = (), faults: dict[SourceName, Fault] | None = None) -> None:
+        self.world = World(list(works), dict(faults or {}))
+        self._server = _Server(self.world)
+
+    def __enter__(self) -> Catalogues:
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def settings(self, **changed: Any) -> LiteratureSettings:
+        """Settings that reach them, without waits and without a cache."""
+        host = f"http://127.0.0.1:{self._server.server_address[1]}"
+        usual: dict[str, Any] = {
+            "addresses": {name: f"{host}/{name}" for name in SOURCES}, "intervals": dict.fromkeys(SOURCES, 0.0),
+            "cache_days": 0, "retries": 0, "timeout": 5}
+        return LiteratureSettings.model_validate(usual | changed)
+
+    def count(self, source: SourceName) -> int:
+        return sum(one == source for one, _ in self.world.asked)
+
+
+# --- faults ---------------------------------------------------------------------------------------------------------
+
+
+def down(exchange: Exchange) -> bool:
+    exchange.say(503, "upstream is away")
+    return True
+
+
+def busy(exchange: Exchange) -> bool:
+    exchange.say(429, {"message": "Too Many Requests"}, {"retry-after": "3600"})
+    return True
+
+
+def malformed(exchange: Exchange) -> bool:
+    exchange.say(200, '{"results": [{"id": ')
+    return True
+
+
+def other_form(exchange: Exchange) -> bool:
+    exchange.say(200, {"message": "Endpoint request timed out"})
+    return True
+
+
+def silent(exchange: Exchange) -> bool:
+    time.sleep(3)
+    exchange.close_connection = True
+    return True
+
+
+def dripping(exchange: Exchange) -> bool:
+    """One byte at a time: no single wait is long."""
+    exchange.send_response(200)
+    exchange.send_header("content-length", "100000")
+    exchange.end_headers()
+    try:
+        for _ in range(60):
+            exchange.wfile.write(b" ")
+            exchange.wfile.flush()
+            time.sleep(0.05)
+    except OSError:
+        pass
+    exchange.close_connection = True
+    return True
+
+
+def endless(exchange: Exchange) -> bool:
+    """More than anybody wants to read."""
+    exchange.send_response(200)
+    exchange.end_headers()
+    try:
+        for _ in range(200):
+            exchange.wfile.write(b" " * 100_000)
+    except OSError:
+        pass
+    exchange.close_connection = True
+    return True
+
+
+def broken(exchange: Exchange) -> bool:
+    """The connection ends in the midst of the answer."""
+    exchange.send_response(200)
+    exchange.send_header("content-length", "100000")
+    exchange.end_headers()
+    exchange.wfile.write(b'{"results": [')
+    exchange.close_connection = True
+    return True
+
+
+# --- what they answer -----------------------------------------------------------------------------------------------
+
+
+def _alike(works: Sequence[Truth], query: str, most: int) -> list[Truth]:
+    """Works that share words with a query, the most first: what a search by relevance gives."""
+    words = set(folded(query).split())
+    scored = [(len(words & set(folded(f"{one.whole} {' '.join(one.shown)}").split())), one) for one in works]
+    return [one for score, one in sorted(scored, key=lambda pair: -pair[0]) if score > 1][:most]
+
+
+def _openalex(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple[int, Any]:
+    kind, _, value = query.get("filter", "").partition(":")
+    if kind == "doi":
+        found = [one for one in works if value in (one.doi.lower(), f"10.48550/arxiv.{one.arxiv}" if one.arxiv else "")]
+    else:
+        found = _alike(works, value or query["search"], int(query["per-page"]))
+    return 200, {"meta": {"count": len(found), "page": 1, "per_page": int(query["per-page"])}, "group_by": [],
+                 "results": [_openalex_work(n, one) for n, one in enumerate(found)]}
+
+
+def _openalex_work(n: int, one: Truth) -> dict[str, Any]:
+    index: dict[str, list[int]] = {}
+    for place, word in enumerate(one.abstract.split()):
+        index.setdefault(word, []).append(place)
+    preprint = [{"is_oa": True, "landing_page_url": f"https://arxiv.org/abs/{one.arxiv}", "source": None}]
+    place = {"is_oa": False, "landing_page_url": f"https://doi.org/{one.doi}", "source": {"display_name": one.venue}}
+    return {
+        "id": f"https://openalex.org/W{abs(hash(one.whole + one.doi))}", "title": one.whole, "type": "article",
+        "doi": f"https://doi.org/{one.doi}" if one.doi else None, "publication_year": one.year,
+        "authorships": [{"author_position": "first", "author": {"id": f"https://openalex.org/A{m}", "orcid": None,
+                                                                "display_name": name}}
+                        for m, name in enumerate(one.shown)],
+        "is_retracted": one.retracted, "abstract_inverted_index": index or None, "primary_location": place,
+        "locations": [place, *(preprint if one.arxiv else [])]}
+
+
+def _crossref(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple[int, Any]:
+    works = [one for one in works if one.doi]
+    if path.startswith("works/"):
+        found = [one for one in works if one.doi.lower() == path.removeprefix("works/").lower()]
+        if not found:
+            return 404, "Resource not found."
+        return 200, {"status": "ok", "message-type": "work", "message-version": "1.0.0",
+                     "message": _crossref_work(found[0])}
+    found = _alike(works, query["query.bibliographic"], int(query["rows"]))
+    return 200, {"status": "ok", "message-type": "work-list", "message-version": "1.0.0",
+                 "message": {"facets": {}, "total-results": len(found), "items-per-page": int(query["rows"]),
+                             "items": [_crossref_work(one) for one in found]}}
+
+
+def _crossref_work(one: Truth) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "DOI": one.doi, "type": "journal-article", "source": "Crossref", "title": [one.title],
+        "container-title": [one.venue], "issued": {"date-parts": [[one.online or one.year, 3]]},
+        "published-print": {"date-parts": [[one.year, 3]]}, "publisher": "Example Press", "reference-count": 3,
+        "author": [{"given": given, "family": family, "sequence": "first", "affiliation": []}
+                   for given, family in one.people]}
+    if one.subtitle:
+        made["subtitle"] = [one.subtitle]
+    if one.online:
+        made["published-online"] = {"date-parts": [[one.online, 11, 2]]}
+    if one.abstract:
+        made["abstract"] = f"<jats:title>Abstract</jats:title><jats:p>{escape(one.abstract)}</jats:p>"
+    if one.arxiv:
+        made["relation"] = {"has-preprint": [{"id-type": "doi", "id": f"10.48550/arXiv.{one.arxiv}",
+                                              "asserted-by": "object"}]}
+    if one.retracted:
+        made["updated-by"] = [{"DOI": f"{one.doi}r", "type": "retraction", "label": "Retraction",
+                               "source": "retraction-watch", "updated": {"date-parts": [[2024, 1, 1]]}}]
+    return made
+
+
+def _semantic_scholar(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple[int, Any]:
+    if path == "paper/search":
+        found = _alike(works, query["query"], int(query["limit"]))
+        return 200, {"total": len(found), "offset": 0, "data": [_semantic_work(one) for one in found]}
+    kind, _, value = path.removeprefix("paper/").partition(":")
+    held = [one for one in works if value.lower() == (one.doi.lower() if kind == "DOI" else one.arxiv) != ""]
+    if not held:
+        return 404, {"error": f"Paper with id {kind}:{value} not found"}
+    return 200, _semantic_work(held[0])
+
+
+def _semantic_work(one: Truth) -> dict[str, Any]:
+    ids = {"CorpusId": 1} | ({"DOI": one.doi} if one.doi else {}) | ({"ArXiv": one.arxiv} if one.arxiv else {})
+    return {"paperId": f"{abs(hash(one.whole + one.doi)):040x}"[:40], "externalIds": ids, "title": one.whole,
+            "abstract": one.abstract or None, "venue": one.venue, "year": one.year,
+            "publicationDate": f"{one.year}-03-01",
+            "authors": [{"authorId": str(n), "name": name} for n, name in enumerate(one.shown)]}
+
+
+def _arxiv(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple[int, Any]:
+    works = [one for one in works if one.arxiv]
+    if "id_list" in query:
+        found = [one for one in works if one.arxiv == query["id_list"]]
+    else:
+        found = _alike(works, re.sub(r"\b(?:ti|all):|\bAND\b", " ", query["search_query"]), int(query["max_results"]))
+    return 200, ('<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">\n'
+                 '<title type="html">ArXiv Query</title><id>http://arxiv.org/api/x</id>\n'
+                 + "".join(map(_arxiv_entry, found)) + "</feed>\n")
+
+
+def _arxiv_entry(one: Truth) -> str:
+    authors = "".join(f"<author><name>{escape(name)}</name></author>" for name in one.shown)
+    doi = f'<arxiv:doi xmlns:arxiv="http://arxiv.org/schemas/atom">{one.doi}</arxiv:doi>' if one.doi else ""
+    return (f"<entry><id>http://arxiv.org/abs/{one.arxiv}v2</id><updated>2025-01-05T00:00:00Z</updated>"
+            f"<published>20{one.arxiv[:2]}-06-14T17:00:00Z</published><title>{escape(one.whole)}</title>"
+            f"<summary>  {escape(one.abstract)}\n</summary>{authors}{doi}"
+            '<category term="cs.LG" scheme="http://arxiv.org/schemas/atom"/></entry>\n')
+
+
+ANSWERS: dict[SourceName, Callable[[Sequence[Truth], str, dict[str, str]], tuple[int, Any]]] = {
+    "openalex": _openalex, "crossref": _crossref, "semantic_scholar": _semantic_scholar, "arxiv": _arxiv}

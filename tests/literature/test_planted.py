@@ -1,0 +1,126 @@
+"""Planted false references: none of twenty ships, and none of twenty true ones is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from literature.check import Library
+from literature.desk import open_literature
+from literature.errors import LibraryError
+from literature.library import Entry, as_bibtex, parse
+from literature.settings import SOURCES, Credentials, LiteratureSettings, SourceName
+from literature.verified import Verification, compared_sha256
+from literature.verify import Refused, Unverified, Verified
+from tests.literature.catalogues import Catalogues, Fault, broken, busy, down, malformed, other_form
+from tests.literature.worlds import FALSE_ENTRIES, RETRACTED_ENTRIES, TRUE, TRUE_ENTRIES, WORLD
+
+FAULTS: tuple[Fault, ...] = (down, busy, malformed, other_form, broken)
+
+
+async def checked(entries: tuple[Entry, ...], faults: dict[SourceName, Fault] | None = None) -> Library:
+    with Catalogues(WORLD, faults) as catalogues:
+        async with open_literature(catalogues.settings(), Credentials()) as literature:
+            return await literature.check(entries)
+
+
+def shipped(library: Library) -> set[str]:
+    return {one.key for one in library.usable}
+
+
+def test_there_are_twenty_of_each():
+    assert len(TRUE) == len(TRUE_ENTRIES) == len(FALSE_ENTRIES) == 20
+
+
+async def test_no_false_reference_ships_and_no_true_one_is_lost():
+    library = await checked((*TRUE_ENTRIES, *FALSE_ENTRIES))
+    assert shipped(library) == {one.key for one in TRUE_ENTRIES}
+    assert all(isinstance(one.outcome, Refused) for one in library.checked if one.entry in FALSE_ENTRIES)
+    told = {one.entry.key: one.told for one in library.checked}
+    assert "no catalogue that answered knows" in told["i1"] and "10.1162/neco" in told["i4"]
+    assert "author 1 is" in told["a1"] and "there" in told["a1"] and "it names 2 authors, the source 3" in told["a3"]
+    assert "the year is '2018'" in told["y1"] and "1997" in told["y2"]
+    assert all(told[one.key] == "it is retracted" for one in RETRACTED_ENTRIES)
+    assert "is another work, 'Deep Ensembles of Trees'" in told["d1"] and "lists its doi" in told["d2"]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+async def test_with_one_catalogue_down(source: SourceName):
+    for fault in (down, malformed):
+        library = await checked((*TRUE_ENTRIES, *FALSE_ENTRIES), {source: fault})
+        assert shipped(library) == {one.key for one in TRUE_ENTRIES}, fault.__name__
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda one: one.__name__)
+async def test_with_all_of_them_failing_nothing_ships_and_nothing_is_called_false(fault: Fault):
+    library = await checked((*TRUE_ENTRIES[:4], *FALSE_ENTRIES[:4]), dict.fromkeys(SOURCES, fault))
+    assert not library.usable
+    assert all(isinstance(one.outcome, Unverified) for one in library.checked)
+
+
+async def test_the_year_of_a_version_counts_where_a_catalogue_lists_that_version():
+    online = next(one for one in TRUE_ENTRIES if one.key == "online").with_fields(year="2019")
+    preprint = next(one for one in TRUE_ENTRIES if one.key == "kang").with_fields(year="2020", eprint="", note="")
+    assert len((await checked((online, preprint))).usable) == 2
+    library = await checked((online,), {"crossref": down})
+    assert "lists 2020" in library.checked[0].told and isinstance(library.checked[0].outcome, Unverified)
+
+
+async def test_without_those_that_list_retractions_nothing_ships():
+    library = await checked((*TRUE_ENTRIES, *RETRACTED_ENTRIES), {"openalex": down, "crossref": down})
+    assert not library.usable
+    assert "lists retractions answered" in library.checked[0].told
+
+
+async def test_a_retraction_that_one_catalogue_alone_knows_is_enough():
+    known = [one for one in WORLD if not one.retracted]
+    bad = [one for one in WORLD if one.retracted]
+    works = [*known, *(replace(one, within=("crossref",)) for one in bad),
+             *(replace(one, retracted=False, within=("openalex", "semantic_scholar")) for one in bad)]
+    with Catalogues(works) as catalogues:
+        async with open_literature(catalogues.settings(), Credentials()) as literature:
+            assert not (await literature.check(RETRACTED_ENTRIES)).usable
+
+
+async def test_a_record_makes_a_library_work_offline_until_it_is_edited():
+    written = as_bibtex(one.entry for one in (await checked(TRUE_ENTRIES)).checked)
+    again = parse(written)
+    async with open_literature(LiteratureSettings(sources=()), Credentials()) as nobody:
+        assert len((await nobody.check(again)).usable) == 20
+        braced = tuple(one.with_fields(title="{" + one.fields["title"] + "}", pages="1--2") for one in again)
+        assert len((await nobody.check(braced)).usable) == 20
+        for field, value in (("title", "Another Title"), ("author", "Nobody, Else"), ("year", "1901"),
+                             ("doi", "10.5555/other"), ("note", "arXiv:9901.00001")):
+            edited = await nobody.check(tuple(one.with_fields(**{field: value}) for one in again[3:4]))
+            assert not edited.usable, field
+            assert "no catalogue is asked" in edited.checked[0].told
+    record = Verification(source="by hand, example.org", id="doi:10.1/x", date=date(2026, 1, 2),
+                          agreed=("title", "authors", "year"), sha256=compared_sha256(again[0]))
+    assert str(record).startswith("source: by hand, example.org; id: doi:10.1/x; date: 2026-01-02; agreed: title, ")
+
+
+async def test_an_abstract_comes_with_the_record():
+    library = await checked(TRUE_ENTRIES)
+    held = {one.entry.key: one.entry.fields.get("abstract", "") for one in library.checked}
+    assert held["guo"] == "We study something, and find that it holds." and held["vaswani"] == ""
+
+
+async def test_one_work_under_two_keys_is_merged_with_a_note():
+    twice = TRUE_ENTRIES[3].model_copy(update={"key": "hochreiter"}).with_fields(doi="")
+    library = await checked((TRUE_ENTRIES[3], TRUE_ENTRIES[4], twice))
+    assert shipped(library) == {"lstm", "namesake"}
+    assert library.checked[2].told == "the same work as 'lstm': cite that one"
+    assert isinstance(library.checked[2].outcome, Verified)
+
+
+@pytest.mark.parametrize(("text", "sign"), [
+    ("@misc{a, title={x}}\n\n@misc{a, title={y}}", "line 3: the key 'a' stands twice"),
+    ("@misc{a, title={x}, title={y}}", "the field title twice"),
+    ("@misc{a, title={x}\n", "line 1: an entry that cannot be read"),
+    ("@misc{a b, title={x}}", "the key 'a b'"),
+])
+def test_a_library_with_faults_is_one_line(text: str, sign: str):
+    with pytest.raises(LibraryError, match=sign):
+        parse(text)

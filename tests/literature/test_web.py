@@ -1,0 +1,154 @@
+"""Pace, retries, waits, the breaker, the time limits and the cache."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from literature.cache import DAY, Cache
+from literature.desk import open_literature
+from literature.errors import SourceError
+from literature.settings import SOURCES, Credentials
+from literature.verify import Unverified
+from literature.web import LARGEST, Question, Web
+from tests.literature.catalogues import Catalogues, Exchange, down, silent
+from tests.literature.worlds import TRUE_ENTRIES, WORLD
+
+ASK = Question(
+    "crossref", "works", {"query.bibliographic": "calibration of networks", "rows": "3"}, {"mailto": "a@b.c"})
+
+
+def length(text: str) -> int:
+    return text.count('"DOI"')
+
+
+def failing(times: int, code: int, **headers: str):
+    left = [times]
+
+    def answer(exchange: Exchange) -> bool:
+        left[0] -= 1
+        if left[0] < 0:
+            return False
+        exchange.say(code, "later", {key.replace("_", "-"): value for key, value in headers.items()})
+        return True
+
+    return answer
+
+
+async def test_a_busy_server_is_asked_again_when_it_says_so():
+    with Catalogues(WORLD, {"crossref": failing(1, 429, retry_after="1")}) as catalogues:
+        async with Web(catalogues.settings(retries=2)) as web:
+            began = time.monotonic()
+            assert await web.ask(ASK, length)
+            assert time.monotonic() - began >= 1.0 and catalogues.count("crossref") == 2
+
+
+@pytest.mark.parametrize("value", ["3600", "Wed, 21 Oct 2099 07:28:00 GMT"])
+async def test_a_server_that_asks_for_too_long_a_wait_is_left_alone(value: str):
+    with Catalogues(WORLD, {"crossref": failing(9, 429, retry_after=value)}) as catalogues:
+        async with Web(catalogues.settings(retries=5)) as web:
+            for sign in ("more than literature.longest_wait", "left alone"):
+                with pytest.raises(SourceError, match=sign):
+                    await web.ask(ASK, length)
+        assert catalogues.count("crossref") == 1
+
+
+async def test_after_three_failures_in_a_row_nobody_is_asked_for_a_while():
+    now = [0.0]
+    with Catalogues(WORLD, {"crossref": failing(3, 503)}) as catalogues:
+        async with Web(catalogues.settings(), clock=lambda: now[0]) as web:
+            for _ in range(6):
+                with pytest.raises(SourceError):
+                    await web.ask(ASK, length)
+            assert catalogues.count("crossref") == 3
+            now[0] += 121
+            assert await web.ask(ASK, length)
+
+
+async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("literature.web.LARGEST", 50)
+    with Catalogues(WORLD) as catalogues:
+        async with Web(catalogues.settings()) as web:
+            with pytest.raises(SourceError, match="more than 50 bytes"):
+                await web.ask(ASK, length)
+
+
+async def test_the_pace_is_kept():
+    with Catalogues(WORLD) as catalogues:
+        async with Web(catalogues.settings(intervals={"crossref": 0.2})) as web:
+            began = time.monotonic()
+            await asyncio.gather(*(web.ask(ASK, length) for _ in range(4)))
+            assert time.monotonic() - began >= 0.6
+
+
+async def test_servers_that_never_answer_cost_no_more_than_the_limits():
+    with Catalogues(WORLD, dict.fromkeys(SOURCES, silent)) as catalogues:
+        settings = catalogues.settings(timeout=2.5, lookup_timeout=0.4, library_timeout=0.9, retries=5)
+        async with open_literature(settings, Credentials()) as literature:
+            began = time.monotonic()
+            found = await literature.search("calibration", 3)
+            assert not found.works and len(found.outages) == 4
+            library = await literature.check(TRUE_ENTRIES)
+            assert await literature.candidates(TRUE_ENTRIES[0].wanted) == ()
+            assert time.monotonic() - began < 3.5
+    assert all(isinstance(one.outcome, Unverified) for one in library.checked) and len(library.checked) == 20
+
+
+async def test_one_silent_catalogue_does_not_take_the_answers_of_the_others():
+    with Catalogues(WORLD, {"arxiv": silent, "semantic_scholar": down}) as catalogues:
+        async with open_literature(catalogues.settings(timeout=0.5), Credentials()) as literature:
+            found = await literature.search("calibration of modern neural networks", 3)
+    assert [one.title for one in found.works[:1]] == ["On Calibration of Modern Neural Networks"]
+    assert len(found.outages) == 2
+
+
+async def test_an_answer_is_kept_and_used_without_the_server(tmp_path: Path):
+    with Catalogues(WORLD) as catalogues:
+        settings = catalogues.settings(cache=tmp_path, cache_days=1)
+        async with Web(settings) as web:
+            first = await web.ask(ASK, length)
+            assert await web.ask(ASK, length) == first and catalogues.count("crossref") == 1
+            missing = Question("crossref", "works/10.5555%2Fnone", {})
+            assert await web.ask(missing, length) is await web.ask(missing, length) is None
+            assert catalogues.count("crossref") == 2
+        assert not any(b"a@b.c" in path.read_bytes() for path in tmp_path.iterdir())
+        for path in tmp_path.iterdir():
+            path.write_bytes(path.read_bytes()[:-5])
+        async with Web(settings) as web:
+            assert await web.ask(ASK, length) == first and catalogues.count("crossref") == 3
+
+
+async def test_a_failure_and_what_is_not_understood_are_not_kept(tmp_path: Path):
+    def refuse(text: str) -> int:
+        raise SourceError("crossref answers in a form that is not its own")
+
+    with Catalogues(WORLD, {"crossref": failing(1, 500)}) as catalogues:
+        async with Web(catalogues.settings(cache=tmp_path, cache_days=1)) as web:
+            for check in (length, refuse):
+                with pytest.raises(SourceError):
+                    await web.ask(ASK, check)
+            assert not list(tmp_path.iterdir()) and await web.ask(ASK, length)
+
+
+def test_kept_answers_age_make_room_and_are_found_by_their_question_only(tmp_path: Path):
+    now = [1000.0]
+    cache = Cache(tmp_path / "deep" / "folder", 2.0, 5000, lambda: now[0])
+    cache.put("a", "x" * 2000)
+    assert cache.get("a") == "x" * 2000 and cache.get("b") is None
+    now[0] += 0.5 * DAY
+    assert cache.get("a", 0.1) is None and cache.get("a") is not None
+    now[0] += 2 * DAY
+    assert cache.get("a") is None
+    for n, name in enumerate("abcd"):
+        cache.put(name, name * 2000)
+        os.utime(next(path for path in cache.folder.iterdir() if name * 9 in path.read_text()), (n, n))
+    cache.put("e", "e" * 2000)
+    assert [name for name in "abcde" if cache.get(name)] == ["d", "e"]
+    blocked = Cache(tmp_path / "deep" / "folder" / "file", 1.0, 10, lambda: 0.0)
+    blocked.folder.write_text("")
+    blocked.put("a", "x")
+    assert blocked.get("a") is None and LARGEST < 10_000_000

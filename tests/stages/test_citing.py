@@ -1,0 +1,226 @@
+"""Gathering citations for a draft, and the library of a run: real HTTP on loopback, a scripted model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from literature.desk import open_literature
+from literature.errors import LibraryError
+from literature.library import as_bibtex
+from literature.settings import SOURCES, Credentials, LiteratureSettings
+from literature.verified import has_record
+from models.citing import Chosen, CiteAskInputs, CiteQueries, CiteQuery, CiteSelectInputs, CiteSelection
+from models.door import Models
+from models.roles import Reflection
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.claims import winner
+from record.events import (
+    Answered,
+    Decided,
+    Drafted,
+    Event,
+    FiguresMade,
+    Started,
+    Summarised,
+    WorkDone,
+    WorksChosen,
+    WorksFound,
+)
+from record.folder import RunFolder, write_source
+from record.log import MemoryLog
+from record.manifest import files_of
+from record.nouns import STAGES, Draft, Section, StageSummary, Work
+from sandbox.job import Outcome
+from sandbox.scripted import ScriptedExecutor
+from search.settings import SearchSettings
+from stages.bench import Bench
+from stages.citing import cite
+from stages.library import check_library
+from stages.manuscript import library_of
+from stages.revising import reflect_inputs
+from stages.settings import PaperSettings
+from stages.writing import material_of
+from tests.literature.catalogues import Catalogues, down
+from tests.literature.worlds import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
+from tests.paper import synthetic
+
+SENTENCE = "Modern networks are badly calibrated."
+DRAFT = Draft(title="T", abstract="We ask.", sections=(
+    Section(title="Introduction", body=f"{SENTENCE}  We measure how\nbadly."), Section(title="Results", body="Open.")))
+CALIBRATION = CiteQuery(sentence=SENTENCE, query="calibration of modern neural networks")
+MARGINS = CiteQuery(sentence="We measure how badly.", query="Miracle Cure of Overfitting by Tea")
+Ask = Callable[[CiteAskInputs], CiteQueries]
+Select = Callable[[CiteSelectInputs], CiteSelection]
+
+
+def asks(*rounds: Sequence[CiteQuery]) -> Ask:
+    """Queries round by round, told apart by what was asked before; then none."""
+    made = [sum(map(len, rounds[:n])) for n in range(len(rounds))]
+
+    def ask(inputs: CiteAskInputs) -> CiteQueries:
+        now = next((one for count, one in zip(made, rounds, strict=True) if count == len(inputs.before)), ())
+        return CiteQueries(queries=tuple(now))
+
+    return ask
+
+
+def first_of_each(inputs: CiteSelectInputs) -> CiteSelection:
+    return CiteSelection(chosen=tuple(
+        Chosen(number=one.found[0], search=n, reason="its title says so")
+        for n, one in enumerate(inputs.searches, 1) if one.found))
+
+
+class World:
+    """A run with one draft, before its citations."""
+
+    def __init__(self, folder: Path, catalogues: Catalogues | None, *, ask: Ask, select: Select = first_of_each,
+                 log: list[Event] | None = None, **settings: Any) -> None:
+        wanted = LiteratureSettings() if catalogues is None else catalogues.settings(lookup_timeout=3)
+        started, *rest = synthetic.events()
+        assert isinstance(started, Started)
+        set_ = {"literature": wanted.model_dump(mode="json"), "paper": {"citation_rounds": 3}}
+        self.log = MemoryLog(log or [
+            started.model_copy(update={"settings": set_}), *rest,
+            *(Summarised(summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
+            Decided(k=900, action=Work(task="score tests")), WorkDone(k=900),
+            FiguresMade(figures={}, descriptions={"loss": "the loss"}, arrays=()), Drafted(round=0, draft=DRAFT)])
+        self.model = ScriptedModel.by_role(cite_ask=ask, cite_select=select, reflect=lambda _: Reflection(done=True))
+        run = RunFolder(folder)
+        run.create()
+        if not run.source(winner(self.log.state) or "").exists():
+            write_source(run.source(winner(self.log.state) or ""), {"experiment.py": "EPOCHS = 40\n"})
+        self.bench = Bench(
+            recorder=self.log, folder=run, models=Models(self.model, self.log, ModelSettings(), lambda: 0.0),
+            executor=ScriptedExecutor(lambda job: (0, Outcome(seconds=0))), search=SearchSettings(),
+            paper=PaperSettings.model_validate(settings), node_seconds=60,
+            literature=None if catalogues is None else lambda: open_literature(wanted, Credentials()))
+
+    @property
+    def keys(self) -> list[str]:
+        return [one.key for one in library_of(self.log.state, self.bench.folder)]
+
+    def inputs(self, kind: type[Any]) -> list[Any]:
+        return [one.inputs for one in self.model.requests if isinstance(one.inputs, kind)]
+
+
+@pytest.fixture
+def catalogues() -> Generator[Catalogues]:
+    with Catalogues(WORLD) as found:
+        yield found
+
+
+async def test_a_chosen_work_is_verified_and_offered_with_its_abstract(tmp_path: Path, catalogues: Catalogues) -> None:
+    world = World(tmp_path, catalogues, ask=asks([CALIBRATION]))
+    await cite(world.bench)
+    state = world.log.state
+    assert world.keys == ["guo2017calibration"] and world.log.state.works_chosen[0].refused == {}
+    [entry] = library_of(state, world.bench.folder)
+    assert has_record(entry) and entry.arxiv == "1706.04599"
+    assert "agreed: title, authors, year, arXiv" in entry.fields["verified"]
+    told = reflect_inputs(world.bench, state.drafts)
+    assert [(one.key, one.sentence) for one in told.supports] == [("guo2017calibration", SENTENCE)]
+    assert told.inputs.references[0].abstract == "We study something, and find that it holds."
+    assert "guo2017calibration" in material_of(world.bench).evidence.cites
+    assert any("literature" in str(path) for path, _ in files_of(state, world.bench.folder))
+    second = world.inputs(CiteAskInputs)[1]
+    assert [one.key for one in second.references] == ["guo2017calibration"] and len(second.before) == 1
+
+
+async def test_a_retracted_or_unknown_choice_is_refused_and_said(tmp_path: Path, catalogues: Catalogues) -> None:
+    def select(inputs: CiteSelectInputs) -> CiteSelection:
+        return CiteSelection(chosen=(*first_of_each(inputs).chosen, Chosen(number=99, search=1, reason="r"),
+                                     Chosen(number=1, search=9, reason="r")))
+
+    world = World(tmp_path, catalogues, ask=asks([MARGINS]), select=select)
+    await cite(world.bench)
+    assert world.keys == [] and world.log.state.works_chosen[0].refused == {
+        "Miracle Cure of Overfitting by Tea": "it is retracted", "work 99": "there is no such work or search",
+        "work 1": "there is no such work or search"}
+
+
+async def test_rounds_and_queries_are_bounded_and_must_name_a_sentence(tmp_path: Path, catalogues: Catalogues) -> None:
+    def ask(inputs: CiteAskInputs) -> CiteQueries:
+        number = len(inputs.before)
+        return CiteQueries(queries=(
+            CiteQuery(sentence="That stands nowhere.", query="x"),
+            *(CiteQuery(sentence=SENTENCE, query=query) for query in (
+                f"margins {number}", f"Margins  {number}", "survey of margins", f"trees {number}"))))
+
+    world = World(tmp_path, catalogues, ask=ask, citation_rounds=2, citation_queries=2)
+    await cite(world.bench)
+    assert [[one.query for one in found.searches] for found in world.log.state.works_found] == [
+        ["margins 0", "survey of margins"], ["margins 2", "trees 2"]]
+    assert len(world.inputs(CiteAskInputs)) == 2
+
+
+async def test_a_work_that_the_library_has_is_not_taken_twice(tmp_path: Path, catalogues: Catalogues) -> None:
+    world = World(tmp_path, catalogues, ask=asks([CALIBRATION]), log=None)
+    world.bench.folder.library.write_text(as_bibtex(TRUE_ENTRIES[:2]))
+    await check_library(world.bench)
+    await cite(world.bench)
+    assert world.keys == ["guo", "muller"]
+    assert [one.key for one in world.log.state.works_chosen[0].supports] == ["guo"]
+
+
+async def test_without_a_network_nothing_changes_and_it_is_said(tmp_path: Path) -> None:
+    with Catalogues(WORLD, dict.fromkeys(SOURCES, down)) as nowhere:
+        world = World(tmp_path / "down", nowhere, ask=asks([CALIBRATION]))
+        await cite(world.bench)
+    [found] = world.log.state.works_found
+    assert len(found.searches[0].outages) == 4 and not found.works and not world.inputs(CiteSelectInputs)
+    assert world.log.state.phase == "reflect"
+    offline = World(tmp_path / "none", None, ask=asks([CALIBRATION]))
+    await cite(offline.bench)
+    assert offline.model.requests == [] and offline.log.state.work_done("cite")
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3, 4, 5])
+async def test_cut_off_anywhere_no_call_and_no_finished_search_is_made_again(
+    tmp_path: Path, catalogues: Catalogues, kept: int,
+) -> None:
+    whole = World(tmp_path, catalogues, ask=asks([CALIBRATION], [MARGINS]))
+    await cite(whole.bench)
+    marks = [n for n, one in enumerate(whole.log.events, 1) if isinstance(one, Answered | WorksFound | WorksChosen)]
+    left = World(tmp_path, catalogues, ask=asks([CALIBRATION], [MARGINS]), log=whole.log.events[:marks[kept - 1]])
+    assert left.log.state.phase == "cite"
+    if kept > 1:
+        catalogues.world.works.insert(0, catalogues.world.works[5])  # the catalogues' answers change meanwhile
+    await cite(left.bench)
+    assert list(left.log.state.answers) == list(whole.log.state.answers)
+    assert left.log.state.works_chosen == whole.log.state.works_chosen and left.log.state.phase == "reflect"
+    answered = sum(isinstance(one, Answered) for one in whole.log.events[:marks[kept - 1]])
+    assert len(left.model.requests) == len(whole.model.requests) - answered
+
+
+async def test_a_file_of_the_run_that_was_changed_is_refused(tmp_path: Path, catalogues: Catalogues) -> None:
+    world = World(tmp_path, catalogues, ask=asks([CALIBRATION]))
+    await cite(world.bench)
+    path = world.bench.folder.gathered(1, 1)
+    path.write_text(path.read_text().replace("2017", "2018"))
+    with pytest.raises(LibraryError, match="not as it was recorded"):
+        library_of(world.log.state, RunFolder(tmp_path))
+
+
+async def test_of_a_given_library_only_what_is_true_may_be_cited(tmp_path: Path, catalogues: Catalogues) -> None:
+    world = World(tmp_path, catalogues, ask=asks())
+    world.bench.folder.library.write_text(as_bibtex((*TRUE_ENTRIES[:3], *FALSE_ENTRIES[:3])))
+    await check_library(world.bench)
+    await check_library(world.bench)
+    assert world.keys == ["guo", "muller", "smote"] and world.log.state.library is not None
+    assert [bool(one.why) for one in world.log.state.library.entries] == [False] * 3 + [True] * 3
+    offline = World(tmp_path / "none", None, ask=asks())
+    offline.bench.folder.library.write_text(
+        as_bibtex((*library_of(world.log.state, world.bench.folder), *TRUE_ENTRIES[3:5])))
+    await check_library(offline.bench)
+    assert offline.keys == ["guo", "muller", "smote"]
+
+
+def test_the_library_of_an_older_run_counts_as_it_did(tmp_path: Path) -> None:
+    world = World(tmp_path, None, ask=asks())
+    world.bench.folder.library.write_text("@misc{a, title={T}, author={A}, year=2001, verified={isbn:1; by hand}}")
+    assert world.keys == ["a"] and world.log.state.library is None
