@@ -1,0 +1,213 @@
+"""One ideation from its topic to its files: makes the folder, holds the lock, keeps to the budget.
+
+Its log is `ideas.db`, beside `ideas.json`; it is no run, and no command for runs takes it for one. The same order given
+again goes on where it was left.
+
+    IdeationError   you: the folder holds something else, or lies where no log can
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from agent.budget import check_priced
+from agent.data import sources_of
+from agent.environment import machine_of, packages
+from agent.settings import Settings, credentials
+from models.backend import open_backend
+from models.budget import Budget
+from models.door import Models
+from models.errors import CatalogueError, ModelConfigError
+from record.events import Conceived, ContextRead, Ideating, WorkDone
+from record.fold import RunState, fold
+from record.ideation import Means
+from record.lock import hold
+from record.log import EventLog, RecordError, read_events
+from record.nouns import STAGES, Action, Spending, Work
+from record.place import on_network
+from sandbox.datasets import Entry, catalogue
+from sandbox.environment import visible_devices
+from sandbox.errors import GpuError
+from sandbox.gpus.choice import chosen, visible
+from sandbox.gpus.nvml import DriverNvml
+from sandbox.scoring import METRICS
+from stages.context.digesting import digest_all
+from stages.context.reading import copies_in, keep
+from stages.ideation.catalogues import Catalogues
+from stages.ideation.ideas import Study, decision_on, find_ideas, idea_work, numbered
+from stages.ideation.looking_up import Library, NoLibrary
+from stages.ideation.writing_up import Step, write_up
+
+LOG = "ideas.db"
+HUB = ("huggingface.co", 443)
+HUB_WAIT = 5.0
+"""Seconds in which the hub has to take a connection, to count as reached."""
+
+
+class IdeationError(Exception):
+    """The folder is not fit for the order. The message says why, and what to choose instead."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What ideas are wanted. `name` is that of the topic's file; `hours` is what a run may take."""
+
+    topic: str
+    sha256: str
+    name: str
+    count: int
+    rounds: int
+    steps: tuple[Step, ...]
+    context: Path | None = None
+
+
+def ideate(
+    order: Order, settings: Settings, folder: Path, *, told: Callable[[int, Conceived], None],
+    read: Callable[[ContextRead], None],
+) -> RunState:
+    """Bring an order to its end in a folder; `told` gets each idea, `read` the documents. Returns the log's state.
+
+    Raises: `IdeationError`, `ModelError` (`BudgetSpent` among them), `RecordError`, `RunLockedError`.
+    """
+    open_backend(settings.models)
+    check_priced(settings)
+    made = not folder.exists()
+    if not made and not (folder / LOG).exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise IdeationError(f"{folder} is not empty and holds no ideation: choose another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    if on_network(folder):
+        raise IdeationError(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
+    try:
+        with hold(folder), closing(EventLog(folder / LOG)) as log:
+            asyncio.run(_work(order, settings, folder, log, told, read))
+            return log.state
+    except (ModelConfigError, CatalogueError):
+        if made and not (folder / "ideas.json").exists():
+            shutil.rmtree(folder)
+        raise
+
+
+async def _work(
+    order: Order, settings: Settings, folder: Path, log: EventLog, told: Callable[[int, Conceived], None],
+    read: Callable[[ContextRead], None],
+) -> None:
+    await _begin(order, settings, log)
+    models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
+                    budget=Budget(settings.budget, log, NoShares(), settings.models))
+    async with _library(settings) as library:
+        study = Study(recorder=log, models=models, library=library, folder=folder, told=told)
+        if order.context is not None:
+            keep(order.context, folder / "context")
+        await _read(study, read)
+        await find_ideas(study, order.count)
+        if order.steps != ("idea",):
+            await write_up(study, order.steps)
+
+
+async def _begin(order: Order, settings: Settings, log: EventLog) -> None:
+    began = log.state.ideating
+    if began is None:
+        means = means_of(settings, fetching=bool(settings.literature.sources) and await reaches_hub())
+        log.append(Ideating(topic=order.topic, sha256=order.sha256, means=means, rounds=order.rounds,
+                            version=version("scientist"), model=settings.models.called))
+    elif began.sha256 != order.sha256:
+        raise IdeationError(f"{log.path.parent} holds ideas for another topic: choose another --out")
+    elif order.context is not None and log.state.context is None and decision_on(log.state, idea_work(1)):
+        raise IdeationError(f"{log.path.parent} was begun without documents: choose another --out for --context")
+
+
+async def _read(study: Study, read: Callable[[ContextRead], None]) -> None:
+    """Summarise the documents once, before the first idea."""
+    copies, refused = copies_in(study.folder / "context")
+    if study.state.context is None and (copies or refused):
+        k = numbered(study.recorder, Work(task="context"))
+        study.recorder.append(await digest_all(study.models.at(k, 0), copies, refused))
+        study.recorder.append(WorkDone(k=k))
+    if study.state.context is not None:
+        read(study.state.context)
+
+
+@asynccontextmanager
+async def _library(settings: Settings) -> AsyncGenerator[Library]:
+    """The catalogues that are set; with none, a library in which nobody answers."""
+    from literature.desk import open_literature
+
+    if not settings.literature.sources:
+        yield NoLibrary("literature.sources is empty")
+        return
+    async with open_literature(settings.literature, credentials()) as literature:
+        yield Catalogues(literature.sources, patience=settings.literature.lookup_timeout)
+
+
+class NoShares:
+    """`models.budget.Shares` of an ideation: each call is reserved for itself, and nothing is left free for later."""
+
+    def steps(self) -> Mapping[str, Spending]:
+        return {}
+
+    def of(self, action: Action) -> Spending:
+        return Spending()
+
+    def attempt(self, limit: float) -> Spending:
+        return Spending()
+
+
+def state_in(folder: Path) -> RunState | None:
+    """The state of an ideation's log; None where there is none, or it cannot be read."""
+    try:
+        return fold(read_events(folder / LOG))
+    except RecordError:
+        return None
+
+
+# --- the machine ----------------------------------------------------------------------------------------------------
+
+
+def means_of(settings: Settings, *, fetching: bool) -> Means:
+    """What a run with these settings has at hand here. `fetching`: whether the hub is reached."""
+    sandbox, machine = settings.sandbox, machine_of(settings.sandbox)
+    entries = catalogue(sources_of(settings), seed=settings.seed)
+    own = tuple(one.name for one in settings.data)
+    return Means(
+        processor=machine.processor, cores=machine.cores, memory_gb=round(machine.memory_bytes / 1e9, 1),
+        gpus=machine.gpus, gpu_memory_gb=_gpu_memory(settings), hours=settings.time_limit / 3600,
+        node_hours=sandbox.timeout / 3600, workers=settings.search.num_workers, packages=packages(sandbox.python),
+        datasets=tuple(one.name for one in entries), own=own, pretrained=sandbox.pretrained,
+        described=tuple(_described(one) for one in entries), metrics=tuple(METRICS),
+        experiments=sum(settings.search.limits(stage).nodes for stage in STAGES),
+        network=sandbox.network == "on", fetching=fetching)
+
+
+def _described(entry: Entry) -> str:
+    kind = f"{entry.classes} classes" if entry.classes else "regression"
+    return f"{entry.name}: {entry.title}; {entry.examples} examples, {entry.features} features, {kind}"
+
+
+def _gpu_memory(settings: Settings) -> float:
+    """Memory (10^9 bytes) of the smallest GPU that the settings choose; 0: none, or not known."""
+    if settings.sandbox.device == "cpu":
+        return 0.0
+    try:
+        found = chosen(visible(DriverNvml().devices(), visible_devices()), settings.sandbox.gpus)
+    except GpuError:
+        return 0.0
+    return round(min((one.memory for one in found), default=0) / 1e9, 1)
+
+
+async def reaches_hub(address: tuple[str, int] = HUB, *, limit: float = HUB_WAIT) -> bool:
+    """Whether the hub takes a connection within `limit` seconds."""
+    try:
+        async with asyncio.timeout(limit):
+            _, writer = await asyncio.open_connection(*address, family=socket.AF_UNSPEC)
+    except OSError:  # TimeoutError among them
+        return False
+    writer.close()
+    return True

@@ -1,0 +1,192 @@
+"""The typed inputs and outputs of the roles that find ideas and write them up; `models/prompts/<role>.md` renders them.
+
+`idea` drafts, `idea_reflect` holds a draft against what searches returned, `related_work` and `proposal` write the
+steps between an idea and a run, `idea_of` reads an idea out of a text, `digest` summarises a document of the user's.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from record.context import Statement
+from record.ideation import ClosestWork, Estimate, Fit, FoundWork, LiteratureSearch, Means
+from record.nouns import Frozen, Idea
+
+MOST_QUERIES = 4
+Sentence = Annotated[str, Field(min_length=1, max_length=1500)]
+Query = Annotated[str, Field(min_length=3, max_length=200)]
+
+
+class IdeaText(Frozen):
+    """An idea in the fields that an idea file has."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{2,59}$", description="snake_case, up to 60 characters")
+    title: str = Field(min_length=5, max_length=300)
+    short_hypothesis: str = Field(min_length=20, max_length=2000, description="one claim that a measurement can refute")
+    related_work: str = Field(min_length=1, max_length=4000)
+    abstract: str = Field(min_length=50, max_length=5000)
+    experiments: tuple[Sentence, ...] = Field(min_length=2, max_length=12)
+    risks: tuple[Sentence, ...] = Field(min_length=1, max_length=12)
+    datasets: tuple[str, ...] = Field(min_length=1, max_length=12, description="names as the machine's list has them")
+    metric: str = Field(min_length=1, max_length=300, description="the primary one, and which direction is better")
+
+    @property
+    def idea(self) -> Idea:
+        return Idea.model_validate(self.model_dump())
+
+
+class IdeaDraft(Frozen):
+    """A drafted idea, and what has to be looked up before it is final."""
+
+    idea: IdeaText
+    estimate: Estimate
+    queries: tuple[Query, ...] = Field(min_length=1, max_length=MOST_QUERIES, description=(
+        "what to type into a paper search to find the work that comes closest; a few key words each"))
+
+
+class EarlierIdea(Frozen):
+    """An idea that is final already, which no other may repeat."""
+
+    name: str
+    title: str
+    short_hypothesis: str
+
+
+class IdeaInputs(Frozen):
+    """For role `idea`; answers with `IdeaDraft`."""
+
+    topic: str
+    means: Means
+    number: int = Field(default=1, ge=1, description="which idea of the topic this is")
+    earlier: tuple[EarlierIdea, ...] = ()
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
+    complaints: tuple[str, ...] = ()
+
+
+class ClosestPick(Frozen):
+    """A paper of the results that comes close."""
+
+    paper: int = Field(ge=1, description="its number in the list of results")
+    quote: str = Field(default="", max_length=400, description=(
+        "what its abstract says it does, up to thirty words copied from there word for word; empty if it has none"))
+    difference: str = Field(min_length=1, max_length=800, description="how the idea differs from that")
+
+
+class IdeaReflectInputs(Frozen):
+    """For role `idea_reflect`; answers with `IdeaReflection`."""
+
+    topic: str
+    means: Means
+    draft: IdeaDraft
+    fit: Fit = Field(description="of the draft's estimate, by a program")
+    searches: tuple[LiteratureSearch, ...] = Field(min_length=1, description="with their answers; works are in `works`")
+    works: tuple[FoundWork, ...] = Field(default=(), description="of all searches, each once")
+    closest: tuple[ClosestPick, ...] = Field(default=(), description="as named in the round before")
+    earlier: tuple[EarlierIdea, ...] = ()
+    context: tuple[str, ...] = ()
+    complaints: tuple[str, ...] = Field(default=(), description="what a program found wrong with the draft")
+    last: bool = Field(default=False, description="whether this round's answer is final")
+
+
+class IdeaReflection(Frozen):
+    """The idea after a round of reflection, whole."""
+
+    thoughts: str = Field(min_length=1, max_length=3000, description="what was weak, and what was changed")
+    closest: tuple[ClosestPick, ...] = Field(default=(), max_length=8)
+    alike: str = Field(default="", description="the name of an earlier idea that this one repeats in substance")
+    idea: IdeaText
+    estimate: Estimate
+    queries: tuple[Query, ...] = Field(
+        default=(), max_length=MOST_QUERIES, description="further searches; none: enough")
+    done: bool = Field(description="whether another round would change nothing that matters")
+
+
+class RelatedWorkInputs(Frozen):
+    """For role `related_work`; answers with `RelatedWork`."""
+
+    topic: str
+    idea: Idea
+    works: tuple[FoundWork, ...] = ()
+    closest: tuple[ClosestWork, ...] = ()
+    said: str = Field(description="what was looked at, in words")
+    context: tuple[str, ...] = ()
+    complaints: tuple[str, ...] = ()
+
+
+class WorkNote(Frozen):
+    """What a paper's abstract says, and what that means for the idea."""
+
+    paper: int = Field(ge=1, description="its number in the list")
+    summary: str = Field(min_length=1, max_length=800, description="from its abstract alone")
+
+
+class RelatedWork(Frozen):
+    """A review of the works that were found; nothing else is named."""
+
+    notes: tuple[WorkNote, ...] = Field(default=(), max_length=20, description="those that matter, in a sensible order")
+    challenges: tuple[Sentence, ...] = Field(min_length=1, max_length=5, description="what makes the question hard")
+
+
+class ProposalInputs(Frozen):
+    """For role `proposal`; answers with `Proposal`."""
+
+    topic: str
+    idea: Idea
+    means: Means
+    estimate: Estimate
+    fit: Fit
+    related_work: str = Field(description="the review as it was written")
+    said: str
+    context: tuple[str, ...] = ()
+    complaints: tuple[str, ...] = ()
+
+
+class Proposal(Frozen):
+    """A proposal, part by part, in Markdown without headings."""
+
+    introduction: str = Field(min_length=50, max_length=6000)
+    method: str = Field(min_length=50, max_length=10_000)
+    design: str = Field(min_length=50, max_length=8000, description="arms, data, splits, metrics, seeds, ablations")
+    outcomes: str = Field(min_length=50, max_length=5000, description="what each outcome would mean, the null one too")
+
+
+class IdeaOfInputs(Frozen):
+    """For role `idea_of`; answers with `IdeaOf`."""
+
+    text: str
+    file: str
+    known: Idea | None = Field(default=None, description="the idea that lies beside the text, if any")
+
+
+class IdeaOf(Frozen):
+    """The idea that a text describes; `missing` says why there is none, and `idea` is empty then."""
+
+    idea: IdeaText | None = None
+    missing: str = Field(default="", max_length=500)
+
+
+class PageText(Frozen):
+    """A page of a document, or a part of one without pages."""
+
+    page: int
+    text: str
+
+
+class DigestInputs(Frozen):
+    """For role `digest`; answers with `DigestAnswer`."""
+
+    file: str
+    unit: str
+    pages: tuple[PageText, ...]
+    total: int = Field(description="pages of the whole document")
+    unread: int = 0
+    complaints: tuple[str, ...] = ()
+
+
+class DigestAnswer(Frozen):
+    """What a document says that bears on research, each statement with its page."""
+
+    subject: str = Field(min_length=1, max_length=400, description="what the document is about, in one sentence")
+    statements: tuple[Statement, ...] = Field(max_length=20)

@@ -1,0 +1,186 @@
+"""Roles of ideation: the studies of the catalogue that a topic names, and summaries of documents by their sentences.
+
+One idea a study. Asked for more than it has, it repeats itself, and is refused by rule as any model is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from models.errors import CatalogueError
+from models.ideation import (
+    ClosestPick,
+    DigestAnswer,
+    DigestInputs,
+    IdeaDraft,
+    IdeaInputs,
+    IdeaOf,
+    IdeaOfInputs,
+    IdeaReflectInputs,
+    IdeaReflection,
+    IdeaText,
+    PageText,
+    Proposal,
+    ProposalInputs,
+    RelatedWork,
+    RelatedWorkInputs,
+    WorkNote,
+)
+from models.offline.study import Study, catalogue
+from record.context import Statement
+from record.ideation import DataNeed, Estimate, FoundWork, Means
+from record.nouns import Idea
+
+NODES = 90
+"""Executions of a study, replicates included, by which its hours are counted."""
+QUOTED = 25
+"""Words of a quote."""
+STATEMENTS = 12
+"""Of a document."""
+
+
+def idea(inputs: IdeaInputs) -> IdeaDraft:
+    """The next study of the catalogue that the topic names. Raises `CatalogueError` where it names none."""
+    known = _named_in(inputs.topic)
+    taken = {one.name for one in inputs.earlier}
+    study = next((one for one in known if one.name not in taken), known[0])
+    return IdeaDraft(idea=_text(study, inputs.means), estimate=_estimate(study, inputs.means), queries=_queries(study))
+
+
+def _named_in(topic: str) -> list[Study]:
+    """Studies of which the topic meets a line of key words, the one that meets most first."""
+    text = topic.lower()
+    met = [(sum(any(phrase in text for phrase in line) for line in study.keywords), study) for study in catalogue()]
+    found = [study for count, study in sorted(met, key=lambda one: -one[0]) if count]
+    if not found:
+        known = ", ".join(f"{study.name} ({study.title})" for study in catalogue())
+        raise CatalogueError(f"the offline model has no idea for this topic; it knows only: {known}. Configure a model "
+                             "for any other topic, e.g. --model openai:gpt-5-mini or --model ollama:qwen3")
+    return found
+
+
+def _text(study: Study, means: Means) -> IdeaText:
+    plan = study.plan
+    base, method = (next(arm for arm in plan.arms if arm.role == role) for role in ("baseline", "method"))
+    metric = plan.primary.title or plan.primary.name
+    better = "higher" if plan.primary.higher_is_better else "lower"
+    return IdeaText(
+        name=study.name, title=f"{study.title[:1].upper()}{study.title[1:]}: {method.title} and {base.title}",
+        short_hypothesis=f"With regard to {study.title}, {method.title} gives a {better} {metric} than {base.title}, "
+                         f"over every level of {plan.factor or 'the comparison'}; equal or worse values refute it.",
+        related_work="Nothing was looked up yet: see the closest papers for what the searches returned.",
+        abstract=f"{plan.task} {base.title}: {base.description}. {method.title}: {method.description}. Both are held "
+                 f"against each other by {metric}, over seeds.",
+        experiments=tuple(dict.fromkeys((
+            f"Compare {method.title} with {base.title} on every dataset by {metric}.",
+            *(f"{one.title}: {one.plan}" for one in study.agenda),
+            *(f"{one.title}: {one.plan}" for one in study.ablations))))[:12],
+        risks=("The datasets are small, so that chance may drown the effect.",
+               f"The effect may hang on hyperparameters that both arms share: {plan.notes[:300] or 'they are tuned'}"),
+        datasets=_datasets(study, means), metric=f"{metric}, {better} is better")
+
+
+def _datasets(study: Study, means: Means) -> tuple[str, ...]:
+    named = tuple(use.name for use in study.plan.datasets)
+    return tuple(name for name in named if name in means.datasets) or named
+
+
+def _estimate(study: Study, means: Means) -> Estimate:
+    seconds = study.plan.expected_seconds or 60.0
+    hours = NODES * seconds / 3600 / max(1, means.workers)
+    return Estimate(
+        hours=round(max(hours, seconds / 3600), 4), node_hours=round(seconds / 3600, 5),
+        data=tuple(DataNeed(name=name, source="catalogue") for name in _datasets(study, means)),
+        packages=("torch", "numpy"),
+        reason=f"{NODES} executions of {seconds:g} s, {means.workers} at a time, as the catalogue's study plans them.")
+
+
+def _queries(study: Study) -> tuple[str, ...]:
+    """The study's title, and its first key words together."""
+    words = " ".join(line[0] for line in study.keywords)
+    return tuple(dict.fromkeys((study.title, words)))[:4]
+
+
+def idea_reflect(inputs: IdeaReflectInputs) -> IdeaReflection:
+    """The draft as it was, with the first papers of the results as the closest."""
+    draft = inputs.draft.idea
+    plan = f"{draft.experiments[0]}"
+    picks = tuple(ClosestPick(paper=number, quote=_opening(work.abstract), difference=f"This idea measures: {plan}")
+                  for number, work in enumerate(inputs.works[:5], 1))
+    said = ("The closest papers are named below, by their abstracts." if picks else
+            "A search was answered and returned no paper." if any(one.answered for one in inputs.searches) else
+            "No source answered, so that nothing could be looked up.")
+    return IdeaReflection(
+        thoughts="The offline model keeps the studies of its catalogue as they are.", closest=picks,
+        idea=draft.model_copy(update={"related_work": said}), estimate=inputs.draft.estimate, done=True)
+
+
+def _opening(text: str) -> str:
+    """The first words of a text, as they stand there."""
+    return " ".join(text.split()[:QUOTED])[:400]
+
+
+def related_work(inputs: RelatedWorkInputs) -> RelatedWork:
+    """Each paper by the first sentence of its abstract."""
+    notes = tuple(WorkNote(paper=number, summary=_summary(work)) for number, work in enumerate(inputs.works[:12], 1))
+    return RelatedWork(notes=notes, challenges=inputs.idea.risks[:5] or ("The idea names no risk.",))
+
+
+def _summary(work: FoundWork) -> str:
+    sentences = _sentences(work.abstract)
+    return sentences[0][:800] if sentences else "The source gave no abstract."
+
+
+def proposal(inputs: ProposalInputs) -> Proposal:
+    """The fields of the idea, in the order of a proposal."""
+    one = inputs.idea
+    steps = "\n".join(f"{number}. {text}" for number, text in enumerate(one.experiments, 1))
+    return Proposal(
+        introduction=f"{one.abstract}\n\n{one.short_hypothesis}",
+        method=f"The experiments take these steps, on {', '.join(one.datasets) or 'the data at hand'}:\n\n{steps}",
+        design=f"Primary metric: {one.metric or 'of the data plan'}. Choices are made on dev, selection on validation, "
+               f"test is scored once. {inputs.estimate.reason}",
+        outcomes="Were the difference as the hypothesis says, its parts would be ablated; were there none, that is the "
+                 f"result. Risks: {' '.join(one.risks)}")
+
+
+def idea_of(inputs: IdeaOfInputs) -> IdeaOf:
+    """The idea beside the text, or the study that the text is about."""
+    if inputs.known is not None:
+        return IdeaOf(idea=_as_text(inputs.known))
+    try:
+        study = _named_in(inputs.text)[0]
+    except CatalogueError:
+        return IdeaOf(missing="the offline model finds no study of its catalogue in it")
+    return IdeaOf(idea=_text(study, Means(processor="", cores=1, memory_gb=1, hours=1, node_hours=1)))
+
+
+def _as_text(one: Idea) -> IdeaText:
+    return IdeaText(
+        name=re.sub(r"[^a-z0-9]+", "_", one.name.lower()).strip("_")[:60], title=one.title[:300],
+        short_hypothesis=one.short_hypothesis or f"The claim of {one.title}.", related_work=one.related_work or "None.",
+        abstract=one.abstract if len(one.abstract) >= 50 else f"{one.abstract} Its experiments describe the study.",
+        experiments=one.experiments if len(one.experiments) > 1 else (*one.experiments, "Repeat it over seeds."),
+        risks=one.risks or ("None was named.",), datasets=one.datasets or ("those of the data plan",),
+        metric=one.metric or "the data plan's")
+
+
+def digest(inputs: DigestInputs) -> DigestAnswer:
+    """The first sentences of the pages, word for word, from every page in turn."""
+    pages = [(page, _sentences(page.text)) for page in inputs.pages]
+    longest = max((len(sentences) for _, sentences in pages), default=0)
+    taken = [(page, sentences[at]) for at in range(longest) for page, sentences in pages if at < len(sentences)]
+    subject = _subject(inputs.pages[0]) if inputs.pages else inputs.file
+    return DigestAnswer(subject=subject, statements=tuple(
+        Statement(text=text[:600], page=page.page, quote=_opening(text)) for page, text in taken[:STATEMENTS]))
+
+
+def _subject(page: PageText) -> str:
+    line = next((" ".join(line.split()) for line in page.text.splitlines() if len(line.split()) > 1), page.text.strip())
+    return line[:400] or "a document without a title"
+
+
+def _sentences(text: str) -> list[str]:
+    """Sentences of six words or more, as they stand in a text."""
+    flat = " ".join(text.split())
+    return [one for one in re.split(r"(?<=[.!?])\s+", flat) if len(one.split()) >= 6]

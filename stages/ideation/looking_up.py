@@ -1,0 +1,65 @@
+"""Where ideation looks papers up. Nothing is waited for longer than `PATIENCE`, and silence is an answer of its own.
+
+Not guaranteed: that a search which was answered finds the work that comes closest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from record.ideation import FoundWork, LiteratureSearch
+
+PATIENCE = 90.0
+"""Seconds for one query, all sources together."""
+RESULTS = 10
+"""Works of one query at most."""
+ABSTRACT = 3000
+"""Characters of an abstract that are kept."""
+
+
+class Library(Protocol):
+    """Papers by key words."""
+
+    async def search(self, query: str, limit: int) -> LiteratureSearch:
+        """What the sources returned, and which of them gave no answer."""
+        ...
+
+
+class NoLibrary:
+    """A library on a machine without sources: every query is made, and nobody answers."""
+
+    def __init__(self, why: str = "no source of literature is configured") -> None:
+        self._why = why
+
+    async def search(self, query: str, limit: int) -> LiteratureSearch:
+        return LiteratureSearch(query=query, silent=(self._why,))
+
+
+async def looked_up(library: Library, query: str, *, patience: float = PATIENCE) -> LiteratureSearch:
+    """The answer to a query, its texts bounded; what raises or is late is a source that gave no answer."""
+    query = " ".join(query.split())
+    try:
+        async with asyncio.timeout(patience):
+            found = await library.search(query, RESULTS)
+    except TimeoutError:
+        return LiteratureSearch(query=query, silent=(f"no answer within {patience:g} s",))
+    except Exception as error:  # noqa: BLE001  the edge to the network: a failed source must not cost an idea
+        return LiteratureSearch(query=query, silent=(f"{type(error).__name__}: {error}"[:300],))
+    works = tuple(_bounded(one) for one in found.works[:RESULTS])
+    return found.model_copy(update={"query": query, "works": works})
+
+
+def _bounded(work: FoundWork) -> FoundWork:
+    return work.model_copy(update={
+        "title": work.title[:400], "authors": work.authors[:20], "abstract": work.abstract[:ABSTRACT]})
+
+
+def distinct(searches: tuple[LiteratureSearch, ...], most: int = 24) -> tuple[FoundWork, ...]:
+    """The works of all searches, each once, in the order in which they were found; those with an abstract stand in."""
+    found: dict[str, FoundWork] = {}
+    for work in (work for search in searches for work in search.works):
+        key = "".join(char for char in work.title.casefold() if char.isalnum())
+        if key and (key not in found or (work.abstract and not found[key].abstract)):
+            found[key] = work
+    return tuple(found.values())[:most]
