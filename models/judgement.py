@@ -14,7 +14,8 @@ from typing import Annotated, Any
 from pydantic import Field, create_model, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from models.exhibits import AuditFacts, Exhibit, Pages, ReadPart
+from models.exhibits import Exhibit, Pages, ReadPart
+from record.judgement import AuditFacts
 from record.nouns import Frozen
 
 MOST_DIMENSIONS = 10

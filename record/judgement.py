@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import fmean, stdev
+from typing import Literal
+
 from pydantic import Field
 
 from record.nouns import Frozen
+
+RemovedKind = Literal["hidden", "comment", "instruction", "encoded"]
+
+
+class Removed(Frozen):
+    """A passage that the guards kept from the judge. `text` is for a person to read, at most 2,000 characters of it."""
+
+    kind: RemovedKind
+    where: str
+    text: str
+    characters: int
+
+
+class AuditFacts(Frozen):
+    """What a program found on a paper, without an opinion on it; shown beside the scores, and to the judge."""
+
+    against: str = Field(description="what the paper was held against: its record, its result files, or itself")
+    numbers: int = Field(default=0, description="numbers of the paper that were looked at")
+    counts: tuple[tuple[str, int], ...] = Field(default=(), description="what was counted, and how many")
+    findings: tuple[str, ...] = Field(default=(), description="what speaks against the paper, a line each")
+    more: int = Field(default=0, description="findings beyond those that are listed")
+    left_out: tuple[str, ...] = Field(default=(), description="what the audit did not read")
 
 
 class DimensionScore(Frozen):
@@ -17,6 +43,16 @@ class DimensionScore(Frozen):
     reason: str
     quote: str = Field(description="the passage that the judge gave as its ground")
     quoted: bool = Field(description="whether that passage stands in the paper")
+
+
+class CheckResult(Frozen):
+    """The answer to a question by yes or no."""
+
+    check: str
+    answer: bool
+    details: str
+    quote: str = ""
+    quoted: bool = Field(default=False, description="whether the passage stands in the paper")
 
 
 class Judgement(Frozen):
@@ -34,13 +70,77 @@ class Judgement(Frozen):
     strengths: tuple[str, ...] = ()
     weaknesses: tuple[str, ...] = ()
     left_out: tuple[str, ...] = Field(default=(), description="what the judge was not shown of the paper")
+    checks: tuple[CheckResult, ...] = ()
+    removed: tuple[Removed, ...] = Field(default=(), description="what the guards took out before the judge saw it")
+    coverage: str = Field(default="", description="how much of the paper was shown, read in parts, or neither")
+    pages: tuple[int, ...] = Field(default=(), description="pages that were shown as pictures")
+    exhibits: tuple[str, ...] = Field(default=(), description="what the paper was held against")
+    audit: AuditFacts | None = Field(default=None, description="what a program found; None: nothing was audited")
+    warnings: tuple[str, ...] = ()
 
     @property
     def line(self) -> str:
         """The scores in one line, a heuristic labelled so."""
         scores = ", ".join(f"{one.dimension} {one.score}/{one.highest}" for one in self.scores)
         said = f"{scores}; confidence {self.confidence}/{self.most_confidence}"
+        said += "".join(f"; {one.check}: {'yes' if one.answer else 'no'}" for one in self.checks)
         unquoted = sum(not one.quoted for one in self.scores)
         if unquoted:
             said += f"; {unquoted} of {len(self.scores)} quotes not in the paper"
         return f"{said} (a heuristic over the record, no reading of the paper)" if self.heuristic else said
+
+
+# --- several judges -------------------------------------------------------------------------------------------------
+
+DISAGREE = 3
+"""Points on a scale of ten from which the lowest and the highest score of a dimension count as a disagreement."""
+
+
+class Missing(Frozen):
+    """A judgement that was asked for and not had. Nothing stands in its place."""
+
+    model: str
+    repeat: int = Field(ge=1, description="which of its repeats")
+    why: str
+
+
+class Spread(Frozen):
+    """The scores that a panel gave on one dimension, heuristics apart. `sd` is with n - 1, None for one score."""
+
+    dimension: str
+    lowest: int
+    highest: int
+    scores: tuple[int, ...] = Field(min_length=1)
+    n: int
+    mean: float
+    sd: float | None
+    range: int
+    disagree: bool = Field(description="range of at least `DISAGREE` points, on another scale in proportion")
+
+
+class Panel(Frozen):
+    """What several judges, or one several times, said of a paper by one rubric."""
+
+    paper: str
+    rubric: str
+    asked: int = Field(description="judgements that were asked for")
+    judgements: tuple[Judgement, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    dimensions: tuple[Spread, ...] = Field(default=(), description="over the judgements that were given")
+    audit: AuditFacts | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def spreads(judgements: Sequence[Judgement]) -> tuple[Spread, ...]:
+    """Each dimension over judgements by one rubric."""
+    given = [one for one in judgements if not one.heuristic]
+    return tuple(_spread(one, [judgement.scores[at].score for judgement in given])
+                 for at, one in enumerate(given[0].scores if given else ()))
+
+
+def _spread(of: DimensionScore, scores: list[int]) -> Spread:
+    reach = max(scores) - min(scores)
+    enough = max(1, -(-DISAGREE * (of.highest - of.lowest) // 9))
+    return Spread(
+        dimension=of.dimension, lowest=of.lowest, highest=of.highest, scores=tuple(scores), n=len(scores),
+        mean=fmean(scores), sd=stdev(scores) if len(scores) > 1 else None, range=reach, disagree=reach >= enough)

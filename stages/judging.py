@@ -7,14 +7,14 @@ from pathlib import Path
 
 from models.door import Desk
 from models.errors import ModelError
-from models.judgement import Rubric, answer_type
+from models.judgement import Rubric
 from record.events import Assessed
 from record.fold import RunState
 from record.folder import RunFolder, sha256, write_file
-from record.judgement import Judgement
+from record.judgement import Judgement, Panel
 from record.manifest import manifest
 from review.evidence.tex import TexError
-from review.judge import JudgeError, Paper, facts_of, judgement, question, read_paper, read_rubric
+from review.judge import Case, JudgeError, Paper, facts_of, guarded, judged, read_paper, read_rubric, told
 from review.judge.errors import PaperError
 from stages.bench import Bench, do_work
 from stages.writing import best_of
@@ -47,10 +47,15 @@ async def _assessed(bench: Bench, desk: Desk) -> Assessed:
 
 async def judge_run(state: RunState, folder: RunFolder, desk: Desk, *, rubric: Rubric, model: str) -> Judgement:
     """The judgement of a run's paper by a rubric. Raises `ModelError`, `JudgeError`, `TexError`."""
+    found = await judged(await case_of(state, folder, rubric), desk, model=model)
+    return found.model_copy(update={"warnings": () if found.heuristic else told([model], state.models)})
+
+
+async def case_of(state: RunState, folder: RunFolder, rubric: Rubric) -> Case:
+    """A run's paper as the guards leave it, with the facts of its record. Raises `JudgeError`, `TexError`."""
     paper = await paper_of(state, folder)
-    asked = question(paper, rubric, facts_of(state, best_of(state.drafts).draft))
-    answer = await desk.ask("judge", asked, answer_type(asked.rubric))
-    return judgement(answer, paper, asked, name=str(paper.path.relative_to(folder.root)), model=model)
+    return Case(await guarded(paper), rubric, str(paper.path.relative_to(folder.root)),
+                facts=facts_of(state, best_of(state.drafts).draft))
 
 
 async def paper_of(state: RunState, folder: RunFolder) -> Paper:
@@ -61,7 +66,7 @@ async def paper_of(state: RunState, folder: RunFolder) -> Paper:
     return await read_paper(folder.paper / name)
 
 
-def write_report(folder: RunFolder, found: Judgement) -> Path:
+def write_report(folder: RunFolder, found: Judgement | Panel) -> Path:
     """The file that holds a judgement: `review/judge.json`, or the next free `judge-N.json`; none is overwritten."""
     text = found.model_dump_json(indent=1) + "\n"
     number = 1

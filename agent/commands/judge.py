@@ -3,38 +3,54 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from agent.commands.edge import DONE, FAILED, WrongUse, say
+from agent.commands.judge_table import show, show_audit, show_panel, show_removed
 from agent.commands.look import process_on, run_folder
 from agent.settings import compose, override
-from inspector.text import plain
+from record.fold import RunState
 from record.folder import RunFolder
-from record.judgement import DimensionScore, Judgement
+from record.judgement import AuditFacts, Judgement, Panel
+from record.log import RecordError, read_state
 from record.log import is_run as holds_run
-from record.log import read_state
 
 if TYPE_CHECKING:
     from models.door import Models
     from models.judgement import Rubric
     from models.settings import ModelSettings
+    from review.judge import Case
 
-NOT_QUOTED = "not in the paper"
+MOST_JUDGES, MOST_REPEATS = 12, 20
+LISTED_FINDINGS = 30
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a paper is held against, and how many of its pages are shown as pictures; None: as many as is usual."""
+
+    task: Path | None = None
+    code: Path | None = None
+    log: Path | None = None
+    results: Path | None = None
+    pages: int | None = None
 
 
 @dataclass(frozen=True)
 class Request:
     """What was asked for on the command line. `flags` are settings by dotted key."""
 
-    path: Path
-    rubric: Path | None = None
+    path: Path | None
+    rubric: str = "end-to-end"
+    judges: tuple[str, ...] = ()
+    repeats: int = 1
+    beside: Beside = Beside()
     flags: dict[str, Any] = field(default_factory=dict[str, Any])
     as_json: bool = False
 
@@ -42,62 +58,120 @@ class Request:
 def judge(request: Request) -> int:
     """Judge a paper or a run: print the judgement, and for a run write it under `review/`; returns the exit code."""
     from review.evidence.tex import TexError
-    from review.judge import JudgeError, read_rubric
+    from review.foreign import ResultsError
+    from review.judge import JudgeError, rubric_called
 
+    if request.path is None:
+        raise WrongUse("Missing argument 'PAPER|RUN': give a paper or the folder of a run (scientist judge --help)")
+    if len(request.judges) > MOST_JUDGES or not 1 <= request.repeats <= MOST_REPEATS:
+        raise WrongUse(f"--judges takes at most {MOST_JUDGES} models, and --n is from 1 to {MOST_REPEATS}")
     try:
-        rubric = read_rubric(request.rubric) if request.rubric is not None else read_rubric()
+        rubric = rubric_called(request.rubric)
         if not request.path.exists():
             raise WrongUse(f"there is no {request.path}: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
         is_run = request.path.is_dir() and holds_run(request.path)
-        found = _run(request, rubric) if is_run else _paper(request, rubric)
-    except (JudgeError, TexError) as error:
+        return (_run if is_run else _paper)(request, request.path, rubric)
+    except (JudgeError, TexError, ResultsError, RecordError) as error:
         raise WrongUse(str(error)) from None
-    if request.as_json:
-        print(found.model_dump_json(indent=1))
-    else:
-        show(found, Console())
-    return _written(found, request) if is_run else DONE
 
 
-def _written(found: Judgement, request: Request) -> int:
-    """Keep what was paid for; where nothing can be written, it was printed."""
-    from stages.judging import write_report
+def list_rubrics() -> int:
+    """Print the rubrics that come with the program."""
+    from review.judge import bundled
 
-    try:
-        report = write_report(RunFolder(request.path), found)
-    except OSError as error:
-        say(f"the judgement above could not be written under {request.path}/review: {error.strerror}")
-        return FAILED
-    if not request.as_json:
-        print(f"written to {report}")
+    for name, one in bundled().items():
+        asked = [part.name for part in (*one.checks, *one.dimensions)]
+        print(f"{name}: {one.title}. {', '.join(asked)}")
     return DONE
 
 
-def _run(request: Request, rubric: Rubric) -> Judgement:
-    from stages.judging import judge_run
+def _run(request: Request, path: Path, rubric: Rubric) -> int:
+    from stages.judging import case_of
 
-    folder = RunFolder(run_folder(request.path))
+    folder = RunFolder(run_folder(path))
     if (process := process_on(folder.root)) is not None:
-        raise WrongUse(f"{request.path} is being worked on by {process}: it judges its paper itself when it is done")
+        raise WrongUse(f"{path} is being worked on by {process}: it judges its paper itself when it is done")
     state = read_state(folder.root)
     if state.started is None or state.released is None:
-        raise WrongUse(f"{request.path} has no paper yet: bring it to its end first: scientist resume {request.path}")
-    models = _models(override(state.started.settings, state.overrides | request.flags).models)
-    return asyncio.run(judge_run(
-        state, RunFolder(folder.root, state.version), models.at(0, 0), rubric=rubric, model=models.name_of("judge")))
+        raise WrongUse(f"{path} has no paper yet: bring it to its end first: scientist resume {path}")
+    settings = override(state.started.settings, state.overrides | request.flags).models
+    facts = _audit_of_run(folder.root)
+
+    async def work() -> Judgement | Panel:
+        case = await case_of(state, RunFolder(folder.root, state.version), rubric)
+        return await _judged(await _beside(case, request.beside, facts, look=not _offline(request, settings)), request,
+                             settings, state)
+
+    found = asyncio.run(work())
+    _print(found, request)
+    return _written(found, path, request) or _had(found)
 
 
-def _paper(request: Request, rubric: Rubric) -> Judgement:
-    from models.judgement import answer_type
-    from review.judge import judgement, question, read_paper
+def _paper(request: Request, path: Path, rubric: Rubric) -> int:
+    from models.offline.assessing import CONFIGURE
+    from review.judge import Case, guarded, read_paper
+    from review.judge.audited import audit_facts
 
-    async def work(models: Models) -> Judgement:
-        paper = await read_paper(request.path)
-        asked = question(paper, rubric)
-        answer = await models.at(0, 0).ask("judge", asked, answer_type(rubric))
-        return judgement(answer, paper, asked, name=request.path.name, model=models.name_of("judge"))
+    settings = compose(flags=request.flags).models
 
-    return asyncio.run(work(_models(compose(flags=request.flags).models)))
+    async def work() -> Judgement | Panel | None:
+        facts = await audit_facts(path, results=request.beside.results, code=request.beside.code)
+        paper = await guarded(await read_paper(path))
+        if _offline(request, settings):
+            _print_audit(facts, request, path.name, [one.model_dump() for one in paper.removed])
+            if not request.as_json:
+                show_removed(paper.removed, Console())
+            return None
+        case = await _beside(Case(paper, rubric, path.name), request.beside, facts)
+        return await _judged(case, request, settings)
+
+    found = asyncio.run(work())
+    if found is None:
+        raise WrongUse(f"no model is configured, so there is the audit and no score: {CONFIGURE}")
+    _print(found, request)
+    return _had(found)
+
+
+def _offline(request: Request, settings: ModelSettings) -> bool:
+    """Whether the only judge is the offline model, which reads nothing."""
+    return not request.judges and settings.candidates("judge")[0].name == "offline"
+
+
+async def _beside(case: Case, beside: Beside, facts: AuditFacts, *, look: bool = True) -> Case:
+    """The case with the audit, the files given beside the paper, and pictures of its pages."""
+    from dataclasses import replace
+
+    from review.judge import code_exhibit, file_exhibit, pictures
+    from review.judge.pages import MOST_PAGES
+
+    paper = case.guarded.paper
+    given = [file_exhibit("task", beside.task)] if beside.task is not None else []
+    if beside.log is not None:
+        given.append(file_exhibit("log", beside.log))
+    if beside.code is not None:
+        given.append(code_exhibit(beside.code, paper.text))
+    most = 0 if not look else MOST_PAGES if beside.pages is None else beside.pages
+    shown = await pictures(paper.path, case.guarded.pages, withheld=case.guarded.marked_pages, most=most) \
+        if case.guarded.pages and most else None
+    return replace(case, audit=facts, exhibits=tuple(given), pictures=shown, read_on=True)
+
+
+async def _judged(
+    case: Case, request: Request, settings: ModelSettings, state: RunState | None = None
+) -> Judgement | Panel:
+    """One judgement, or a panel where several were asked for. Raises `ModelError` where the only one is not had."""
+    from review.judge import Member, judged, panel, told
+    from review.judge.panel import blind
+
+    writers = state.models if state else ()
+    if not request.judges and request.repeats == 1:
+        models = _models(settings)
+        found = await judged(case if models.sees else blind(case), models.at(0, 0), model=models.name_of("judge"))
+        return found if found.heuristic else found.model_copy(
+            update={"warnings": told([models.name_of("judge")], writers)})
+    members = [Member(name.partition("@http")[0], _models(settings.alone(name))) for name in request.judges]
+    members = members or [Member(settings.candidates("judge")[0].name, _models(settings))]
+    return await panel(case, members, repeats=request.repeats, writers=writers)
 
 
 def _models(settings: ModelSettings) -> Models:
@@ -109,30 +183,54 @@ def _models(settings: ModelSettings) -> Models:
     return Models(open_backend(settings), MemoryLedger(), settings, time.monotonic)
 
 
-# --- the table ------------------------------------------------------------------------------------------------------
+def _audit_of_run(root: Path) -> AuditFacts:
+    """What `scientist audit` finds on a run, as facts."""
+    from agent.audit import audit
+
+    report = audit(root)
+    lines = [f"{one.kind}, {one.where}: {one.what}" for one in report.findings]
+    return AuditFacts(against="the record of its run", numbers=report.counts.get("numbers", 0),
+                      counts=tuple(report.counts.items()), findings=tuple(lines[:LISTED_FINDINGS]),
+                      more=max(0, len(lines) - LISTED_FINDINGS))
 
 
-def show(found: Judgement, console: Console) -> None:
-    """The judgement as a table, then what stands beside the scores."""
-    console.print(Text(f"{plain(found.paper)} by the rubric {plain(found.rubric)}, judged by {plain(found.model)}"),
-                  soft_wrap=True)
-    if found.heuristic:
-        console.print(Text("HEURISTIC: counted from the record of the run; nobody read the paper", style="bold yellow"))
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
-    for name in ("dimension", "score", "reason"):
-        table.add_column(name, no_wrap=name != "reason")
-    for one in found.scores:
-        table.add_row(one.dimension, f"{one.score}/{one.highest}", _ground(one))
-    table.add_row("confidence", f"{found.confidence}/{found.most_confidence}", "")
-    console.print(table)
-    for sign, style, lines in (("+", "green", found.strengths), ("-", "red", found.weaknesses)):
-        for line in lines:
-            console.print(Text(f"{sign} ", style=style) + Text(plain(line)), soft_wrap=True)
-    for line in found.left_out:
-        console.print(Text(f"not shown to the judge: {plain(line)}", style="dim"), soft_wrap=True)
+# --- what is printed and kept ---------------------------------------------------------------------------------------
 
 
-def _ground(one: DimensionScore) -> Text:
-    """The reason of a score and its quote, marked where it does not stand in the paper."""
-    mark = Text("") if one.quoted else Text(f" ({NOT_QUOTED})", style="bold red")
-    return Text(f"{plain(one.reason)} ") + Text(f"\u201c{plain(one.quote)}\u201d", style="dim") + mark
+def _print(found: Judgement | Panel, request: Request) -> None:
+    if request.as_json:
+        print(found.model_dump_json(indent=1))
+    elif isinstance(found, Judgement):
+        show(found, Console())
+    else:
+        show_panel(found, Console())
+
+
+def _print_audit(facts: AuditFacts, request: Request, name: str, removed: list[dict[str, Any]]) -> None:
+    if request.as_json:
+        print(json.dumps({"paper": name, "scores": None, "audit": facts.model_dump(), "removed": removed},
+                         indent=1))
+    else:
+        show_audit(facts, Console())
+
+
+def _had(found: Judgement | Panel) -> int:
+    """The exit code: 1 where a panel gave no judgement at all."""
+    if isinstance(found, Judgement) or not found.missing:
+        return DONE
+    say(f"{len(found.missing)} of {found.asked} judgements are missing, none was filled in")
+    return DONE if found.judgements else FAILED
+
+
+def _written(found: Judgement | Panel, path: Path, request: Request) -> int:
+    """Keep what was paid for; where nothing can be written, it was printed."""
+    from stages.judging import write_report
+
+    try:
+        report = write_report(RunFolder(path), found)
+    except OSError as error:
+        say(f"the judgement above could not be written under {path}/review: {error.strerror}")
+        return FAILED
+    if not request.as_json:
+        print(f"written to {report}")
+    return DONE

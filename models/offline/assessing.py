@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Never
 
 from models.errors import CatalogueError
+from models.exhibits import PartInputs
 from models.judgement import JudgeAnswer, JudgeInputs, RecordFacts, answer_type
 
 CONFIGURE = (
@@ -58,6 +60,11 @@ def judge(inputs: JudgeInputs) -> JudgeAnswer:
     return answer_type(rubric).model_validate({
         "strengths": _strengths(facts), "weaknesses": _weaknesses(facts), "scores": scores, "heuristic": True,
         "confidence": rubric.confidence.lowest})
+
+
+def judge_notes(inputs: PartInputs) -> Never:
+    """Refuses. Raises `CatalogueError`."""
+    raise CatalogueError(f"the offline model cannot read a paper, so it takes no notes of {inputs.where}; {CONFIGURE}")
 
 
 # --- scores ---------------------------------------------------------------------------------------------------------

@@ -1,16 +1,21 @@
 """Judges: a finished paper scored by a rubric, with a reason and a checked quote for every score.
 
-`question` and `judgement` stand before and after the one model call, which `stages.judging` and the command line make.
-docs/judge.md says what a judgement is worth.
+`judged` is one judgement: a `Case` is put together from a paper that the guards went over, a rubric and what the paper
+is held against. `panel` asks several judges. docs/judge.md says what a judgement is worth.
 """
 
 from __future__ import annotations
 
 from review.judge.errors import JudgeError, PaperError, RubricError
+from review.judge.exhibits import code_exhibit, file_exhibit
 from review.judge.facts import facts_of
-from review.judge.judge import judgement, question
+from review.judge.guards import Guarded, guarded
+from review.judge.judge import Case, judged, judgement, question
+from review.judge.pages import pictures
+from review.judge.panel import Member, panel, told
 from review.judge.paper import Paper, read_paper
-from review.judge.rubric import read_rubric
+from review.judge.rubric import bundled, read_rubric, rubric_called
 
-__all__ = ["JudgeError", "Paper", "PaperError", "RubricError", "facts_of", "judgement", "question", "read_paper",
-           "read_rubric"]
+__all__ = ["Case", "Guarded", "JudgeError", "Member", "Paper", "PaperError", "RubricError", "bundled", "code_exhibit",
+           "facts_of", "file_exhibit", "guarded", "judged", "judgement", "panel", "pictures", "question", "read_paper",
+           "read_rubric", "rubric_called", "told"]

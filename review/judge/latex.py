@@ -26,24 +26,36 @@ _HEADING = re.compile(
 
 @dataclass
 class Source:
-    """What was read. `missing` names included files that are not there, or lie outside the folder."""
+    """What was read. `missing` names included files that are not there, or lie outside the folder; `unseen` is what
+    TeX skips (comments, branches never taken), `preamble` what stands before the document begins."""
 
     parts: tuple[Part, ...] = ()
     missing: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    preamble: str = ""
 
 
 @dataclass
 class _Reader:
     folder: Path
     missing: list[str] = field(default_factory=list[str])
+    unseen: list[str] = field(default_factory=list[str])
     files: int = 0
     characters: int = 0
 
     def whole(self, text: str, depth: int = 0) -> str:
         """The text with its includes in place, without what is never printed."""
-        text = _HIDDEN.sub("", _COMMENT.sub(r"\1", text))
+        text = _HIDDEN.sub(self._skipped, _COMMENT.sub(self._comment, text))
         self.characters += len(text)
         return _INCLUDE.sub(lambda match: self._file(match[1].strip(), depth), text)
+
+    def _comment(self, match: re.Match[str]) -> str:
+        self.unseen.append(match[0][len(match[1]) + 1:])
+        return match[1]
+
+    def _skipped(self, match: re.Match[str]) -> str:
+        self.unseen.append(match[0])
+        return ""
 
     def _file(self, name: str, depth: int) -> str:
         if depth > 8 or self.files >= MOST_FILES or self.characters > MOST_CHARACTERS:
@@ -74,7 +86,7 @@ def read(text: str, folder: Path) -> Source:
     floats = "\n\n".join(match[0] for match in _FLOAT.finditer(head))
     if floats:
         parts.append(Part("Tables and figures", floats))
-    return Source(tuple(parts), tuple(dict.fromkeys(reader.missing)))
+    return Source(tuple(parts), tuple(dict.fromkeys(reader.missing)), ("\n".join(reader.unseen),), head)
 
 
 def _title(text: str) -> Iterator[Part]:

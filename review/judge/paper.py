@@ -1,7 +1,6 @@
 """A paper as a judge gets it: text by section, from PDF, LaTeX, Markdown or plain text.
 
-What a reader of the finished paper cannot see (comments in LaTeX and HTML) is not part of it. Figures are not looked
-at.
+Comments in LaTeX and HTML are not part of it; `review.judge.guards` looks for what else a reader cannot see.
 """
 
 from __future__ import annotations
@@ -28,13 +27,16 @@ _UNSEEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Paper:
-    """The text of a paper. `missing` names files that it includes and that are not there."""
+    """The text of a paper. `missing` names files that it includes and that are not there; `unseen` is what stands in
+    its comments, `preamble` its LaTeX before the document begins."""
 
     path: Path
     form: str
     sha256: str
     parts: tuple[Part, ...]
     missing: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    preamble: str = ""
 
     @property
     def text(self) -> str:
@@ -59,8 +61,9 @@ async def read_paper(path: Path, *, timeout: float = 60.0) -> Paper:
         data = path.read_bytes()
     except OSError as error:
         raise PaperError(f"cannot read {path}: {error.strerror}") from None
-    parts, missing = await _parts(path, form, data, timeout)
-    paper = Paper(path, form, hashlib.sha256(data).hexdigest(), parts, missing)
+    source = await _source(path, form, data, timeout)
+    paper = Paper(path, form, hashlib.sha256(data).hexdigest(), source.parts, source.missing, source.unseen,
+                  source.preamble)
     if len(paper.text.split()) < LEAST_WORDS:
         scan = "; a scan has to go through text recognition first" if form == "PDF" else ""
         raise PaperError(f"{path} holds fewer than {LEAST_WORDS} words of text: there is nothing to judge{scan}")
@@ -71,14 +74,15 @@ def _known() -> str:
     return ", ".join(f"*{suffix}" for suffix in FORMS)
 
 
-async def _parts(path: Path, form: str, data: bytes, timeout: float) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+async def _source(path: Path, form: str, data: bytes, timeout: float) -> latex.Source:
     if form == "PDF":
-        return of_pdf(await _pdf(path, data, timeout)), ()
+        return latex.Source(of_pdf(await _pdf(path, data, timeout)))
     text = decoded(data, path)
     if form == "LaTeX":
-        source = latex.read(text, path.parent)
-        return source.parts, source.missing
-    return of_headings(_UNSEEN.sub("", text) if form == "Markdown" else text), ()
+        return latex.read(text, path.parent)
+    if form == "Markdown":
+        return latex.Source(of_headings(_UNSEEN.sub("", text)), unseen=tuple(_UNSEEN.findall(text)))
+    return latex.Source(of_headings(text))
 
 
 async def _pdf(path: Path, data: bytes, timeout: float) -> str:

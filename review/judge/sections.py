@@ -115,16 +115,20 @@ def _part(title: str, lines: Sequence[str], back: bool) -> Iterator[Part]:
 def fitted(parts: Sequence[Part], limit: int) -> Shown:
     """As much as fits about `limit` characters: short sections whole, long ones cut in the middle, the back matter with
     what the main text leaves."""
-    front = [len(part.text) for part in parts if not part.back]
-    given = allotted(front, limit)
-    rest = allotted([len(part.text) for part in parts if part.back], limit - sum(given))
-    shares = (iter(given), iter(rest))
-    allowed = [next(shares[part.back]) for part in parts]
+    allowed = shares(parts, limit)
     text, left_out = "\n\n".join(_shown(parts, allowed)), tuple(_left_out(parts, allowed))
     most = limit * 11 // 10  # titles and marks come on top
     if len(text) > most:  # thousands of headings with little below them
         left_out = (*left_out, f"{len(text) - most} characters in the middle of the rest")
     return Shown(middle(text, most), left_out)
+
+
+def shares(parts: Sequence[Part], limit: int) -> list[int]:
+    """How many characters of each section are shown."""
+    given = allotted([len(part.text) for part in parts if not part.back], limit)
+    rest = allotted([len(part.text) for part in parts if part.back], limit - sum(given))
+    either = (iter(given), iter(rest))
+    return [next(either[part.back]) for part in parts]
 
 
 def allotted(lengths: Sequence[int], budget: int) -> list[int]:

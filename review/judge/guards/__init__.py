@@ -1,0 +1,132 @@
+"""What stands in a paper for its judge and not for its readers is taken out before a judge sees it, and reported.
+
+`guarded` gives the paper without hidden text, encoded text and orders to reviewers or models, and a list of what was
+removed with its place. An order leaves the mark `REMOVED`, so that the text does not change its meaning in silence.
+
+What it does not guarantee: see `ink`, `markup` and `orders` for what each of them misses. A paper that discusses such
+attacks loses its examples; a person finds them in the report.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import html
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from record.judgement import Removed, RemovedKind
+from review.judge.errors import PaperError
+from review.judge.guards.ink import Seen, seen
+from review.judge.guards.letters import tagged, unseen
+from review.judge.guards.markup import unshown
+from review.judge.guards.orders import orders
+from review.judge.paper import Paper
+from review.judge.sections import Part, of_pdf
+
+REMOVED = "[removed: instruction to the reviewer]"
+ENCODED = "[removed: encoded text]"
+MOST_HIDDEN = 0.5
+"""Of a PDF's words: beyond it nothing can be said of what a reader sees."""
+
+_TOKENS = re.compile(r"<\|(?=\w+\|>)|(?<=<)\|?(?=/?(?:s|SYS)>)")
+_CODED = re.compile(r"(?<![A-Za-z0-9+/])(?:[0-9a-fA-F]{2}[ :]?){20,}|(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{24,}={0,2}")
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A paper as a judge sees it. `removed` is what was taken out; `pages` of a PDF, 0 for other forms."""
+
+    paper: Paper
+    removed: tuple[Removed, ...] = ()
+    pages: int = 0
+    marked_pages: tuple[int, ...] = ()
+    not_looked_at: tuple[str, ...] = ()
+
+
+async def guarded(paper: Paper, *, timeout: float = 120.0) -> Guarded:
+    """The paper without what is hidden in it or speaks to its judge; seconds for a PDF. Raises `PaperError`."""
+    found: list[Removed] = []
+    pages, not_looked_at, sight = 0, (), None
+    if paper.form == "PDF":
+        sight = await _sight(paper.path, timeout)
+        paper = replace(paper, parts=of_pdf(sight.text))
+        found += [_removed("hidden", f"page {page}", text) for page, text in sight.hidden]
+        pages = sight.pages
+        if sight.not_rendered:
+            not_looked_at = (f"hidden text on the last {sight.not_rendered} of {pages} pages was not looked for",)
+    found += [_removed("comment", "a comment in the source", text) for text in paper.unseen if orders(text)]
+    parts: list[Part] = []
+    for part in paper.parts:
+        title, of_title = neutral(part.title, "a heading")
+        shown, of_hidden = (part.text, ()) if sight else _shown(part, paper)
+        text, of_text = neutral(shown, part.title or "before the first heading")
+        found += [*of_title, *of_hidden, *of_text]
+        parts.append(Part(title, text, part.back))
+    marked = tuple(page for page, text in enumerate(sight.text.split("\f"), 1) if orders(text)) if sight else ()
+    return Guarded(replace(paper, parts=tuple(parts)), tuple(found), pages, marked, not_looked_at)
+
+
+def neutral(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
+    """A text without orders, encoded text and characters that do not show; and what was removed."""
+    found: list[Removed] = []
+    secret = tagged(text)
+    if secret:
+        found.append(_removed("hidden", where, secret))
+    for begin, end in reversed(orders(text)):
+        found.append(_removed("instruction", where, text[begin:end]))
+        text = text[:begin] + REMOVED + text[end:]
+    for match in reversed(list(_CODED.finditer(text))):
+        if (decoded := _decoded(match[0])) is not None:
+            found.append(_removed("encoded", where, decoded))
+            text = text[:match.start()] + ENCODED + text[match.end():]
+    text = "".join(char for char in text if not unseen(char))
+    return _TOKENS.sub(lambda match: f"{match[0]} ", text), tuple(reversed(found))
+
+
+def _shown(part: Part, paper: Paper) -> tuple[str, tuple[Removed, ...]]:
+    """What of a source's section is printed, and what is not."""
+    text = html.unescape(part.text) if paper.form == "Markdown" else part.text
+    found: list[Removed] = []
+    for begin, end in reversed(unshown(text, paper.form, paper.preamble)):
+        if len(re.findall(r"[^\W\d_]{2,}", text[begin:end])) > 2:  # \phantom{0} is no message
+            found.append(_removed("hidden", part.title or "before the first heading", text[begin:end]))
+        text = text[:begin] + text[end:]
+    return text, tuple(reversed(found))
+
+
+async def _sight(path: Path, timeout: float) -> Seen:
+    with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as name:
+        copy = Path(name) / "paper.pdf"
+        copy.write_bytes(path.read_bytes())
+        found = await seen(copy, timeout=timeout)
+    hidden, shown = sum(len(text.split()) for _, text in found.hidden), len(found.text.split())
+    if hidden > MOST_HIDDEN * (hidden + shown):
+        raise PaperError(f"{path} shows nothing where {hidden} of its {hidden + shown} words stand: it cannot be "
+                         "judged by its text; print it to a new PDF")
+    return found
+
+
+def _decoded(coded: str) -> str | None:
+    """What a run of base64 or hexadecimal digits says, where it is words."""
+    for data in _attempts(coded):
+        text = data.decode("utf-8", "replace")
+        words = re.findall(r"[^\W\d_]{2,}", text)
+        if len(words) >= 4 and sum(map(len, words)) > 0.6 * len(text) and text.isprintable():
+            return text
+    return None
+
+
+def _attempts(coded: str) -> Iterator[bytes]:
+    with contextlib.suppress(ValueError):
+        yield bytes.fromhex(re.sub(r"[ :]", "", coded))
+    bare = coded.rstrip("=")
+    with contextlib.suppress(ValueError):
+        yield base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+
+
+def _removed(kind: RemovedKind, where: str, text: str) -> Removed:
+    return Removed(kind=kind, where=" ".join(where.split())[:200], text=text[:2000], characters=len(text))

@@ -1,0 +1,140 @@
+"""The words of a PDF that a reader can see: where a word stands, the rendered page must show something.
+
+Each page is rendered by poppler; a word whose box holds one colour only (white or nearly white text, text under a bar
+or rendered invisibly), whose letters are less than `LEAST_HEIGHT` high, or that lies outside of the page is hidden.
+
+What it does not find: a word under a photograph, or over one in its colours; words within a picture (they are no text,
+and reach only a model that looks at pages). Pages after `MOST_PAGES` are not rendered, and said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import itertools
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from review.evidence import tex
+from review.judge.errors import PaperError
+
+DPI = 72
+MOST_PAGES = 60
+LEAST_HEIGHT = 1.5
+"""Points from the top of a word's box to its bottom; a tick label of a figure at a fifth of its size has 2."""
+LEAST_HIDDEN = 4
+"""Letters and digits of a run of hidden words; less than that is a glyph that poppler draws elsewhere, and no order."""
+LEAST_CONTRAST = 24
+"""Of 255, in the colour channel that differs most, within the middle of a word's box."""
+
+_TOKEN = re.compile(
+    r'<page width="(?P<width>[\d.]+)" height="(?P<height>[\d.]+)"|<(?P<open>block|line)\b|</(?P<shut>page)>|'
+    r'<word xMin="(?P<x0>[-\d.]+)" yMin="(?P<y0>[-\d.]+)" xMax="(?P<x1>[-\d.]+)" yMax="(?P<y1>[-\d.]+)">'
+    r'(?P<word>.*?)</word>')
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word and its box in points from the upper left corner of its page. `begins`: '' or what stands before it."""
+
+    text: str
+    box: tuple[float, float, float, float]
+    begins: str
+
+
+@dataclass
+class Page:
+    """A page's words in reading order."""
+
+    width: float
+    height: float
+    words: list[Word] = field(default_factory=list[Word])
+
+
+@dataclass
+class Seen:
+    """The text that a reader sees, pages divided by form feeds, and runs of hidden words by page."""
+
+    text: str = ""
+    hidden: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    pages: int = 0
+    not_rendered: int = 0
+
+
+async def seen(pdf: Path, *, timeout: float) -> Seen:
+    """What a reader sees of a PDF that lies in a folder of its own. Raises `PaperError`, `TexMissing`."""
+    ran = await tex.run(
+        ["pdftotext", "-q", "-enc", "UTF-8", "-cropbox", "-bbox-layout", pdf.name, "words.html"], pdf.parent,
+        timeout=timeout)
+    if ran.code != 0:
+        raise PaperError(f"{pdf.name} gives no words: pdftotext ended with {ran.code}")
+    pages = read_words((pdf.parent / "words.html").read_text(encoding="utf-8", errors="replace"))
+    await tex.run(["pdftoppm", "-q", "-r", str(DPI), "-cropbox", "-l", str(MOST_PAGES), pdf.name, "page"], pdf.parent,
+                  timeout=timeout)
+    pictures = sorted(pdf.parent.glob("page-*.ppm"), key=lambda path: int(path.stem.split("-")[1]))
+    return await asyncio.to_thread(_parted, pages, pictures)
+
+
+def read_words(text: str) -> list[Page]:
+    """The pages of pdftotext's -bbox-layout."""
+    pages: list[Page] = []
+    begins = ""
+    for match in _TOKEN.finditer(text):
+        if match["width"]:
+            pages.append(Page(float(match["width"]), float(match["height"])))
+            begins = ""
+        elif match["open"]:
+            begins = "\n\n" if "\n\n" in (begins, "\n\n" if match["open"] == "block" else "") else "\n"
+        elif match["word"] is not None and pages:
+            box = (float(match["x0"]), float(match["y0"]), float(match["x1"]), float(match["y1"]))
+            pages[-1].words.append(Word(html.unescape(match["word"]), box, begins if pages[-1].words else ""))
+            begins = " "
+    return pages
+
+
+def _parted(pages: list[Page], pictures: list[Path]) -> Seen:
+    """The text of the words that show, and the runs of those that do not."""
+    found = Seen(pages=len(pages), not_rendered=max(0, len(pages) - len(pictures)))
+    texts: list[str] = []
+    for number, page in enumerate(pages, 1):
+        picture = read_picture(pictures[number - 1]) if number <= len(pictures) else None
+        kept = list[str]()
+        for visible, words in itertools.groupby(page.words, key=lambda word: shows(word, page, picture)):
+            run = list(words)
+            if visible or sum(char.isalnum() for word in run for char in word.text) < LEAST_HIDDEN:
+                kept += [f"{word.begins}{word.text}" for word in run]
+            else:
+                found.hidden.append((number, " ".join(word.text for word in run)))
+                kept.append("\n\n")
+        texts.append("".join(kept))
+    found.text = "\f".join(texts)
+    return found
+
+
+def shows(word: Word, page: Page, picture: NDArray[np.uint8] | None) -> bool:
+    """Whether a reader can see a word; marks without a letter or digit are taken on trust."""
+    x0, y0, x1, y1 = word.box
+    if not any(map(str.isalnum, word.text)):
+        return True
+    if y1 - y0 < LEAST_HEIGHT or not (0 <= (x0 + x1) / 2 <= page.width and 0 <= (y0 + y1) / 2 <= page.height):
+        return False
+    if picture is None:
+        return True
+    across, down = picture.shape[1] / page.width, picture.shape[0] / page.height
+    fifth = (y1 - y0) / 5
+    area = picture[int((y0 + fifth) * down):max(int((y0 + fifth) * down) + 1, int((y1 - fifth) * down) + 1),
+                   max(0, int(x0 * across)):int(x1 * across) + 1]
+    return area.size == 0 or int((area.max(axis=(0, 1)).astype(int) - area.min(axis=(0, 1))).max()) >= LEAST_CONTRAST
+
+
+def read_picture(path: Path) -> NDArray[np.uint8]:
+    """A binary PPM as (rows, columns, 3)."""
+    data = path.read_bytes()
+    head = re.match(rb"P6\s+(\d+)\s+(\d+)\s+255\s", data)
+    if head is None:
+        raise PaperError(f"{path.name} is no picture of a page")
+    return np.frombuffer(data, np.uint8, offset=head.end()).reshape(int(head[2]), int(head[1]), 3)

@@ -1,0 +1,182 @@
+"""Sentences that speak to a reviewer or a model instead of to readers: orders to score, to ignore, to keep silent.
+
+Patterns over folded text (`letters`). Known: English, and the usual phrases of nine other languages. A sentence is an
+order by its form, whoever quotes it: a paper about such attacks loses its examples too, and the report shows them.
+
+What it does not find: an order in other words or another language, one that is spread over sections, and one that
+is only hinted at.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+
+from review.judge.guards.address import speaks_to_judge
+from review.judge.guards.letters import Folded, readings
+
+_RULES = (r"(?:instructions?|prompts?|guidelines?|directions|directives?|orders|commands|rubrics?|criteria|rules"
+          r"|messages?)")
+_EARLIER = r"(?:previous|prior|above|earlier|preceding|existing|original|foregoing|past|all|any|your|system|other)"
+_BEGIN = (r"(?:^|[,;:\"'\u201c\u2018(\[{*#>\u2014-]\s*|\b(?:please|kindly|now|just|simply|must|should|shall|you|"
+          r"always)\s+(?:please\s+|kindly\s+|also\s+|then\s+)?)")
+_IGNORE = r"(?:ignor(?:e|ing)|disregard(?:ing)?|forget|override|overrule|bypass|discard|do not follow|stop following)"
+_SCORE = (r"(?:give|assign|award|rate|score|grade|mark|grant|evaluate|judge|set|return|output|respond|answer|recommend|"
+          r"accept|provide|rank|raise|increase)")
+_BEST = (r"(?:(?<![\d.])10(?!\.?\d|%|\s*(?:-|epochs|seeds|runs|steps))|\bten\b|\bnine\b|(?<![\d.])9(?:/10|\.\d)?\b"
+         r"|\bhighest\b|"
+         r"\bmaxim(?:um|al)\b|\bmax\b|\bfull\b|\btop\b|\bperfect\b|\bbest\b|\bexcellent\b|\boutstanding\b|"
+         r"\bstrong(?:ly)? accept|\bpositive(?:ly)?\b|\bgenerous(?:ly)?\b|\bfavou?rabl[ey]\b)")
+_MARK = (r"(?:\bscor(?:e|es|ing)\b|\bmarks?\b|\bratings?\b|\bgrades?\b|\bpoints\b|\bout of\b|/ ?10\b|\baccept\w*|"
+         r"\brecommendation\b|\breview\b|\bassessment\b|\bevaluation\b|\bverdict\b)")
+_THIS = (r"(?:\b(?:this|the|our|present) (?:paper|submission|manuscript|article|work|study|document|contribution)\b|"
+         r"\bevery (?:dimension|category|criteri|aspect|item|question|score)|"
+         r"\b(?:each|all|any|the|these)(?: \w+)? (?:dimensions?|categor|criteri|rubrics?)|\b(?:each|all"
+         r"|any) (?:scores?|ratings?)\b|"
+         r"\bit\b|\bus\b)")
+_REVIEWER = (r"(?:reviewers?|referees?|judges?|graders?|evaluators?|assessors?|area chairs?|meta-reviewers?|"
+             r"language models?|llms?|ais?|ai (?:systems?|assistants?|models?|agents?)|assistants?|chatbots?"
+             r"|gpt[\w.-]*|"
+             r"chatgpt|claude|gemini)")
+_ASKED = (r"(?:are|is) (?:hereby |kindly |politely )?(?:asked|required|instructed|requested|advised|expected|obliged"
+          r"|urged|told)")
+_FAULTS = (r"(?:weakness(?:es)?|limitations?|flaws?|negatives?|shortcomings?|problems?|concerns?|critici[sz]ms?"
+           r"|errors?|"
+           r"issues|faults?|deficienc(?:y|ies))")
+_RANGE = re.compile(r"\b\d\.\d+ ?(?:out of|/) ?10\b|,? ?(?:where|with) (?:1|0|10) (?:is"
+                    r"|being) (?:the )?\w+(?: and 10 (?:is|being) (?:the )?\w+)?|"
+                    r"\b(?:from |between )?(?:0|1|zero|one)(?: ?(?:-|\u2013|to|and|through) ?)(?:10|ten|5|five|9"
+                    r"|100)\b")
+
+ENGLISH = tuple(re.compile(pattern) for pattern in (
+    rf"\b{_IGNORE}\b.{{0,30}}\b{_EARLIER}\b.{{0,25}}\b(?:instructions?|prompts?|orders|commands|directives?)\b",
+    rf"{_BEGIN}{_IGNORE}\b.{{0,50}}\b{_RULES}\b",
+    rf"{_BEGIN}{_SCORE}\b(?=.*{_BEST})(?=.*{_MARK})(?=.*{_THIS})",
+    rf"{_BEGIN}{_SCORE}\b.{{0,40}}{_THIS}.{{0,30}}{_BEST}",
+    rf"\b(?:{_REVIEWER}|you)\b.{{0,30}}\b(?:must|should|shall|have to|has to|need to|ought to|{_ASKED} to)\b.{{0,30}}"
+    rf"\b{_SCORE}\b(?=.*(?:{_BEST}|\baccept))(?=.*(?:{_THIS}|\b(?:highest|maximum|full|top|perfect) (?:scores?"
+    rf"|marks?)))",
+    rf"{_THIS}.{{0,20}}\b(?:must|should|shall|has to|needs to|ought to|is to|deserves to)\b.{{0,20}}"
+    rf"\b(?:be )?(?:given|assigned|awarded|rated|scored|graded|marked|accepted|judged|receive|get)\b(?=.*(?:{_BEST}"
+    rf"|accept))",
+    r"\b(?:every|each|all|the final|the overall|final|overall)\b.{0,15}\b(?:scores?|ratings?|grades?|marks?)\b.{0,15}"
+    r"(?:\bis\b|\bare\b|\bmust be\b|\bshould be\b|=|:).{0,8}\b(?:10|ten|perfect|the maximum|the highest"
+    r"|maximal)\b(?!\.?\d)\W*"
+    r"(?:$|[,;]|whatever|regardless|no matter|out of|in all|everywhere)",
+    rf"^\W*(?:note|message|memo|notice|instructions?|attention|hint|reminder|dear|hello|hey|important"
+    rf"|warning)\b(?: (?:to|for))?"
+    rf"(?: (?:the|any|all|every|an?|our|ai|llm|automated|automatic|future|human"
+    rf"|anonymous))* {_REVIEWER}\b\s*(?:[:,!\u2014]|-\s|this\b|you\b)",
+    rf"\b(?:if|since|because|when|as) you (?:are|re)\b.{{0,25}}\b{_REVIEWER}\b",
+    rf"\bas an? (?:\w+ )?{_REVIEWER}\b,? you\b",
+    r"\byou are (?:now |no longer |hereby )?.{0,30}\b(?:reviewer|judge|grader|referee|evaluator|critic)\b"
+    r"(?=.*\b(?:generous|lenient|positive|kind|friendly|accept|high|enthusiastic|supportive)|\W*$)",
+    rf"(?:^|\bplease |\bkindly |{_REVIEWER} |\byou )(?:\w+ )?(?:do not|dont|don't|never|refrain from|avoid|must not"
+    rf"|should not|"
+    rf"may not)\b.{{0,20}}\b(?:mention|report|list|raise|critici[sz]e|highlight|point(?:ing)? out|note|penali[sz]e"
+    rf"|include|"
+    rf"name|state)\w*\b.{{0,40}}\b{_FAULTS}",
+    rf"\bno {_FAULTS}\b.{{0,15}}\b(?:may|must|should|shall|can) be (?:mentioned|reported|listed|raised|named|noted)",
+    r"(?:^|\bplease |\byou (?:must|should) )(?:strongly )?(?:recommend|vote for|suggest)\b.{0,25}\b(?:accept"
+    r"|acceptance)\b",
+    r"\b(?:area chairs?|program chairs?|chairs?|committee|editors?|panel|organi[sz]ers?)\b.{0,60}"
+    r"\b(?:accepted|decided|approved|settled|agreed)\b(?=.*(?:\baccept|\bhigh|\btop\b|\bmaxim|\bfull\b"
+    r"|accordingly)).{0,80}"
+    r"\b(?:score|rate|grade|mark|rating)\b",
+    rf"\bif you (?:rate|score|grade|mark|reject|give)\b.{{0,20}}(?:{_THIS}|\b(?:below|under|less|lower|low)\b)",
+    r"\b(?:i|we) (?:will|would|shall) (?:tip|pay|reward|report|sue) you\b",
+    r"^\W*(?:end of (?:the )?(?:paper|document|submission|manuscript|text)|begin(?:ning)? of (?:new )?instructions|"
+    r"new (?:system )?(?:instructions?|prompt))\W*$",
+    r"</(?:paper|document|submission|manuscript)>",
+    r"\{.{0,80}\"?(?:overall|score|soundness|clarity|novelty|significance"
+    r"|rating)\"?\s*:\s*(?:\{\s*\"?score\"?\s*:\s*)?\"?(?:10|9)\b",
+    r"\b(?:review|assessment|evaluation)s? (?:must|should|shall|has to) be (?:\w+ )?(?:positive|favou?rable"
+    r"|enthusiastic)",
+    r"\bpositive (?:review|assessment|evaluation)s? only\b",
+))
+"""What an order looks like in a sentence of English, folded."""
+
+OTHERS = tuple(re.compile(pattern) for pattern in (
+    r"(?:忽略|忽视|无视|無視|忘记|忘記|不要理会|不要理會).{0,20}(?:指令|指示|说明|說明|提示|规则|規則|要求)",
+    r"(?:给|給|打|评|評|授予).{0,20}(?:满分|滿分|最高分|10 ?分|十分|高分)|审稿人.{0,20}(?:必须|应该|请)",
+    r"(?:指示|命令|ルール|プロンプト).{0,12}(?:無視|忘れ)|(?:満点|最高点|最高評価|10点).{0,20}(?:つけ|付け|与え|くださ|して)",
+    r"(?:지시|명령|지침|규칙).{0,12}(?:무시|잊)|(?:만점|최고 ?점수|10 ?점).{0,15}(?:주|부여|매기)",
+    r"\b(?:ignorier|missacht|vergiss|vergesst|vergessen sie)\w*\b.{0,50}\b(?:anweisung|instruktion|vorgabe|regel"
+    r"|kriteri)\w*",
+    r"\b(?:gib|gebt|geben sie|vergib|vergeben sie|bewerte|bewerten sie)\b.{0,60}\b(?:hochst|volle|bestnote|maximal"
+    r"|10 |zehn)\w*",
+    r"\b(?:(?:ignor|oubli|neglig)(?:ez|er|ons)|(?:ignore|oublie|neglige) (?:l|toute?s?|ces|cette|vos"
+    r"|tes)\b)\w*.{0,50}\b(?:instruction|consigne|regle|directive|critere)s?\b",
+    r"\b(?:attribuez|attribue|attribuer|donnez|donne|notez|accordez|evaluez)\b.{0,60}(?:\bmaximal|\bmeilleure"
+    r"|10 ?/ ?10|\bplus haute|\bnote de (?:10|20))",
+    r"\b(?:ignor|olvid|descart)\w*\b.{0,50}\b(?:instruccion|regla|directri|indicacion|criterio)\w*",
+    r"\b(?:otorg|asign|conced|calific|puntu)\w*\b.{0,60}\b(?:maxim|mas alt|10\b|diez|sobresaliente)\w*",
+    r"\b(?:ignor|dimentic|esquec|desconsider)\w*\b.{0,50}\b(?:istruzion|instruco|instruca|regol|regras)\w*",
+    r"\b(?:assegn|attribuisc|atribu|conced)\w*\b.{0,60}\b(?:massim|maxim)\w*",
+    r"(?:игнорир|проигнорир|забуд)\w*.{0,50}(?:инструкц|указан|правил|критери)\w*",
+    r"(?:постав|дай|присво|оцени)\w*.{0,60}(?:высш|максим|10|десят|отличн)\w*",
+))
+"""The usual phrases of Chinese, Japanese, Korean, German, French, Spanish, Italian, Portuguese and Russian."""
+
+_WEAK = re.compile(rf"{_BEGIN}(?:{_SCORE}|praise|emphasi[sz]e|highlight|mention|write)\b|\b{_REVIEWER}\b|"
+                   r"^\W*(?:system|assistant|user|instructions?)\W*$")
+"""What is an order only beside one."""
+
+_TOGETHER = re.compile(
+    r"(?:ignore|disregard|forget)\w{0,20}(?:instructions?|prompts?|rubric|rules|guidelines)|"
+    r"(?:give|award|assign|rate|score)\w{0,25}(?:score(?:of)?(?:10|ten)|highest|maximum|topmark|perfect)")
+"""For words that were run together, as spaced letters are."""
+
+_ENDS = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[。！？])|\n")
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Begin and end of each sentence of a folded text that is not blank."""
+    begin = 0
+    for match in [*_ENDS.finditer(text), None]:
+        end = match.start() if match else len(text)
+        if text[begin:end].strip():
+            yield begin, end
+        begin = match.end() if match else end
+
+
+def is_order(sentence: str, *, guessed: bool = False) -> bool:
+    """Whether a folded sentence is an order to a reviewer or a model. A scale ('from 1 to 10') is no best score.
+
+    `guessed`: its letters are a guess, so only plain wordings count.
+    """
+    said = _RANGE.sub(" ", sentence.strip())
+    if not guessed and speaks_to_judge(said):
+        return True
+    if any(pattern.search(said) for pattern in (*ENGLISH, *OTHERS, _TOGETHER)):
+        return True
+    turned = (codecs.encode(said, "rot13"), said[::-1])
+    return any(pattern.search(one) for one in turned for pattern in ENGLISH[:4])
+
+
+def orders(text: str) -> list[tuple[int, int]]:
+    """Begin and end of every order in a text, overlapping ones as one."""
+    found = sorted(place for reading in readings(text) for place in _in(reading))
+    merged: list[tuple[int, int]] = []
+    for begin, end in found:
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _in(reading: Folded) -> Iterator[tuple[int, int]]:
+    """Places in the original of a reading's orders, and of the half-orders right after them."""
+    spans = [*sentences(reading.text)]
+    said = [reading.text[begin:end] for begin, end in spans]
+    order = [is_order(one, guessed=reading.guessed) for one in said]
+    beside = False
+    for at, (begin, end) in enumerate(spans):
+        beside = order[at] or (beside and bool(_WEAK.search(said[at])))
+        if beside:
+            yield reading.place(begin, end)
+        elif at + 1 < len(spans) and not order[at + 1] and said[at].rstrip()[-1] not in ".!?:" and is_order(
+                f"{said[at]} {said[at + 1]}", guessed=reading.guessed):  # one order over two paragraphs
+            yield reading.place(begin, spans[at + 1][1])
