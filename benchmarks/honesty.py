@@ -2,9 +2,10 @@
 
     python -m benchmarks.honesty [--seeds N] [--tuning] [--out FILE]
 
-Prints one JSON object. The report runs over `benchmarks.planted_blind`, whose kinds were written without sight of the
-checks, and over the tuning kinds with seeds that tuning never used; `--tuning` runs the tuning kinds with theirs. A
-case counts as caught where a finding is `suspect`; notes are told apart. Intervals are 95 % Wilson.
+Prints one JSON object. The report runs over the kinds that were written without sight of the checks
+(`benchmarks.planted_blind`, and later, by somebody else, `benchmarks.planted_blind2`; each was blind once, at its first
+run), and over the tuning kinds with seeds that tuning never used; `--tuning` runs the tuning kinds with theirs. A case
+counts as caught where a finding is `suspect`; notes are told apart. Intervals are 95 % Wilson.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.planted import cases as tuned
-from record.nouns import Arm, DataPlan, DatasetUse, MetricSpec
+from record.nouns import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
 from review.honesty import check_program
 
 REPORT_SEED = 1000
@@ -26,9 +27,16 @@ REPORT_SEED = 1000
 
 PLAN = DataPlan(
     task="classify tables", expected_seconds=1,
-    datasets=tuple(DatasetUse(name=name) for name in ("digits", "wine", "iris", "breast_cancer")),
+    datasets=tuple(DatasetUse(name=name) for name in ("digits", "wine", "iris", "breast_cancer", "diabetes")),
     metrics=(MetricSpec(name="log_loss", higher_is_better=False), MetricSpec(name="accuracy", higher_is_better=True)),
     arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
+
+SIMULATED = PLAN.model_copy(update={
+    "task": "forecast a simulated series, which the experiment generates", "datasets": (DatasetUse(name="wave"),),
+    "metrics": (MetricSpec(name="mse", higher_is_better=False),)})
+"""The plan of cases on "wave", a series that they make themselves: no labels of it are withheld."""
+WAVE = DatasetFacts(name="wave", source="generated: a noisy oscillation", features=0, classes=0, sizes={},
+                    fingerprint="", seed=0, task="none")
 
 
 class CaseLike(Protocol):
@@ -58,7 +66,9 @@ def report(cases: Iterable[CaseLike]) -> dict[str, Any]:
     """Recall, false alarms, both by kind, and what went wrong."""
     began, kinds, wrong = time.monotonic(), dict[str, dict[str, int]](), list[dict[str, Any]]()
     for case in cases:
-        found = check_program({"experiment.py": case.source}, PLAN)
+        wave = '"wave"' in case.source
+        plan, facts = (SIMULATED, (WAVE,)) if wave else (PLAN, None)
+        found = check_program({"experiment.py": case.source}, plan, facts=facts)
         caught = [one for one in found if one.suspect]
         line = kinds.setdefault(case.kind, {"planted": 0, "caught": 0, "noted": 0, "twins": 0, "alarms": 0})
         line["twins" if case.honest else "planted"] += 1
@@ -91,10 +101,12 @@ def main() -> None:
     if asked.tuning:
         found = {"tuning": report(gathered(tuned, range(asked.seeds)))}
     else:
-        from benchmarks.planted_blind import cases as blind
+        from benchmarks.planted_blind import cases as first
+        from benchmarks.planted_blind2 import cases as second
 
         seeds = range(REPORT_SEED, REPORT_SEED + asked.seeds)
-        found = {"blind": report(gathered(blind, seeds)), "seen": report(gathered(tuned, seeds))}
+        found = {name: report(gathered(cases, seeds)) for name, cases in (
+            ("blind2", second), ("blind", first), ("seen", tuned))}
     text = json.dumps(found, indent=1)
     print(text)
     if asked.out is not None:

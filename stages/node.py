@@ -21,7 +21,8 @@ from record.folder import draft_of, is_full, part_of, read_source, seal, write_s
 from record.log import RecordError
 from record.nouns import Attempt, ErrorClass, Expand, Failure, Finding, Node, NodeStatus, Verdict
 from record.setups import constants_of
-from review.honesty import check_program
+from record.trials import ablation_of
+from review.honesty import check_program, check_record
 from sandbox.handed_on import Left, forget_rescued, rescue_checkpoints
 from sandbox.job import Job, Outcome
 from search.scheduler import Freed
@@ -176,9 +177,12 @@ class _NodeWork:
 
     def findings(self, outcome: Outcome) -> tuple[Finding, ...]:
         """What makes the numbers of code that ran worthless; a replicate's code was looked at with its parent's."""
-        if outcome.failure is not None or self.action.kind == "replicate":
+        if outcome.failure is not None:
             return ()
-        return check_program(read_source(self.bench.folder.source(self.node.id)), self.bench.plan)
+        plan, facts = self.bench.plan, self.bench.state.datasets
+        of_source = () if self.action.kind == "replicate" else check_program(
+            read_source(self.bench.folder.source(self.node.id)), plan, facts=facts)
+        return (*of_source, *check_record(outcome.measurements, plan, facts=facts, known=of_source))
 
     @property
     def doubt(self) -> Failure | None:
@@ -220,6 +224,7 @@ class _NodeWork:
             data_plan=bench.plan, stage=node.stage, kind=node.kind, plan=node.plan, varies=node.varies,
             experiment=read_source(bench.folder.source(node.id))["experiment.py"], measurements=node.measurements,
             parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
+            ablation=ablation_of(bench.state, self.action.item) if node.stage == "ablation" else None,
             duty=duty_of(self.view), figures=node.reviews), Verdict)
 
     def judge_sound(self, verdict: Verdict) -> None:

@@ -205,7 +205,7 @@ PAIRS = (
          'from sklearn.model_selection import train_test_split\n'
          'fit_x, part_x, fit_y, part_y = train_test_split(x, y, random_state=lab.seed)\n'
          'own = method(fit_x, fit_y)\n'
-         'lab.result("accuracy", accuracy_score(part_y, own.predict(part_x)), condition="method", '
+         'lab.result("holdout_accuracy", accuracy_score(part_y, own.predict(part_x)), condition="method", '
          'dataset=<data>.name)'),
     Pair(_TRAIN, "in a closure", CLOSURE, "float((model(<data>.dev.x).argmax(1) == <data>.dev.y).mean())",
          "float((model(x[::3]).argmax(1) == y[::3]).mean())",

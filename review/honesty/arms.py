@@ -60,6 +60,8 @@ def _swapped(sinks: Sequence[Sink], handed: Sequence[Sink], lines: Lines, plan: 
     taken: dict[tuple[str, int, object], dict[str, Sink]] = {}
     for one in handed:
         condition, dataset, _ = _key(one)
+        if one.named.get("together"):  # a pair of name and model is only put in order
+            continue
         for tag in one.tags:
             if isinstance(tag, Ranked) and (not tag.names or len(tag.names & arms) > 1):
                 taken.setdefault((one.name, tag.choice, dataset), {})[arm_of(condition)] = one

@@ -6,28 +6,35 @@ A finding is `suspect` where an honest program has no reason to do so; what may 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from record.nouns import DataPlan, Finding
+from record.nouns import DataPlan, DatasetFacts, Finding, Measurement
 from review.honesty import library as lib
 from review.honesty.arms import between_arms
 from review.honesty.flow import Flow, Sink, TooLongError
 from review.honesty.form import Lines, structural
 from review.honesty.handed_in import SOURCES, HandedIn
 from review.honesty.plotted import typed_figures
+from review.honesty.reaching import reaching
+from review.honesty.unseen import KIND, Withheld, unseen_in_record, unseen_in_source, withheld
 from review.honesty.values import HELD_OUT, Tag
 
 TRANSDUCTIVE = re.compile(r"transduct|semi-?supervis|unlabel|test-time|domain adapt|self-train|pseudo-?label", re.I)
 GENERATED = re.compile(r"synthetic|simulat|generated|toy|distil|pre-?train", re.I)
 
 
-def check_program(files: Mapping[str, str], plan: DataPlan | None = None) -> tuple[Finding, ...]:
-    """What is found in the files of a node, one finding a kind and line. Code that does not parse has none."""
+def check_program(
+    files: Mapping[str, str], plan: DataPlan | None = None, *, facts: Iterable[DatasetFacts] | None = None,
+) -> tuple[Finding, ...]:
+    """What is found in the files of a node, one finding a kind and line. Code that does not parse has none.
+
+    `facts` tell which datasets have withheld labels, and of what kind; without them all of the plan have them.
+    """
+    hidden = withheld(plan, facts)
     found: dict[tuple[str, str, int], Finding] = {}
     for name, source in files.items():
-        check = typed_figures if name == "plots.py" else _experiment
         try:
-            findings = list(check(source, plan))
+            findings = list(typed_figures(source, plan) if name == "plots.py" else _experiment(source, plan, hidden))
         except (SyntaxError, TooLongError, RecursionError):
             continue
         for one in findings:
@@ -40,20 +47,31 @@ def check_figures(name: str, script: str) -> tuple[Finding, ...]:
     return tuple(one.model_copy(update={"file": name}) for one in check_program({"plots.py": script}))
 
 
-def _experiment(source: str, plan: DataPlan | None) -> Iterable[Finding]:
+def check_record(
+    measurements: Sequence[Measurement], plan: DataPlan | None, *, facts: Iterable[DatasetFacts],
+    known: Sequence[Finding] = (),
+) -> tuple[Finding, ...]:
+    """What is found in the values that were recorded of a run, unless its source was found to say so (`known`)."""
+    if any(one.kind == KIND and one.suspect for one in known):
+        return ()
+    return unseen_in_record(measurements, withheld(plan, facts))
+
+
+def _experiment(source: str, plan: DataPlan | None, hidden: Withheld) -> Iterable[Finding]:
     flow = Flow(source)
     flow.run()
     lines = Lines(source)
     sinks = list(flow.sinks.values())
     told = _words(plan)
     handed = HandedIn(lines, plan, flow.training, trained=any(
-        one.name == "backward" and one.tags & SOURCES for one in sinks))
+        one.name == "backward" and one.tags & SOURCES for one in sinks), generated=bool(GENERATED.search(told)),
+                      hidden=hidden)
     for one in sinks:
         if one.name in ("submit", "result", "log"):
             yield from handed.findings(one)
         elif one.name == "artifact":
             yield from handed.artifact(one)
-        elif one.name == "inert":
+        elif one.name == "inert" and not flow.training.rated(one.tags):
             yield lines.finding("inert", one.call, f"{one.named['why']}: nothing is learnt",
                                 suspect=lib.UNLEARNT.search(told) is None)
         elif one.name in ("fit", "backward"):
@@ -72,6 +90,8 @@ def _experiment(source: str, plan: DataPlan | None) -> Iterable[Finding]:
     yield from _made_up_training(sinks, lines, told)
     yield from between_arms(sinks, lines, plan, flow.training)
     yield from structural(flow, sinks, lines, plan)
+    yield from unseen_in_source(sinks, lines, hidden)
+    yield from reaching(flow.tree, lines)
 
 
 def _words(plan: DataPlan | None) -> str:

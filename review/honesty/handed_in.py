@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from record.nouns import DataPlan, Finding
@@ -20,12 +20,15 @@ SCREENS: Tags = frozenset({Tag.OPAQUE, Tag.FILE, Tag.EARLIER, Tag.LOOKED_UP})
 
 @dataclass(frozen=True)
 class HandedIn:
-    """What one program hands in. `trained`: whether a network of it learns from data, by its losses."""
+    """What one program hands in. `trained`: whether a network of it learns from data, by its losses; `generated`:
+    whether the plan says that data are generated; `hidden`: the datasets with withheld labels, which are not."""
 
     lines: Lines
     plan: DataPlan | None
     training: Training
     trained: bool
+    generated: bool = False
+    hidden: Collection[str] = ()
 
     def findings(self, sink: Sink) -> Iterable[Finding]:
         """Of a prediction or a metric."""
@@ -35,7 +38,9 @@ class HandedIn:
         meant = _meant(sink, self.plan)
         kind = self._from_nowhere(sink)
         if kind is not None:
-            yield self.lines.finding(kind, sink.call, f"{what} {_ROOTLESS[kind]}", suspect=not meant)
+            planned = self.generated and sink.named.get("dataset") not in self.hidden and (
+                kind == "synthetic" or (kind == "random" and Tag.SCORE in sink.tags))
+            yield self.lines.finding(kind, sink.call, f"{what} {_ROOTLESS[kind]}", suspect=not meant and not planned)
         if sink.name == "submit":
             yield from self._prediction(sink, meant=meant)
         else:

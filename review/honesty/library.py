@@ -81,6 +81,8 @@ TRANSFORMS = ("sklearn.preprocessing", "sklearn.decomposition", "sklearn.feature
               "sklearn.feature_extraction", "sklearn.random_projection", "sklearn.compose", "torch.optim")
 """Packages whose objects predict nothing."""
 SCHEDULES = "torch.optim.lr_scheduler"
+RATING = frozenset({"OneCycleLR", "CyclicLR"})
+"""Schedules that set a learning rate whatever the optimiser was made with."""
 REDRAWS = frozenset({"reset_parameters", "apply", "init_weights", "post_init"})
 """Methods that draw a network's parameters anew."""
 UPDATES = frozenset({"copy_", "add_", "sub_", "mul_", "set_", "lerp_", "addcmul_", "addcdiv_", "fill_"})

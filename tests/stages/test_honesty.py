@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from benchmarks.studies import measured
 from models.backend import Request
 from models.door import Models
 from models.roles import CodeInputs, PlotInputs, Plots, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import paper_claims, trusted_replicates, winner
-from record.events import Commanded, Probed
+from record.events import Commanded, Prepared, Probed
+from record.nouns import DatasetFacts
 from review.honesty.probe import ENTRY, TASK, program
 from sandbox.chance import chance_of
 from sandbox.datasets import materialise
@@ -58,6 +60,23 @@ async def test_a_suspect_node_is_debugged_and_disclosed(tmp_path: Path) -> None:
     parent = next(one.parent for one in told if one.kind == "debug")
     assert parent is not None and "line 2" in parent.findings[0]
     assert "made of numbers in the source" in incidents(bench.state)
+
+
+async def test_a_score_said_of_withheld_rows_makes_a_node_suspect_whatever_its_source_looks_like(
+    tmp_path: Path,
+) -> None:
+    values = tuple(one.model_copy(update={"grade": "logged"}) for one in measured(0.5))
+
+    def said(job: Job) -> Outcome | None:
+        return Outcome(seconds=1, measurements=values) if job.mode == "experiment" else None
+
+    bench, _ = search(tmp_path, said)
+    facts = DatasetFacts(name="digits", source="sklearn:load_digits", features=64, classes=10, sizes={}, fingerprint="",
+                         seed=0)
+    bench.recorder.append(Prepared(data_plan=bench.plan, datasets=(facts,)))
+    first, *_ = await agenda(bench)
+    assert first.status == "buggy" and first.failure is not None and first.failure.kind == "suspect"
+    assert [one.kind for one in first.findings] == ["unseen labels"] and "lab.submit" in first.failure.message
 
 
 def outcome(job: Job) -> Outcome | None:

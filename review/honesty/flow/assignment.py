@@ -7,7 +7,7 @@ import ast
 from review.honesty.flow.marks import no_rate
 from review.honesty.flow.walk import Walk
 from review.honesty.values import HELD_OUT as HELD
-from review.honesty.values import UNKNOWN, Tag, Value, either
+from review.honesty.values import UNKNOWN, Constant, Tag, Value, either
 
 
 def assign(walk: Walk, target: ast.expr, value: Value) -> None:
@@ -38,6 +38,8 @@ def put(walk: Walk, node: ast.Subscript, *, index: Value, value: Value) -> None:
     held = walk.value(node.value)
     if index.constant in ("lr", "learning_rate") and no_rate(value.constant):
         walk.sink(node, "inert", value, why="the learning rate is set to 0")
+    elif index.constant in ("lr", "learning_rate"):
+        walk.training.rate(held.deep())
     if Tag.MODEL in held.deep() and index.constant != "lr":
         walk.training.fit(held.deep())
     tags = value.deep() | index.deep()
@@ -52,8 +54,18 @@ def put(walk: Walk, node: ast.Subscript, *, index: Value, value: Value) -> None:
         held.taint([Tag.NOISED])
     if not isinstance(index.constant, str):
         held.taint(tags)
-        if held.elements is not None and index.constant is UNKNOWN:
-            held.elements = None
+        _put_into_list(held, index.constant, value)
+
+
+def _put_into_list(held: Value, index: Constant, value: Value) -> None:
+    """In a list whose length is known, the element is the new value from now on: `weights[k] = weights[k] - step`."""
+    if held.elements is None:
+        return
+    if isinstance(index, int) and -len(held.elements) <= index < len(held.elements):
+        held.elements[index] = value
+    elif index is UNKNOWN:
+        held.taint(tag for part in held.elements for tag in part.deep())
+        held.elements = None
 
 
 def inside_init(walk: Walk) -> bool:

@@ -141,3 +141,12 @@ def _bind(walk: Walk, body: Body, scope: Scope, given: Given) -> None:
     for name in names:
         if name not in scope.names:
             scope.names[name] = Value((rest.deep() if rest else NOTHING) | {Tag.OPAQUE})
+    _note_switches(walk, body, scope)
+
+
+def _note_switches(walk: Walk, body: Body, scope: Scope) -> None:
+    """Which of its parameters a function is told True or False for, and beside which texts."""
+    texts = frozenset(one.constant for one in scope.names.values() if isinstance(one.constant, str))
+    for name, value in scope.names.items():
+        if isinstance(value.constant, bool):
+            walk.passed.setdefault((body.node, name), []).append((value.constant, texts))

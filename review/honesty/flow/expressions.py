@@ -21,6 +21,8 @@ def value(walk: Walk, node: ast.expr) -> Value:
     match node:
         case ast.Constant(value=value):
             return Value(constant=value if isinstance(value, str | int | float | bool | bytes | None) else UNKNOWN)
+        case ast.Name(id="__name__"):
+            return Value(constant="__main__")
         case ast.Name(id=name):
             return walk.scope.find(name) or Value(path=f"builtins.{name}")
         case ast.Attribute(value=owner, attr=name):

@@ -6,7 +6,7 @@ import ast
 
 from review.honesty import library as lib
 from review.honesty.flow.files import read, system, write
-from review.honesty.flow.marks import no_rate, shuffled
+from review.honesty.flow.marks import means_here, no_rate, shuffled
 from review.honesty.flow.ours import of_lab
 from review.honesty.flow.python import builtin
 from review.honesty.flow.walk import Given, Walk
@@ -70,7 +70,11 @@ def from_library(walk: Walk, node: ast.Call, path: str, given: Given) -> Value:
         return Value(tags | {Tag.BOOSTED})
     if lib.RELATED.search(path) and Tag.JOINED in tags:
         walk.sink(node, "statistic", Value(tags))
+    if path == "torch.autograd.grad":
+        walk.training.lose(given.get(0, "outputs").deep(), means_here(walk))
     if path.startswith(lib.SCHEDULES):
+        if last in lib.RATING:
+            walk.training.rate(tags)
         return Value(tags - {one for one in tags if isinstance(one, Made)})
     return Value(_passed(path, given) | _made(walk, node, path, given))
 
@@ -90,7 +94,7 @@ def _made(walk: Walk, node: ast.Call, path: str, given: Given) -> Tags:
     if path.startswith("torch.optim.") and "lr" not in given.named and len(given.args) > 1:
         rate = given.args[1].constant
     if no_rate(rate):
-        walk.sink(node, "inert", Value(), why="the learning rate is 0")
+        walk.sink(node, "inert", Value(given.tags), why="the learning rate is 0")
     loaded = given.tags & {Tag.DATA} or given.named.keys() & {"weights", "pretrained"} or name == "Trainer"
     if loaded or path.startswith("sklearn.model_selection"):
         walk.training.fit(given.tags)

@@ -91,6 +91,10 @@ def _trained(walk: Walk, node: ast.Call, owner: Value, name: str, given: Given) 
         training.reset(tags)
     elif name == "requires_grad_":
         training.freeze(tags, frozen=given.get(0, "requires_grad").constant is False)
+    elif name == "zero_grad" and not walk.control:
+        training.clear(tags)
+    elif name == "load_state_dict":
+        training.load(owner.deep(), given.tags)
     elif name in lib.UPDATES and not walk.classes:
         training.fit(tags)
 

@@ -13,7 +13,8 @@ from review.honesty.values import UNKNOWN, Constant, Ranked, Tag, Value, either,
 
 
 def compare(walk: Walk, ops: Sequence[ast.cmpop], sides: Sequence[Value]) -> Value:
-    found = Value(union(sides))
+    known = holds(walk, ops[0], *sides) if len(sides) == 2 else None
+    found = Value(union(sides), UNKNOWN if known is None else known)
     tags = [side.deep() for side in sides[:2]]
     if isinstance(ops[0], ast.Eq | ast.In) and Tag.LABEL not in tags[0] | tags[1]:
         for one, other in (tags, tags[::-1]):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from review.honesty.flow.files import contents
 from review.honesty.flow.walk import Given, Walk
-from review.honesty.values import Constant, Ranked, Tag, Value, of
+from review.honesty.values import UNKNOWN, Constant, Ranked, Tag, Value, of
 
 
 def of_lab(walk: Walk, node: ast.Call, name: str, given: Given) -> Value:
@@ -18,11 +18,12 @@ def of_lab(walk: Walk, node: ast.Call, name: str, given: Given) -> Value:
         value = next((given.named[key] for key in kinds if key in given.named), None)
         where = {key: given.get(i, key).constant for i, key in enumerate(("dataset", "split", "condition"))}
         if value is not None:
-            walk.sink(node, "submit", value, **where, **_picked(given))
+            walk.sink(node, "submit", value, **where, **_picked(given, value))
             value.taint([Tag.PREDICTED])
     elif name == "submit_artifact":
         where = {key: given.get(i, key).constant for i, key in enumerate(("dataset", "split", "condition"))}
-        walk.sink(node, "artifact", contents(walk, node, given.get(3, "content")), **where, **_picked(given))
+        content = contents(walk, node, given.get(3, "content"))
+        walk.sink(node, "artifact", content, **where, **_picked(given, content))
     elif name == "checkpoint":
         walk.contents["lab.checkpoint"] = given.get(0, "state").deep()
     elif name in ("result", "log"):
@@ -35,9 +36,16 @@ def of_lab(walk: Walk, node: ast.Call, name: str, given: Given) -> Value:
     return Value()
 
 
-def _picked(given: Given) -> dict[str, Constant]:
-    """Whether the name of the arm was picked by a score."""
-    return {"picked": True} if any(isinstance(tag, Ranked) for tag in given.get(2, "condition").deep()) else {}
+def _picked(given: Given, value: Value) -> dict[str, Constant]:
+    """Whether the name of the arm was picked by a score: alone, or together with what is handed in for it."""
+    names, values = _choices(given.get(2, "condition")), _choices(value)
+    if not names:
+        return {}
+    return {"together": True} if names == values else {"picked": True}
+
+
+def _choices(value: Value) -> set[int]:
+    return {tag.choice for tag in value.deep() if isinstance(tag, Ranked)}
 
 
 def _launched(walk: Walk, node: ast.Call, given: Given) -> Value:
@@ -45,7 +53,13 @@ def _launched(walk: Walk, node: ast.Call, given: Given) -> Value:
 
 
 def _cached(walk: Walk, node: ast.Call, given: Given) -> Value:
-    return walk.apply(given.get(1, "build"), Given([], {}), node)
+    """What was built when the key was first asked for."""
+    key = given.get(0, "key").constant
+    if key is UNKNOWN:
+        return walk.apply(given.get(1, "build"), Given([], {}), node)
+    if key not in walk.cached:
+        walk.cached[key] = walk.apply(given.get(1, "build"), Given([], {}), node)
+    return walk.cached[key]
 
 
 def _known(*tags: Tag) -> Callable[[Walk, ast.Call, Given], Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from review.honesty.values import LABELS, Made, Mark, Means, Tags
+from review.honesty.values import LABELS, Made, Mark, Means, Tag, Tags
 
 LOSSES = 6
 """How many losses may be differentiated before the optimisers step."""
@@ -26,9 +26,13 @@ class Training:
         self._in_loss: set[int] = set()
         self._stepped: set[int] = set()
         self._frozen: set[int] = set()
+        self._cleared: set[int] = set()
+        """Those whose gradients were thrown away since they were taken."""
         self._losses: list[tuple[Tags, frozenset[Mark]]] = []
         """The latest losses that were differentiated, with the means that they were made with."""
         self._means: dict[int, set[Mark]] = {}
+        self._rated: set[int] = set()
+        """Those whose optimiser was given another learning rate than it was made with."""
         self.by_hand = any(isinstance(one, ast.Attribute) and one.attr in BY_HAND for one in ast.walk(tree))
 
     def make(self) -> Made:
@@ -43,6 +47,7 @@ class Training:
     def lose(self, tags: Tags, means: Iterable[Mark] = ()) -> None:
         """A loss with these tags was differentiated."""
         self._in_loss |= numbers(tags)
+        self._cleared -= numbers(tags)
         if self.by_hand:
             self._note(tags, {*means, Means("turns", self.turns)})
         else:
@@ -50,10 +55,14 @@ class Training:
 
     def step(self, tags: Tags) -> None:
         """An optimiser over parameters with these tags took a step."""
-        self._stepped |= numbers(tags)
+        self._stepped |= numbers(tags) - self._cleared
         for lost, means in self._losses:  # a teacher is in the loss, and no optimiser has it
             moved = frozenset(tag for tag in lost if not isinstance(tag, Made) or tag in tags)
             self._note(moved, means)
+
+    def clear(self, tags: Tags) -> None:
+        """Gradients of what has these tags were set to zero."""
+        self._cleared |= numbers(tags)
 
     def reset(self, tags: Tags) -> None:
         """Parameters with these tags were drawn anew."""
@@ -66,6 +75,20 @@ class Training:
             self._frozen |= {one for one in numbers(tags) if not self.learnt(one)}
         else:
             self._frozen -= numbers(tags)
+
+    def rate(self, tags: Tags) -> None:
+        """The optimiser of what has these tags was given a learning rate after it was made."""
+        self._rated |= numbers(tags)
+
+    def rated(self, tags: Tags) -> bool:
+        return bool(numbers(tags) & self._rated)
+
+    def load(self, tags: Tags, kept: Tags) -> None:
+        """Parameters that were kept were put into what has these tags: it is as trained as they are."""
+        if any(self.learnt(one) for one in numbers(kept)):
+            self.fit(tags, self.means(kept))
+        elif numbers(kept) and not kept & {Tag.DATA, Tag.OPAQUE, Tag.FILE}:
+            self.reset(tags)
 
     def learnt(self, number: int) -> bool:
         moved = number in self._in_loss and (number in self._stepped or self.by_hand)

@@ -98,6 +98,10 @@ class Walk(ABC):
         """By a text or name in the call that wrote a file: what was written."""
         self.writable = written_names(self.tree)
         self.training = Training(self.tree)
+        self.cached: dict[Constant, Value] = {}
+        """By key: what `lab.cache` was given first."""
+        self.passed: dict[tuple[ast.AST, str], list[tuple[Constant, frozenset[Constant]]]] = {}
+        """By function and parameter: switches that it was given, with the texts that were given beside them."""
         self.places: dict[int, frozenset[str]] = {}
         """By the identity of an expression: the names and attributes in it."""
         self.generators = {id(node) for node in ast.walk(self.tree) if isinstance(node, FUNCTIONS) and any(

@@ -12,6 +12,7 @@ from review.honesty.form.errors import READS, attempt, either_way, fallback, sup
 from review.honesty.form.lines import Lines, calls_in
 from review.honesty.form.scores import noised_scores
 from review.honesty.form.seeds import best_seed, seeds
+from review.honesty.form.switches import unread_switches
 from review.honesty.form.training import cut_short, unused_training
 
 
@@ -36,6 +37,7 @@ def structural(flow: Flow, sinks: Sequence[Sink], lines: Lines, plan: DataPlan |
     yield from seeds(flow.tree, sinks, lines)
     yield from best_seed(flow.tree, lines)
     yield from budgets(flow.tree, lines, plan)
+    yield from unread_switches(flow, lines, plan)
 
 
 __all__ = ["Lines", "structural"]

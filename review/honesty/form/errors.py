@@ -27,7 +27,8 @@ READS = re.compile(r"(^|\.)(lab\.data|load_dataset|read_csv|read_parquet|load|lo
 
 
 def _works(body: Sequence[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> bool:
-    return any(name.rsplit(".", 1)[-1] in WORK for name in calls_in(body, functions))
+    return any(name.rsplit(".", 1)[-1] in WORK or (name in functions and lib.TRAINS.search(name))
+               for name in calls_in(body, functions))
 
 
 def attempt(node: ast.Try, functions: Mapping[str, ast.FunctionDef], lines: Lines) -> Iterable[Finding]:
