@@ -1,4 +1,4 @@
-"""What answers a request: a provider's model, the offline researcher or a script.
+"""What answers a request: a provider's model, the offline researcher, a recording or a script.
 
 A backend is asked once a request and has its own bounded retries. It knows nothing of keys, ledgers or runs; that is
 the door's part (`models.door`).
@@ -104,6 +104,10 @@ def _open(settings: ModelSettings) -> Backend:
         from models.offline.researcher import OfflineResearcher
 
         return OfflineResearcher()
+    if settings.name.startswith("replay:"):
+        from models.replay import open_replay
+
+        return open_replay(settings.name)
     from models.providers import open_provider
 
     return open_provider(settings)

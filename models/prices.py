@@ -21,13 +21,13 @@ def usd(settings: ModelSettings, input_tokens: int, output_tokens: int, environ:
         ) -> float | None:
     """What so many tokens cost in USD at one model; None where the price is unknown.
 
-    A price that was set (`models.prices`) comes first; the offline model and servers on one's own machine or network
-    cost nothing, if none was set.
+    A price that was set (`models.prices`) comes first; the offline model, a recording and servers on one's own machine
+    or network cost nothing, if none was set.
     """
     own = price_set(settings)
     if own is not None:
         return (own.input * input_tokens + own.output * output_tokens) / 1e6
-    if settings.name == "offline" or _local(settings, environ):
+    if settings.name == "offline" or settings.name.startswith("replay:") or _local(settings, environ):
         return 0.0
     found = _listed(settings, input_tokens, output_tokens, environ)
     return None if found is None else float(found.total_price)

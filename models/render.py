@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import BaseLoader, FileSystemLoader, StrictUndefined
+from jinja2 import BaseLoader, DictLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel
 
@@ -36,7 +36,7 @@ def render(role: Role, inputs: BaseModel, *, images: int = 0, loader: BaseLoader
 @functools.cache
 def _environment(loader: BaseLoader | None) -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
-        loader=loader or FileSystemLoader(PROMPTS),
+        loader=loader or DictLoader(_files()),
         undefined=StrictUndefined,
         autoescape=False,  # text for a model, not markup
         trim_blocks=True,
@@ -47,6 +47,11 @@ def _environment(loader: BaseLoader | None) -> ImmutableSandboxedEnvironment:
     filters.update(middle=middle, oneline=oneline, newest=newest, number=number)
     filters.update(fence=fence, table=table, conditions=conditions, claims=claims)
     return environment
+
+
+def _files() -> dict[str, str]:
+    """Every prompt file, read at once: a program that is replaced under a run keeps the words that it began with."""
+    return {path.name: path.read_text(encoding="utf-8") for path in PROMPTS.glob("*.md")}
 
 
 def _tidy(text: str) -> str:
@@ -90,10 +95,16 @@ def conditions(plan: DataPlan, ablations: bool) -> tuple[str, ...]:
     return tuple(condition for condition in plan.conditions if arm_of(condition) in arms)
 
 
-def table(measurements: Iterable[Measurement], limit: int = 120) -> str:
-    """One line a (dataset, condition, split): every value by name, in the order of recording."""
+def table(measurements: Iterable[Measurement], limit: int = 120, plan: DataPlan | None = None) -> str:
+    """One line a (dataset, condition, split): every value by name, in the order of recording.
+
+    With a plan, scores that it does not name are left out: a submission is scored by all metrics that fit.
+    """
+    named = {metric.name for metric in plan.metrics} if plan else set[str]()
     rows: dict[tuple[str, str, str], list[str]] = {}
     for m in measurements:
+        if named and m.name not in named and m.grade in ("scored", "computed"):
+            continue
         said = " (said by the code)" if m.grade == "logged" else ""
         rows.setdefault((m.dataset, m.condition, m.split), []).append(f"{m.name} {number(m.value)}{said}")
     lines = [f"- {data}, {arm}, {split}: {', '.join(values)}" for (data, arm, split), values in rows.items()]

@@ -17,13 +17,19 @@ _TEMPERATURES: dict[Role, float] = {
     "plan": 0.5, "code": 0.5, "plot": 0.5, "vision": 0.5, "feedback": 0.5, "compare": 0.0, "summary": 1.0,
     "figures": 0.5, "outline": 0.7, "write": 1.0, "reflect": 0.5, "judge": 0.0, "figure_review": 0.5,
     "ablation_plan": 0.5, "missing_ablations": 0.5,
+    "cite_ask": 0.5, "cite_select": 0.0,
     "idea": 1.0, "idea_reflect": 0.7, "related_work": 0.5, "proposal": 0.7, "idea_of": 0.0, "digest": 0.3,
+    "prefer": 0.0,
+    "judge_notes": 0.0,
 }
 _MAX_TOKENS: dict[Role, int] = {
     "plan": 8192, "code": 8192, "plot": 8192, "vision": 8192, "feedback": 8192, "compare": 8192, "summary": 8192,
     "figures": 8192, "outline": 8192, "write": 16384, "reflect": 16384, "judge": 8192, "figure_review": 8192,
     "ablation_plan": 8192, "missing_ablations": 8192,
+    "cite_ask": 8192, "cite_select": 8192,
     "idea": 8192, "idea_reflect": 8192, "related_work": 8192, "proposal": 8192, "idea_of": 8192, "digest": 8192,
+    "prefer": 8192,
+    "judge_notes": 4096,
 }
 
 
@@ -83,7 +89,8 @@ class ModelSettings(Frozen):
     values of the other roles are ours.
     """
 
-    name: str = Field(default="offline", description="'offline', or a pydantic-ai string such as 'anthropic:NAME'")
+    name: str = Field(default="offline", description="'offline', a pydantic-ai string such as 'anthropic:NAME', or "
+                                                    "'replay:FILE'")
     base_url: BaseUrl = Field(default=None, description="address of an OpenAI-compatible server, ending in /v1")
     plan: OfRole = RoleModel()
     code: OfRole = RoleModel()
@@ -100,12 +107,16 @@ class ModelSettings(Frozen):
     figure_review: OfRole = RoleModel()
     ablation_plan: OfRole = RoleModel()
     missing_ablations: OfRole = RoleModel()
+    cite_ask: OfRole = RoleModel()
+    cite_select: OfRole = RoleModel()
     idea: OfRole = RoleModel()
     idea_reflect: OfRole = RoleModel()
     related_work: OfRole = RoleModel()
     proposal: OfRole = RoleModel()
     idea_of: OfRole = RoleModel()
     digest: OfRole = RoleModel()
+    prefer: OfRole = RoleModel()
+    judge_notes: OfRole = RoleModel()
     fallbacks: tuple[Annotated[Alternative, BeforeValidator(_named)], ...] = Field(
         default=(), description="models that answer, in this order, while the role's own is unavailable")
     output: Output = Field(
@@ -199,6 +210,11 @@ class ModelSettings(Frozen):
             return ()
         return (self._one(own.name or self.name, own.base_url),
                 *(self._one(other.name, other.base_url) for other in self.fallbacks))
+
+    def alone(self, called: str) -> ModelSettings:
+        """These settings for one model that plays every role, called NAME or NAME@ADDRESS; without a stand-in."""
+        name, at, rest = called.partition("@http")
+        return self._one(name, f"http{rest}" if at else self.base_url if self.name == "offline" else None)
 
     def _one(self, name: str, base_url: str | None) -> ModelSettings:
         """These settings for one model. The common address goes with models of the same provider."""

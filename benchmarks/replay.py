@@ -1,0 +1,68 @@
+"""A whole run that a language model carried, again: real kernels, real TeX, the recorded answers.
+
+    python -m benchmarks.replay [--keep DIR] [--out FILE]
+
+Prints one JSON object: exit code, requests by role, nodes, seconds, and `differs`, which names all that is not as in
+`tests/models/replay/expected.json`; exit 1 where there is anything. Prompts are not compared: only that what is asked
+for is what was asked for then, and that the same answers lead to the same tree and a paper that is released.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from agent import run
+from agent.settings import compose
+from record.idea_file import read_idea
+from record.log import read_state
+
+RECORDED = Path(__file__).parents[1] / "tests" / "models" / "replay"
+
+
+def replayed(base: Path) -> dict[str, Any]:
+    """What came of the recorded run, run again below a folder."""
+    model = f"replay:{RECORDED / 'exchange.jsonl'}"
+    settings = compose(config=RECORDED / "config.yaml", flags={"models.name": model}, environment={})
+    began = time.monotonic()
+    code = run.start(read_idea(RECORDED / "idea.json"), settings, runs=base, name="replayed",
+                     listener=lambda event, state: None)
+    state = read_state(base / "replayed")
+    return {
+        "exit_code": code,
+        "reasons": list(state.released.reasons) if state.released else [state.ended.reason if state.ended else ""],
+        "requests": {role: used.calls for role, used in sorted(state.usage.items())},
+        "nodes": {one.id: [one.stage, one.kind, one.parent, one.status] for one in state.nodes.values()},
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """What is not as it was, one line each."""
+    return [f"{name}: {found[name]!r}, recorded {was!r}" for name, was in expected.items() if found[name] != was]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="run the recorded run again")
+    parser.add_argument("--keep", type=Path, help="a folder for the run; otherwise it is removed")
+    parser.add_argument("--out", type=Path, help="write the JSON there too")
+    given = parser.parse_args(arguments)
+    expected = json.loads((RECORDED / "expected.json").read_text())
+    with tempfile.TemporaryDirectory() as base:
+        found = replayed(given.keep or Path(base))
+    found["differs"] = differences(found, expected)
+    text = json.dumps(found, indent=1)
+    print(text)
+    if given.out is not None:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        given.out.write_text(text + "\n")
+    return 1 if found["differs"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""A model that gives out recorded answers: a whole run again, without the model that carried it.
+
+    scientist run --idea idea.json --config config.yaml --model replay:exchange.jsonl
+
+The file has one answer a line, `{"role": ..., "ordinal": ..., "answer": {...}}`; `ordinal` counts the requests of a
+role from 0. Answers go out by role and ordinal alone and prompts are not compared, so that a recording outlives every
+change of a prompt; each is held against the output type of today. `exchange_of` makes it from the record of a run.
+
+Not guaranteed: that a run which asks in another order than the recorded one gets the answers that it would need. Record
+and replay with `search.order=ticket`, and with little at the same time. A resumed run begins to count anew, so a replay
+is not resumed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from models.backend import Reply, Request
+from models.errors import ModelConfigError, ModelOutputInvalid
+from models.roles import Role
+from record.events import Answered, Event
+from record.nouns import Frozen, Usage
+
+PREFIX = "replay:"
+
+
+class Recorded(Frozen):
+    """One answer of an exchange."""
+
+    role: str
+    ordinal: int = Field(ge=0, description="which request of this role, from 0")
+    answer: dict[str, Any]
+
+
+class ReplayModel:
+    """A `Backend` that costs nothing and needs no network. `asked` counts the requests of each role."""
+
+    def __init__(self, exchange: Iterable[Recorded], name: str = "replay") -> None:
+        """Raises `ModelConfigError`: an answer is recorded twice."""
+        self._name = name
+        self._answers: dict[tuple[str, int], dict[str, Any]] = {}
+        self.asked: Counter[str] = Counter()
+        for one in exchange:
+            if (one.role, one.ordinal) in self._answers:
+                raise ModelConfigError(f"{name}: two answers of role {one.role!r} have ordinal {one.ordinal}; "
+                                       "record the run again")
+            self._answers[one.role, one.ordinal] = one.answer
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def sees(self) -> bool:
+        return True
+
+    def name_of(self, role: Role) -> str:
+        return self._name
+
+    @property
+    def recorded(self) -> Counter[str]:
+        """How many answers there are of each role."""
+        return Counter(role for role, _ in self._answers)
+
+    async def answer(self, request: Request) -> Reply:
+        """The next answer of the role.
+
+        Raises: `ModelConfigError`: none is left. `ModelOutputInvalid`: it does not fit the output type of today.
+        """
+        ordinal = self.asked[request.role]
+        self.asked[request.role] += 1
+        found = self._answers.get((request.role, ordinal))
+        if found is None:
+            raise ModelConfigError(f"{self._name}: no answer of role {request.role!r} with ordinal {ordinal} is "
+                                   f"recorded, only {self.recorded[request.role]} of this role; record the run again")
+        try:
+            output = request.output_type.model_validate(found)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the answer"
+            raise ModelOutputInvalid(
+                f"{self._name}: the answer of role {request.role!r} with ordinal {ordinal} is no "
+                f"{request.output_type.__name__} any more ({where}: {first['msg']}); record the run again") from None
+        return Reply(output=output, usage=Usage(usd=0.0), model=self._name)
+
+
+def open_replay(name: str) -> ReplayModel:
+    """The backend for a model name `replay:FILE`. Raises `ModelConfigError`: no such file, or no exchange in it."""
+    path = Path(name.removeprefix(PREFIX))
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelConfigError(f"{name!r}: {path} cannot be read ({error}); "
+                               "write replay:FILE with the exchange of a run") from None
+    return ReplayModel(_parsed(name, lines), name)
+
+
+def _parsed(name: str, lines: Sequence[str]) -> list[Recorded]:
+    found: list[Recorded] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            found.append(Recorded.model_validate_json(line))
+        except ValidationError as error:
+            said = error.errors(include_url=False)[0]["msg"]
+            raise ModelConfigError(f"{name!r}: line {number} is no recorded answer ({said}); each line is "
+                                   '{"role": ..., "ordinal": ..., "answer": {...}}') from None
+    if not found:
+        raise ModelConfigError(f"{name!r} holds no recorded answer; make it from a run with models.replay.exchange_of")
+    return found
+
+
+def exchange_of(events: Iterable[Event]) -> tuple[Recorded, ...]:
+    """The answers of a run in the order in which they were committed, numbered by role."""
+    counted: Counter[str] = Counter()
+    found: list[Recorded] = []
+    for event in events:
+        if isinstance(event, Answered):
+            found.append(Recorded(role=event.key.role, ordinal=counted[event.key.role], answer=event.answer))
+            counted[event.key.role] += 1
+    return tuple(found)
+
+
+def written(exchange: Iterable[Recorded]) -> str:
+    """An exchange as the text of its file."""
+    return "".join(json.dumps(one.model_dump(mode="json"), ensure_ascii=False) + "\n" for one in exchange)

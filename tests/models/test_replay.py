@@ -1,0 +1,144 @@
+"""A recorded exchange is given out by role and ordinal, held against the output types of today."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from models.ablations import AblationPlan
+from models.backend import Backend, Prompt, Request, open_backend
+from models.errors import ModelConfigError, ModelError, ModelOutputInvalid
+from models.prices import usd
+from models.replay import Recorded, ReplayModel, exchange_of, open_replay, written
+from models.roles import (
+    FigureReviews,
+    FigureScript,
+    PaperFigureReviews,
+    PaperOutline,
+    Plots,
+    Program,
+    Reflection,
+    Role,
+    Sections,
+    StageReport,
+)
+from models.settings import ModelSettings
+from record.events import Answered
+from record.nouns import CallKey, DataPlan, Usage, Verdict
+from review.honesty import check_figures, check_program
+from tests.models.examples import INPUTS, PLAN
+from tests.models.test_backends import BackendContract
+
+RUN = Path(__file__).parent / "replay"
+"""A small whole run that a language model carried: its exchange, its idea, its settings, and what came of it."""
+
+OUTPUTS: dict[Role, type[BaseModel]] = {
+    "plan": DataPlan, "code": Program, "plot": Plots, "vision": FigureReviews, "feedback": Verdict,
+    "summary": StageReport, "figures": FigureScript, "outline": PaperOutline, "write": Sections,
+    "reflect": Reflection, "figure_review": PaperFigureReviews, "ablation_plan": AblationPlan}
+
+
+def asked(role: Role, output_type: type[BaseModel]) -> Request:
+    return Request(role=role, inputs=INPUTS["plan"], prompt=Prompt("", "changed since"), output_type=output_type)
+
+
+def recorded(*plans: DataPlan) -> list[Recorded]:
+    return [Recorded(role="plan", ordinal=k, answer=plan.model_dump(mode="json")) for k, plan in enumerate(plans)]
+
+
+def exchange() -> list[Recorded]:
+    lines = (RUN / "exchange.jsonl").read_text(encoding="utf-8").splitlines()
+    return [Recorded.model_validate_json(line) for line in lines]
+
+
+class TestReplay(BackendContract):
+    @pytest.fixture
+    def backend(self, tmp_path: Path) -> Backend:
+        path = tmp_path / "exchange.jsonl"
+        path.write_text(written(recorded(PLAN, PLAN)), encoding="utf-8")
+        return open_backend(ModelSettings(name=f"replay:{path}"))
+
+
+async def test_answers_go_out_in_their_order_whatever_the_prompt() -> None:
+    other = PLAN.model_copy(update={"task": "another"})
+    model = ReplayModel(recorded(PLAN, other))
+    given = [(await model.answer(asked("plan", DataPlan))).output for _ in range(2)]
+    assert given == [PLAN, other] and model.asked == model.recorded
+
+
+async def test_an_answer_that_is_missing_is_one_clear_error() -> None:
+    model = ReplayModel(recorded(PLAN))
+    await model.answer(asked("plan", DataPlan))
+    with pytest.raises(ModelConfigError, match="role 'plan' with ordinal 1 is recorded, only 1 of this role"):
+        await model.answer(asked("plan", DataPlan))
+    with pytest.raises(ModelConfigError, match="role 'code' with ordinal 0 is recorded, only 0"):
+        await model.answer(asked("code", Program))
+
+
+async def test_an_answer_that_fits_no_more_says_where() -> None:
+    model = ReplayModel([Recorded(role="plan", ordinal=0, answer={"task": 1})])
+    with pytest.raises(ModelOutputInvalid, match=r"'plan' with ordinal 0 is no DataPlan any more \(task: ") as caught:
+        await model.answer(asked("plan", DataPlan))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("", "holds no recorded answer"),
+    ("{}\n", "line 1 is no recorded answer"),
+    ("\nnothing\n", "line 2 is no recorded answer"),
+    (written(recorded(PLAN)) * 2, "two answers of role 'plan' have ordinal 0"),
+])
+def test_a_file_that_is_no_exchange_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "exchange.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ModelConfigError, match=said):
+        open_replay(f"replay:{path}")
+
+
+def test_a_recording_costs_nothing() -> None:
+    assert usd(ModelSettings(name="replay:exchange.jsonl"), 1000, 1000) == 0.0
+
+
+def test_a_file_that_is_not_there_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(ModelConfigError, match=r"nowhere\.jsonl cannot be read"):
+        open_backend(ModelSettings(name="replay:nowhere.jsonl"))
+
+
+def test_an_exchange_is_made_from_the_answers_of_a_record() -> None:
+    def answered(decision: int, role: str, task: str) -> Answered:
+        return Answered(key=CallKey(decision=decision, attempt=0, role=role, ordinal=0), request_sha256="",
+                        model="m", answer={"task": task}, usage=Usage(), seconds=1.0)
+
+    found = exchange_of([answered(1, "plan", "a"), answered(2, "code", "b"), answered(3, "code", "c")])
+    assert [(one.role, one.ordinal, one.answer["task"]) for one in found] == [
+        ("plan", 0, "a"), ("code", 0, "b"), ("code", 1, "c")]
+    assert [Recorded.model_validate_json(line) for line in written(found).splitlines()] == list(found)
+
+
+# --- the kept run (the whole of it: python -m benchmarks.replay) ------------------------------------------------------
+
+
+async def test_every_answer_of_the_kept_run_fits_the_output_types_of_today() -> None:
+    model = open_replay(f"replay:{RUN / 'exchange.jsonl'}")
+    expected = json.loads((RUN / "expected.json").read_text())
+    assert dict(model.recorded) == expected["requests"] and sum(model.recorded.values()) <= 30
+    for role, output_type in OUTPUTS.items():
+        for _ in range(model.recorded[role]):
+            reply = await model.answer(asked(role, output_type))
+            assert isinstance(reply.output, output_type)
+        with pytest.raises(ModelError):
+            await model.answer(asked(role, output_type))
+
+
+def test_the_programs_of_the_kept_run_are_found_honest() -> None:
+    plan = next(DataPlan.model_validate(one.answer) for one in exchange() if one.role == "plan")
+    programs = [Program.model_validate(one.answer) for one in exchange() if one.role == "code"]
+    assert len(programs) == 4
+    for program in programs:  # weights are kept in a list and changed by index: that is training
+        assert check_program({"experiment.py": program.experiment, "plots.py": program.plots}, plan) == ()
+    [figures] = [FigureScript.model_validate(one.answer) for one in exchange() if one.role == "figures"]
+    for figure in figures.figures:
+        assert check_figures(f"{figure.name}.py", f"{figures.script}\n{figure.code}") == ()
