@@ -48,6 +48,7 @@ bench: setup  ## what is too slow for the tests; JSON in build/bench/
 	$(BIN)/python -m benchmarks.sandbox --out build/bench/sandbox.json
 	$(BIN)/python -m benchmarks.honesty --out build/bench/honesty.json
 	$(BIN)/python -m benchmarks.figures --out build/bench/figures.json
+	$(BIN)/python -m benchmarks.replay --out build/bench/replay.json
 	@if [ -d "$(PAPERS)" ]; then $(BIN)/python -m benchmarks.foreign "$(PAPERS)" --out build/bench/foreign.json; \
 	else echo "benchmarks.foreign: no folder $(PAPERS); give PAPERS=DIR (docs/audit.md)"; fi
 

@@ -19,7 +19,7 @@ def ahead_of(state: RunState) -> Ahead | None:
     if settings is None or state.data_plan is None or state.phase == "done":
         return None
     whole = forecast(Shape(
-        plan=state.data_plan, datasets=state.datasets, search=settings.search, paper=settings.paper,
+        plan=state.data_plan, datasets=state.datasets, search=settings.search, paper=settings.writing,
         device=settings.sandbox.device, node_seconds=settings.sandbox.timeout, time_limit=settings.time_limit))
     calls: dict[Role, int] = {one.role: max(0, one.likely - _made(state, one.role)) for one in whole.calls
              if (state.limited is None and state.stage is not None) or one.role in WRITE_UP}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from agent.settings import Settings
 from models.budget import unpriced
 from models.errors import ModelConfigError
 from record.nouns import Expand
+from stages.context.reading import MOST_DOCUMENTS, ContextError, documents_in
 from stages.shares import RunShares
 
 GRACE = 10.0
@@ -16,8 +19,19 @@ def shares_of(settings: Settings) -> RunShares:
     """The most that each part of a run with these settings may take."""
     sandbox = settings.sandbox
     return RunShares(
-        models=settings.models, search=settings.search, paper=settings.paper, node_seconds=sandbox.timeout,
-        gpus=sandbox.gpus_per_node if sandbox.device == "cuda" else 0, grace=sandbox.grace + GRACE)
+        models=settings.models, search=settings.search, paper=settings.writing, node_seconds=sandbox.timeout,
+        gpus=sandbox.gpus_per_node if sandbox.device == "cuda" else 0, grace=sandbox.grace + GRACE,
+        documents=_documents(settings.context))
+
+
+def _documents(folder: Path | None) -> int:
+    """Documents that a run is given; the most that may be where their folder is gone, as when a run is resumed."""
+    if folder is None:
+        return 0
+    try:
+        return len(documents_in(folder)[0])
+    except ContextError:
+        return MOST_DOCUMENTS
 
 
 def check_budget(settings: Settings) -> None:

@@ -27,6 +27,7 @@ from record.nouns import DataPlan, DatasetFacts, Frozen, Idea
 from sandbox.evaluation.scorers import scorers_of
 from sandbox.executor import LocalExecutor
 from stages.bench import Bench
+from stages.context.reading import keep
 from stages.prepare import prepare
 
 
@@ -60,7 +61,7 @@ def dry_run(idea: Idea, settings: Settings) -> DryRun:
         state = asyncio.run(_prepared(idea, settings, RunFolder(Path(folder) / "run")))
     assert state.data_plan is not None
     total = state.total
-    shape = Shape(plan=state.data_plan, datasets=state.datasets, search=settings.search, paper=settings.paper,
+    shape = Shape(plan=state.data_plan, datasets=state.datasets, search=settings.search, paper=settings.writing,
                   device=settings.sandbox.device, node_seconds=settings.sandbox.timeout, time_limit=settings.time_limit)
     return DryRun(
         idea=idea.name, title=idea.title, model=settings.models.called, workers=settings.search.num_workers,
@@ -90,6 +91,8 @@ def priced(found: Forecast, settings: Settings) -> Forecast:
 async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunState:
     """The state of a run right after its first step."""
     folder.create()
+    if settings.context is not None:
+        keep(settings.context, folder.context)
     log = MemoryLog()
     log.append(Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
                        version=version("scientist"), model=settings.models.called))

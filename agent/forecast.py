@@ -37,9 +37,11 @@ TOKENS: Mapping[Role, tuple[int, int]] = {
     "outline": (22_000, 1500), "write": (16_000, 2500), "reflect": (23_000, 2000), "judge": (14_000, 2000),
     "figure_review": (4000 + 3 * IMAGE_TOKENS, 900),
     "ablation_plan": (5500, 1200), "missing_ablations": (12_000, 800),
+    "cite_ask": (10_000, 500), "cite_select": (8000, 500),
 }
 """Tokens in and out of one call, rounded. Up to `summary` after one run by a language model (characters / 4), from
-`figures` on after rendered prompts of a finished run; `judge` is a guess. No figure was checked against a bill."""
+`figures` on after rendered prompts of a finished run; `judge`, `cite_ask` and `cite_select` are guesses. No figure was
+checked against a bill."""
 
 _BASE_BYTES = 400_000
 """Source, notebook, figures and the log of one execution."""
@@ -108,6 +110,8 @@ class _Counts:
     reflections: int
     outlines: int
     writings: int
+    citations: int
+    """Rounds in which works are gathered."""
     plannings: tuple[int, int]
     """Calls for the plan of the ablations, and for what a reviewer misses."""
     retried: int = 0
@@ -160,7 +164,7 @@ def _likely(shape: Shape) -> _Counts:
         aggregates=_aggregates(search), comparisons=min(1, search.comparisons), replots=works * REPLOTS,
         figure_tries=min(2, shape.paper.replots + 1), reflections=min(2, shape.paper.reflections) + missing,
         outlines=1, writings=shape.paper.writings(SECTIONS),
-        plannings=(bool(planned), bool(shape.paper.missing_ablations)))
+        citations=min(2, shape.paper.citation_rounds), plannings=(bool(planned), bool(shape.paper.missing_ablations)))
 
 
 def _most(shape: Shape) -> _Counts:
@@ -179,6 +183,7 @@ def _most(shape: Shape) -> _Counts:
         replots=(searched + aggregates) * again, figure_tries=again + 1,
         reflections=shape.paper.reflections + REVISIONS * bool(missing),
         outlines=OUTLINES, writings=shape.paper.writings(MOST_SECTIONS), retried=1,
+        citations=shape.paper.citation_rounds,
         plannings=(PLANNINGS * bool(search.planned_ablations), PLANNINGS * bool(missing)))
 
 
@@ -209,7 +214,7 @@ def _calls(counts: _Counts) -> dict[Role, float]:
         "compare": counts.comparisons, "summary": len(STAGES), "figures": counts.figure_tries,
         "outline": counts.outlines, "write": counts.writings, "reflect": counts.reflections, "judge": 1,
         "figure_review": counts.reflections, "ablation_plan": counts.plannings[0],
-        "missing_ablations": counts.plannings[1],
+        "missing_ablations": counts.plannings[1], "cite_ask": counts.citations, "cite_select": counts.citations,
     }
 
 

@@ -18,8 +18,8 @@ Step = Callable[[], Awaitable[bool]]
 """Brings a phase to its end; False when the run was asked to stop in it."""
 
 PHASES = (
-    "prepare", "preliminary", "tuning", "agenda", "ablation", "score", "figures", "write", "reflect", "missing",
-    "release", "judge")
+    "prepare", "preliminary", "tuning", "agenda", "ablation", "score", "figures", "write", "cite", "reflect",
+    "missing", "release", "judge")
 MOST_STEPS = 200
 
 

@@ -23,7 +23,7 @@ from search.tree import View, view_of
 
 ACTIONS = 3
 BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
-AFTER = ("prepare", *STAGES, "score", "figures", "write", "reflect", "missing", "release", "judge", "done")
+AFTER = ("prepare", *STAGES, "score", "figures", "write", "cite", "reflect", "missing", "release", "judge", "done")
 """The phases in their order (see `agent.graph`)."""
 
 

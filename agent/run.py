@@ -27,8 +27,9 @@ from agent.data import pinned, sources_of
 from agent.environment import environment_text, isolation_text, machine_of, notice, packages
 from agent.graph import Step, run_graph
 from agent.pretrained import provided
-from agent.settings import Settings, override
+from agent.settings import Settings, credentials, override
 from agent.slurm import job_end
+from literature.desk import open_literature
 from models.backend import open_backend
 from models.breaker import Breaker
 from models.budget import Budget
@@ -49,6 +50,8 @@ from sandbox.isolation.probe import terms_of
 from sandbox.orphans import reap
 from search.scheduler import Signals
 from stages.bench import Bench
+from stages.citing import cite
+from stages.context.reading import keep
 from stages.final_figures import final_figures
 from stages.judging import judge
 from stages.missing import missing_ablations
@@ -88,6 +91,8 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
         write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
         write_file(root / "config.yaml", _yaml(settings))
         write_file(root / "environment.txt", environment_text(settings.sandbox.python))
+        if settings.context is not None:
+            keep(settings.context, folder.context)
         if settings.paper.bib is not None:
             write_file(folder.library, settings.paper.bib.read_bytes())
         copied = template.keep(chosen, folder.templates)
@@ -243,6 +248,8 @@ class _Process:
             network=settings.sandbox.network == "on",
             packages=packages(settings.sandbox.python), pretrained=settings.sandbox.pretrained,
             notice=notice(self.log.state),
+            literature=(lambda: open_literature(settings.literature, credentials())) if settings.literature.sources
+            else None,
             isolation=isolation_text(self.log.state), signals=self.signals, sources=sources_of(settings),
             scorers=scorers_of(sources_of(settings), settings.sandbox.scorers))
 
@@ -256,7 +263,7 @@ class _Process:
 
         return {
             "prepare": lambda: whole(prepare), "score": lambda: whole(score_tests),
-            "figures": lambda: whole(final_figures), "write": lambda: whole(write),
+            "figures": lambda: whole(final_figures), "write": lambda: whole(write), "cite": lambda: whole(cite),
             "reflect": lambda: whole(reflect), "release": lambda: whole(release), "judge": lambda: whole(judge),
             "missing": lambda: missing_ablations(bench),
             **{stage: searched(stage) for stage in STAGES},

@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails
 from agent.alerts import AlertSettings
 from agent.dotenv import read_keys
 from agent.slurm import JobSettings
+from literature.settings import Credentials, LiteratureSettings
 from models.budget import BudgetSettings
 from models.settings import ROLES, ModelSettings
 from record.nouns import Frozen
@@ -43,10 +44,11 @@ FAMILIAR = {
     "num_workers": "search.num_workers", "num_drafts": "search.num_drafts",
     "max_debug_depth": "search.max_debug_depth", "debug_prob": "search.debug_prob", "num_seeds": "search.num_seeds",
     "exec.timeout": "sandbox.timeout", "model": "models.name", "base_url": "models.base_url", "bib": "paper.bib",
+    "papers": "paper.papers",
     **{f"models.{role}": f"models.{role}.name" for role in ROLES},
 }
 """Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
-PATHS = ("paper.bib",)
+PATHS = ("paper.bib", "paper.papers", "context")
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
 SCORERS = "sandbox.scorers"
 """The key whose texts, DATASET=FILE.py:FUNCTION, hold a path each."""
@@ -83,13 +85,21 @@ class Settings(Frozen):
     min_free_gb: float = Field(
         default=1.0, ge=0, allow_inf_nan=False, description="free disk space (10^9 bytes) that a run wants to begin")
     data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
+    context: Path | None = Field(
+        default=None, description="a folder of papers (PDF) and notes that are read first; flag --context")
     budget: BudgetSettings = BudgetSettings()
     search: SearchSettings = SearchSettings()
     sandbox: SandboxSettings = SandboxSettings()
     models: ModelSettings = ModelSettings()
     paper: PaperSettings = PaperSettings()
+    literature: LiteratureSettings = LiteratureSettings()
     alerts: AlertSettings = AlertSettings()
     slurm: JobSettings = JobSettings()
+
+    @property
+    def writing(self) -> PaperSettings:
+        """How the paper is made: nothing is gathered for it where no catalogue may be asked."""
+        return self.paper if self.literature.sources else self.paper.model_copy(update={"citation_rounds": 0})
 
 
 def compose(
@@ -159,6 +169,13 @@ def typed(text: str, where: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         raise SettingsError(f"{where}: {text!r} is no value that YAML can read; put it in quotes") from None
+
+
+def credentials(environment: Mapping[str, str] | None = None) -> Credentials:
+    """What the environment holds for catalogues of published works. It is no setting, so that no record holds it."""
+    held = os.environ if environment is None else environment
+    return Credentials(semantic_scholar=held.get("S2_API_KEY", "").strip(),
+                       mail=held.get("OPENALEX_MAIL_ADDRESS", "").strip())
 
 
 def known_keys() -> list[str]:

@@ -9,9 +9,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from models.exhibits import PartInputs as PartInputs
+from models.exhibits import PartNotes as PartNotes
 from models.judgement import JudgeAnswer as JudgeAnswer
 from models.judgement import JudgeInputs as JudgeInputs
 from record.ablation import Ablation
+from record.citing import Support
 from record.claims import Called
 from record.nouns import (
     BranchStep,
@@ -36,7 +39,8 @@ from record.nouns import FinalFigure as FinalFigure
 
 Role = Literal["plan", "code", "plot", "vision", "feedback", "compare", "summary", "figures", "outline",
                "write", "reflect", "judge", "figure_review", "ablation_plan", "missing_ablations",
-               "idea", "idea_reflect", "related_work", "proposal", "idea_of", "digest"]
+               "cite_ask", "cite_select",
+               "idea", "idea_reflect", "related_work", "proposal", "idea_of", "digest", "prefer", "judge_notes"]
 
 
 # --- plan -----------------------------------------------------------------------------------------------------------
@@ -73,6 +77,7 @@ class PlanInputs(Frozen):
     node_seconds: float = Field(description="wall-clock limit of one experiment")
     device: str = "cpu"
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
 
 
@@ -260,6 +265,7 @@ class FeedbackInputs(Frozen):
     parent_measurements: tuple[Measurement, ...] = ()
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
+    ablation: Ablation | None = Field(default=None, description="the planned ablation that it had to carry out, if any")
     stdout_tail: str = ""
 
 
@@ -453,11 +459,14 @@ class ClaimLine(Frozen):
 
 
 class Reference(Frozen):
+    """A verified work that may be cited; of what it did and found, the abstract is all that is known."""
+
     key: str
     title: str
     authors: str
     year: str
     note: str = ""
+    abstract: str = Field(default="", description="empty where no catalogue gave one")
 
 
 class Comparison(Frozen):
@@ -507,6 +516,7 @@ class WriteInputs(Frozen):
     references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
     literals: tuple[str, ...] = Field(description="the only numbers that may be typed")
     page_limit: int
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
     winner_plan: str = ""
     winner_source: str = ""
     disclosures: tuple[str, ...] = Field(default=(), description="what a reader must be told: failures, limits, grades")
@@ -622,6 +632,7 @@ class ReflectInputs(Frozen):
     rewritable: tuple[str, ...] = Field(default=(), description="titles of sections that may be rewritten as a whole")
     tried: tuple[Round, ...] = Field(default=(), description="the rounds before this one")
     news: tuple[str, ...] = Field(default=(), description="what was run since the draft was written, and is to be told")
+    supports: tuple[Support, ...] = Field(default=(), description="works that were found for sentences of the draft")
 
 
 class TextEdit(Frozen):

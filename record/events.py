@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from record.ablation import Ablation, MissingAblation
+from record.citing import CheckedEntry, FoundWork, Searched, Support
 from record.context import Digest
 from record.ideation import FinalIdea, LiteratureSearch, Means
 from record.judgement import Judgement
@@ -334,6 +335,36 @@ class FiguresSeen(Frozen):
         default_factory=dict, description="figure -> sha256 over picture, caption and text, as it was reviewed")
 
 
+class LibraryChecked(Frozen):
+    """The library that the run was given was held against its records of verification, and against catalogues."""
+
+    type: Literal["library_checked"] = "library_checked"
+    entries: tuple[CheckedEntry, ...] = ()
+    notes: tuple[str, ...] = Field(default=(), description="papers of the user's folder that are not found")
+    files: dict[str, str] = Field(description="what may be cited of it: file in the run -> sha256")
+
+
+class WorksFound(Frozen):
+    """A round of gathering citations: what was searched for, and what catalogues gave."""
+
+    type: Literal["works_found"] = "works_found"
+    version: int = Field(default=1, description="the writing of the paper that it is for")
+    round: int
+    searches: tuple[Searched, ...]
+    works: tuple[FoundWork, ...] = ()
+
+
+class WorksChosen(Frozen):
+    """Of the works of a round, those that joined the library, with the sentences that they are to support."""
+
+    type: Literal["works_chosen"] = "works_chosen"
+    version: int = 1
+    round: int
+    supports: tuple[Support, ...] = ()
+    refused: dict[str, str] = Field(default_factory=dict, description="title of a chosen work -> why it is not cited")
+    files: dict[str, str] = Field(description="the verified entries: file in the run -> sha256")
+
+
 class Drafted(Frozen):
     """A version of the paper's text: round 0 by the writer, then by the reflector."""
 
@@ -437,6 +468,7 @@ Event = Annotated[
     | Summarised | Answered
     | Reserved | Returned | Unsealed | WorkDone | FiguresMade | Drafted | Released | Assessed | Commanded | Limited
     | Rewriting | Paused | Recovered | Ended | AblationsPlanned | AblationsMissed
+    | LibraryChecked | WorksFound | WorksChosen
     | Suspected | Probed | FiguresSeen | Resampled | ContextRead | Ideating | LookedUp | Conceived,
     Field(discriminator="type"),
 ]

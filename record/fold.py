@@ -98,6 +98,11 @@ class RunState:
     """The ablations of the last stage; None before they are planned, and where nobody planned any."""
     missed: ev.AblationsMissed | None = None
     """What a reviewer of the draft would ask for; None before that was asked, and where it was not."""
+    library: ev.LibraryChecked | None = None
+    """What of the given library may be cited; None without one, and in records older than it."""
+    works_found: list[ev.WorksFound] = field(default_factory=list[ev.WorksFound])
+    works_chosen: list[ev.WorksChosen] = field(default_factory=list[ev.WorksChosen])
+    """What was gathered for the draft, over all writings of the paper."""
     figures: ev.FiguresMade | None = None
     drafts: list[ev.Drafted] = field(default_factory=list[ev.Drafted])
     figures_seen: dict[int, ev.FiguresSeen] = field(default_factory=dict[int, ev.FiguresSeen])
@@ -197,12 +202,19 @@ class RunState:
         if not self.drafts:
             return "write"
         if not any(one.done for one in self.drafts):
-            return "reflect"
+            return "cite" if self._wants_citations else "reflect"
         if self.released is None:
             return "missing" if self._reviewed_for_ablations else "release"
         # Runs that ended before there was a judge are over: a resume does not begin to judge them.
         over = self.assessed is not None or (self.ended is not None and self.ended.exit_code in (0, 3, 4))
         return "done" if over else "judge"
+
+    @property
+    def _wants_citations(self) -> bool:
+        """Whether works are still to be gathered for the first draft of this writing."""
+        wanted = self.setting("literature.sources") and self.setting("paper.citation_rounds")
+        return bool(wanted) and len(self.drafts) == 1 and self.limited is None and not self.work_done(
+            self.paper_task("cite"))
 
     @property
     def _reviewed_for_ablations(self) -> bool:
@@ -334,6 +346,12 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.conceived[event.k] = event
         case ev.WorkDone():
             _finished(state, event.k)
+        case ev.LibraryChecked():
+            state.library = event
+        case ev.WorksFound():
+            state.works_found.append(event)
+        case ev.WorksChosen():
+            state.works_chosen.append(event)
         case ev.FiguresMade():
             state.figures = event
         case ev.FiguresSeen():

@@ -46,6 +46,20 @@ class RunFolder:
         return self.root / "library.bib"
 
     @property
+    def context(self) -> Path:
+        """The run's own copies of the papers and notes that it was given."""
+        return self.root / "context"
+
+    @property
+    def checked(self) -> Path:
+        """What of it may be cited, with the records of verification."""
+        return self.root / "literature" / "library.bib"
+
+    def gathered(self, version: int, round_: int) -> Path:
+        """Works that a round added for a writing of the paper."""
+        return self.root / "literature" / f"v{version}-round{round_}.bib"
+
+    @property
     def templates(self) -> Path:
         """The run's own copies of the templates that its papers are set with, each named by its hash."""
         return self.root / "templates"

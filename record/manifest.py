@@ -12,6 +12,7 @@ from record.folder import RunFolder
 def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
     """Scorers, arrays, sealed predictions, curves, figures, paper files and the judgement: path and recorded sha256."""
     yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.scorers)
+    yield from ((folder.root / one.stored, one.sha256) for one in (state.context.documents if state.context else ()))
     for node in state.nodes.values():
         for attempt in node.attempts:
             sealed = folder.attempt(node.id, attempt.number)
@@ -24,6 +25,8 @@ def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
             yield from ((shown / figure.name, figure.sha256) for figure in plotting.figures)
     drawn = state.figures.figures if state.figures is not None else {}
     yield from ((folder.drawn / name, digest) for name, digest in drawn.items())
+    for added in ([state.library] if state.library is not None else []) + state.works_chosen:
+        yield from ((folder.root / name, digest) for name, digest in added.files.items())
     if state.released is not None:
         yield from ((folder.paper / name, digest) for name, digest in state.released.files.items()
                     if Path(name).name not in drawn)

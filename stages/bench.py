@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from literature.desk import Literature
 from models.budget import Budget
 from models.door import Desk, Models
 from record.events import Decided, WorkDone
@@ -46,6 +48,8 @@ class Bench:
     """Importable packages with versions, as prompts name them."""
     pretrained: tuple[str, ...] = ()
     """Models that `lab.pretrained` finds, as OWNER/NAME@REVISION."""
+    literature: Callable[[], AbstractAsyncContextManager[Literature]] | None = None
+    """Opens the catalogues of published works; None: none may be asked."""
     notice: str = ""
     """What the first page says of how the paper was made."""
     isolation: str = ""

@@ -13,7 +13,7 @@ from statistics import fmean
 from models.roles import Rest, Sibling
 from record.nouns import DataPlan, ErrorClass, Expand, Node, arm_of
 from search.score import cells, coverage, gain
-from search.tree import View
+from search.tree import SEARCH_KINDS, View
 
 BEST = 4
 """Lines for the nodes that measured best."""
@@ -35,13 +35,24 @@ NAMES = 400
 
 
 def memory(view: View, action: Expand) -> tuple[tuple[Sibling, ...], Rest | None]:
-    """The stage's finished search nodes but the parent: some in a line each, in order, and the rest in counts."""
-    known = [node for node in view.searched if node.finished and node.id != action.parent]
+    """The stage's finished search nodes but the parent: some in a line each, in order, and the rest in counts.
+
+    What earlier stages made of the same parent is among them: its verdict may suggest what one of these has tried.
+    """
+    known = [node for node in _searched(view, action) if node.finished and node.id != action.parent]
     told = [node for node in known if node.failure is None or node.failure.kind != "no answer"]
     latest = told if len(told) <= LINES else _chosen(told, view)
     shown = {node.id for node in latest}
     return (tuple(_sibling(node, view.plan) for node in latest),
             _rest([node for node in known if node.id not in shown]))
+
+
+def _searched(view: View, action: Expand) -> Sequence[Node]:
+    """The stage's search nodes; before the last stage, those of earlier ones that have the same parent, too."""
+    if view.stage == "ablation" or action.parent is None:
+        return view.searched
+    return [node for node in view.nodes.values() if node.kind in SEARCH_KINDS
+            and (node.stage == view.stage or node.parent == action.parent)]
 
 
 def _chosen(nodes: Sequence[Node], view: View) -> list[Node]:

@@ -13,6 +13,9 @@ from sandbox.datasets import SHARES, Entry, catalogue, materialise
 from sandbox.evaluation.scorers import freeze, in_words, read_scorer
 from sandbox.scoring import METRICS
 from stages.bench import Bench, do_work, in_thread
+from stages.context.lines import lines_of
+from stages.context.work import read_context
+from stages.library import check_library
 
 ROUNDS = 3
 """How often a plan that names what does not exist is shown its faults."""
@@ -24,8 +27,10 @@ class PlanError(Exception):
 
 async def prepare(bench: Bench) -> None:
     """Record the data plan of the run's idea, and its datasets. Raises `PlanError`."""
+    await read_context(bench)
 
     async def work(desk: Desk) -> None:
+        await check_library(bench)
         plan = await _plan(bench, desk)
         assert bench.state.started is not None
         seed = bench.state.started.seed
@@ -54,7 +59,7 @@ async def _plan(bench: Bench, desk: Desk) -> DataPlan:
     for _ in range(ROUNDS):
         plan = await desk.ask("plan", PlanInputs(
             idea=bench.idea, catalogue=known, metrics=tuple(metrics), node_seconds=bench.node_seconds,
-            device=bench.device, shares=SHARES, complaints=complaints), DataPlan)
+            device=bench.device, shares=SHARES, context=lines_of(bench.state.context), complaints=complaints), DataPlan)
         complaints = faults_of(plan, {entry.name for entry in known}, metrics)
         if not complaints:
             return plan

@@ -15,6 +15,7 @@ from models.errors import BudgetSpent
 from models.roles import ReflectInputs, Reflection, Round
 from record.events import Drafted
 from stages.bench import Bench, do_work
+from stages.citing import chosen_in
 from stages.looking import look_at_figures
 from stages.manuscript import write_inputs
 from stages.paper.editing import Edited, edited
@@ -76,7 +77,7 @@ def reflect_inputs(bench: Bench, before: Sequence[Drafted], *, news: tuple[str, 
         lengths=lengths(base.draft, base.pages),
         figure_reviews=bench.state.figures.reviews if bench.state.figures else (),
         paper_figures=seen.reviews if seen is not None else (), rewritable=rewritable(base), tried=told(before),
-        news=news)
+        news=news, supports=tuple(support for one in chosen_in(bench.state) for support in one.supports))
 
 
 def rewritable(base: Drafted) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from record.nouns import (
 )
 from review.honesty.probe import TASK
 from search.settings import SearchSettings
+from stages.context.digesting import ROUNDS as DIGESTS
+from stages.context.work import CONTEXT
 from stages.prepare import ROUNDS
 from stages.settings import OUTLINES, PLANNINGS, REVISIONS, PaperSettings
 
@@ -29,7 +31,7 @@ PROMPTS: Mapping[Role, int] = {
     "plan": 8000, "code": 16_000, "plot": 12_000, "vision": 25_000, "feedback": 14_000, "compare": 20_000,
     "summary": 14_000, "figures": 25_000, "outline": 60_000, "write": 60_000, "reflect": 70_000, "judge": 50_000,
     "figure_review": 35_000, "ablation_plan": 20_000, "missing_ablations": 40_000,
-    "idea": 14_000, "idea_reflect": 30_000, "related_work": 30_000, "proposal": 20_000, "idea_of": 16_000,
+    "cite_ask": 40_000, "cite_select": 60_000,
     "digest": 24_000,
 }
 """Tokens of a prompt, pictures included: two to four times those that were seen (`agent.forecast.TOKENS`)."""
@@ -49,6 +51,8 @@ class RunShares:
     paper: PaperSettings
     node_seconds: float
     gpus: int = 0
+    documents: int = 0
+    """Papers and notes of the user's that are summarised before the plan."""
     grace: float = 0.0
     """Seconds that an attempt may run over its limit."""
 
@@ -61,10 +65,12 @@ class RunShares:
         looks, call = self.paper.replots + 1, self._call
         judge = call("judge") if self.paper.judge else Spending()
         return {
-            "prepare": call("plan") * ROUNDS, **{summary_of(stage).task: call("summary") for stage in STAGES},
+            CONTEXT: call("digest") * (self.documents * DIGESTS), "prepare": call("plan") * ROUNDS,
+            **{summary_of(stage).task: call("summary") for stage in STAGES},
             "figures": (call("figures") + call("vision")) * looks,
             TASK: self.attempt(self.node_seconds * self.search.retry_factor),  # more permutations, where there is room
             "write": call("outline") * OUTLINES + call("write") * self.paper.writings(MOST_SECTIONS),
+            "cite": (call("cite_ask") + call("cite_select")) * self.paper.citation_rounds,
             "reflect": call("reflect") * self.paper.reflections,
             ABLATION_PLAN.task: call("ablation_plan") * PLANNINGS * bool(self.search.planned_ablations),
             MISSING_ABLATIONS.task: (call("missing_ablations") * PLANNINGS + call("reflect") * REVISIONS) * bool(

@@ -23,7 +23,7 @@ from models.settings import ROLES, RoleModel
 from record.idea_file import read_idea
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("agent", "stages", "review", "search", "models", "sandbox", "record", "inspector")
+ROOMS = ("agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 

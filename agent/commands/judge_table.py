@@ -20,6 +20,7 @@ def show(found: Judgement, console: Console) -> None:
     console.print(Text(f"{plain(found.paper)} by the rubric {plain(found.rubric)}, judged by {plain(found.model)}"),
                   soft_wrap=True)
     _scores(found, console)
+    _shown([found], console)
     if found.audit is not None:
         show_audit(found.audit, console)
     show_removed(found.removed, console)
@@ -27,10 +28,10 @@ def show(found: Judgement, console: Console) -> None:
 
 
 def show_panel(found: Panel, console: Console) -> None:
-    """The spread of each dimension, each judgement, and what is missing."""
+    """The spread of each dimension where there are several judgements, each of them, and what is missing."""
     given = f"{len(found.judgements)} of {found.asked} judgements"
     console.print(Text(f"{plain(found.paper)} by the rubric {plain(found.rubric)}: {given}"), soft_wrap=True)
-    if found.dimensions:
+    if len(found.judgements) > 1:
         table = _table("dimension", "n", "mean", "sd", "range", "scores", "")
         for one in found.dimensions:
             mark = Text("judges disagree", style="bold yellow") if one.disagree else Text("")
@@ -40,6 +41,7 @@ def show_panel(found: Panel, console: Console) -> None:
     for judgement in found.judgements:
         console.print(Text(f"\n{plain(judgement.model)}", style="bold"))
         _scores(judgement, console)
+    _shown(found.judgements, console)
     for one in found.missing:
         console.print(Text("missing: ", style="bold red") + Text(f"{plain(one.model)}, {one.repeat}: {plain(one.why)}"),
                       soft_wrap=True)
@@ -51,8 +53,9 @@ def show_panel(found: Panel, console: Console) -> None:
 
 def show_audit(facts: AuditFacts, console: Console) -> None:
     """What a program found, as facts beside the scores."""
-    counts = "".join(f", {plain(what)} {count}" for what, count in facts.counts)
-    console.print(Text(f"audit against {plain(facts.against)}: {facts.numbers} numbers{counts}"), soft_wrap=True)
+    looked = [f"{facts.numbers} numbers"] if facts.numbers or not facts.counts else []
+    counts = ", ".join([*looked, *(f"{plain(what)} {count}" for what, count in facts.counts)])
+    console.print(Text(f"audit against {plain(facts.against)}: {counts}"), soft_wrap=True)
     _lines(facts.findings[:LISTED], "! ", "red", console)
     if (more := facts.more + max(0, len(facts.findings) - LISTED)) > 0:
         console.print(Text(f"and {more} more findings: scientist audit shows all", style="dim"), soft_wrap=True)
@@ -81,12 +84,28 @@ def _scores(found: Judgement, console: Console) -> None:
     console.print(table)
     _lines(found.strengths, "+ ", "green", console)
     _lines(found.weaknesses, "- ", "red", console)
-    if found.coverage:
-        console.print(Text(f"read: {plain(found.coverage)}", style="dim"), soft_wrap=True)
-    if found.pages:
-        console.print(Text(f"pages seen: {', '.join(map(str, found.pages))}", style="dim"), soft_wrap=True)
-    _lines(found.exhibits, "beside the paper: ", "dim", console)
-    _lines(found.left_out, "not shown to the judge: ", "dim", console)
+    given = [one.quoted for one in (*found.scores, *found.checks) if one.quote]
+    if not all(given):
+        console.print(Text(f"{given.count(False)} of {len(given)} quotes: {NOT_QUOTED}", style="bold red"))
+
+
+def _shown(judgements: Sequence[Judgement], console: Console) -> None:
+    """What the judges saw: once where all saw the same."""
+    whose: dict[tuple[str, ...], list[str]] = {}
+    for one in judgements:
+        whose.setdefault(_sight(one), []).append(plain(one.model))
+    for lines, models in whose.items():
+        for line in [f"{', '.join(dict.fromkeys(models))}:"] * (len(whose) > 1) + [*lines]:
+            console.print(Text(line, style="dim"), soft_wrap=True)
+
+
+def _sight(one: Judgement) -> tuple[str, ...]:
+    """What a judge saw and what it did not, a line each."""
+    return (
+        *([f"read: {plain(one.coverage)}"] if one.coverage else []),
+        *([f"pages seen: {', '.join(map(str, one.pages))}"] if one.pages else []),
+        *(f"beside the paper: {plain(line)}" for line in one.exhibits),
+        *(f"not shown to the judge: {plain(line)}" for line in one.left_out))
 
 
 def _table(*columns: str) -> Table:

@@ -18,10 +18,11 @@ from rich.console import Console
 from agent.ahead import ahead_of
 from agent.budget import check_budget
 from agent.commands.edge import INTERRUPTED, WrongUse, data_refused, isolation_told, say, traceback_saved, wrong_use
+from agent.commands.idea_source import idea_in
 from agent.commands.look import run_folder
 from agent.data import check_unchanged, survey, with_idea
 from agent.settings import FAMILIAR, Settings, compose, from_assignments, override
-from inspector.lines import judged
+from inspector.lines import described, judged
 from inspector.live import view_for
 from inspector.render import ahead_words, print_lines, tree_lines
 from inspector.status import condition_of
@@ -37,6 +38,7 @@ from sandbox.environment import visible_devices
 from sandbox.evaluation.scorers import hand_on
 from sandbox.gpus.leases import open_leases
 from sandbox.pretrained import fetch, pretrained_of
+from stages.ideation.converting import is_text
 
 LONGEST_NAME = 80
 
@@ -60,8 +62,9 @@ def run(request: Request) -> int:
     """Run an idea to its end, or only plan it (`dry`); returns the exit code."""
     if request.as_json and not request.dry:
         raise WrongUse("--json goes with --dry-run; of a run ask: scientist status RUN --json")
-    idea = read_idea(request.idea, request.index)
+    written = None if is_text(request.idea) else read_idea(request.idea, request.index)
     settings = compose(config=request.config, flags=from_assignments(request.assignments) | request.flags)
+    idea = written or idea_in(request.idea, settings)
     with data_refused():
         settings = with_idea(settings, idea, request.idea.parent)
     folder = request.runs / (default_name(idea) if request.name is None else named(request.name))
@@ -195,6 +198,8 @@ def summary(state: RunState, folder: Path, code: int) -> list[str]:
         lines.append(f"paper sources (no PDF was made): {folder / 'paper'}")
     if state.assessed is not None:
         lines.append(judged(state.assessed))
+    if state.library is not None and any(one.why for one in state.library.entries):
+        lines.append(described(state.library, state) or "")
     if state.ended is not None and state.ended.reason:
         lines.append(f"because: {state.ended.reason}")
     if condition_of(state, None) == "interrupted":
@@ -213,23 +218,40 @@ def check(settings: Settings, folder: Path) -> None:
     check_space(settings, folder)
     if settings.paper.bib is not None and not settings.paper.bib.is_file():
         raise WrongUse(f"there is no bibliography {settings.paper.bib}: give --bib the path of a .bib file")
+    if settings.paper.papers is not None and not settings.paper.papers.is_dir():
+        raise WrongUse(f"there is no folder {settings.paper.papers}: give --papers a folder of PDFs")
+    check_context(settings)
     check_parts(settings)
     with data_refused():
         for warning in survey(settings):
             say(warning)
 
 
+def check_context(settings: Settings) -> None:
+    """Refuse a folder of documents that is none. Raises `WrongUse`."""
+    from stages.context.reading import ContextError
+    from stages.context.reading import check as check_documents
+
+    if settings.context is None:
+        return
+    try:
+        check_documents(settings.context)
+    except ContextError as error:
+        raise WrongUse(str(error)) from None
+
+
 def check_parts(settings: Settings, *, template: bool = True) -> None:
     """Refuse a model, template or library that cannot be opened, in the words of the room that opens it."""
+    from literature.errors import LibraryError
+    from literature.library import read_library
     from models.backend import open_backend
-    from stages.paper import references
 
     if template:
         check_template(settings.paper.template)
     try:
         if settings.paper.bib is not None:
-            references.read(settings.paper.bib)
-    except references.LibraryError as error:
+            read_library(settings.paper.bib)
+    except LibraryError as error:
         raise WrongUse(str(error)) from None
     open_backend(settings.models)
     check_budget(settings)

@@ -15,11 +15,14 @@ from pydantic import BaseModel
 from models.backend import Reply, Request
 from models.errors import CatalogueError
 from models.offline.ablating import ablation_plan, missing_ablations
-from models.offline.assessing import judge
+from models.offline.assessing import judge, judge_notes
+from models.offline.citing import cite_ask, cite_select
 from models.offline.coding import code
+from models.offline.ideating import digest, idea, idea_of, idea_reflect, proposal, related_work
 from models.offline.judging import compare, feedback, summary, vision
 from models.offline.planning import plan
 from models.offline.plotting import figure_review, figures, plot
+from models.offline.preferring import prefer
 from models.offline.reflecting import reflect
 from models.offline.writing import outlined, sections
 from models.roles import Role
@@ -31,6 +34,9 @@ ANSWERS: dict[Role, Callable[[Any], BaseModel]] = {
     "plan": plan, "code": code, "plot": plot, "vision": vision, "feedback": feedback, "compare": compare,
     "summary": summary, "figures": figures, "outline": outlined, "write": sections, "reflect": reflect, "judge": judge,
     "figure_review": figure_review, "ablation_plan": ablation_plan, "missing_ablations": missing_ablations,
+    "cite_ask": cite_ask, "cite_select": cite_select,
+    "idea": idea, "idea_reflect": idea_reflect, "related_work": related_work, "proposal": proposal, "idea_of": idea_of,
+    "digest": digest, "prefer": prefer, "judge_notes": judge_notes,
 }
 
 

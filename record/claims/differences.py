@@ -29,6 +29,9 @@ from record.claims.means import Claim, weakest
 from record.fold import RunState
 from record.nouns import DataPlan, OverExamples, Split, arm_of, level_of
 
+ROUNDING = 1e-12
+"""A mean below this share of the largest difference is zero: what is left of sums of binary fractions."""
+
 Called = Literal["improved", "worsened", "no measurable difference", "unknown"]
 Family = Literal["confirmatory", "exploratory"]
 FAMILIES: tuple[Family, ...] = ("confirmatory", "exploratory")
@@ -131,6 +134,8 @@ def _difference(
     a, b, rows = pair.a, pair.b, pair.rows
     values = tuple(value for *_, value in rows)
     mean = fmean(values)
+    if abs(mean) < ROUNDING * max(map(abs, values)):
+        mean = 0.0
     sd, low, high = interval(values)
     nodes, others = tuple(one for _, one, _, _ in rows), tuple(one for _, _, one, _ in rows)
     resampled = state.resampled.get(pair.key) if a.split == "test" else None

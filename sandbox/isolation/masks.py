@@ -14,7 +14,8 @@ from pathlib import Path
 from sandbox.isolation.walls import seen
 
 _ROOT = Path(__file__).resolve().parents[2]
-_ROOMS = ("agent", "stages", "review", "search", "models", "sandbox", "record", "inspector", "templates_latex")
+_ROOMS = ("agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector",
+          "templates_latex")
 
 _LIBRARIES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "lib*/python3*/test", "")
 _BUNDLED = (

@@ -19,7 +19,7 @@ _HERE = os.path.dirname(os.path.realpath(__file__))
 _ROOT = os.path.dirname(os.path.dirname(_HERE))
 _HIDDEN = {
     **{name: os.path.join(_ROOT, name)
-       for name in ("agent", "stages", "review", "search", "models", "sandbox", "record", "inspector")},
+       for name in ("agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")},
     "bootstrap": os.path.join(_HERE, "bootstrap.py"),
 }
 

@@ -52,8 +52,11 @@ def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", f
 
 
 def _further(figures: Sequence[str]) -> list[str]:
+    """Its heading comes before its figures: on this page none is set at the top."""
     places = "\n\n".join(rf"\paperfigure{{{name}}}" for name in figures)
-    return [_section("Further figures"), places] if figures else []
+    named = ", ".join(rf"Figure~\ref{{fig:{name}}}" for name in figures)
+    return [_section("Further figures"), rf"\suppressfloats[t]What the main text has no room for: {named}.", places
+            ] if figures else []
 
 
 def _section(title: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from literature.library import Entry
 from record.nouns import Draft
 from review.evidence import Evidence
-from stages.paper.references import Entry
 
 
 @dataclass(frozen=True)

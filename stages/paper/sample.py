@@ -11,10 +11,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from literature.library import parse
 from record.nouns import Draft, Section
 from review.evidence import Evidence, check_pdf, tex
 from review.evidence.pdf import pdf_text
-from stages.paper import references
 from stages.paper.build import build
 from stages.paper.parts import PaperParts, Table
 from stages.paper.sources import evidence_with, sources
@@ -37,7 +37,7 @@ async def try_out(template: Template) -> None:
     tex.find("pdflatex")
     with tempfile.TemporaryDirectory(prefix="scientist-template-", ignore_cleanup_errors=True) as name:
         folder = Path(name) / "paper"
-        parts = _parts(Path(name))
+        parts = _parts()
         built = await build(parts, template, folder, timeout=SECONDS)
         if built.pdf is None:
             _refuse(template, f"does not compile a paper of two lines: {built.findings[0]}")
@@ -68,9 +68,7 @@ def _refuse(template: Template, why: str) -> None:
     raise TemplateError(f"template {template.name!r} {why}")
 
 
-def _parts(place: Path) -> PaperParts:
-    library = place / "sample.bib"
-    library.write_text(_ENTRY)
+def _parts() -> PaperParts:
     draft = Draft(title="Samplename", abstract="Samplesummary.", sections=(
         Section(title="Sampleheading", body=rf"Samplebody \result{{{_KEY}}} \citep{{sample}}. {_FACES}" "\n\n"
                                             r"\papertable{sample}"),))
@@ -78,7 +76,7 @@ def _parts(place: Path) -> PaperParts:
         draft=draft, authors="Samplewriter", notice="Samplenotice",
         appendix="\\recordappendix\n\\section{Sampleappendix}\n\\begin{longtable}{L{0.5\\linewidth}}a\\\\\n"
                  "\\end{longtable}\n",
-        library=references.read(library), tables=(Table("sample", rf"\begin{{tabular}}{{c}}\result{{{_KEY}}}"
+        library=parse(_ENTRY), tables=(Table("sample", rf"\begin{{tabular}}{{c}}\result{{{_KEY}}}"
                                                                   r"\end{tabular}", "A table."),),
         evidence=Evidence(results={_KEY: "0.5"}, setups={}, cites=frozenset({"sample"}), figures=frozenset(),
                           tables=frozenset({"sample"}), names=(), comparisons=()))

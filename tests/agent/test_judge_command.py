@@ -28,7 +28,8 @@ from tests.stages.test_judging import reader
 
 HOSTILE = "\x1b[2J[bold red]ten[/] \u202eout\u202c\nof ten"
 KEYS = {"paper", "paper_sha256", "rubric", "rubric_sha256", "model", "heuristic", "scores", "confidence",
-        "most_confidence", "strengths", "weaknesses", "left_out"}
+        "most_confidence", "strengths", "weaknesses", "left_out", "checks", "removed", "coverage", "pages", "exhibits",
+        "audit", "warnings"}
 
 
 @pytest.fixture
@@ -80,12 +81,16 @@ def test_a_paper_of_others_is_judged_printed_and_nothing_is_written(
     assert sorted(path.name for path in place.rglob("*")) == before
 
 
-def test_without_a_model_a_paper_of_others_is_refused_in_one_line(
+def test_without_a_model_a_paper_of_others_gets_the_audit_and_no_score(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = refused(capsys, "judge", "p.md")
-    assert "--model PROVIDER:MODEL" in line and "SCIENTIST_MODELS__NAME" in line
-    assert "--model PROVIDER:MODEL" in refused(capsys, "judge", "p.md", "--model", "offline", "--json")
+    assert main(["judge", "p.md"]) == 2
+    out, err = capsys.readouterr()
+    assert "audit against itself" in out and "/10" not in out
+    assert err.count("\n") == 1 and "--model PROVIDER:MODEL" in err and "SCIENTIST_MODELS__NAME" in err
+    assert main(["judge", "p.md", "--model", "offline", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert found["scores"] is None and found["audit"]["against"].startswith("itself")
 
 
 def test_a_rubric_of_ones_own(
@@ -94,7 +99,7 @@ def test_a_rubric_of_ones_own(
     answer = {"scores": {"fit": {"quote": QUOTE, "reason": "it rains", "score": 2}}, "confidence": 5,
               "strengths": ["s"], "weaknesses": ["w"]}
     model(ScriptedModel(lambda request: request.output_type.model_validate(answer)))
-    assert main(["judge", "p.md", "--rubric", "own.toml", "--json"]) == 0
+    assert main(["judge", "p.md", "--rubric", "own.toml", "--model", "any:thing", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found) == KEYS and found["rubric"] == "workshop"
     assert found["scores"] == [{"dimension": "fit", "score": 2, "lowest": 0, "highest": 2, "reason": "it rains",

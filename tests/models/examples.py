@@ -5,7 +5,10 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from models.ablations import AblationPlanInputs, MissingAblationsInputs
+from models.citing import CiteAskInputs, CiteSelectInputs
+from models.exhibits import Exhibit, Note, Pages, PartInputs, ReadPart
 from models.judgement import JudgeInputs, RecordFacts
+from models.preference import PreferInputs, ShownPaper
 from models.roles import (
     ArrayBrief,
     ArraySummary,
@@ -51,6 +54,8 @@ from models.roles import (
     WriteInputs,
 )
 from record.ablation import Ablation
+from record.citing import FoundWork, Searched, Support
+from record.judgement import AuditFacts
 from record.nouns import (
     Arm,
     AxesFacts,
@@ -72,6 +77,7 @@ from record.nouns import (
 )
 from record.trials import Trial
 from review.judge import read_rubric
+from tests.models.ideation_examples import INPUTS as IDEATION
 
 IDEA = Idea.model_validate({
     "Name": "wide_margins",
@@ -165,7 +171,7 @@ WRITE = WriteInputs(
     ),
     figures=(FIGURE,), tables=("main",),
     references=(Reference(key="vapnik1995", title="The Nature of Statistical Learning Theory", authors="Vapnik",
-                          year="1995", note="margins"),),
+                          year="1995", note="margins", abstract="A theory of learning from few examples."),),
     literals=("95", "10"), page_limit=4, winner_plan="A two-layer network.", winner_source="LEARNING_RATE = 0.01\n",
     disclosures=("One replicate failed.",), branch=BRANCH,
     tellings=(Telling(id="primary-digits", text="accuracy on digits, margin against plain: unknown n50", keys=("c1",),
@@ -231,7 +237,8 @@ INPUTS: dict[Role, BaseModel] = {
     ),
     "figures": FiguresInputs(
         idea=IDEA, data_plan=PLAN, arrays=ARRAYS, statistics=STATISTICS, example_plots="import numpy as np\n",
-        ablations=("no-warmup@n50",), lab_reference=LAB, complaints=("loss-curves: the legend covers data",), previous="pass\n",
+        ablations=("no-warmup@n50",), lab_reference=LAB, complaints=("loss-curves: the legend covers data",),
+        previous="pass\n",
         keep=("accuracy-by-size",), synthetic=("rings",),
         house=House(text_width=6.75, column_width=3.25, reference="`save(figure, name)`: writes both files"),
     ),
@@ -259,23 +266,42 @@ INPUTS: dict[Role, BaseModel] = {
         tried=(Round(number=1, outcome="kept", edits=("abstract: 'We say' -> 'We ask'",),
                      refused=("title: 'None': the passage does not stand there",)),),
         news=("without-warmup was run on digits",),
+        supports=(Support(key="vapnik1995", sentence="Margins \\ldots", reason="its title is about learning theory"),),
         figure_reviews=(FigureReview(name="accuracy-by-size", readable=True, description="Two rising lines."),),
     ),
 }
 INPUTS["judge"] = JudgeInputs(
     rubric=read_rubric(), paper="## Abstract\n\nWe ask whether a margin penalty helps when there are few examples.\n",
     characters=90_000, left_out=("Appendix: 30000 of 40000 characters",),
-    facts=RecordFacts(
+    audit=AuditFacts(against="its result files", numbers=40, counts=(("found", 31), ("unsupported", 2)), findings=(
+        "unsupported: 0.93 in Results",), more=1),
+    exhibits=(Exhibit(kind="task", name="task.md", text="Study margins.", left_out=("the last 100 characters",)),),
+    read=(ReadPart(where="Appendix", characters=30_000, quoted=(False,), notes=(
+        Note(said="Five seeds were run.", quote="with five seeds each"),)),),
+    removed=1, pages=Pages(shown=(1, 2), total=9), facts=RecordFacts(
         released=True, nodes=12, failed=3, doubted=1, replicates=5, replicates_failed=1, fewest_seeds=5, ablations=2,
         datasets=2, conditions=6, for_method=4, for_other=1, no_difference=3, undecided=0, grades=(("computed", 30),),
         bound_values=17, references=8, figures=2, pages=4, limited="the time limit was reached", models=("offline",),
         calls=40, usd=1.25, unpriced=2, code_seconds=321.5))
+INPUTS["prefer"] = PreferInputs(
+    first=ShownPaper(text="## Abstract\n\nWe ask whether a margin penalty helps.\n", characters=9000),
+    second=ShownPaper(text="## Abstract\n\nWe smooth the targets.\n", characters=90_000,
+                      left_out=("Appendix: 30000 of 40000 characters",)))
+INPUTS["judge_notes"] = PartInputs(
+    subject="a finished machine learning paper", where="Appendix, part 1 of 2", text="We ran five seeds on each set.")
 ABLATION = Ablation(
     name="sudden-penalty", part="the warm-up of the penalty", action="replace", replacement="the full penalty at once",
     metrics=("accuracy", "log_loss"), why="The claim needs a slow start.")
 INPUTS["ablation_plan"] = AblationPlanInputs(
     idea=IDEA, data_plan=PLAN, method=PARENT, most=5, node_seconds=120.0,
     complaints=("'no-margin' names the metric 'f1'; the data plan has accuracy, log_loss",))
+FOUND = FoundWork(number=1, source="openalex", id="W1", title="Margins of Old", authors=("Ann One", "Bob Two"),
+                  years=(2001,), venue="Journal of Margins", abstract="We define the margin, and bound it.")
+SEARCHED = Searched(sentence="Margins \\ldots", query="margin bounds", found=(1,), outages=("arxiv answers 503",))
+INPUTS["cite_ask"] = CiteAskInputs(
+    idea=IDEA, references=WRITE.references, before=(SEARCHED,), most=5,
+    draft=Draft(title="Margins", abstract="We ask.", sections=(Section(title="Introduction", body="Margins \\ldots"),)))
+INPUTS["cite_select"] = CiteSelectInputs(idea=IDEA, references=WRITE.references, searches=(SEARCHED,), works=(FOUND,))
 INPUTS["missing_ablations"] = MissingAblationsInputs(
     idea=IDEA, data_plan=PLAN, most=2, node_seconds=120.0, method_plan="A two-layer network.",
     method_source="LEARNING_RATE = 0.01\n", complaints=("'sudden-penalty' makes the same change as 'no-warmup'",),
@@ -284,4 +310,5 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
     trials=(Trial(ablation=ABLATION, by="author", outcome="measured", node="n9", arms=(ABLATION.name,), replicates=5),
             Trial(ablation=ABLATION.model_copy(update={"name": "no-hinge"}), by="author", outcome="failed", node="n12",
                   why="timeout: it took 120 s")))
+INPUTS |= IDEATION
 PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", experiment="import lab\n", plots="pass\n")

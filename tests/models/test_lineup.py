@@ -61,7 +61,8 @@ def test_the_common_address_goes_with_models_of_the_same_provider() -> None:
 @pytest.mark.parametrize(("given", "words"), [
     ({}, "offline"),
     ({"name": "openai:a"}, "openai:a"),
-    ({"name": "openai:a", "vision": "google:b", "judge": "google:b"}, "openai:a (vision, judge, figure_review: google:b)"),
+    ({"name": "openai:a", "vision": "google:b", "judge": "google:b"},
+     "openai:a (vision, judge, figure_review: google:b)"),
     ({"name": "openai:a", "fallbacks": ["ollama:c", "ollama:d"]}, "openai:a (standing in: ollama:c, ollama:d)"),
     ({"name": "openai:a", "vision": False}, "openai:a"),
 ])

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from pydantic import BaseModel
 
+from models.exhibits import Exhibit, Note, ReadPart
 from models.judgement import MOST_DIMENSIONS, Band, Dimension, Rubric, Scale
+from models.preference import ShownPaper
 from models.render import PROMPTS, fence, middle, oneline, render, table
 from models.roles import (
     ArrayBrief,
@@ -28,6 +30,7 @@ from models.roles import (
     NodeLine,
     PlacedFigure,
     PlotInputs,
+    Reference,
     ReflectInputs,
     Rest,
     Role,
@@ -39,8 +42,22 @@ from models.roles import (
     VisionInputs,
 )
 from models.settings import ROLES
-from record.nouns import BranchStep, Draft, FigureReview, Level, Measurement, NodeKind, Section, StageName, StageSummary
+from record.citing import FoundWork, Searched
+from record.judgement import AuditFacts
+from record.nouns import (
+    BranchStep,
+    Draft,
+    FigureReview,
+    Level,
+    Measurement,
+    MetricSpec,
+    NodeKind,
+    Section,
+    StageName,
+    StageSummary,
+)
 from record.trials import Trial
+from tests.models import ideation_examples
 from tests.models.examples import ABLATION, CODE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, WRITE
 from tests.models.snapshot import assert_snapshot
 
@@ -229,11 +246,14 @@ def huge() -> dict[str, BaseModel]:
         "idea": idea, "results": claims, "setups": claims, "winner_source": LONG, "winner_plan": LONG,
         "disclosures": (LONG,) * 500, "summaries": (summary,) * 4, "branch": (step,) * 99,
         "tellings": (Telling(id="told-1", text=LONG),) * 500,
+        "references": (Reference(key="k", title=LONG, authors=LONG, year="2020", note=LONG, abstract=LONG),) * 99,
     })
     shown = PlacedFigure(
         name="n", page=1, placement="main", width=5, description=LONG, caption=LONG, lint=(LONG,) * 50,
         data=(LONG,) * 50, mentions=(Mention(where=LONG, text=LONG),) * 50)
     common: dict[str, object] = {"idea": idea, "data_plan": plan}
+    found = FoundWork(number=1, source="openalex", id="W1", title=LONG, authors=(LONG,) * 99, venue=LONG, abstract=LONG)
+    searched = Searched(sentence=LONG, query=LONG, found=(1,) * 6)
     changes: dict[str, dict[str, object]] = {
         "plan": {}, "code": {"parent": parent, "siblings": siblings, "rest": rest, "goal": LONG, "item": LONG,
                              "notes": (LONG,) * 99, "duty": duty, "in_flight": flying},
@@ -254,9 +274,22 @@ def huge() -> dict[str, BaseModel]:
         "missing_ablations": {"method_plan": LONG, "method_source": LONG, "complaints": (LONG,) * 99, "trials": (
             Trial(ablation=ABLATION, by="author", outcome="failed", why=LONG),) * 99, "draft": Draft(
             title="t", abstract=LONG, sections=(Section(title="T", body=LONG),) * 40)},
+        "cite_ask": {"before": (searched,) * 99, "draft": Draft(
+            title=LONG, abstract=LONG, sections=(Section(title=LONG, body=LONG),) * 40)},
+        "cite_select": {"searches": (searched,) * 20, "works": (found,) * 99, "references": write.references},
         "figure_review": {"title": LONG, "others": (shown,) * 12, "figures": (shown,) * 12},
-        "judge": {"paper": LONG * 9, "left_out": (LONG,) * 99, "rubric": RUBRIC},
+        "judge": {
+            "paper": LONG * 9, "left_out": (LONG,) * 99, "rubric": RUBRIC,
+            "audit": AuditFacts(against=LONG, findings=(LONG,) * 99, counts=((LONG, 9),) * 99),
+            "exhibits": tuple(Exhibit(kind=kind, name=LONG, text=LONG, left_out=(LONG,) * 99)
+                              for kind in ("task", "code", "log")),
+            "read": (ReadPart(where=LONG, characters=9, quoted=(True,) * 8, notes=(
+                Note(said="s" * 400, quote="q" * 400),) * 8),) * 20},
+        "judge_notes": {"text": LONG * 9, "where": LONG},
+        "prefer": dict.fromkeys(("first", "second"),
+                                ShownPaper(text=LONG * 9, characters=9, left_out=(LONG,) * 99)),
     }
+    changes |= ideation_examples.huge(LONG)
     made: dict[str, BaseModel] = {}
     for role in ROLES:
         known = type(INPUTS[role]).model_fields
@@ -268,7 +301,8 @@ def huge() -> dict[str, BaseModel]:
 @pytest.mark.parametrize("role", ROLES)
 def test_a_prompt_is_bounded_whatever_it_is_given(role: str) -> None:
     text = whole(role, huge()[role])
-    assert len(text) < 180_000
+    most = {"judge": 300_000, "reflect": 250_000, "outline": 210_000}.get(role, 180_000)
+    assert len(text) < most, "the largest rubric, library, files and notes all at once"
     assert "left out" in text
 
 
@@ -350,6 +384,24 @@ def test_a_table_has_one_line_a_condition() -> None:
     assert len(lines) == 4
     assert table(MEASUREMENTS, limit=1).splitlines()[1] == "[... 3 more lines left out ...]"
     assert table(()) == "- none"
+    plan = PLAN.model_copy(update={"metrics": (MetricSpec(name="accuracy", higher_is_better=True),)})
+    assert "log_loss" in table(MEASUREMENTS) and "log_loss" not in table(MEASUREMENTS, plan=plan)
+    said = tuple(one.model_copy(update={"grade": "logged"}) for one in MEASUREMENTS)
+    assert "log_loss" in table(said, plan=plan), "what only the code can know is kept"
+
+
+def test_the_papers_figures_are_asked_for_in_the_house_style_alone() -> None:
+    own = "font size 9", "fig.savefig(", "fig.legend(", "in the legend or the title"
+    assert all(text in render("plot", INPUTS["plot"]).system for text in own)
+    assert not any(text in render("figures", INPUTS["figures"]).system for text in own)
+
+
+def test_a_verdict_on_an_ablation_knows_what_was_planned() -> None:
+    inputs = INPUTS["feedback"]
+    assert "planned before" not in render("feedback", inputs).user
+    assert ABLATION.item in render("feedback", inputs.model_copy(update={"ablation": ABLATION})).user
+    asked = CODE.model_copy(update={"stage": "ablation", "kind": "ablate", "parent": PARENT})
+    assert PARENT.next_step and PARENT.next_step not in render("code", asked).user
 
 
 def test_inputs_of_the_examples_have_the_types_of_their_roles() -> None:

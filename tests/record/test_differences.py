@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,12 @@ def test_a_method_that_is_worse_is_called_so() -> None:
     found = only(recorded(BASELINE, METHOD))
     assert found.called == "worsened" and found.better == "baseline" and found.condition == "method"
     assert only(recorded(METHOD, BASELINE)).called == "improved"
+
+
+def test_what_binary_fractions_leave_of_a_sum_is_no_difference() -> None:
+    some, same = [109, 101, 111, 106, 114], [112, 103, 104, 108, 114]  # right answers of 115
+    found = only(recorded([one / 115 for one in some], [one / 115 for one in same]))
+    assert fmean(found.values) != 0.0 and found.mean == 0.0
 
 
 def claims_of(*shifts: float, name: str = "log_loss", n: int = 6, condition: str = "method") -> list[Claim]:

@@ -238,7 +238,7 @@ def test_of_ours_only_lab_can_be_imported_in_whatever_environment(run: Run, tmp_
     found = run("""
         import lab, mine, sys
         print(sys.prefix, mine.VALUE)
-        for name in ("agent", "stages", "review", "search", "models", "sandbox", "record", "inspector"):
+        for name in ("agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector"):
             try:
                 __import__(name)
                 print("found", name)

@@ -165,7 +165,8 @@ async def test_only_an_allow_list_of_the_environment_reaches_the_code(
 async def test_of_ours_only_lab_can_be_imported(bench: Bench) -> None:
     outcome = await bench.run(
         "import importlib, subprocess, sys\n"
-        "for name in ('agent', 'stages', 'review', 'search', 'sandbox', 'record', 'inspector', 'bootstrap',\n"
+        "for name in ('agent', 'stages', 'review', 'search', 'sandbox', 'literature', 'record', 'inspector',\n"
+        "             'bootstrap',\n"
         "             'record.nouns', 'sandbox.job'):\n"
         "    try:\n        importlib.import_module(name)\n        print('found', name)\n"
         "    except ModuleNotFoundError as error:\n        assert 'lab' in str(error), error\n"

@@ -15,6 +15,7 @@ from models.ablations import (
     MissingAblationsInputs,
     RiskTested,
 )
+from models.citing import CiteQueries
 from models.judgement import JudgeAnswer, JudgeInputs, answer_type
 from models.roles import (
     CodeInputs,
@@ -135,7 +136,7 @@ def small_model(*missing: str) -> ScriptedModel:
         return MissingAblations(ablations=tuple(ablation(name) for name in missing), why="The claims need no other.")
 
     return ScriptedModel.by_role(
-        ablation_plan=_ablation_plan, missing_ablations=missed,
+        ablation_plan=_ablation_plan, missing_ablations=missed, cite_ask=lambda _: CiteQueries(),
         plan=_plan, code=_code, plot=_plot, vision=_vision, feedback=_feedback, summary=_summary, figures=_figures,
         outline=_outline, write=_write, reflect=_reflect, judge=_judge, figure_review=_figure_review)
 

@@ -249,6 +249,18 @@ def test_of_many_nodes_the_best_and_the_latest_are_told_and_the_rest_counted(sto
     assert "Besides these, 72 worked and 18 failed (18 shape). They tried: v95; v94" in user
 
 
+def test_what_earlier_stages_made_of_the_same_node_is_told_before_the_last_stage(story: Story) -> None:
+    root = tuned(story, 2)
+    story.log.append(Settled(stage="tuning", best=root, ended="ceiling"))
+    inputs = code_inputs(story.bench, story.decide("improve", stage="agenda", parent=root))
+    assert [one.varies for one in inputs.siblings] == ["v2", "v3"]
+    other = story.finish(story.decide("improve", stage="agenda", parent=root), cells(0.6, 0.6))
+    assert [one.varies for one in code_inputs(
+        story.bench, story.decide("improve", stage="agenda", parent=other)).siblings] == []
+    story.log.append(Settled(stage="agenda", best=root, ended="ceiling"))
+    assert code_inputs(story.bench, story.decide("ablate", stage="ablation", parent=root)).siblings == ()
+
+
 def test_the_prompt_does_not_grow_with_the_tree(tmp_path: Path) -> None:
     def size(nodes: int) -> int:
         story = Story(tmp_path / str(nodes))

@@ -22,7 +22,8 @@ async def draw_final(
         house=House(text_width=5.5, column_width=5.5), seconds=120.0), script)
     assert [one.failure for one in drawn] == [None] * len(script.figures)
     found = lint_all([figure for one in drawn for figure in one.figures], folder / "figures", About("paper", seeds=2))
-    assert {name: refusing(one) for name, one in found.items() if refusing(one)} == {}
+    refused = {name: refusing(one) for name, one in found.items() if refusing(one)}
+    assert refused == {}, refused
     assert {path.name for path in (folder / "figures").iterdir()} == {
         f"{one.name}{suffix}" for one in script.figures for suffix in SUFFIXES}
     assert not any(b"/Type3" in path.read_bytes() for path in (folder / "figures").glob("*.pdf"))

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from models.ablations import AblationPlan, MissingAblations
 from models.backend import Prompt, Request
+from models.citing import CiteQueries, CiteSelection
 from models.errors import CatalogueError
 from models.offline.coding import code
 from models.offline.researcher import ANSWERS, OfflineResearcher
@@ -42,6 +43,7 @@ from models.roles import (
 from record.nouns import AxesFacts, DataPlan, FigureFacts, Idea, Measurement, Verdict
 from stages.paper.outlining import groups, section_inputs
 from tests.models.examples import INPUTS
+from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.offline.inputs import IDEA, PLAN, code_inputs, plan_inputs, statistics, write_inputs
 
 ARRAYS = tuple(ArrayBrief(path=f"inputs/{node}/{kind}__digits__{arm}__noise20.npy", shape=(40, 2), dtype="float64")
@@ -88,6 +90,7 @@ def questions() -> list[tuple[Role, BaseModel, type[BaseModel]]]:
         ("write", section_inputs(writing, planned, groups(planned, 0)[0], ()), Sections),
         ("reflect", ReflectInputs(inputs=writing, draft=write(writing)), Reflection),
         ("ablation_plan", INPUTS["ablation_plan"].model_copy(update={"idea": IDEA, "data_plan": PLAN}), AblationPlan),
+        ("cite_ask", INPUTS["cite_ask"], CiteQueries), ("cite_select", INPUTS["cite_select"], CiteSelection),
         ("missing_ablations", INPUTS["missing_ablations"].model_copy(update={"idea": IDEA, "data_plan": PLAN}),
          MissingAblations),
     ]
@@ -102,7 +105,8 @@ def ask(role: Role, inputs: BaseModel, output_type: type[BaseModel]) -> BaseMode
 
 def test_every_role_answers_with_its_type_and_twice_the_same() -> None:
     asked = questions()
-    assert {role for role, _, _ in asked} == set(ANSWERS) - {"judge"}  # tests/models/offline/test_assessing.py
+    elsewhere = {"judge", "prefer", "judge_notes"} | set(IDEATION)  # test_assessing.py, test_ideating.py, or refusing
+    assert {role for role, _, _ in asked} == set(ANSWERS) - elsewhere
     for role, inputs, output_type in asked:
         first, second = ask(role, inputs, output_type), ask(role, inputs, output_type)
         assert isinstance(first, output_type)
