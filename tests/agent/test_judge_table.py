@@ -1,0 +1,49 @@
+"""What `scientist judge` prints: each thing once, an invented quote counted, no empty counts."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console
+
+from agent.commands.judge_table import show_audit, show_panel
+from record.judgement import AuditFacts, DimensionScore, Judgement, Panel, spreads
+
+
+def judgement(model: str = "m", *, quoted: bool = True, coverage: str = "all 900 characters shown") -> Judgement:
+    scores = tuple(DimensionScore(dimension=name, score=5, lowest=1, highest=10, reason="It rains.", quote="a passage",
+                                  quoted=quoted or name == "clarity") for name in ("clarity", "overall"))
+    return Judgement(paper="p.pdf", paper_sha256="0", rubric="own", rubric_sha256="0", model=model, scores=scores,
+                     confidence=3, most_confidence=5, coverage=coverage)
+
+
+def printed(*judgements: Judgement) -> str:
+    console = Console(file=StringIO(), width=100)
+    show_panel(Panel(paper="p.pdf", rubric="own", asked=len(judgements), judgements=judgements,
+                     dimensions=spreads(judgements)), console)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def test_one_judgement_has_no_spread() -> None:
+    assert "sd" not in printed(judgement()) and "sd" in printed(judgement(), judgement("other"))
+
+
+def test_what_all_judges_saw_is_said_once_and_what_differs_by_judge() -> None:
+    same = printed(judgement("one"), judgement("two"))
+    assert same.count("read: all 900") == 1 and "one:" not in same
+    apart = printed(judgement("one"), judgement("two", coverage="half"), judgement("three"))
+    assert "one, three:\nread: all 900" in apart and "two:\nread: half" in apart
+
+
+def test_quotes_that_are_not_in_the_paper_are_counted() -> None:
+    assert "1 of 2 quotes: not in the paper" in printed(judgement(quoted=False))
+    assert "quotes:" not in printed(judgement())
+
+
+def test_an_audit_of_a_run_does_not_say_that_it_looked_at_no_numbers() -> None:
+    console = Console(file=StringIO(), width=100)
+    show_audit(AuditFacts(against="the record of its run", counts=(("bound values", 42),)), console)
+    show_audit(AuditFacts(against="itself"), console)
+    assert isinstance(console.file, StringIO)
+    assert console.file.getvalue() == "audit against the record of its run: bound values 42\naudit against itself: 0 numbers\n"

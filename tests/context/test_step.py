@@ -1,0 +1,97 @@
+"""The step of a run that reads its documents: once, recorded with hashes, before the plan and in its prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+from typing import cast
+
+from agent.budget import shares_of
+from agent.settings import compose
+from models.door import Models
+from models.ideation import DigestInputs
+from models.offline.ideating import digest
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.events import ContextRead, Event
+from record.fold import RunState
+from record.folder import RunFolder
+from record.log import MemoryLog
+from record.manifest import manifest
+from sandbox.job import Executor
+from search.settings import SearchSettings
+from stages.bench import Bench
+from stages.context.lines import lines_of
+from stages.context.reading import keep
+from stages.context.work import CONTEXT, read_context
+from stages.settings import PaperSettings
+
+NOTE = "We found that seeds matter. The notes ask for at least five seeds in every comparison.\n"
+
+
+def bench(folder: RunFolder, events: list[Event]) -> tuple[Bench, ScriptedModel, MemoryLog]:
+    """A bench that has all that the step needs, on a log with these events."""
+    model, log = ScriptedModel.by_role(digest=digest), MemoryLog(events)
+    return Bench(recorder=log, folder=folder, models=Models(model, log, ModelSettings(), lambda: 0.0),
+                 executor=cast("Executor", None), search=SearchSettings(), paper=PaperSettings(),
+                 node_seconds=60), model, log
+
+
+def given(tmp_path: Path) -> RunFolder:
+    """The folder of a run that was given one note."""
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "notes.md").write_text(NOTE)
+    folder = RunFolder(tmp_path / "run")
+    keep(tmp_path / "papers", folder.context)
+    return folder
+
+
+def test_documents_are_recorded_with_their_hashes_and_in_the_manifest(tmp_path: Path) -> None:
+    folder = given(tmp_path)
+    one, _, log = bench(folder, [])
+    asyncio.run(read_context(one))
+    assert log.state.context is not None
+    [document] = log.state.context.documents
+    assert document.sha256 == hashlib.sha256(NOTE.encode()).hexdigest()
+    assert manifest(log.state, folder)["context/01_notes.md"] == document.sha256
+    assert lines_of(log.state.context)[1].startswith("[notes.md part 1] The notes ask for at least five seeds")
+    assert log.state.work_done(CONTEXT)
+
+
+def test_any_prefix_of_the_log_goes_on_without_asking_again(tmp_path: Path) -> None:
+    folder = given(tmp_path)
+    one, _, whole = bench(folder, [])
+    asyncio.run(read_context(one))
+    for cut in range(len(whole.events) + 1):
+        again, model, log = bench(folder, whole.events[:cut])
+        asyncio.run(read_context(again))
+        assert log.state.context == whole.state.context
+        answered = any(event.type == "answered" for event in whole.events[:cut])
+        assert len(model.requests) == (0 if answered else 1)
+        assert sum(isinstance(event, ContextRead) for event in log.events) == 1
+
+
+def test_a_run_without_documents_has_no_such_step(tmp_path: Path) -> None:
+    one, model, log = bench(RunFolder(tmp_path / "run"), [])
+    asyncio.run(read_context(one))
+    assert not log.events and not model.requests and RunState().context is None
+
+
+def test_the_budget_leaves_room_for_the_summaries(tmp_path: Path) -> None:
+    given(tmp_path)
+    settings = compose(flags={"context": str(tmp_path / "papers"), "models.name": "openai-chat:x"}, environment={})
+    steps = shares_of(settings).steps()
+    assert steps[CONTEXT].tokens > 0
+    assert shares_of(settings.model_copy(update={"context": None})).steps()[CONTEXT].tokens == 0
+    gone = settings.model_copy(update={"context": tmp_path / "gone"})
+    assert shares_of(gone).steps()[CONTEXT].tokens == 20 * steps[CONTEXT].tokens
+
+
+def test_a_document_is_asked_about_by_its_copy(tmp_path: Path) -> None:
+    folder = given(tmp_path)
+    (tmp_path / "papers" / "notes.md").unlink()
+    one, model, _ = bench(folder, [])
+    asyncio.run(read_context(one))
+    [request] = model.requests
+    assert isinstance(request.inputs, DigestInputs) and request.inputs.pages[0].text == NOTE

@@ -1,0 +1,110 @@
+"""A scripted world for ideation: drafts and reflections by hand, a library with given answers, a log in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from models.door import Models
+from models.ideation import (
+    ClosestPick,
+    IdeaDraft,
+    IdeaInputs,
+    IdeaReflectInputs,
+    IdeaReflection,
+    IdeaText,
+)
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.events import Conceived, Event, Ideating
+from record.ideation import FinalIdea, FoundWork, LiteratureSearch
+from record.log import MemoryLog
+from stages.ideation.ideas import Study, find_ideas
+from stages.ideation.looking_up import Library
+from tests.models.ideation_examples import ESTIMATE, MEANS, TEXT, TOPIC, WORK
+
+
+@dataclass
+class Shelf:
+    """A library that returns the same works to every query, and keeps the queries."""
+
+    works: tuple[FoundWork, ...] = (WORK,)
+    answered: tuple[str, ...] = ("openalex",)
+    asked: list[str] = field(default_factory=list[str])
+
+    async def search(self, query: str, limit: int) -> LiteratureSearch:
+        self.asked.append(query)
+        return LiteratureSearch(query=query, answered=self.answered, works=self.works if self.answered else ())
+
+
+OTHERS = (
+    ("margin_small_data", "Margin penalties on small training sets",
+     "A margin penalty raises accuracy on small training sets over plain cross-entropy."),
+    ("tree_depth_wine", "Depth limits of boosted trees under feature corruption",
+     "Shallow boosted trees lose less accuracy than deep ones when features are corrupted at test time."),
+    ("augment_rotations", "Rotations as augmentation for handwritten digits",
+     "Rotated copies raise log loss on upright digits once the angle passes thirty degrees."),
+)
+
+
+def text(number: int = 0, **changes: Any) -> IdeaText:
+    """One of a few ideas that are unlike each other, with changes."""
+    name, title, hypothesis = OTHERS[number]
+    return TEXT.model_copy(update={"name": name, "title": title, "short_hypothesis": hypothesis, **changes})
+
+
+def drafted(idea: IdeaText, *queries: str) -> IdeaDraft:
+    return IdeaDraft(idea=idea, estimate=ESTIMATE, queries=queries or ("large margin small sample",))
+
+
+PICK = ClosestPick(paper=1, quote="We revisit large margins", difference="It looks at many examples, this at few.")
+
+
+def reflected(inputs: IdeaReflectInputs, **changes: Any) -> IdeaReflection:
+    """The draft handed back as it is, done, with the first result as the closest."""
+    answer = IdeaReflection(thoughts="As it was.", closest=(PICK,) if inputs.works else (), idea=inputs.draft.idea,
+                            estimate=inputs.draft.estimate, done=True)
+    return answer.model_copy(update=changes)
+
+
+@dataclass
+class World:
+    """A study by script. `model` answers by role, `log` keeps what happened, `told` what came of each idea."""
+
+    answers: Mapping[str, Callable[[Any], BaseModel]]
+    folder: Path
+    library: Library = field(default_factory=Shelf)
+    rounds: int = 3
+    events: Sequence[Event] = ()
+    told: list[Conceived] = field(default_factory=list[Conceived])
+
+    def __post_init__(self) -> None:
+        self.model = ScriptedModel.by_role(**self.answers)
+        began = Ideating(topic=TOPIC, sha256="0", means=MEANS, rounds=self.rounds, version="0", model="scripted")
+        self.log = MemoryLog(list(self.events or (began,)))
+        self.study = Study(
+            recorder=self.log, library=self.library, folder=self.folder, told=lambda _, one: self.told.append(one),
+            models=Models(self.model, self.log, ModelSettings(), lambda: 0.0))
+
+    def find(self, count: int = 1) -> None:
+        asyncio.run(find_ideas(self.study, count))
+
+    @property
+    def idea(self) -> FinalIdea:
+        """The first idea."""
+        found = self.told[0].idea
+        assert found is not None, self.told[0].reason
+        return found
+
+    def inputs(self, role: str) -> list[Any]:
+        return [one.inputs for one in self.model.requests if one.role == role]
+
+
+def by_number(*ideas: IdeaText) -> Callable[[IdeaInputs], IdeaDraft]:
+    """Drafts by the number of the idea that is asked for."""
+    return lambda inputs: drafted(ideas[inputs.number - 1])

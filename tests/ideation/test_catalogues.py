@@ -1,0 +1,57 @@
+"""The catalogues of `literature` as ideation's library: each answers, fails or is late for itself."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from literature.errors import SourceError
+from literature.settings import SourceName
+from literature.works import Wanted, Work
+from stages.ideation.catalogues import Catalogues
+
+WORK = Work(source="openalex", id="W1", title="Margins", subtitle="revisited", authors=("Lovelace, Ada",),
+            years=(2020, 2019), dois=("10.1000/182",), abstract="We revisit margins.")
+
+
+@dataclass
+class Scripted:
+    """A source that returns, raises or sleeps."""
+
+    name: SourceName
+    answer: tuple[Work, ...] | Exception = ()
+    seconds: float = 0.0
+    lists_retractions: bool = False
+
+    async def search(self, query: str, limit: int) -> tuple[Work, ...]:
+        await asyncio.sleep(self.seconds)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer[:limit]
+
+    async def find(self, wanted: Wanted) -> tuple[Work, ...]:
+        raise AssertionError
+
+
+def test_one_answers_one_fails_and_one_is_late() -> None:
+    late = Scripted("arxiv", (WORK,), seconds=30)
+    broken = Scripted("crossref", SourceError("crossref cannot be reached"))
+    found = asyncio.run(Catalogues((Scripted("openalex", (WORK,)), broken, late), patience=0.1).search("margins", 5))
+    assert found.answered == ("openalex",) and found.query == "margins"
+    assert found.silent == ("crossref: crossref cannot be reached", "arxiv: no answer within 0.1 s")
+    [work] = found.works
+    assert (work.title, work.year, work.identifier) == ("Margins: revisited", 2020, "doi:10.1000/182")
+    assert work.abstract == "We revisit margins." and work.source == "openalex"
+
+
+def test_sources_take_turns() -> None:
+    others = tuple(WORK.model_copy(update={"id": f"W{n}", "title": f"Title {n}", "subtitle": ""}) for n in range(3))
+    both = Catalogues((Scripted("openalex", others), Scripted("arxiv", (WORK,))), patience=1)
+    found = asyncio.run(both.search("m", 5))
+    assert [one.title for one in found.works] == ["Title 0", "Margins: revisited", "Title 1", "Title 2"]
+
+
+def test_all_silent_is_no_answer() -> None:
+    broken = Scripted("crossref", SourceError("crossref is down"))
+    found = asyncio.run(Catalogues((broken,), patience=1).search("m", 5))
+    assert not found.answered and not found.works

@@ -1,0 +1,283 @@
+"""Ideas by script: nothing is final before it was looked up, novelty is never claimed, no two are alike."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.errors import ModelUnavailable
+from models.ideation import ClosestPick, EarlierIdea, IdeaReflectInputs, IdeaReflection
+from record.events import Event, LookedUp
+from record.idea_file import read_idea
+from record.ideation import DataNeed, LiteratureSearch
+from stages.ideation.feasibility import fit_of
+from stages.ideation.likeness import are_alike
+from stages.ideation.looking_up import NoLibrary, distinct, looked_up
+from stages.ideation.novelty import claims_in, struck_out, unknown_names
+from tests.ideation.scripts import PICK, Shelf, World, by_number, drafted, reflected, text
+from tests.models.ideation_examples import ESTIMATE, MEANS, WORK
+
+
+def test_an_idea_is_looked_up_before_it_is_final_and_its_file_runs(tmp_path: Path) -> None:
+    shelf = Shelf()
+    world = World({"idea": by_number(text()), "idea_reflect": reflected}, tmp_path, shelf)
+    world.find()
+    assert shelf.asked == ["large margin small sample"]
+    assert world.idea.novelty == "compared" and "openalex" in world.idea.said
+    [close] = world.idea.closest
+    assert close.work.title == "Margins revisited" and close.difference.startswith("It looks at many examples")
+    [told] = json.loads((tmp_path / "ideas.json").read_text())
+    assert list(told)[:7] == ["Name", "Title", "Short Hypothesis", "Related Work", "Abstract", "Experiments",
+                              "Risk Factors and Limitations"]
+    assert told["Closest Papers"][0]["Year"] == 2020 and told["Feasibility"]["Fits"]
+    assert read_idea(tmp_path / "ideas.json").name == "margin_small_data"
+
+
+def test_without_a_network_the_search_is_made_and_novelty_is_unchecked(tmp_path: Path) -> None:
+    world = World({"idea": by_number(text()), "idea_reflect": reflected}, tmp_path, NoLibrary())
+    world.find()
+    assert world.idea.novelty == "unchecked" and "no source answered" in world.idea.said
+    assert world.idea.queries == ("large margin small sample",) and not world.idea.closest
+    assert [one.n for one in world.log.state.looked_up.values()] == [0]
+
+
+def test_no_results_are_no_evidence_of_novelty(tmp_path: Path) -> None:
+    world = World({"idea": by_number(text()), "idea_reflect": reflected}, tmp_path, Shelf(works=()))
+    world.find()
+    assert world.idea.novelty == "nothing_found" and "no evidence" in world.idea.said
+
+
+def test_a_claim_of_novelty_goes_back_and_what_stays_is_struck_out(tmp_path: Path) -> None:
+    boast = text(abstract="We ask whether margins help when there are few examples. This is the first study to ask. We "
+                          "do it at three sizes.", title="A novel margin for small sets")
+    world = World({"idea": by_number(boast), "idea_reflect": reflected}, tmp_path, NoLibrary(), rounds=2)
+    world.find()
+    first, second = world.inputs("idea_reflect")
+    assert any("'the first study'" in one for one in first.complaints) and second.complaints and second.last
+    idea = world.idea.idea
+    assert "first" not in idea.abstract and "three sizes" in idea.abstract
+    assert idea.title == "A margin for small sets"
+    assert any("the first study" in one for one in world.idea.remarks)
+    assert not claims_in(json.dumps(world.idea.idea.model_dump(mode="json")))
+
+
+def test_a_work_that_no_search_returned_goes_back_and_is_remarked(tmp_path: Path) -> None:
+    named = text(related_work="Lovelace and Turing (2020) revisit margins. Hopper et al. (1999) did it before.")
+    world = World({"idea": by_number(named), "idea_reflect": reflected}, tmp_path, rounds=1)
+    world.find()
+    [inputs] = world.inputs("idea_reflect")
+    assert [one for one in inputs.complaints if "Hopper" in one]
+    assert not [one for one in inputs.complaints if "Lovelace" in one or "Turing" in one]
+    assert world.idea.remarks == ("named from memory, returned by no search: Hopper et al.",)
+
+
+def test_closest_papers_come_from_results_and_rest_on_their_abstracts(tmp_path: Path) -> None:
+    bare = WORK.model_copy(update={"title": "Without abstract", "abstract": ""})
+    picks = (ClosestPick(paper=1, quote="They prove that margins are useless", difference="made up"),
+             ClosestPick(paper=2, difference="from memory"), ClosestPick(paper=9, difference="none"))
+
+    def answer(inputs: IdeaReflectInputs) -> IdeaReflection:
+        return reflected(inputs, closest=picks if not inputs.last else (PICK, picks[1]))
+
+    world = World({"idea": by_number(text()), "idea_reflect": answer}, tmp_path, Shelf(works=(WORK, bare)), rounds=2)
+    world.find()
+    complaints = world.inputs("idea_reflect")[1].complaints
+    assert any("paper 9 is none of the 2 results" in one for one in complaints)
+    assert any("does not stand in the abstract of paper 1" in one for one in complaints)
+    assert [one.work.title for one in world.idea.closest] == ["Margins revisited", "Without abstract"]
+    assert world.idea.closest[1].difference == "unknown: the source gave no abstract"
+
+
+def test_a_quote_that_stays_wrong_leaves_the_paper_out(tmp_path: Path) -> None:
+    wrong = PICK.model_copy(update={"quote": "They prove that margins are useless"})
+    world = World({"idea": by_number(text()), "idea_reflect": lambda one: reflected(one, closest=(wrong,))}, tmp_path)
+    world.find()
+    assert not world.idea.closest and world.idea.remarks
+    assert len(world.inputs("idea_reflect")) == 3
+
+
+@pytest.mark.parametrize("twin", [
+    text(), text(name="other_name", short_hypothesis="Something else is claimed of networks here."),
+    text(1, short_hypothesis="Penalties on the margin raise the accuracy over cross-entropy on small training sets.")])
+def test_a_repetition_is_sent_back_drafted_again_and_then_refused(tmp_path: Path, twin: object) -> None:
+    world = World({"idea": by_number(text(), twin), "idea_reflect": reflected}, tmp_path, rounds=1)  # pyright: ignore
+    world.find(3)
+    assert [one.idea is None for one in world.told] == [False, True]
+    drafts = world.inputs("idea")
+    assert [one.number for one in drafts] == [1, 2, 2] and "repeats the earlier idea" in drafts[2].complaints[0]
+    assert any("repeats the earlier idea" in one for one in world.inputs("idea_reflect")[1].complaints)
+    assert len(json.loads((tmp_path / "ideas.json").read_text())) == 1
+
+
+def test_the_models_own_check_counts_too(tmp_path: Path) -> None:
+    def answer(inputs: IdeaReflectInputs) -> IdeaReflection:
+        alike = "margin_small_data" if inputs.draft.idea.name == "tree_depth_wine" else "no such idea"
+        return reflected(inputs, alike=alike)
+
+    drafts = [text(), text(1), text(2)]
+    world = World({"idea": lambda _: drafted(drafts.pop(0)), "idea_reflect": answer}, tmp_path, rounds=1)
+    world.find(2)
+    assert [one.idea.idea.name for one in world.told if one.idea] == ["margin_small_data", "augment_rotations"]
+
+
+def test_three_unlike_ideas_pass_and_each_sees_the_earlier_ones(tmp_path: Path) -> None:
+    world = World({"idea": by_number(text(), text(1), text(2)), "idea_reflect": reflected}, tmp_path)
+    world.find(3)
+    assert all(one.idea for one in world.told) and len(json.loads((tmp_path / "ideas.json").read_text())) == 3
+    assert [len(one.earlier) for one in world.inputs("idea")] == [0, 1, 2]
+
+
+def test_what_a_reflection_still_wants_to_know_is_looked_up(tmp_path: Path) -> None:
+    shelf = Shelf()
+
+    def answer(inputs: IdeaReflectInputs) -> IdeaReflection:
+        return reflected(inputs, done=inputs.last, queries=() if inputs.last else ("margin  warm-up", "margin warm-up"))
+
+    world = World({"idea": by_number(text()), "idea_reflect": answer}, tmp_path, shelf)
+    world.find()
+    assert shelf.asked == ["large margin small sample", "margin warm-up"]
+
+
+def test_any_prefix_of_the_log_goes_on_to_the_same_ideas(tmp_path: Path) -> None:
+    """A kill costs the call or the search in flight: the rest is found in the log."""
+    answers = {"idea": by_number(text(), text(1)), "idea_reflect": reflected}
+    shelf = Shelf()
+    whole = World(answers, tmp_path / "whole", shelf)
+    whole.find(2)
+    kept = (tmp_path / "whole" / "ideas.json").read_text()
+    calls, searches = len(whole.model.requests), len(shelf.asked)
+    for cut in range(1, len(whole.log.events) + 1):
+        again = Shelf()
+        world = World(answers, tmp_path / f"cut{cut}", again, events=whole.log.events[:cut])
+        done = sum(one.type == "answered" for one in whole.log.events[:cut])
+        seen = sum(isinstance(one, LookedUp) for one in whole.log.events[:cut])
+        world.find(2)
+        assert (tmp_path / f"cut{cut}" / "ideas.json").read_text() == kept
+        assert (len(world.model.requests), len(again.asked)) == (calls - done, searches - seen)
+        finished = sum(one.type == "work_done" for one in whole.log.events[:cut])
+        assert sum(one.type == "work_done" for one in world.log.events) == 2 and len(world.told) == 2 - finished
+
+
+def test_a_model_that_is_away_leaves_the_ideas_before_it(tmp_path: Path) -> None:
+    def draft(inputs: object) -> object:
+        if getattr(inputs, "number", 0) == 2:
+            raise ModelUnavailable("it is away")
+        return drafted(text())
+
+    world = World({"idea": draft, "idea_reflect": reflected}, tmp_path)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ModelUnavailable):
+        world.find(2)
+    assert len(json.loads((tmp_path / "ideas.json").read_text())) == 1
+    events: list[Event] = world.log.events
+    assert events[-1].type == "decided"
+
+
+# --- looking up -----------------------------------------------------------------------------------------------------
+
+
+class Late:
+    async def search(self, query: str, limit: int) -> LiteratureSearch:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+
+class Broken:
+    async def search(self, query: str, limit: int) -> LiteratureSearch:
+        raise RuntimeError("no route to host")
+
+
+@pytest.mark.parametrize(("library", "why"), [(Late(), "no answer within 0.05 s"), (Broken(), "no route to host")])
+def test_a_library_that_is_late_or_breaks_is_silent(library: Late | Broken, why: str) -> None:
+    found = asyncio.run(looked_up(library, "a  query", patience=0.05))
+    assert found.query == "a query" and not found.answered and why in found.silent[0]
+
+
+def test_the_same_work_of_two_sources_is_one_and_has_its_abstract() -> None:
+    bare = WORK.model_copy(update={"abstract": "", "title": "Margins, revisited!"})
+    found = distinct((LiteratureSearch(query="a", works=(bare,)), LiteratureSearch(query="b", works=(WORK,))))
+    assert found == (WORK,)
+
+
+# --- feasibility ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("change", "why"), [
+    ({"hours": 20.0}, "takes 20 h"), ({"node_hours": 2.0}, "longest experiment takes 2 h"),
+    ({"node_hours": 3.0, "hours": 2.0}, "does not fit into a study"), ({"gpu_memory_gb": 8.0}, "the run has none"),
+    ({"packages": ("jax",)}, "'jax' is not installed"), ({"network": True}, "need a network"),
+    ({"pretrained": ("a/b",)}, "'a/b' is not on this machine"),
+    ({"data": (DataNeed(name="svhn", source="catalogue"),)}, "no dataset 'svhn'"),
+    ({"data": (DataNeed(name="digits", source="own"),)}, "no dataset 'digits'"),
+    ({"data": (DataNeed(name="a/b", source="hub"),)}, "on the hub"),
+    ({"data": (DataNeed(name="../etc", source="hub"),)}, "no dataset of the hub"),
+    ({"data": (DataNeed(name="clinic", source="other"),)}, "cannot be had")])
+def test_what_does_not_fit_is_said(change: dict[str, object], why: str) -> None:
+    fit = fit_of(ESTIMATE.model_copy(update=change), MEANS)
+    assert not fit.fits and any(why in one for one in fit.why)
+
+
+def test_what_fits_fits() -> None:
+    assert fit_of(ESTIMATE, MEANS).fits
+    more = ESTIMATE.model_copy(update={"gpu_memory_gb": 40.0, "pretrained": ("a/b",), "data": (
+        DataNeed(name="a/b", source="hub"), DataNeed(name="mine", source="own"),
+        DataNeed(name="x", source="synthetic"))})
+    assert fit_of(more, MEANS.model_copy(update={"gpus": ("H100",), "gpu_memory_gb": 80.0, "fetching": True})).fits
+
+
+def test_an_idea_that_does_not_fit_is_kept_and_says_so(tmp_path: Path) -> None:
+    big = drafted(text()).model_copy(update={"estimate": ESTIMATE.model_copy(update={"hours": 90.0})})
+    world = World({"idea": lambda _: big, "idea_reflect": reflected}, tmp_path, rounds=2)
+    world.find()
+    assert any("takes 90 h" in one for one in world.inputs("idea_reflect")[0].complaints)
+    told = json.loads((tmp_path / "ideas.json").read_text())[0]["Feasibility"]
+    assert told["Fits"] is False and "takes 90 h" in told["Why"][0]
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("said", [
+    "We propose a novel loss.", "To our knowledge this is the first study of it.", "No prior work asks this.",
+    "It has not been explored.", "This question is underexplored.", "For the first time, we measure it.",
+    "Unlike previous work, we count.", "Unprecedented accuracy."])
+def test_claims_of_novelty_are_seen(said: str) -> None:
+    assert claims_in(said) and struck_out(f"One stays. {said} Two stay.")[0] == "One stays. Two stay."
+
+
+@pytest.mark.parametrize("said", [
+    "The first layer is frozen.", "We first train, then prune.", "Nothing could be looked up.",
+    "Work on margins looks at large sets.", "The method is compared with the best baseline."])
+def test_plain_sentences_are_no_claims(said: str) -> None:
+    assert not claims_in(said)
+
+
+@pytest.mark.parametrize(("said", "named"), [
+    ("Smith et al. show it.", True), ("(Smith and Wu, 2019)", True), ("see arXiv:2301.01234", True),
+    ("Smith (2021)", True),
+    ("doi 10.1145/123.456", True), ("Lovelace et al. show it.", False), ("(Turing, 2020)", False), ("in 2021", False),
+    ("doi 10.1000/182", False), ("since (2019)", False), ("At NeurIPS 2022", False)])
+def test_names_of_works_are_held_against_the_results(said: str, named: bool) -> None:
+    assert bool(unknown_names(said, (WORK,), ())) == named
+
+
+def test_likeness_is_by_meaning_words_and_not_by_frame() -> None:
+    one = EarlierIdea(name="a", title="Label smoothing under label noise",
+                      short_hypothesis="Label smoothing lowers calibration error under label noise.")
+    same = EarlierIdea(name="b", title="Noisy labels and smoothing of labels",
+                       short_hypothesis="Smoothing the labels lowers the calibration error when labels are noisy.")
+    other = EarlierIdea(name="c", title="Mixup under label noise",
+                        short_hypothesis="Mixup slows the learning of wrong examples by heart, seen in training loss.")
+    assert are_alike(one, same) and not are_alike(one, other)
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_likeness_is_symmetric_and_total(a: str, b: str) -> None:
+    one = EarlierIdea(name="one", title=f"x{a}", short_hypothesis=b)
+    two = EarlierIdea(name="two", title=f"y{b}", short_hypothesis=a)
+    assert are_alike(one, two) == are_alike(two, one)
+    assert are_alike(one, one)

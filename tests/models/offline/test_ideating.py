@@ -1,0 +1,67 @@
+"""The offline model's part in ideation: typed, the same twice, from its catalogue or refused in one line."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+
+from models.backend import Request
+from models.errors import CatalogueError
+from models.ideation import (
+    DigestAnswer,
+    IdeaDraft,
+    IdeaInputs,
+    IdeaOf,
+    IdeaOfInputs,
+    IdeaReflection,
+    Proposal,
+    RelatedWork,
+)
+from models.offline.researcher import OfflineResearcher
+from models.offline.study import catalogue, study_of_idea
+from models.render import render
+from models.roles import Role
+from review.judge.quotes import stands_in
+from tests.models.ideation_examples import INPUTS, MEANS, WORK
+
+ANSWERS: dict[Role, type[BaseModel]] = {
+    "idea": IdeaDraft, "idea_reflect": IdeaReflection, "related_work": RelatedWork, "proposal": Proposal,
+    "idea_of": IdeaOf, "digest": DigestAnswer}
+KNOWN = IdeaInputs(topic="Label noise and calibration.", means=MEANS)
+
+
+def ask(role: Role, inputs: BaseModel) -> BaseModel:
+    request = Request(role=role, inputs=inputs, prompt=render(role, inputs), output_type=ANSWERS[role])
+    return asyncio.run(OfflineResearcher().answer(request)).output
+
+
+@pytest.mark.parametrize("role", [role for role in get_args(Role) if role in ANSWERS])
+def test_every_role_answers_with_its_type_and_twice_the_same(role: Role) -> None:
+    inputs = KNOWN if role == "idea" else INPUTS[role]
+    first, second = ask(role, inputs), ask(role, inputs)
+    assert first == second == ANSWERS[role].model_validate(first.model_dump())
+
+
+@pytest.mark.parametrize("study", catalogue(), ids=lambda study: study.name)
+def test_each_study_is_an_idea_that_is_recognised(study: object) -> None:
+    one = next(one for one in catalogue() if one is study)
+    topic = " ".join(line[0] for line in one.keywords)
+    draft = ask("idea", KNOWN.model_copy(update={"topic": topic}))
+    assert isinstance(draft, IdeaDraft) and study_of_idea(draft.idea.idea) is one
+
+
+def test_a_topic_that_names_no_study_is_refused_in_one_line() -> None:
+    with pytest.raises(CatalogueError, match="no idea for this topic") as refused:
+        ask("idea", KNOWN.model_copy(update={"topic": "The migration of birds."}))
+    assert "\n" not in str(refused.value)
+    found = ask("idea_of", IdeaOfInputs(text="The migration of birds.", file="x.md"))
+    assert isinstance(found, IdeaOf) and found.idea is None and found.missing
+
+
+def test_its_closest_papers_rest_on_their_abstracts() -> None:
+    answer = ask("idea_reflect", INPUTS["idea_reflect"])
+    assert isinstance(answer, IdeaReflection)
+    assert stands_in(answer.closest[0].quote, WORK.abstract)
