@@ -31,7 +31,7 @@ def show_panel(found: Panel, console: Console) -> None:
     """The spread of each dimension where there are several judgements, each of them, and what is missing."""
     given = f"{len(found.judgements)} of {found.asked} judgements"
     console.print(Text(f"{plain(found.paper)} by the rubric {plain(found.rubric)}: {given}"), soft_wrap=True)
-    if len(found.judgements) > 1:
+    if found.dimensions and len(found.judgements) > 1:
         table = _table("dimension", "n", "mean", "sd", "range", "scores", "")
         for one in found.dimensions:
             mark = Text("judges disagree", style="bold yellow") if one.disagree else Text("")

@@ -15,6 +15,8 @@ from review.judge.quotes import stands_in
 from review.judge.sections import Part, shares
 
 STRETCH = 24_000
+NEAR = 200
+"""Characters by which a piece may be longer, for it to end with a line."""
 MOST_CALLS = 12
 """For one judgement. With the settings' limits of time and tokens for an answer this bounds what reading may cost."""
 
@@ -45,14 +47,28 @@ def stretches(parts: Sequence[Part], limit: int) -> list[Stretch]:
     found: list[tuple[bool, Stretch]] = []
     for part, share in zip(parts, shares(parts, limit), strict=True):
         if share < len(part.text):
-            places = range(0, len(part.text), STRETCH)
+            pieces = _pieces(part.text)
             missing = len(part.text) - share
-            for number, begin in enumerate(places, 1):
-                text = part.text[begin:begin + STRETCH]
+            for number, text in enumerate(pieces, 1):
                 unseen = round(missing * len(text) / len(part.text))
-                where = f"{part.title or 'before the first heading'}, part {number} of {len(places)}"
+                where = f"{part.title or 'before the first heading'}, part {number} of {len(pieces)}"
                 found.append((part.back, Stretch(where, text, unseen)))
     return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+
+
+def _pieces(text: str) -> list[str]:
+    """A text in as few pieces as `STRETCH` allows, about equally long, each cut after the end of a line if one is near:
+    no call is spent on a last scrap of some words.
+    """
+    count = max(1, -(-len(text) // STRETCH))
+    found: list[str] = []
+    begin = 0
+    for left in range(count, 1, -1):
+        end = begin + -(-(len(text) - begin) // left)
+        line = text.find("\n", end - 1, end + NEAR) + 1
+        found.append(text[begin:line or end])
+        begin = line or end
+    return [*found, text[begin:]]
 
 
 async def read(parts: Sequence[Part], limit: int, subject: str, ask: Ask) -> Reading:

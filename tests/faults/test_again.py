@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,14 @@ from tests.paper import venue
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
 
+WRITING = {"outline", "write", "cite_ask", "reflect", "figure_review", "missing_ablations"}
+
 
 def test_it_lies_beside_the_first_and_only_the_writing_was_done_again(undisturbed: Path, tmp_path: Path) -> None:
     run, noted = tmp_path / "run", tmp_path / "noted"
     shutil.copytree(undisturbed, run)
     first = {path: path.read_bytes() for path in (run / "paper").rglob("*") if path.is_file()}
-    asked = len(read_state(run).answers)
+    asked = set(read_state(run).answers)
     events = len(read_events(run / "run.db"))
     with OpenAIServer(studying(noted)) as server:
         own = venue.documented(tmp_path / "venue")
@@ -42,5 +45,7 @@ def test_it_lies_beside_the_first_and_only_the_writing_was_done_again(undisturbe
     assert (run / "paper" / "v2" / "paper.pdf").stat().st_size > 10_000
     assert r"\usepackage{venue}" in (run / "paper" / "v2" / "paper.tex").read_text()
     assert {path: path.read_bytes() for path in first} == first
-    assert asked + 3 == len(state.answers) and len(server.requests) <= 4
+    roles = Counter(key.role for key in set(state.answers) - asked)
+    assert set(roles) <= WRITING and roles["outline"] == roles["cite_ask"] == 1, roles
+    assert len(server.requests) <= roles.total() + 1, "one at most was cut off"
     assert audit(run).findings == []

@@ -13,7 +13,7 @@ import asyncio
 import html
 import itertools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from review.evidence import tex
 from review.judge.errors import PaperError
+from review.judge.guards.rows import Word, text_of
 
 DPI = 72
 MOST_PAGES = 60
@@ -35,15 +36,6 @@ _TOKEN = re.compile(
     r'<page width="(?P<width>[\d.]+)" height="(?P<height>[\d.]+)"|<(?P<open>block|line)\b|</(?P<shut>page)>|'
     r'<word xMin="(?P<x0>[-\d.]+)" yMin="(?P<y0>[-\d.]+)" xMax="(?P<x1>[-\d.]+)" yMax="(?P<y1>[-\d.]+)">'
     r'(?P<word>.*?)</word>')
-
-
-@dataclass(frozen=True)
-class Word:
-    """A word and its box in points from the upper left corner of its page. `begins`: '' or what stands before it."""
-
-    text: str
-    box: tuple[float, float, float, float]
-    begins: str
 
 
 @dataclass
@@ -102,15 +94,17 @@ def _parted(pages: list[Page], pictures: list[Path]) -> Seen:
     texts: list[str] = []
     for number, page in enumerate(pages, 1):
         picture = read_picture(pictures[number - 1]) if number <= len(pictures) else None
-        kept = list[str]()
+        kept = list[Word]()
+        cut = False
         for visible, words in itertools.groupby(page.words, key=lambda word: shows(word, page, picture)):
             run = list(words)
-            if visible or sum(char.isalnum() for word in run for char in word.text) < LEAST_HIDDEN:
-                kept += [f"{word.begins}{word.text}" for word in run]
-            else:
+            if not visible and sum(char.isalnum() for word in run for char in word.text) >= LEAST_HIDDEN:
                 found.hidden.append((number, " ".join(word.text for word in run)))
-                kept.append("\n\n")
-        texts.append("".join(kept))
+                cut = True
+                continue
+            kept += [replace(run[0], begins="\n\n"), *run[1:]] if cut else run
+            cut = False
+        texts.append(text_of(kept, page.width))
     found.text = "\f".join(texts)
     return found
 
