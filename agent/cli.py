@@ -41,6 +41,10 @@ Config = Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NA
 Template = Annotated[str | None, typer.Option(
     metavar="NAME|DIR", help="Of the paper: workshop, conference, or a folder of your own (docs/templates.md).")]
 Bib = Annotated[Path | None, typer.Option(help="A .bib file with verified entries that the paper may cite.")]
+Papers = Annotated[Path | None, typer.Option(
+    metavar="DIR", help="A folder of PDFs; those that a catalogue knows may be cited as well (docs/literature.md).")]
+Context = Annotated[Path | None, typer.Option(
+    metavar="DIR", help="A folder of your papers (PDF) and notes, which are read first (docs/context.md).")]
 Data = Annotated[list[str] | None, typer.Option(
     "--data", metavar="NAME=PATH[,target=COLUMN]...", help="Data of your own: CSV, Parquet, NPZ, a folder or "
     "hf:OWNER/SET, with options as in docs/data.md; may be repeated.")]
@@ -63,7 +67,8 @@ def scientist(
 
 @app.command()
 def run(
-    idea: Annotated[Path, typer.Option(help="JSON as AI-Scientist-v2 writes it: one idea or a list.")],
+    idea: Annotated[Path, typer.Option(
+        help="JSON as AI-Scientist-v2 writes it: one idea or a list; or a proposal (.md), read by the model.")],
     idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
     model: Model = None,
     base_url: BaseUrl = None,
@@ -79,8 +84,10 @@ def run(
     gpu_hours: GpuHours = None,
     seed: Annotated[int | None, typer.Option(help="Of the run.")] = None,
     bib: Bib = None,
+    papers: Papers = None,
     template: Template = None,
     data: Data = None,
+    context: Context = None,
     dry_run: Annotated[bool, typer.Option(
         "--dry-run", help="Only make and show the data plan (asks the planner), and what the run would take.")] = False,
     json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
@@ -91,8 +98,8 @@ def run(
 
     flags = _given({
         "models.name": model, "models.base_url": base_url, "search.num_workers": workers, "time_limit": time_limit,
-        "seed": seed, "paper.bib": bib, "paper.template": template, "data": data or None, **_on(gpus),
-        **_capped(budget_usd, budget_tokens, gpu_hours)})
+        "seed": seed, "paper.bib": bib, "paper.papers": papers, "paper.template": template, "data": data or None,
+        "context": context, **_on(gpus), **_capped(budget_usd, budget_tokens, gpu_hours)})
     return work(Request(
         idea=idea, index=idea_idx, config=config, assignments=tuple(assignments or ()), runs=runs, name=name,
         flags=flags, dry=dry_run, as_json=json))
@@ -237,19 +244,84 @@ def trace(
 
 @app.command()
 def judge(
-    paper: Annotated[Path, typer.Argument(
-        metavar="PAPER|RUN", help="A paper as PDF, LaTeX, Markdown or text, or the folder of a run.")],
-    rubric: Annotated[Path | None, typer.Option(help="A TOML file of your own (form: docs/judge.md).")] = None,
+    paper: Annotated[Path | None, typer.Argument(
+        metavar="PAPER|RUN", help="A paper as PDF, LaTeX, Markdown or text, or the folder of a run.")] = None,
+    rubric: Annotated[str, typer.Option(
+        metavar="NAME|FILE", help="A rubric of ours by name ('list' shows them), or a TOML file (form: docs/judge.md).",
+    )] = "end-to-end",
+    judges: Annotated[str | None, typer.Option(
+        metavar="MODEL,...", help="Several judges: model strings, with @ADDRESS where one has its own.")] = None,
+    n: Annotated[int, typer.Option(help="How many times each judge is asked.")] = 1,
+    task: Annotated[Path | None, typer.Option(help="The task that the paper answers, a text file.")] = None,
+    code: Annotated[Path | None, typer.Option(help="The folder of the paper's code. Nothing is executed.")] = None,
+    log: Annotated[Path | None, typer.Option(help="A log of the experiments, shown by head and tail.")] = None,
+    results: Annotated[Path | None, typer.Option(help="The paper's result files, for the audit.")] = None,
+    pages: Annotated[int | None, typer.Option(
+        min=0, max=40, help="How many pages of a PDF a model that sees gets as pictures (8).")] = None,
     model: Model = None,
     base_url: BaseUrl = None,
     json: AsJson = False,
 ) -> int:
     """Score a paper by a rubric. For each dimension a score, a reason and a quote that is looked up in the paper."""
-    from agent.commands.judge import Request
+    from agent.commands.judge import Beside, Request, list_rubrics
     from agent.commands.judge import judge as work
 
+    if rubric == "list":
+        return list_rubrics()
     flags = _given({"models.name": model, "models.base_url": base_url})
-    return work(Request(path=paper, rubric=rubric, flags=flags, as_json=json))
+    asked = tuple(name.strip() for name in (judges or "").split(",") if name.strip())
+    beside = Beside(task=task, code=code, log=log, results=results, pages=pages)
+    return work(Request(path=paper, rubric=rubric, judges=asked, repeats=n, beside=beside, flags=flags, as_json=json))
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="The folders of two or more runs.")],
+    model: Annotated[str | None, typer.Option(
+        help="Judges the papers in pairs, in both orders; without it records are compared alone.")] = None,
+    base_url: BaseUrl = None,
+    json: AsJson = False,
+) -> int:
+    """Lay runs side by side. Nodes, seeds, claims, scores, cost; with --model the papers are judged in pairs."""
+    from agent.commands.compare import Request
+    from agent.commands.compare import compare as work
+
+    flags = _given({"models.name": model, "models.base_url": base_url})
+    return work(Request(runs=tuple(runs), flags=flags, as_json=json))
+
+
+bench = typer.Typer(help="Take benchmarks from their tasks to judged papers.", rich_markup_mode=None)
+app.add_typer(bench, name="bench")
+
+
+@bench.command("mlr")
+def bench_mlr(
+    tasks: Annotated[Path, typer.Option(help="A folder with a .md file for each task, as MLR-Bench's tasks/.")],
+    only: Annotated[list[str] | None, typer.Option(
+        metavar="NAME|PATTERN", help="These tasks alone, as iclr2025_*; may be repeated.")] = None,
+    steps: Annotated[str, typer.Option(
+        help="What is judged; 'paper' alone is end to end.")] = "idea,proposal,experiment,paper",
+    out: Annotated[Path, typer.Option(
+        help="Where everything lies; given again, it is gone on with.")] = Path("bench-mlr"),
+    model: Model = None,
+    base_url: BaseUrl = None,
+    config: Config = None,
+    assignments: Assignments = None,
+    workers: Workers = None,
+    gpus: Gpus = None,
+    time_limit: TimeLimit = None,
+    budget_usd: BudgetUsd = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is done and what would be.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Take tasks from idea to paper and judge each step. Exits 1 where a step is missing (docs/bench.md)."""
+    from agent.commands.bench_mlr import Request
+    from agent.commands.bench_mlr import bench_mlr as work
+
+    flags = _given({"models.name": model, "models.base_url": base_url, "search.num_workers": workers,
+                    "time_limit": time_limit, **_on(gpus), "budget.usd": budget_usd})
+    return work(Request(tasks=tasks, only=tuple(only or ()), steps=steps, out=out, config=config,
+                        assignments=tuple(assignments or ()), flags=flags, dry=dry_run, as_json=json))
 
 
 @app.command("judge-agreement")
@@ -270,11 +342,74 @@ def judge_agreement(
 
 
 @app.command()
+def ideate(
+    topic: Annotated[Path, typer.Option(help="A text file that describes a topic, as a call for papers does.")],
+    count: Annotated[int, typer.Option("-n", "--count", help="How many ideas.")] = 1,
+    rounds: Annotated[int, typer.Option(help="Reflections on an idea at most.")] = 3,
+    steps: Annotated[str, typer.Option(
+        metavar="STEPS", help="idea, or idea,literature,proposal: each a file, and a start for run.")] = "idea",
+    context: Context = None,
+    out: Annotated[Path | None, typer.Option(help="The folder; by default below --runs, by time and topic.")] = None,
+    runs: Annotated[Path, typer.Option(help="Where a folder is made without --out.")] = Path("runs"),
+    model: Model = None,
+    base_url: BaseUrl = None,
+    config: Config = None,
+    assignments: Assignments = None,
+    gpus: Gpus = None,
+    time_limit: TimeLimit = None,
+    budget_usd: BudgetUsd = None,
+    budget_tokens: BudgetTokens = None,
+    data: Data = None,
+    json: AsJson = False,
+) -> int:
+    """Find ideas for a topic. Looked up, held against this machine (--time-limit: of a run) and against each other."""
+    from agent.commands.ideate import Request
+    from agent.commands.ideate import ideate as work
+
+    flags = _given({"models.name": model, "models.base_url": base_url, "time_limit": time_limit, "data": data or None,
+                    **_on(gpus), **_capped(budget_usd, budget_tokens, None)})
+    return work(Request(
+        topic=topic, count=count, rounds=rounds, out=out, runs=runs, steps=steps, context=context, config=config,
+        flags=flags, assignments=tuple(assignments or ()), as_json=json))
+
+
+bibliography = typer.Typer(help="Look after a library of references.", rich_markup_mode=None)
+app.add_typer(bibliography, name="bib")
+
+
+@bibliography.command("check")
+def bib_check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .bib file.")],
+    out: Annotated[Path | None, typer.Option(
+        help="Write the library here, each verified entry with the record of its verification.")] = None,
+    papers: Papers = None,
+    config: Config = None,
+    assignments: Assignments = None,
+    json: AsJson = False,
+) -> int:
+    """Verify a library. Title, authors and year against public catalogues; exit 5 where something may not be cited."""
+    from agent.commands.bib import check as work
+
+    return work(file, out=out, papers=papers, config=config, assignments=tuple(assignments or ()), as_json=json)
+
+
+@app.command()
 def why(run: Run, json: AsJson = False) -> int:
     """Show why a run is where it is. What each worker waits for, errors, best minus baseline, next actions."""
     from agent.commands.why import why as work
 
     return work(run, as_json=json)
+
+
+@app.command()
+def view(
+    place: Annotated[Path, typer.Argument(metavar="[RUN|DIR]", help="A run, or a folder of runs.")] = Path("runs"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen on; 0: one that is free.")] = 0,
+) -> int:
+    """Show runs in a browser. A page on this machine alone: tree, nodes, reports, cost, paper; live."""
+    from agent.commands.view import view as work
+
+    return work(place, port=port)
 
 
 @app.command()

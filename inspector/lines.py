@@ -21,6 +21,8 @@ def described(event: ev.Event, state: RunState) -> str | None:
         case ev.Resumed():
             left = f"; {event.reaped} processes that a killed one had left were ended" if event.reaped else ""
             return f"resumed{left}"
+        case ev.ContextRead():
+            return _read(event)
         case ev.Prepared():
             return f"prepared: {_plan(event)}"
         case ev.Decided():
@@ -64,6 +66,15 @@ def _late(event: ev.Event) -> str | None:
                 f"{f', {len(event.left_out)} left out' if event.left_out else ''}")
         case ev.FiguresSeen():
             return f"figures of round {event.round} looked at in the PDF: {_wrong(event)}" if event.looked else None
+        case ev.LibraryChecked():
+            return _library(event)
+        case ev.WorksFound():
+            outages = {why for one in event.searches for why in one.outages}
+            return f"citations, round {event.round}: {len(event.searches)} searches, {len(event.works)} works" + (
+                f"; {short('; '.join(sorted(outages)), 160)}" if outages else "")
+        case ev.WorksChosen():
+            refused = f", {len(event.refused)} refused" if event.refused else ""
+            return f"citations, round {event.round}: {len({one.key for one in event.supports})} taken{refused}"
         case ev.Drafted():
             pages = f", {event.pages} pages" if event.pages is not None else ""
             return f"paper text, round {event.round}: {len(event.violations)} violations{pages}"
@@ -95,6 +106,14 @@ def _late(event: ev.Event) -> str | None:
             return None
 
 
+def _library(event: ev.LibraryChecked) -> str:
+    held = sum(not one.why for one in event.entries)
+    left = [f"{one.key} ({one.why})" for one in event.entries if one.why]
+    told = f"; not cited: {short('; '.join(left), 300)}" if left else ""
+    return f"library: {held} of {len(event.entries)} entries may be cited{told}" + "".join(
+        f"; {short(note, 100)}" for note in event.notes[:3])
+
+
 def _listed(found: Sequence[Ablation]) -> str:
     return short(", ".join(one.name for one in found), 100)
 
@@ -104,6 +123,13 @@ def judged(event: ev.Assessed) -> str:
     if event.judgement is None:
         return f"no judgement, because {short(event.why, 200)}"
     return f"judged: {plain(event.judgement.line)}"
+
+
+def _read(event: ev.ContextRead) -> str:
+    """Which documents were read, and of each that was not, why."""
+    said = ", ".join(f"{short(one.file, 60)} ({len(one.statements)} statements)" for one in event.documents)
+    refused = "".join(f"; not read: {short(line, 200)}" for line in event.refused)
+    return f"documents read: {said or 'none'}{refused}"
 
 
 def _plan(event: ev.Prepared) -> str:

@@ -23,6 +23,7 @@ PHASES = {
     "score": "score the sealed test predictions",
     "figures": "draw the final figures from the record",
     "write": "write the paper",
+    "cite": "gather citations that the draft needs",
     "reflect": "mend what the binder and LaTeX found in the paper",
     "missing": "run the ablations that a reviewer of the draft asks for",
     "release": "build and release the paper",
@@ -138,6 +139,11 @@ def status_of(
 ) -> Status:
     """The status of a run from its events. `process` names who works on it now; `now` is seconds since the epoch."""
     state, told = _told(events)
+    return status_in(run, state, told[-last:], process, now=now)
+
+
+def status_in(run: str, state: RunState, told: Sequence[Happened], process: str | None, *, now: float) -> Status:
+    """The same of a state that is folded already; `told` is what happened last."""
     started, ended = state.started, state.ended
     condition = condition_of(state, process)
     open_end = max(0.0, now - state.last_at) if condition == "running" else 0.0
@@ -146,14 +152,14 @@ def status_of(
         seed=started.seed if started else None, condition=condition, process=process, phase=state.phase,
         next=_next(state, run, condition), exit_code=ended.exit_code if ended else None,
         reason=plain(ended.reason) if ended else "", started=_iso(state.started_at) if started else None,
-        last_event=_iso(state.last_at) if events else None,
+        last_event=_iso(state.last_at) if state.events else None,
         elapsed=round(state.active_seconds + open_end, 3),
         paused=paused_of(state, now) if condition == "running" else "",
         stages=tuple(_counts(state, name) for name in STAGES), cost=_cost(state), roles=_roles(state),
         budget=_budget(state),
         paper=state.released.pdf if state.released else None,
         judgement=state.assessed.judgement if state.assessed else None,
-        no_judgement=plain(state.assessed.why) if state.assessed else "", last_events=tuple(told[-last:]))
+        no_judgement=plain(state.assessed.why) if state.assessed else "", last_events=tuple(told))
 
 
 def paused_of(state: RunState, now: float) -> str:
@@ -173,14 +179,20 @@ def condition_of(state: RunState, process: str | None) -> RunCondition:
     return conditions.get(state.ended.exit_code, "failed")
 
 
+def happened(event: Event, at: float, state: RunState) -> Happened | None:
+    """An event in the words it had when it was folded into the state; None for steps too small to be told."""
+    text = described(event, state)
+    return Happened(at=_iso(at), text=text) if text is not None else None
+
+
 def _told(events: Sequence[tuple[Event, float]]) -> tuple[RunState, list[Happened]]:
     """The folded state, and each event worth telling in the words it had when it happened."""
     state, told = RunState(), list[Happened]()
     for event, at in events:
         apply(state, event, at)
-        text = described(event, state)
-        if text is not None:
-            told.append(Happened(at=_iso(at), text=text))
+        one = happened(event, at, state)
+        if one is not None:
+            told.append(one)
     return state, told
 
 

@@ -12,6 +12,7 @@ from datetime import datetime
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)")
 _SPACE = re.compile(r"\s+")
+_UNUSUAL = re.compile(r"[^\n\t\x20-\x7e]")
 
 
 def plain(text: str) -> str:
@@ -19,6 +20,12 @@ def plain(text: str) -> str:
     text = _ESCAPES.sub("", text)
     shown = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") else c for c in text)
     return _SPACE.sub(" ", shown).strip()
+
+
+def printable(text: str) -> str:
+    """Text as it was set, its lines kept: without escape sequences, control and direction-turning characters."""
+    text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
+    return _UNUSUAL.sub(lambda c: " " if unicodedata.category(c[0]) in ("Cc", "Cf", "Cs", "Co") else c[0], text)
 
 
 def short(text: str, width: int) -> str:

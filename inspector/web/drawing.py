@@ -1,0 +1,129 @@
+"""Geometry of what is drawn: a stage's tree, curves, intervals. Templates turn it into SVG."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from inspector.tree import Row, StageRows
+from inspector.web.layout import tidy
+from record.claims import Claim
+from record.nouns import NodeKind, NodeStatus
+
+KIND_SHAPE: Final[Mapping[NodeKind, str]] = {
+    "draft": "M0-12A12 12 0 1 1 0 12A12 12 0 1 1 0-12Z", "debug": "M0-14L14 0L0 14L-14 0Z",
+    "improve": "M0-14L13.5 10L-13.5 10Z", "tune": "M-11-11H11V11H-11Z", "ablate": "M-7-12H7L14 0L7 12H-7L-14 0Z",
+    "replicate": "M0-8.5A8.5 8.5 0 1 1 0 8.5A8.5 8.5 0 1 1 0-8.5Z",
+    "aggregate": "M0-13L12.4-4L7.6 10.5H-7.6L-12.4-4Z"}
+"""SVG paths around (0, 0)."""
+MARKS: Final[Mapping[NodeStatus, str]] = {
+    "proposed": "·", "running": "▸", "good": "✓", "buggy": "✗", "pruned": "−", "cancelled": "○"}
+"""What stands within a shape, so that a colour is never needed."""
+ACROSS, DOWN, EDGE, ABOVE, BELOW, WIDE = 78.0, 88.0, 40.0, 36.0, 44.0, 540.0
+CURVES, POINTS = 24, 400
+
+
+class Placed(NamedTuple):
+    """A node's place in pixels, and that of its parent where it is drawn in the same stage."""
+
+    row: Row
+    x: float
+    y: float
+    above: tuple[float, float] | None
+
+
+class Drawn(NamedTuple):
+    """A stage's tree."""
+
+    width: float
+    height: float
+    nodes: tuple[Placed, ...]
+
+
+def drawn(stage: StageRows) -> Drawn:
+    """The tree of a stage, its rows in order; width and height in pixels."""
+    spots = tidy((row.id, row.parent if row.depth else None) for row in stage.nodes)
+    at = {node: (round(EDGE + spot.x * ACROSS, 1), round(ABOVE + spot.y * DOWN, 1)) for node, spot in spots.items()}
+    placed = tuple(Placed(row, *at[row.id], at.get(row.parent or "") if row.depth else None) for row in stage.nodes)
+    return Drawn(width=max((one.x + EDGE for one in placed), default=0),
+                 height=max((one.y + BELOW for one in placed), default=0), nodes=placed)
+
+
+class Curve(NamedTuple):
+    """A line of a chart: its label, where SVG's polyline goes, and its last value."""
+
+    label: str
+    points: str
+    last: float
+
+
+class Chart(NamedTuple):
+    """Curves of one metric on one dataset, in a box of 320 x 130."""
+
+    title: str
+    low: float
+    high: float
+    first: int
+    last: int
+    curves: tuple[Curve, ...]
+    left_out: int
+
+
+def charts(lines: Iterable[str]) -> tuple[Chart, ...]:
+    """Charts of the values with a step in measurements.jsonl, one for each metric, dataset and split."""
+    found: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    for line in lines:
+        one = _entry(line)
+        if one is not None:
+            title = f"{one['name']} on {one['dataset']} ({one['split']})"
+            curve = found.setdefault(title, {}).setdefault(str(one["condition"]), [])
+            curve.append((int(one["step"]), float(one["value"])))
+    return tuple(_chart(title, curves) for title, curves in list(found.items())[:CURVES])
+
+
+def _entry(line: str) -> dict[str, Any] | None:
+    try:
+        one: Any = json.loads(line)
+        fits = one["step"] is not None and math.isfinite(one["value"]) and math.isfinite(one["step"])
+        return one if fits and {"name", "dataset", "split", "condition"} <= one.keys() else None
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return None
+
+
+def _chart(title: str, curves: Mapping[str, Sequence[tuple[int, float]]]) -> Chart:
+    shown = dict(list(curves.items())[:8])
+    values = [value for points in shown.values() for _, value in points]
+    steps = [step for points in shown.values() for step, _ in points]
+    low, high, first, last = min(values), max(values), min(steps), max(steps)
+    across, up = (last - first) or 1, (high - low) or 1.0
+    lines: list[Curve] = []
+    for label, points in shown.items():
+        thinned = points[:: max(1, len(points) // POINTS)]
+        where = " ".join(f"{320 * (step - first) / across:.1f},{130 - 130 * (value - low) / up:.1f}"
+                         for step, value in thinned)
+        lines.append(Curve(label, where, points[-1][1]))
+    return Chart(title, low, high, first, last, tuple(lines), len(curves) - len(shown))
+
+
+class Interval(NamedTuple):
+    """A claim beside a bar of 160: replicates as dots, the interval as a line. None where there is no interval."""
+
+    claim: Claim
+    dots: tuple[float, ...]
+    mean: float
+    ends: tuple[float, float] | None
+
+
+def intervals(claims: Sequence[Claim]) -> tuple[Interval, ...]:
+    """Claims of one metric on one common scale."""
+    every = [value for one in claims for value in (*one.values, one.low, one.high) if value is not None]
+    low, high = min(every, default=0.0), max(every, default=1.0)
+
+    def at(value: float) -> float:
+        return round(6 + 148 * (value - low) / ((high - low) or 1.0), 1)
+
+    return tuple(Interval(
+        one, tuple(map(at, one.values)), at(one.mean),
+        (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None) for one in claims)

@@ -1,0 +1,94 @@
+"""Who may read the page: a request must come from this machine's browser, to this server, with the token.
+
+Every request needs a `Host` that is ours (against DNS rebinding), no `Origin` or fetch site but ours, and the token:
+once in the address, then in a cookie. Only GET and HEAD exist. Every answer forbids scripts, styles, pictures and
+frames from elsewhere.
+
+What it does not guarantee: anything against a program that runs as the same user. Cookies do not know ports: another
+server on this machine that the same browser visits is sent the cookie, too.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PAGE_POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+               "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": PAGE_POLICY, "x-content-type-options": "nosniff", "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer", "cache-control": "no-store", "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin", "permissions-policy": "camera=(), microphone=(), geolocation=()",
+}
+"""Sent with every answer that does not set its own."""
+
+
+class Guard:
+    """ASGI middleware that answers what is not allowed itself."""
+
+    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
+        self._app = app
+        self._token = token
+        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        self._cookie = f"scientist-{port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        answer = self._answer(scope)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await (answer or self._app)(scope, receive, send_with_headers)
+
+    def _answer(self, scope: Scope) -> Response | None:
+        """The refusal, or the step from the token in the address to the cookie; None: the request may pass."""
+        headers = Headers(scope=scope)
+        if headers.get("host", "") not in self._hosts:
+            return _refused("this server answers to 127.0.0.1 and localhost only", 421)
+        if headers.get("origin", f"http://{headers['host']}") != f"http://{headers['host']}":
+            return _refused("requests of other pages are refused")
+        if scope["method"] not in ("GET", "HEAD"):
+            return _refused("this page only shows", 405)
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if "token" in query:
+            return self._let_in(scope["path"], query)
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return _refused("requests of other pages are refused")
+        if not self._is_token(_cookie(headers.get("cookie", ""), self._cookie)):
+            return _refused("open the address that 'scientist view' printed: it has the token")
+        return None
+
+    def _let_in(self, path: str, query: dict[str, list[str]]) -> Response:
+        if not self._is_token(query.pop("token")[0]):
+            return _refused("this token is not of the running server: open the address that 'scientist view' printed")
+        rest = urlencode(query, doseq=True)
+        answer = RedirectResponse("/" + path.lstrip("/\\") + (f"?{rest}" if rest else ""), status_code=303)
+        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _is_token(self, given: str) -> bool:
+        return secrets.compare_digest(given.encode(), self._token.encode())
+
+
+def _refused(why: str, status: int = 403) -> Response:
+    return PlainTextResponse(f"refused: {why}\n", status_code=status)
+
+
+def _cookie(header: str, name: str) -> str:
+    try:
+        found = SimpleCookie(header).get(name)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""

@@ -1,0 +1,159 @@
+"""What a node's panel shows: from the record, and from files that its attempts sealed."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from inspector.web.drawing import Chart, charts
+from inspector.web.files import Listed, listed, text_of
+from inspector.web.watched import Watched
+from record.events import Answered
+from record.nouns import Attempt, FigureReview, Measurement, Node
+
+ANSWER = 20_000
+"""Characters of a model's answer that are shown."""
+
+
+class DiffLine(NamedTuple):
+    """`kind` is add, cut, same or place."""
+
+    kind: str
+    text: str
+
+
+class SourceFile(NamedTuple):
+    """A file of a node's code, and how it differs from that of the same name in its parent; None: no parent has it."""
+
+    name: str
+    text: str
+    diff: tuple[DiffLine, ...] | None
+
+
+class Picture(NamedTuple):
+    """A figure with the verdict on it, if one was given."""
+
+    path: str
+    name: str
+    review: FigureReview | None
+
+
+class Try(NamedTuple):
+    """An attempt with its output and curves."""
+
+    attempt: Attempt
+    output: str | None
+    charts: tuple[Chart, ...]
+
+
+class Plots(NamedTuple):
+    """A plotting with its figures, the last one first."""
+
+    n: int
+    looked: bool
+    trouble: str
+    pictures: tuple[Picture, ...]
+
+
+class Call(NamedTuple):
+    """A model call: what the record has of it."""
+
+    answered: Answered
+    answer: str
+
+
+class Grid(NamedTuple):
+    """Final values of one dataset and split: a row a condition, a column a metric."""
+
+    title: str
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Measurement | None, ...]], ...]
+
+
+class Panel(NamedTuple):
+    """Everything about one node."""
+
+    node: Node
+    children: tuple[str, ...]
+    sources: tuple[SourceFile, ...]
+    grids: tuple[Grid, ...]
+    tests: tuple[Grid, ...]
+    tries: tuple[Try, ...]
+    plots: tuple[Plots, ...]
+    calls: tuple[Call, ...]
+    files: tuple[Listed, ...]
+
+
+def panel_of(run: Watched, name: str) -> Panel | None:
+    """The panel of a node; None where the run has no such node."""
+    node = run.state.nodes.get(name)
+    if node is None:
+        return None
+    return Panel(
+        node=node, children=tuple(one.id for one in run.state.nodes.values() if one.parent == name),
+        sources=tuple(_sources(run, node)), grids=grids(node.measurements),
+        tests=grids(run.state.tests.get(name, ())), tries=tuple(_try(run, node, one) for one in node.attempts),
+        plots=tuple(_plots(node)), calls=tuple(_calls(run, node)), files=listed(run.folder, f"nodes/{name}"))
+
+
+def _sources(run: Watched, node: Node) -> Iterator[SourceFile]:
+    files = {one.path.rpartition("/")[2]: one.path for one in listed(run.folder, f"nodes/{node.id}/source")}
+    for name, path in files.items():
+        text = text_of(run.folder, path) or ""
+        before = text_of(run.folder, f"nodes/{node.parent}/source/{name}") if node.parent else None
+        yield SourceFile(name, text, None if before is None else tuple(_diff(before, text)))
+
+
+def _diff(before: str, after: str) -> Iterator[DiffLine]:
+    kinds = {"+": "add", "-": "cut", "@": "place"}
+    found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=3)
+    for number, line in enumerate(found):
+        if number > 1:
+            yield DiffLine(kinds.get(line[:1], "same"), line)
+
+
+def grids(values: tuple[Measurement, ...]) -> tuple[Grid, ...]:
+    """Measurements as tables, in the order in which they were made."""
+    tables: dict[str, dict[str, dict[str, Measurement]]] = {}
+    for one in values:
+        title = f"{one.dataset}, {one.split}"
+        tables.setdefault(title, {}).setdefault(one.condition, {})[one.name] = one
+    return tuple(_grid(title, rows) for title, rows in tables.items())
+
+
+def _grid(title: str, rows: dict[str, dict[str, Measurement]]) -> Grid:
+    names = tuple(dict.fromkeys(name for row in rows.values() for name in row))
+    return Grid(title, names, tuple((condition, tuple(row.get(name) for name in names))
+                                    for condition, row in rows.items()))
+
+
+def _try(run: Watched, node: Node, attempt: Attempt) -> Try:
+    place = f"nodes/{node.id}/attempt{attempt.number}"
+    output = text_of(run.folder, f"{place}/stdout.txt", end=True)
+    curves = text_of(run.folder, f"{place}/measurements.jsonl", most=8 * 2**20) if attempt.curves_sha256 else None
+    return Try(attempt, attempt.stdout_tail if output is None else output, charts((curves or "").splitlines()))
+
+
+def _plots(node: Node) -> Iterator[Plots]:
+    for one in reversed(node.plottings):
+        reviews = {review.name: review for review in one.reviews or ()}
+        yield Plots(one.n, one.looked, one.failure.message if one.failure else "", tuple(
+            Picture(f"nodes/{node.id}/plots{one.n}/figures/{figure.name}", figure.name, reviews.get(figure.name))
+            for figure in one.figures))
+
+
+def _calls(run: Watched, node: Node) -> Iterator[Call]:
+    for key, one in run.state.answers.items():
+        if key.decision == node.decision:
+            yield Call(one, _readable(one.answer))
+
+
+def _readable(answer: dict[str, Any]) -> str:
+    """An answer field by field, texts with their own lines."""
+    parts = [f"{key}:\n{value}" if isinstance(value, str) and "\n" in value
+             else f"{key}: {value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)}"
+             for key, value in answer.items()]
+    text = "\n".join(parts)
+    return text if len(text) <= ANSWER else f"{text[:ANSWER]}\n... {len(text) - ANSWER} characters more"

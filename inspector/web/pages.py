@@ -1,0 +1,60 @@
+"""Templates of the page. Whatever they print is text of others: escaped, and without control characters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from inspector.text import count, dollars, duration, plain, printable, short
+from inspector.web.drawing import KIND_SHAPE, MARKS
+
+HERE = Path(__file__).parent
+
+
+def _safe(value: Any) -> Any:
+    """What a template prints; markup that a template itself made stays as it is."""
+    if value is None:
+        return ""
+    return printable(value) if type(value) is str else value
+
+
+def _number(value: float | None, digits: int = 4) -> str:
+    return "–" if value is None else f"{value:.{digits}g}"
+
+
+def _size(number: int) -> str:
+    return f"{number} B" if number < 1000 else f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
+
+
+def _when(iso: str | None) -> str:
+    return datetime.fromisoformat(iso).astimezone().strftime("%d %b %H:%M:%S") if iso else "–"
+
+
+def environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=_safe,
+        trim_blocks=True, lstrip_blocks=True)
+    cast("dict[str, Any]", made.filters).update(
+        plain=plain, short=short, duration=duration, tokens=count, number=_number, size=_size, when=_when)
+    cast("dict[str, Any]", made.globals).update(dollars=dollars, shape_of=KIND_SHAPE, marks=MARKS)
+    return made
+
+
+class Pages:
+    """Renders templates and single blocks of them."""
+
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        """`addresses` are those of the script and of the style sheet."""
+        self._environment = environment()
+        cast("dict[str, Any]", self._environment.globals).update(addresses)
+
+    def page(self, name: str, **values: Any) -> str:
+        return self._environment.get_template(f"{name}.html.jinja").render(**values)
+
+    def piece(self, name: str, piece: str, *values: Any) -> str:
+        """What a macro of a template makes."""
+        return str(getattr(self._environment.get_template(f"{name}.html.jinja").module, piece)(*values)).strip()

@@ -1,0 +1,169 @@
+"""The runs that a page shows, each folded once for all who look, and only as far as its log has grown.
+
+A log is read when a page asks, at most every `POLL` seconds. What cannot be read any more, or has vanished, stays as it
+was last seen, with the reason in `trouble`. Only the `FOLDED` runs looked at last are kept in memory.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from pathlib import Path
+
+from inspector.status import Happened, Status, happened, status_in
+from inspector.tree import Tree, tree_of
+from record.fold import RunState, apply
+from record.lock import holder
+from record.log import RecordError, is_run
+from record.tail import SETTLED, Stamp, Tail, stamps
+
+POLL = 0.05
+"""Seconds between two looks at a log."""
+HOLDER = 3.0
+"""Seconds between two looks at a run's lock; each takes it for an instant, shared."""
+FOLDED = 8
+LAST = 12
+"""Things that happened, as shown."""
+
+
+class Watched:
+    """One run. `version` grows whenever something that is shown may have changed."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.name = name
+        self.state = RunState()
+        self.trouble = ""
+        self.version = 0
+        self._tail = Tail(folder)
+        self._told: deque[Happened] = deque(maxlen=LAST)
+        self._process: str | None = None
+        self._looked = self._asked = -1e9
+        self.held = threading.RLock()
+        """Held while the state is folded, and by whoever reads more than one thing of it."""
+        self._tree: tuple[int, Tree] | None = None
+
+    def look(self) -> int:
+        """Fold what is new; returns the version."""
+        with self.held:
+            now = time.monotonic()
+            if now - self._looked >= POLL:
+                self._looked = now
+                self.version += self._read() | self._ask(now)
+            return self.version
+
+    def status(self) -> Status:
+        return status_in(self.name, self.state, tuple(self._told), self._process, now=time.time())
+
+    def tree(self) -> Tree:
+        """The tree, made once a version."""
+        known = self._tree
+        if known is None or known[0] != self.version:
+            known = self._tree = self.version, tree_of(self.state)
+        return known[1]
+
+    def _read(self) -> bool:
+        trouble = ""
+        try:
+            found = self._tail.read()
+        except RecordError as error:
+            found, trouble = [], str(error) if self.folder.is_dir() else "the folder of this run is gone"
+        else:
+            if self._tail.began_anew:
+                self.state, self._told = RunState(), deque(maxlen=LAST)
+        for event, at in found:
+            apply(self.state, event, at)
+            one = happened(event, at, self.state)
+            if one is not None:
+                self._told.append(one)
+        changed = bool(found) or trouble != self.trouble
+        self.trouble = trouble
+        return changed
+
+    def _ask(self, now: float) -> bool:
+        if now - self._asked < HOLDER:
+            return False
+        self._asked = now
+        try:
+            process = holder(self.folder)
+        except OSError:
+            process = None
+        changed, self._process = process != self._process, process
+        return changed
+
+
+class Line:
+    """A run in the list: its status and its best value, as last read."""
+
+    def __init__(self, run: Watched) -> None:
+        self.name, self.trouble, self.status = run.name, run.trouble, run.status()
+        tree = run.tree()
+        self.metric = tree.metric
+        values = {row.id: row.metric for stage in tree.stages for row in stage.nodes}
+        settled = tree.winner or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
+        found = [row.metric for stage in tree.stages for row in stage.nodes
+                 if row.metric is not None and row.status == "good" and row.kind != "replicate"]
+        choose = max if tree.metric is not None and tree.metric.higher_is_better else min
+        self.best = values.get(settled) if settled else choose(found, default=None)
+        self.nodes = len(values)
+        self.settled = self.status.condition != "running" and time.time() - _changed(run.folder) / 1e9 > SETTLED
+        """Whether it stays as it is until its log changes."""
+
+
+class Runs:
+    """The runs of a folder, or the one run that the folder is."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.single = is_run(place)
+        self._open: dict[str, Watched] = {}
+        self._lines: dict[str, tuple[tuple[Stamp, ...], float, Line]] = {}
+        self._lock = threading.Lock()
+
+    def names(self) -> list[str]:
+        """Names of runs, the newest first."""
+        if self.single:
+            return [self.place.name]
+        try:
+            found = [one for one in self.place.iterdir() if not one.name.startswith(".") and is_run(one)]
+            return [one.name for one in sorted(found, key=_changed, reverse=True)]
+        except OSError:
+            return []
+
+    def run(self, name: str) -> Watched | None:
+        """A run by its name, as of now; None where there is none."""
+        with self._lock:
+            known = self._open.pop(name, None)
+            if known is None and name in self.names():
+                known = Watched(self.place if self.single else self.place / name, name)
+            if known is None:
+                return None
+            self._open[name] = known
+            while len(self._open) > FOLDED:
+                self._open.pop(next(iter(self._open)))
+        known.look()
+        return known
+
+    def is_open(self, name: str) -> bool:
+        """Whether a run is kept in memory."""
+        return name in self._open
+
+    def line(self, name: str) -> Line | None:
+        """A run in the list; read again when its log has grown, or after a while since its process may have ended."""
+        folder = self.place if self.single else self.place / name
+        now, known = stamps(folder), self._lines.get(name)
+        if known is not None and known[0] == now and (known[2].settled or time.monotonic() - known[1] < HOLDER):
+            return known[2]
+        run = self._open.get(name) or Watched(folder, name)
+        with run.held:
+            run.look()
+            if not now and not run.state.events:
+                return None
+            line = Line(run)
+        self._lines[name] = now, time.monotonic(), line
+        return line
+
+
+def _changed(run: Path) -> float:
+    return max((one[3] for one in stamps(run)), default=0)
