@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
+from itertools import takewhile
 
 from models.offline.claims import Outline
 from models.offline.writing import fitted, outline
@@ -18,13 +19,16 @@ from record.nouns import Draft, Placement
 
 _QUOTED = re.compile(
     r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL)
+MOST_IN_VAIN = 2
+"""Rounds that are taken back one after the other before it gives up."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
 
 
 def reflect(inputs: ReflectInputs) -> Reflection:
-    """Edits for violations first, then for length; done when neither calls for any, or the last ones were in vain."""
+    """Edits for violations first, then for length; done when neither calls for any, or two rounds were in vain."""
     draft = inputs.draft
-    if inputs.tried and inputs.tried[-1].outcome != "kept":
+    vain = len(list(takewhile(lambda one: one.outcome != "kept", reversed(inputs.tried))))
+    if vain >= MOST_IN_VAIN:
         return Reflection(done=True)
     bodies = {"title": draft.title, "abstract": draft.abstract} | {s.title: s.body for s in draft.sections}
     before = dict(bodies)
@@ -37,8 +41,9 @@ def reflect(inputs: ReflectInputs) -> Reflection:
         _mend(inputs, violation, bodies, captions)
     placements: dict[str, Placement] = {}
     if not inputs.violations and inputs.pages is not None and inputs.pages > inputs.inputs.page_limit:
-        _shorten(outline(inputs.inputs), bodies, ranks=inputs.pages - inputs.inputs.page_limit)
-        if bodies == before:
+        # A little less text may push a figure to the next page: what was taken back is tried with more.
+        _shorten(outline(inputs.inputs), bodies, ranks=inputs.pages - inputs.inputs.page_limit + vain)
+        if bodies == before or vain:
             placements = _spared(draft)
     edits = tuple(edit for title in bodies for edit in _edits(title, before[title], bodies[title]))
     found = Reflection(done=False, edits=edits, captions=captions, placements=placements)

@@ -310,5 +310,5 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
     trials=(Trial(ablation=ABLATION, by="author", outcome="measured", node="n9", arms=(ABLATION.name,), replicates=5),
             Trial(ablation=ABLATION.model_copy(update={"name": "no-hinge"}), by="author", outcome="failed", node="n12",
                   why="timeout: it took 120 s")))
-INPUTS |= IDEATION
+INPUTS.update(IDEATION)
 PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", experiment="import lab\n", plots="pass\n")
