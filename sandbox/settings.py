@@ -78,6 +78,9 @@ class SandboxSettings(BaseModel):
     """Seconds between two looks at the memory that experiments use."""
     threads: int = Field(default=1, ge=1)
     """Threads of OpenMP, MKL and torch. Results may differ in the last bits between numbers of threads."""
+    deterministic: bool = False
+    """Whether torch may only use operations whose result is the same each time, also on a GPU; one that has no such
+    form then raises. `reproduce` demands equal digits on the same model of GPU where this was on."""
     output_chars: int = Field(default=200_000, ge=1000)
     """Characters of output that are kept, half from the beginning and half from the end; the rest is counted."""
     tail_chars: int = Field(default=4000, ge=100)

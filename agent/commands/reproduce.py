@@ -117,7 +117,8 @@ def unlike(state: RunState, settings: Settings) -> tuple[str, ...]:
     found += [f"{key} {state.setting(key)!r} there, {value!r} here" for key, value in (
         ("sandbox.threads", settings.sandbox.threads), ("sandbox.device", settings.sandbox.device))
         if state.setting(key) != value]
-    if "cuda" in (settings.sandbox.device, state.setting("sandbox.device")):
+    held = settings.sandbox.deterministic and state.setting("sandbox.deterministic")
+    if "cuda" in (settings.sandbox.device, state.setting("sandbox.device")) and not held:
         found.append("a GPU is used, whose sums need not come in the same order twice")
     return tuple(dict.fromkeys(found))
 

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from agent.cli import main
+from agent.commands.reproduce import unlike as run_unlike
 from agent.environment import machine_of
-from agent.settings import compose
+from agent.settings import Settings, compose
 from record.events import Decided, Event, Executed, Judged, Prepared, Proposed, Settled, Started, Unsealed
+from record.fold import RunState, apply
 from record.folder import RunFolder, write_source
 from record.log import EventLog, read_state
 from record.machine import Machine, unlike
@@ -24,6 +26,7 @@ from sandbox.datasets import materialise, registry, undamaged
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
 from sandbox.scoring import score_sealed
+from sandbox.settings import SandboxSettings
 from stages.reproduction import allowed, lay_out_data
 
 CODE = """\
@@ -193,3 +196,17 @@ def test_machines_differ_in_what_may_move_a_digit() -> None:
     other = one.model_copy(update={"processor": "B", "gpus": ("H200",), "packages": {"torch": "2.2", "rich": "2"}})
     assert unlike(one, other, packages=("torch",)) == (
         "processor A there, B here", "GPUs none there, H200 here", "torch 2.1 there, 2.2 here")
+
+
+@pytest.mark.parametrize(("there", "here", "must_be_equal"), [
+    (True, True, True), (True, False, False), (False, True, False)])
+def test_on_a_gpu_digits_are_held_to_be_equal_in_the_deterministic_mode_alone(
+    there: bool, here: bool, must_be_equal: bool
+) -> None:
+    settings = Settings().model_copy(update={"sandbox": SandboxSettings(device="cuda", deterministic=here)})
+    held = settings.sandbox.model_copy(update={"deterministic": there})
+    state = RunState()
+    apply(state, Started(
+        idea=Idea.model_validate({"Name": "x", "Title": "X", "Experiments": "e"}), seed=1, version="0", model="m",
+        settings={"sandbox": held.model_dump(mode="json")}, machine=machine_of(settings.sandbox)))
+    assert (run_unlike(state, settings) == ()) == must_be_equal

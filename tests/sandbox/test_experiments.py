@@ -10,8 +10,11 @@ import pytest
 
 from record.nouns import Measurement
 from review.figures import lint
+from sandbox.executor import LocalExecutor
+from sandbox.job import Job
 from sandbox.one_file import run_file
 from sandbox.scoring import score_sealed
+from sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import Bench, Store
 
 pytestmark = pytest.mark.slow
@@ -187,6 +190,22 @@ async def test_torch_is_seeded_and_held_to_its_threads(bench: Bench) -> None:
     tails = [(await bench.run(code, seed=seed)).stdout_tail for seed in (1, 2)]
     assert all(tail.startswith("1 True ") for tail in tails)
     assert len(set(tails)) == 2
+
+
+@pytest.mark.slow
+async def test_the_deterministic_mode_refuses_what_may_differ(tmp_path: Path) -> None:
+    code = ("import os\nimport torch\nprint(torch.are_deterministic_algorithms_enabled(), "
+            "os.environ['CUBLAS_WORKSPACE_CONFIG'])\n")
+    for mode in (False, True):
+        executor = LocalExecutor(
+            1, tmp_path / "views", labels=tmp_path / "labels", cache=tmp_path / "cache",
+            settings=SandboxSettings(isolation="none", deterministic=mode))
+        try:
+            ran = await executor.run(Job(name=f"n{mode}", folder=tmp_path / f"n{mode}", source={"experiment.py": code},
+                                         timeout=60.0))
+        finally:
+            await executor.close()
+        assert ran.stdout_tail.split() == [str(mode), ":4096:8"]
 
 
 @pytest.mark.slow

@@ -37,3 +37,4 @@ def _seed_torch(torch: ModuleType) -> None:
     torch.manual_seed(job().seed)
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(os.environ.get("LAB_DETERMINISTIC") == "1")
