@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,11 +175,9 @@ async def _judged(
 
 def _models(settings: ModelSettings) -> Models:
     """A door without a record behind it. Raises `ModelConfigError`."""
-    from models.backend import open_backend
-    from models.door import Models
-    from models.ledger import MemoryLedger
+    from agent.commands.asking import open_model
 
-    return Models(open_backend(settings), MemoryLedger(), settings, time.monotonic)
+    return open_model(settings).models
 
 
 def _audit_of_run(root: Path) -> AuditFacts:

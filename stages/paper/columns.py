@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _VALUE = re.compile(r"\\result\{([^{}]*)\}")
-_ROW = re.compile(r"(\s*)(.*?)(\s*\\\\.*)", re.DOTALL)
 _MINUS = re.compile(r"\\ensuremath\{-\}|-")
 
 

@@ -13,9 +13,6 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-TAGS = range(0xE0000, 0xE0080)
-"""Unicode's invisible copies of ASCII."""
-
 _LOOKALIKE = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501\u051b\u043a\u043c\u0442\u0432\u043d"
     "\u03b1\u03bf\u03c1\u03bd\u03b9\u03ba\u03c4\u03c5\u03c7\u03b5\u0261\u0131\u0251\u0578\u057d\u0585",
