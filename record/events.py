@@ -426,8 +426,10 @@ class Commanded(Frozen):
 
     type: Literal["commanded"] = "commanded"
     verb: Literal["stop", "pause", "resume", "note", "kill", "mark"]
-    target: str = ""
-    text: str = ""
+    target: str = Field(default="", description="a node (kill, mark), or a stage (note; empty: the one at work)")
+    text: str = Field(default="", description="the reason; of a note, what the next prompts see")
+    mark: Literal["suspect", "closed"] = Field(default="suspect", description="of a mark; closed: nothing builds on it")
+    by: str = Field(default="", description="who asked: as the operating system knows them")
 
 
 class Limited(Frozen):
