@@ -132,8 +132,9 @@ def mae(predicted: Array, truth: Array) -> float:
 
 def r2(predicted: Array, truth: Array) -> float:
     """Share of the variance explained; 0 for predicting the mean. A constant truth has none: then it is 0."""
-    spread = float(((truth - truth.mean()) ** 2).sum())
-    return 1.0 - float(((predicted - truth) ** 2).sum()) / spread if spread else 0.0
+    if (truth == truth[0]).all():  # its mean may differ from it by rounding, and so would a spread from zero
+        return 0.0
+    return 1.0 - float(((predicted - truth) ** 2).sum()) / float(((truth - truth.mean()) ** 2).sum())
 
 
 def _area(scores: Array, positive: Array) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sandbox import resampled
@@ -33,6 +33,7 @@ def predictions(kind: str, seed: int, n: int, classes: int) -> tuple[Any, Any]:
 @settings(max_examples=60, deadline=None)
 @given(kind=st.sampled_from(["numbers", "predictions", "probabilities", "logits"]), seed=st.integers(0, 10_000),
        n=st.integers(1, 40), classes=st.integers(2, 5))
+@example(kind="numbers", seed=0, n=3, classes=2)  # a draw of one number thrice, whose mean is not that number
 def test_every_metric_on_every_draw_is_what_scoring_the_drawn_examples_gives(
     kind: str, seed: int, n: int, classes: int
 ) -> None:
