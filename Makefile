@@ -32,8 +32,8 @@ demo: setup  ## a whole run without key or network: experiments, tree, paper (so
 test: setup  ## every test
 	$(BIN)/python -m pytest
 
-test-fast: setup  ## the tests that start no kernel and take less than two seconds each
-	$(BIN)/python -m pytest -m "not slow"
+test-fast: setup  ## the tests that start no kernel and take less than two seconds each, on all cores
+	$(BIN)/python -m pytest -m "not slow" -n auto
 
 check: setup  ## lint, types, and who may import whom
 	$(BIN)/ruff check .
@@ -49,6 +49,8 @@ bench: setup  ## what is too slow for the tests; JSON in build/bench/
 	$(BIN)/python -m benchmarks.honesty --out build/bench/honesty.json
 	$(BIN)/python -m benchmarks.figures --out build/bench/figures.json
 	$(BIN)/python -m benchmarks.replay --out build/bench/replay.json
+	@if command -v chromium >/dev/null; then $(BIN)/python -m benchmarks.inspector --out build/bench/inspector.json; \
+	else echo "benchmarks.inspector: no chromium; sudo apt-get install chromium"; fi
 	@if [ -d "$(PAPERS)" ]; then $(BIN)/python -m benchmarks.foreign "$(PAPERS)" --out build/bench/foreign.json; \
 	else echo "benchmarks.foreign: no folder $(PAPERS); give PAPERS=DIR (docs/audit.md)"; fi
 

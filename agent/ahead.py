@@ -45,11 +45,13 @@ def _tokens(role: Role, settings: Settings) -> int:
 
 
 def _made(state: RunState, role: Role) -> int:
-    return state.usage[role].calls if role in state.usage else 0
+    """Calls of a role so far, those before a branching included."""
+    return sum(usage[role].calls for usage in (state.usage, *(one.usage for one in state.ancestry)) if role in usage)
 
 
 def _gpu_seconds(state: RunState) -> float:
-    return sum(one.gpu_seconds for one in state.settled.values())
+    before = sum(one.spent.gpu_seconds for one in state.ancestry)
+    return before + sum(one.gpu_seconds for one in state.settled.values())
 
 
 def _usd(calls: dict[Role, int], settings: Settings) -> float | None:

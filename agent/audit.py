@@ -15,11 +15,13 @@ from typing import Literal
 
 from agent.environment import isolation_text, notice
 from agent.settings import override
+from record.branching import false_ancestry
 from record.events import RULES, Released
 from record.fold import RunState, fold
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
-from record.log import RecordError, read_events
+from record.log import RecordError, events_in, read_rows
 from record.manifest import files_of
+from record.mirror import Row
 from record.nouns import Attempt, Draft, Measurement, Node
 from review.evidence import check_draft, check_pdf, tex
 from review.evidence.binder import used_keys
@@ -67,12 +69,14 @@ class AuditReport:
 
 def audit(run: Path) -> AuditReport:
     """Audit a run. Raises `RecordError` when the folder holds none."""
-    events = read_events(RunFolder(run).db)
+    rows = read_rows(RunFolder(run).db)
+    events = list(events_in(rows, RunFolder(run).db))
     state = fold(events)
     if state.started is None:
         raise RecordError(f"{run} was cut off before it began; there is nothing to audit")
     report = AuditReport(released=bool(state.released and state.released.released))
     folder = RunFolder(run, state.version)
+    _ancestry(report, rows, state)
     _files(report, folder, state)
     _scores(report, folder, state)
     _evaluated(report, folder, state)
@@ -82,6 +86,14 @@ def audit(run: Path) -> AuditReport:
         asyncio.run(_paper(report, folder, state))
         _disclosure(report, folder, at_release(events), state.released)
     return report
+
+
+def _ancestry(report: AuditReport, rows: Sequence[Row], state: RunState) -> None:
+    """What a branch copied of its parent's log is what it says; whether the parent still says so is not asked."""
+    if state.ancestry:
+        report.count("ancestors", len(state.ancestry))
+    for one in false_ancestry(rows, state):
+        report.add("changed", f"the log, events to {one.events}", f"they are not those of {one.parent} at {one.point}")
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

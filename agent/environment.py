@@ -89,5 +89,13 @@ def notice(state: RunState) -> str:
         "Experiments ran in isolation.")
     early = f" The run was ended early: {state.limited}." if state.limited else ""
     return (f"This paper was written by a program, scientist {state.started.version}, with the model "
-            f"{' and '.join(state.models)}: plan, code, experiments, figures and text. No person checked or edited it. "
+            f"{' and '.join(state.models)}: plan, code, experiments, figures and text. {_people(state)} "
             f"{ran}{early} The appendix lists every experiment that was run.")
+
+
+def _people(state: RunState) -> str:
+    """What people had a hand in, and where another run was gone on with."""
+    wrote = [f"{node.id} ({node.author})" for node in state.human_nodes]
+    text = (f"A person wrote the code of {', '.join(wrote)}; no person checked or edited the rest." if wrote
+            else "No person checked or edited it.")
+    return text + (" It goes on from a point of another run." if state.ancestry else "")

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from models.backend import open_backend
 from models.budget import Budget
 from models.door import Models
 from models.errors import CatalogueError, ModelConfigError
+from models.tracing import open_tracing
 from record.events import Conceived, ContextRead, Ideating, WorkDone
 from record.fold import RunState, fold
 from record.ideation import Means
@@ -33,6 +35,7 @@ from record.lock import hold
 from record.log import EventLog, RecordError, read_events
 from record.nouns import STAGES, Action, Spending, Work
 from record.place import on_network
+from record.prompts import keep as keep_prompt
 from sandbox.datasets import Entry, catalogue
 from sandbox.environment import visible_devices
 from sandbox.errors import GpuError
@@ -100,9 +103,7 @@ async def _work(
     read: Callable[[ContextRead], None],
 ) -> None:
     await _begin(order, settings, log)
-    models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
-                    budget=Budget(settings.budget, log, NoShares(), settings.models))
-    async with _library(settings) as library:
+    async with _models(settings, folder, log) as models, _library(settings) as library:
         study = Study(recorder=log, models=models, library=library, folder=folder, told=told)
         if order.context is not None:
             keep(order.context, folder / "context")
@@ -110,6 +111,14 @@ async def _work(
         await find_ideas(study, order.count)
         if order.steps != ("idea",):
             await write_up(study, order.steps)
+
+
+@asynccontextmanager
+async def _models(settings: Settings, folder: Path, log: EventLog) -> AsyncGenerator[Models]:
+    with closing(open_tracing(settings.models, folder.name)) as tracing:
+        yield Models(open_backend(settings.models), log, settings.models, time.monotonic,
+                     budget=Budget(settings.budget, log, NoShares(), settings.models),
+                     keep=partial(keep_prompt, folder), tracing=tracing)
 
 
 async def _begin(order: Order, settings: Settings, log: EventLog) -> None:

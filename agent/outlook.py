@@ -94,7 +94,7 @@ def _actions(state: RunState, search: SearchSettings, stage: StageName) -> tuple
                         + (f": {', '.join(late)}" if late else ", which come first"))
             break
         view = begun.on(view_of(state, stage, seen, settings=search))
-        action = policy.pick(view, Random(f"{view.seed}/{k}"))
+        action = policy.pick(view, Random(f"{state.seed_of(k)}/{k}"))
         said.append(_words(action, view))
         if isinstance(action, Wait | End):
             said += _after(action, over(view, search), state)

@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,14 +30,16 @@ from agent.graph import Step, run_graph
 from agent.pretrained import provided
 from agent.settings import Settings, credentials, override
 from agent.slurm import job_end
+from agent.steering import Steering
 from literature.desk import open_literature
 from models.backend import open_backend
 from models.breaker import Breaker
 from models.budget import Budget
 from models.door import Models
 from models.errors import BudgetSpent, CatalogueError, ModelConfigError, ProviderDown
-from record import control
-from record.events import Commanded, Ended, Event, Limited, Resumed, Rewriting, Started
+from models.tracing import Tracing, open_tracing
+from record import control, prompts
+from record.events import Ended, Event, Limited, Resumed, Rewriting, Started
 from record.fold import RunState
 from record.folder import RunFolder, write_file
 from record.lock import hold
@@ -48,7 +51,7 @@ from sandbox.evaluation.scorers import scorers_of
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import terms_of
 from sandbox.orphans import reap
-from search.scheduler import Signals
+from search.signals import Signals
 from stages.bench import Bench
 from stages.citing import cite
 from stages.context.reading import keep
@@ -89,7 +92,7 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
     folder.create()
     try:
         write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
-        write_file(root / "config.yaml", _yaml(settings))
+        write_file(root / "config.yaml", as_yaml(settings))
         write_file(root / "environment.txt", environment_text(settings.sandbox.python))
         if settings.context is not None:
             keep(settings.context, folder.context)
@@ -114,6 +117,8 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     state = read_state(run)
     if state.started is None:
         raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")
+    if state.phase == "done" and state.ended is not None:  # nothing is left to do, and so nothing is written
+        return _code(state)
     settings = override(state.started.settings, state.overrides | overrides)
     check_priced(settings)
     first = Resumed(settings=overrides, model=settings.models.called, isolation=terms_of(settings.sandbox),
@@ -147,13 +152,15 @@ def _drive(
     folder: RunFolder, settings: Settings, listener: Listener, *, first: Started | Resumed | Rewriting
 ) -> int:
     network = on_network(folder.root) if settings.network_folder is None else settings.network_folder
+    left = control.names(folder.root)
     alerts = Alerts(settings.alerts, folder.root)
 
     def tell(event: Event, state: RunState) -> None:
         listener(event, state)
         alerts(event, state)
 
-    with hold(folder.root, network=network), closing(open_log(folder.root, network=network, listener=tell)) as log:
+    with (hold(folder.root, network=network), closing(open_log(folder.root, network=network, listener=tell)) as log,
+          closing(open_tracing(settings.models, folder.root.name)) as tracing):
         try:
             if isinstance(first, Rewriting) and log.state.phase != "done":  # another process was faster
                 raise RecordError(f"{folder.root} is being written again already: scientist resume {folder.root}")
@@ -162,7 +169,8 @@ def _drive(
                     return _over(log)
                 first = first.model_copy(update={"reaped": len(reap(folder.cache))})
             log.append(first)
-            return asyncio.run(_Process(replace(folder, version=log.state.version), settings, log).run())
+            process = _Process(replace(folder, version=log.state.version), settings, log, tracing, left)
+            return asyncio.run(process.run())
         except OSError as error:
             alerts.send("failure", str(error), log.state)
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
@@ -178,7 +186,7 @@ def _drive(
 
 def _over(log: EventLog) -> int:
     """The exit code of a run that is at its end; a kill may have come before that was recorded."""
-    code = _code(log)
+    code = _code(log.state)
     if log.state.ended is None:
         log.append(Ended(exit_code=code, reason=_reasons(log.state)))
     return code
@@ -188,8 +196,7 @@ def _reasons(state: RunState) -> str:
     return "; ".join(state.released.reasons) if state.released else ""
 
 
-def _code(log: EventLog) -> int:
-    state = log.state
+def _code(state: RunState) -> int:
     if state.released is None or not state.released.released:
         return NOT_RELEASED
     return LIMITED if state.limited else RELEASED
@@ -202,10 +209,13 @@ class _Process:
     folder: RunFolder
     settings: Settings
     log: EventLog
+    tracing: Tracing
+    left: frozenset[str]
+    """Commands that waited before this process took the run up."""
 
     async def run(self) -> int:
         self.signals = Signals()
-        self.began, self.before = time.monotonic(), self.log.state.active_seconds
+        self.began, self.before = self.signals.clock(), self.log.state.active_seconds
         self.asked_by = "interrupted"
         executor = LocalExecutor(
             self.settings.search.num_workers, self.folder.views, labels=self.folder.labels,
@@ -229,7 +239,7 @@ class _Process:
             await executor.close()
         if not done and self.log.state.phase != "done":
             return self._end(INTERRUPTED, f"{self.asked_by}; go on with 'scientist resume'")
-        return self._end(_code(self.log), _reasons(self.log.state))
+        return self._end(_code(self.log.state), _reasons(self.log.state))
 
     def _end(self, code: int, reason: str) -> int:
         self.log.append(Ended(exit_code=code, reason=reason))
@@ -242,7 +252,8 @@ class _Process:
             recorder=self.log, folder=self.folder, executor=executor, search=settings.search, paper=settings.paper,
             models=Models(
                 open_backend(settings.models), self.log, settings.models, time.monotonic,
-                breaker=Breaker(settings.models, self.log.append, self._seconds_left), budget=budget),
+                breaker=Breaker(settings.models, self.log.append, self._seconds_left), budget=budget,
+                keep=partial(prompts.keep, self.folder.root), tracing=self.tracing),
             budget=budget,
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=executor.device,
             network=settings.sandbox.network == "on",
@@ -255,8 +266,12 @@ class _Process:
 
     def _steps(self, bench: Bench, research: Research) -> dict[str, Step]:
         async def whole(step: Callable[[Bench], Coroutine[Any, Any, None]]) -> bool:
-            await step(bench)
+            if await self.signals.going():
+                await step(bench)
             return not self.signals.stop.is_set()
+
+        async def missing() -> bool:
+            return await self.signals.going() and await missing_ablations(bench)
 
         def searched(stage: StageName) -> Step:
             return lambda: research.stage(stage)
@@ -265,7 +280,7 @@ class _Process:
             "prepare": lambda: whole(prepare), "score": lambda: whole(score_tests),
             "figures": lambda: whole(final_figures), "write": lambda: whole(write), "cite": lambda: whole(cite),
             "reflect": lambda: whole(reflect), "release": lambda: whole(release), "judge": lambda: whole(judge),
-            "missing": lambda: missing_ablations(bench),
+            "missing": missing,
             **{stage: searched(stage) for stage in STAGES},
         }
 
@@ -281,10 +296,20 @@ class _Process:
                 main.cancel()
             self._stop(main)
 
-        handled = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)  # the last: what SLURM is asked to send in advance
+        def hung_up() -> None:
+            """The terminal is gone, as when an ssh connection breaks. Shells tell it twice, which is no haste."""
+            if not self.signals.stop.is_set():
+                self.asked_by = "stopped as its terminal was closed"
+                self._stop(main)
+
+        # SIGUSR1 is what SLURM is asked to send in advance
+        handled: dict[signal.Signals, Callable[[], None]] = dict.fromkeys(
+            (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), interrupted)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored: then the run goes on
+            handled[signal.SIGHUP] = hung_up
         with _quiet():
-            for number in handled:
-                loop.add_signal_handler(number, interrupted)
+            for number, handler in handled.items():
+                loop.add_signal_handler(number, handler)
         watch = asyncio.ensure_future(self._watch(main))
         try:
             yield
@@ -298,12 +323,9 @@ class _Process:
 
     async def _watch(self, main: asyncio.Task[Any] | None) -> None:
         job = job_end(os.environ)
+        steering = Steering(self.folder, self.log, self.signals, lambda: self._stop(main), self.left)
         while True:
-            for path, command in control.take(self.folder.root):
-                if isinstance(command, Commanded):
-                    self.log.append(command)
-                    self._obey(command, main)
-                path.unlink(missing_ok=True)
+            steering.look()
             if self._seconds_left() < 0:
                 self._limit(f"the time limit of {self.settings.time_limit:g} s was reached")
             if job is not None and time.time() > job - self.settings.slurm.margin_timeout:
@@ -311,7 +333,7 @@ class _Process:
             await asyncio.sleep(POLL)
 
     def _seconds_left(self) -> float:
-        return self.settings.time_limit - (self.before + time.monotonic() - self.began)
+        return self.settings.time_limit - (self.before + self.signals.clock() - self.began)
 
     def _limit(self, reason: str) -> None:
         state = self.log.state  # a released paper is not made partial by the time that its judge takes
@@ -324,14 +346,6 @@ class _Process:
         elif not self.signals.stop.is_set():
             self.asked_by = "stopped before the end of the SLURM job"
             self._stop(main)
-
-    def _obey(self, command: Commanded, main: asyncio.Task[Any] | None) -> None:
-        if command.verb == "stop":
-            self._stop(main)
-        elif command.verb == "pause":
-            self.signals.go.clear()
-        elif command.verb == "resume":
-            self.signals.go.set()
 
     def _stop(self, main: asyncio.Task[Any] | None) -> None:
         """Ask to stop; what still runs after the grace is dropped (a resumed run does it again)."""
@@ -348,7 +362,8 @@ def _quiet() -> AbstractContextManager[None]:
     return nullcontext() if in_main else suppress(RuntimeError, ValueError)
 
 
-def _yaml(settings: Settings) -> str:
+def as_yaml(settings: Settings) -> str:
+    """Settings as the run's configuration file has them."""
     import yaml
 
     return yaml.safe_dump(json.loads(settings.model_dump_json()), sort_keys=False)

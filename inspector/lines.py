@@ -18,6 +18,8 @@ def described(event: ev.Event, state: RunState) -> str | None:
     match event:
         case ev.Started():
             return f"started: {short(event.idea.title, 80)} (model {plain(event.model)}, seed {event.seed})"
+        case ev.Branched():
+            return f"branched off {short(event.parent, 80)} at {short(event.point, 20)}; {event.events} events are its"
         case ev.Resumed():
             left = f"; {event.reaped} processes that a killed one had left were ended" if event.reaped else ""
             return f"resumed{left}"
@@ -93,7 +95,10 @@ def _late(event: ev.Event) -> str | None:
         case ev.Rewriting():
             return f"the paper is written again: version {event.version} (model {plain(event.model)})"
         case ev.Commanded():
-            return f"asked to {event.verb} {short(f'{event.target} {event.text}', 60)}".rstrip()
+            return asked_for(event)
+        case ev.Unheeded():
+            more = f"; and {event.number - len(event.told)} more" if event.number > len(event.told) else ""
+            return f"had no effect: {'; '.join(short(one, 200) for one in event.told)}{more}"
         case ev.Limited():
             return f"limit {f'of {event.stage} ' if event.stage else ''}reached: {short(event.reason, 80)}"
         case ev.Paused():
@@ -104,6 +109,14 @@ def _late(event: ev.Event) -> str | None:
             return f"ended with exit code {event.exit_code}: {short(event.reason, 100)}"
         case _:
             return None
+
+
+def asked_for(event: ev.Commanded) -> str:
+    """What a person asked of a run, with the reason."""
+    what = {"mark": f"mark {short(event.target, 40)} {event.mark}", "kill": f"kill {short(event.target, 40)}",
+            "note": f"note for {short(event.target, 40) or 'this stage'}"}.get(event.verb, event.verb)
+    who = f" by {short(event.by, 40)}" if event.by else ""
+    return f"asked{who}: {what}" + (f": {short(event.text, 160)}" if event.text else "")
 
 
 def _library(event: ev.LibraryChecked) -> str:

@@ -19,9 +19,10 @@ from rich.text import Text
 
 from inspector.lines import described
 from inspector.render import metric_words, row_line, stage_line
+from inspector.status import held_words
 from inspector.text import count, countdown, dollars, duration, plain, short
 from inspector.tree import Row, StageRows, Tree, tree_of
-from record.events import Ended, Event, Paused
+from record.events import Commanded, Ended, Event, Paused
 from record.fold import RunState
 
 TOLD = 3
@@ -44,9 +45,12 @@ class View(Protocol):
 
 def view_for(console: Console, *, clock: Callable[[], float] = time.time) -> View:
     """A live view on a terminal that can show one; plain lines for pipes, `NO_COLOR` and `TERM=dumb`."""
-    if console.is_terminal and not console.is_dumb_terminal and not console.no_color:
-        return LiveView(console, clock=clock)
-    return PlainView(console)
+    return LiveView(console, clock=clock) if shows_live(console) else PlainView(console)
+
+
+def shows_live(console: Console) -> bool:
+    """Whether something may be redrawn in place there."""
+    return console.is_terminal and not console.is_dumb_terminal and not console.no_color
 
 
 class PlainView:
@@ -86,6 +90,8 @@ class Frame:
     told: tuple[str, ...]
     outage: Paused | None = None
     """Why no model is asked, and until when."""
+    held: Commanded | None = None
+    """Who wants nothing new begun, and why; no time passes meanwhile."""
 
     @property
     def stage(self) -> StageRows:
@@ -103,7 +109,11 @@ class LiveView:
         self._told: deque[str] = deque(maxlen=TOLD)
         self._frame: Frame | None = None
         self._ended = False
-        self._live = Live(self, console=console, refresh_per_second=4, transient=True)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._width = self._console.width
+        self._live = Live(self, console=self._console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
@@ -120,15 +130,24 @@ class LiveView:
             self._told.append(text)
         self._ended = isinstance(event, Ended)
         self._frame = frame_of(state, tuple(self._told))
+        if self._live.is_started and self._console.width < self._width:
+            self._anew()
+
+    def _anew(self) -> None:
+        """Begin on a clean screen: a narrower terminal has broken the lines that are there into more."""
+        self._live.stop()
+        self._console.clear()
+        self._begin()
+        self._live.start(refresh=True)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         frame = self._frame
         if frame is None:
             yield Text("starting ...", style="dim")
             return
-        elapsed = frame.active + (0.0 if self._ended else max(0.0, self._clock() - frame.at))
+        elapsed = frame.active + (0.0 if self._ended or frame.held else max(0.0, self._clock() - frame.at))
         height = max(8, options.max_height) - 1
-        yield Group(*drawn(frame, elapsed, height, now=self._clock(), ascii=_is_ascii(console)))
+        yield Group(*drawn(frame, elapsed, height, now=self._clock(), ascii=is_ascii(console)))
 
 
 def frame_of(state: RunState, told: tuple[str, ...] = ()) -> Frame:
@@ -140,30 +159,44 @@ def frame_of(state: RunState, told: tuple[str, ...] = ()) -> Frame:
         title=plain(started.idea.title) if started else "", model=plain(started.model) if started else "",
         seed=started.seed if started else 0, phase=state.phase, tree=tree_of(state), calls=calls,
         active=state.active_seconds, at=state.last_at, told=told,
-        outage=state.outage)
+        outage=state.outage, held=state.held)
 
 
 def drawn(frame: Frame, elapsed: float, height: int, *, now: float = 0.0, ascii: bool = False) -> list[Text]:
     """A frame as at most `height` lines; rows that do not fit are counted, the oldest finished ones first."""
-    head = [Text(short(frame.title, 100), style="bold"), _progress(frame, elapsed)]
-    if frame.outage is not None:
-        head.append(Text(f"paused {countdown(frame.outage.until, now)}: {short(frame.outage.reason, 160)}",
-                         style="bold yellow"))
-    roomy = height >= ROOMY
-    tail = [Text(f"  {text}", style="dim") for text in frame.told if roomy]
-    tail.append(Text(frame.calls))
+    head, tail = head_lines(frame, elapsed, now), tail_lines(frame, roomy=height >= ROOMY)
     stage = frame.stage
-    tail = [*(Text(f"  {one.stage} still owes {', '.join(one.owes)}", style="cyan")
-              for one in frame.tree.stages if one.owes and one.stage != stage.stage and roomy), *tail]
     room = max(1, height - len(head) - len(tail) - 3)
     rows = fitting(stage.nodes, room)
     body = [stage_line(stage)] if stage.nodes else []
-    if frame.tree.metric and stage.nodes and roomy:
+    if frame.tree.metric and stage.nodes and height >= ROOMY:
         body.insert(0, Text(metric_words(frame.tree.metric), style="dim"))
     if len(rows) < len(stage.nodes):
         body.append(Text(f"  ... {len(stage.nodes) - len(rows)} more: scientist tree", style="dim"))
     body += [row_line(row, frame.tree.metric, ascii=ascii) for row in rows]
-    lines = [*head, *body, *tail]
+    return cut([*head, *body, *tail], height)
+
+
+def head_lines(frame: Frame, elapsed: float, now: float) -> list[Text]:
+    """Title, progress, and why no model is asked."""
+    head = [Text(short(frame.title, 100), style="bold"), _progress(frame, elapsed)]
+    if frame.held is not None:
+        head.append(Text(f"paused {held_words(frame.held)}", style="bold yellow"))
+    if frame.outage is not None:
+        head.append(Text(f"paused {countdown(frame.outage.until, now)}: {short(frame.outage.reason, 160)}",
+                         style="bold yellow"))
+    return head
+
+
+def tail_lines(frame: Frame, *, roomy: bool) -> list[Text]:
+    """What other stages still owe, what happened last, and what the calls took."""
+    owing = [one for one in frame.tree.stages if one.owes and one.stage != frame.stage.stage and roomy]
+    return [*(Text(f"  {one.stage} still owes {', '.join(one.owes)}", style="cyan") for one in owing),
+            *(Text(f"  {text}", style="dim") for text in frame.told if roomy), Text(frame.calls)]
+
+
+def cut(lines: list[Text], height: int) -> list[Text]:
+    """The first `height` lines, each to be cut at the edge of the terminal."""
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     return lines[:height]
@@ -188,5 +221,6 @@ def _progress(frame: Frame, elapsed: float) -> Text:
     return line
 
 
-def _is_ascii(console: Console) -> bool:
+def is_ascii(console: Console) -> bool:
+    """Whether the terminal has no Unicode."""
     return not console.encoding.lower().startswith("utf")

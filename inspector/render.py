@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
+from inspector.origin import origin_words
 from inspector.status import Ahead, BudgetUse, StageCounts, Status
 from inspector.text import count, dollars, duration, plain, short
 from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree
@@ -46,7 +47,8 @@ def print_lines(console: Console, lines: list[Text]) -> None:
 
 def tree_lines(tree: Tree, *, ascii: bool = False) -> list[Text]:
     """The whole tree by stage, stages without nodes left out."""
-    lines = [Text(metric_words(tree.metric), style="dim")] if tree.metric else []
+    lines = [Text(origin_words(one), style="dim") for one in tree.ancestry]
+    lines += [Text(metric_words(tree.metric), style="dim")] if tree.metric else []
     for stage in tree.stages:
         if stage.nodes:
             lines.append(stage_line(stage))
@@ -110,8 +112,8 @@ def row_line(row: Row, metric: ShownMetric | None, *, ascii: bool = False) -> Te
         line.append(f"  {row.status}", style=status.colour)
     if row.status == "buggy":
         line.append(f"  {row.failure or 'figures refused'}", style="red")
-    elif row.status == "pruned":
-        line.append(f"  pruned: {short(row.why, 60)}" if row.metric is not None else f": {short(row.why, 60)}",
+    elif row.status in ("pruned", "cancelled") and row.why:
+        line.append(f"  {row.status}: {short(row.why, 60)}" if row.metric is not None else f": {short(row.why, 60)}",
                     style=status.colour)
     _details(line, row)
     return line
@@ -121,6 +123,8 @@ def _details(line: Text, row: Row) -> None:
     told = f"seed {row.seed}" if row.kind == "replicate" else short(row.varies or row.title, 70)
     if told:
         line.append(f"  {told}")
+    if row.author:
+        line.append(f"  by {short(row.author, 40)}", style="cyan")
     if row.plots > 1:
         line.append(f"  replotted {row.plots - 1}x", style="yellow")
     if row.attempts > 1:
@@ -129,6 +133,8 @@ def _details(line: Text, row: Row) -> None:
         line.append("  ignores its seed", style="yellow")
     if row.seconds:
         line.append(f"  {duration(row.seconds)}", style="dim")
+    if row.closed:
+        line.append(f"  closed: {short(row.closed, 50)}", style="magenta")
     if row.suspect:
         line.append(f"  suspect: {short('; '.join(row.suspect), 50)}", style="magenta")
 
@@ -137,10 +143,12 @@ def status_lines(status: Status) -> list[Text]:
     """A status as a short page."""
     lines = [Text(f"{plain(status.run)}: ", style="bold") + Text(short(status.title, 80), style="not bold")]
     lines.append(_pair("state", _condition(status)))
+    lines += [_pair("origin", origin_words(one)) for one in status.ancestry]
     if status.paused:
         lines.append(_pair("paused", status.paused))
     lines.append(_pair("phase", status.phase))
     lines.append(_pair("next", status.next))
+    lines += [_pair("steering", one) for one in status.steering]
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
         best = f", best {stage.best}" if stage.best else ""

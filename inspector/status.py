@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from inspector.lines import described
+from inspector.lines import asked_for, described
+from inspector.origin import Origin, origins_of
 from inspector.text import countdown, plain, short
 from inspector.tree import SEARCH_KINDS, ceiling_of, owes
 from record.claims import seedless
-from record.events import Event
+from record.events import Commanded, Event
 from record.fold import RunState, apply
 from record.judgement import Judgement
 from record.nouns import STAGES, Frozen, Spending, StageName
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
+
+STEERED = 8
+"""Kills, marks and notes that a status tells."""
 
 PHASES = {
     "prepare": "make the data plan and fetch its datasets",
@@ -106,7 +110,8 @@ class Happened(Frozen):
 class Status(Frozen):
     """Where a run stands. Times are ISO 8601 in UTC; `elapsed` is seconds worked on it, without the gaps between.
 
-    `paused` says why no model is asked at present, and until when; it is empty while they are.
+    `paused` says who holds the run and why, or why no model is asked at present, and until when; it is empty while
+    neither is so. `steering` tells the latest kills, marks and notes.
     """
 
     run: str
@@ -122,7 +127,9 @@ class Status(Frozen):
     started: str | None
     last_event: str | None
     elapsed: float
+    ancestry: tuple[Origin, ...] = ()
     paused: str = ""
+    steering: tuple[str, ...] = ()
     stages: tuple[StageCounts, ...]
     cost: Cost
     roles: tuple[RoleCost, ...] = ()
@@ -146,15 +153,15 @@ def status_in(run: str, state: RunState, told: Sequence[Happened], process: str 
     """The same of a state that is folded already; `told` is what happened last."""
     started, ended = state.started, state.ended
     condition = condition_of(state, process)
-    open_end = max(0.0, now - state.last_at) if condition == "running" else 0.0
+    open_end = max(0.0, now - state.last_at) if condition == "running" and not state.paused else 0.0
     return Status(
         run=run, title=plain(started.idea.title) if started else "", model=plain(started.model) if started else "",
         seed=started.seed if started else None, condition=condition, process=process, phase=state.phase,
         next=_next(state, run, condition), exit_code=ended.exit_code if ended else None,
         reason=plain(ended.reason) if ended else "", started=_iso(state.started_at) if started else None,
         last_event=_iso(state.last_at) if state.events else None,
-        elapsed=round(state.active_seconds + open_end, 3),
-        paused=paused_of(state, now) if condition == "running" else "",
+        elapsed=round(state.active_seconds + open_end, 3), ancestry=origins_of(state),
+        paused=paused_of(state, now) if condition == "running" else "", steering=steering_of(state),
         stages=tuple(_counts(state, name) for name in STAGES), cost=_cost(state), roles=_roles(state),
         budget=_budget(state),
         paper=state.released.pdf if state.released else None,
@@ -163,10 +170,26 @@ def status_in(run: str, state: RunState, told: Sequence[Happened], process: str 
 
 
 def paused_of(state: RunState, now: float) -> str:
-    """Until when no model is asked, and why; empty while they are. `now` is seconds since the epoch."""
+    """Who holds the run and why; else until when no model is asked, and why. `now` is seconds since the epoch."""
+    if state.held is not None:
+        return held_words(state.held)
     if state.outage is None:
         return ""
     return f"no model is asked {countdown(state.outage.until, now)}: {short(state.outage.reason, 200)}"
+
+
+def held_words(held: Commanded) -> str:
+    """That a person holds the run, and what goes on meanwhile."""
+    who = short(held.by, 40) or "a person"
+    why = f" ({short(held.text, 160)})" if held.text else ""
+    return f"by {who}{why}: nothing new is begun, what runs ends; go on with: scientist resume"
+
+
+def steering_of(state: RunState) -> tuple[str, ...]:
+    """The latest kills, marks and notes, oldest first."""
+    told = [one for one in state.steered if one.command.verb in ("kill", "mark", "note")][-STEERED:]
+    of = [{"target": one.stage or ""} if one.command.verb == "note" else {} for one in told]
+    return tuple(asked_for(one.command.model_copy(update=change)) for one, change in zip(told, of, strict=True))
 
 
 def condition_of(state: RunState, process: str | None) -> RunCondition:

@@ -91,6 +91,19 @@ def trace(state: RunState, folder: RunFolder, number: str, *, run: str) -> Trace
     return Trace(number=number, candidates=tuple(shown), nearest=() if shown else tuple(tracer.nearest()))
 
 
+def trace_key(state: RunState, folder: RunFolder, key: str, *, run: str) -> Trace | None:
+    """What a printed value is, by the key that it is bound to; None where the record has no such key."""
+    tracer = _Tracer(state, folder, "", run)
+    text = tracer.printed.get(key)
+    if text is None:
+        return None
+    name, _, form = key.rpartition(".")
+    claim = tracer.known.get(name)
+    found = tracer.of_setting(key, text) if claim is None else tracer.of_claim(
+        claim, FORMS.get(form, form), text, tracer.uses.get(key, ()))
+    return Trace(number=text, candidates=(found,))
+
+
 @dataclass
 class _Tracer:
     state: RunState
@@ -225,9 +238,11 @@ class _Tracer:
     def around(self, line: str, key: str) -> str:
         """What stands around a key, every key as the value that it prints."""
         at = line.find(f"{{{key}}}")
-        start = line.rfind(" ", 0, max(0, at - 90)) + 1
-        text = _USE.sub(lambda found: self.printed.get(found[1], found[1]), line[start:at + 180])
-        return ("... " if start else "") + _cut(_plain(text))
+        at = line.rfind("\\", 0, at + 1)
+        before, after = (_plain(_USE.sub(lambda found: self.printed.get(found[1], found[1]), part))
+                         for part in (line[:at], f" {line[at:]}"))
+        start = before.rfind(" ", 0, max(0, len(before) - 60)) + 1
+        return ("... " if start else "") + _cut(re.sub(r"\\[a-zA-Z]+|[{}$]", "", f"{before[start:]} {after}"))
 
     @cached_property
     def printed(self) -> dict[str, str]:
@@ -274,7 +289,7 @@ def _float(text: str) -> float | None:
 def _plain(line: str) -> str:
     """A line of the program's own TeX as text, roughly."""
     line = re.sub(r"\\allowbreak\{\}", "", line)
-    line = re.sub(r"\\rec\{([^{}]*)\}", r"\1", line)
+    line = re.sub(r"\\(?:rec|emph|text[a-z]+)\{([^{}]*)\}", r"\1", line)
     return re.sub(r"\\([&%#_$])|\\\\", lambda found: found[1] or "", line).strip()
 
 

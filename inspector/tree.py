@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from statistics import fmean
 from typing import Any, cast
 
+from inspector.origin import Origin, origins_of
 from record.attempts import changed, retries
 from record.claims import seedless, winner
 from record.fold import RunState
@@ -31,7 +32,8 @@ class Row(Frozen):
     """One node. `depth` counts from the stage's root; `metric` is explained by `Tree.metric`.
 
     `why` is the message of its failure; `again` says what a second attempt was given; `seedless`: its replicates gave
-    the same values for every seed.
+    the same values for every seed; `closed`: why a person wants nothing built on it; `author`:
+    the person who wrote its code.
     """
 
     id: str
@@ -55,6 +57,8 @@ class Row(Frozen):
     best: bool
     on_best_path: bool
     suspect: tuple[str, ...]
+    closed: str = ""
+    author: str = ""
 
 
 class CloseCall(Frozen):
@@ -103,17 +107,27 @@ class Tree(Frozen):
     metric: ShownMetric | None
     winner: str | None
     stages: tuple[StageRows, ...]
+    ancestry: tuple[Origin, ...] = ()
 
     def stage(self, name: StageName) -> StageRows:
         return next(stage for stage in self.stages if stage.stage == name)
 
 
-def tree_of(state: RunState) -> Tree:
-    """The tree of a run, stages without nodes included."""
-    path, same = _path(state, winner(state)), frozenset(seedless(state))
+Made = dict[str, tuple[tuple[object, ...], Row]]
+"""Rows by node, with what each was made of."""
+
+
+def tree_of(state: RunState, made: Made | None = None) -> Tree:
+    """The tree of a run, stages without nodes included.
+
+    `made` keeps rows from one call to the next: whoever shows a growing run makes those anew that changed.
+    """
+    rows = _Rows(state, {} if made is None else made)
+    calls = _close_calls(state)
     return Tree(
         metric=_metric(state.data_plan), winner=winner(state),
-        stages=tuple(_stage_rows(state, name, path, same) for name in STAGES))
+        stages=tuple(_stage_rows(state, name, rows, calls.get(name, ())) for name in STAGES),
+        ancestry=origins_of(state))
 
 
 def ceiling_of(state: RunState, stage: StageName) -> int | None:
@@ -162,21 +176,24 @@ def owes(state: RunState, stage: StageName) -> tuple[str, ...]:
     return (*(f"{number} {kind}{'s' * (number > 1)} under way" for kind, number in under_way.items()), "its report")
 
 
-def _stage_rows(state: RunState, stage: StageName, path: Set[str], same: Set[str]) -> StageRows:
+def _stage_rows(state: RunState, stage: StageName, rows: _Rows, calls: Sequence[CloseCall]) -> StageRows:
     known = state.stages[stage]
-    rows = tuple(_row(state, node, depth, path, same) for node, depth in _walk(state, stage))
     return StageRows(
         stage=stage, ceiling=ceiling_of(state, stage), best=known.best, ended=known.ended, limited=known.limited,
-        owes=owes(state, stage), compared=tuple(_close_calls(state, stage)), nodes=rows)
+        owes=owes(state, stage), compared=tuple(calls),
+        nodes=tuple(rows.row(node, depth) for node, depth in _walk(state, stage)))
 
 
-def _close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
+def _close_calls(state: RunState) -> dict[StageName, list[CloseCall]]:
+    calls: dict[StageName, list[CloseCall]] = {}
     for decided in state.decisions.values():
         action = decided.action
-        if isinstance(action, Compare) and action.stage == stage:
+        if isinstance(action, Compare):
             found = state.compared.get((action.a, action.b))
-            yield CloseCall(a=action.a, b=action.b, better=found.better if found else None, answered=found is not None,
-                            reasons=found.reasons if found else "")
+            calls.setdefault(action.stage, []).append(CloseCall(
+                a=action.a, b=action.b, better=found.better if found else None, answered=found is not None,
+                reasons=found.reasons if found else ""))
+    return calls
 
 
 def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
@@ -194,6 +211,23 @@ def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
         waiting += [(child, depth + 1) for child in reversed(children.get(node.id, []))]
 
 
+class _Rows:
+    """Makes the rows of a tree, or gives those that it made before of the same."""
+
+    def __init__(self, state: RunState, made: Made) -> None:
+        self._state = state
+        self._made = made
+        self._path, self._same = _path(state, winner(state)), frozenset(seedless(state))
+        self._best = {stage.best for stage in state.stages.values()}
+
+    def row(self, node: Node, depth: int) -> Row:
+        of = (node, depth, self._state.data_plan, node.id in self._path, node.id in self._same, node.id in self._best)
+        known = self._made.get(node.id)
+        if known is None or known[0] != of:  # nodes are frozen: what did not change is the very same object
+            known = self._made[node.id] = of, _row(self._state, node, depth, self._path, self._same)
+        return known[1]
+
+
 def _row(state: RunState, node: Node, depth: int, path: Set[str], same: Set[str]) -> Row:
     failure = node.failure or (node.attempts[-1].failure if node.attempts else None)
     return Row(
@@ -203,4 +237,4 @@ def _row(state: RunState, node: Node, depth: int, path: Set[str], same: Set[str]
         seconds=sum(attempt.seconds for attempt in node.attempts), failure=failure.kind if failure else None,
         why=failure.message if failure else "", again="; ".join(changed(*pair) for pair in retries(node)),
         seedless=node.id in same, best=node.id == state.stages[node.stage].best, on_best_path=node.id in path,
-        suspect=node.suspect)
+        suspect=node.suspect, closed=node.closed, author=node.author)

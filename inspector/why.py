@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inspector.found import Compared, ErrorCount, comparisons_of, errors_of
+from inspector.origin import Origin, origins_of
 from inspector.status import RunCondition, condition_of, paused_of
 from inspector.waiting import Outlook, Place, Waiting, left_of, places_of, queue_of, waiting_of, work_of
 from record.events import Event
@@ -27,6 +28,7 @@ class Why(Frozen):
     waiting: tuple[Waiting, ...]
     work: tuple[str, ...]
     paused: str = ""
+    ancestry: tuple[Origin, ...] = ()
     errors: tuple[ErrorCount, ...]
     best: str | None
     comparisons: tuple[Compared, ...]
@@ -45,6 +47,7 @@ def why_of(
                else left_of(state, events, now=now))
     return Why(
         run=run, condition=condition, process=process, phase=state.phase, waiting=waiting, work=work_of(state),
+        ancestry=origins_of(state),
         paused=paused_of(state, now) if running else "",
         places=places_of(queue, outlook) if running else (), errors=errors_of(state), best=outlook.best,
         comparisons=comparisons_of(state, outlook.best), next=outlook.actions)

@@ -21,6 +21,7 @@ class AblationPlanInputs(Frozen):
     method: ParentBrief = Field(description="the node that is ablated, with its code")
     most: int = Field(ge=1, description="ablations at most")
     node_seconds: float = Field(description="wall-clock limit of one experiment")
+    notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from pydantic import BaseModel
 
 from models.roles import Role
+from models.tracing import check_tracing
 from record.nouns import Usage
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def open_backend(settings: ModelSettings) -> Backend:
     from models.lineup import Chain, Lineup
     from models.settings import ROLES
 
+    check_tracing(settings.telemetry)
     opened = {(one.name, one.base_url): _open(one) for one in settings.distinct}
     keys: dict[Role, tuple[tuple[str, str | None], ...]] = {
         role: tuple((one.name, one.base_url) for one in settings.candidates(role)) for role in ROLES}

@@ -2,7 +2,8 @@
 
 A call is identified by (decision, attempt, role, ordinal). If the ledger holds an answer under that key, the answer is
 given out again and nothing is asked; the hash of the request only verifies that it is the same question. A new answer
-is committed before anybody sees it, so that what depends on it can be repeated from the ledger alone.
+is committed before anybody sees it, so that what depends on it can be repeated from the ledger alone. In a run the
+question is kept before it goes out (`record.prompts`): where that fails, nothing is asked and nothing to be paid.
 
 Not guaranteed: a kill between a provider's answer and its commitment loses that answer, and the call is made again.
 """
@@ -26,10 +27,13 @@ from models.ledger import Ledger
 from models.render import render
 from models.roles import Role
 from models.settings import ModelSettings
+from models.tracing import SILENT, Tracing
 from record.events import Answered
 from record.nouns import CallKey
 
 Output = TypeVar("Output", bound=BaseModel)
+Keep = Callable[[str], None]
+"""Keeps the text of a question, e.g. `record.prompts.keep` of a run. Raises `RecordError`."""
 
 
 class Models:
@@ -37,11 +41,13 @@ class Models:
 
     def __init__(
         self, backend: Backend, ledger: Ledger, settings: ModelSettings, clock: Callable[[], float], *,
-        breaker: Breaker | None = None, budget: Budget | None = None,
+        breaker: Breaker | None = None, budget: Budget | None = None, keep: Keep | None = None,
+        tracing: Tracing = SILENT,
     ) -> None:
         """`clock` gives seconds that never go back, e.g. `time.monotonic`. `breaker` waits while a provider is down.
 
-        `budget` has the most that a call may take set aside before it is made.
+        `budget` has the most that a call may take set aside before it is made. `keep` is given each question before it
+        is asked, unless `models.keep_prompts` is off; `tracing` is told of each call.
         """
         self._backend = backend
         self._ledger = ledger
@@ -49,6 +55,8 @@ class Models:
         self._clock = clock
         self._breaker = breaker
         self._budget = budget
+        self._keep = keep if settings.keep_prompts else None
+        self._tracing = tracing
 
     @property
     def name(self) -> str:
@@ -106,20 +114,26 @@ class Models:
         return f"{self._backend.name_of(request.role)} at temperature {request.temperature:g}"
 
     async def _ask(self, key: CallKey, request: Request) -> Answered:
-        began = self._clock()
-        reply = await self._reply(key, request)
         asked = self._asked(request)
-        event = Answered(
-            key=key,
-            request_sha256=request_sha256(request, asked),
-            model=reply.model,
-            answer=reply.output.model_dump(mode="json", by_alias=True),
-            usage=reply.usage,
-            seconds=max(0.0, self._clock() - began),
-            retries=reply.retries,
-            asked=asked,
-        )
-        self._ledger.append(event)
+        text = request_text(request, asked)
+        if self._keep is not None:
+            self._keep(text)
+        digest = _sha256(text)
+        with self._tracing.call(key, request_sha256=digest, asked=asked) as tell:
+            began = self._clock()
+            reply = await self._reply(key, request)
+            event = Answered(
+                key=key,
+                request_sha256=digest,
+                model=reply.model,
+                answer=reply.output.model_dump(mode="json", by_alias=True),
+                usage=reply.usage,
+                seconds=max(0.0, self._clock() - began),
+                retries=reply.retries,
+                asked=asked,
+            )
+            self._ledger.append(event)
+            tell(event)
         return event
 
     async def _reply(self, key: CallKey, request: Request) -> Reply:
@@ -176,7 +190,12 @@ class Desk:
 
 
 def request_sha256(request: Request, asked: str) -> str:
-    """The hash of what a model is shown and asked for; `asked` names model and temperature.
+    """The hash of what a model is shown and asked for; `asked` names model and temperature."""
+    return _sha256(request_text(request, asked))
+
+
+def request_text(request: Request, asked: str) -> str:
+    """What a model is shown and asked for, as one text (JSON); `record.prompts.Asked` reads it.
 
     Bounds (time, tokens, retries) and addresses are not part of it: they may change when a run is resumed.
     """
@@ -188,7 +207,10 @@ def request_sha256(request: Request, asked: str) -> str:
         "images": [image.sha256 for image in request.images],
         "schema": request.output_type.model_json_schema(),
     }
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 

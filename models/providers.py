@@ -37,6 +37,7 @@ from models.patience import FewerTokens, Mode, ModeRefused, PatientModel, Sleep
 from models.prices import context_tokens
 from models.roles import Role
 from models.settings import ModelSettings
+from models.tracing import BELOW
 from record.nouns import Usage
 
 LOG = logging.getLogger(__name__)
@@ -173,6 +174,7 @@ class ProviderModel:
             output_type=_output(mode, request.output_type),
             instructions=request.prompt.system,
             retries={"output": retries, "tools": retries},
+            capabilities=BELOW.get(),
         )
         try:
             result = await agent.run(

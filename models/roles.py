@@ -154,6 +154,7 @@ class CodeInputs(Frozen):
     item: str = Field(default="", description="the agenda item or risk to take up, if any")
     ablation: Ablation | None = Field(default=None, description="the planned ablation that the item stands for, if any")
     ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")
+    variation: int = Field(default=0, description="the number of a branch, whose choices are to differ; 0: none")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     parent: ParentBrief | None = None
     siblings: tuple[Sibling, ...] = Field(default=(), description="finished nodes: the best and the latest ones")

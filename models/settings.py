@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from models.roles import Role
+from models.tracing import Collector
 from record.nouns import Frozen
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -156,6 +157,13 @@ class ModelSettings(Frozen):
     outage_wait_cap: float = Field(
         default=600.0, gt=0, description="seconds at most between two such tries; a quota is waited out in one piece"
     )
+    keep_prompts: bool = Field(
+        default=True, description="keep what models are asked in the run's folder, in prompts/ (docs/telemetry.md)")
+    telemetry: Collector = Field(
+        default=None, description="address of an OpenTelemetry collector (OTLP over HTTP) that is sent a span of each "
+                                  "model call, as http://127.0.0.1:4318; None: nothing is sent")
+    telemetry_content: bool = Field(
+        default=False, description="send prompts and answers with the spans too")
 
     @field_validator("temperatures")
     @classmethod

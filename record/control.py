@@ -1,16 +1,50 @@
-"""How other processes speak to a running one: a small file in `control/`, which the writer turns into an event."""
+"""How other processes speak to a running one: a small file in `control/`, which the writer turns into an event.
+
+A command is taken once: the event names its file, which is deleted only after the event is committed, and a file that
+an event names already is deleted unread. What lies in `control/` is read as if a stranger had put it there: plain files
+alone, `BYTES` of each at most, no link is followed and nothing is waited for.
+
+Not guaranteed: order between commands that two processes send within the same clock tick, and any order while more than
+`LOOKED` files wait. Whoever may write to the run's folder may steer the run.
+"""
 
 from __future__ import annotations
 
-import json
+import getpass
+import os
+import stat
 import time
 import uuid
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from record.events import Commanded
+from record.fold import MARKED, RunState
 from record.folder import RunFolder, write_file
+from record.nouns import STAGES, Node, StageName
+
+LONGEST = 1000
+"""Characters of a reason or a note."""
+BYTES = 16_384
+"""Of a command's file."""
+AT_ONCE = 100
+"""Commands that one look takes."""
+LOOKED = 10_000
+"""Entries of the folder that one look sees."""
+NAME = 64
+"""Characters of who asked."""
+KEPT = ("note", "mark")
+"""What is kept for the next resume where no process works on the run."""
+
+
+class Look(NamedTuple):
+    """What waits in `control/`: commands in order, or why a file is none; and names of entries that are left alone."""
+
+    commands: tuple[tuple[Path, Commanded | str], ...] = ()
+    strange: tuple[str, ...] = ()
 
 
 def send(run: Path, command: Commanded) -> Path:
@@ -20,15 +54,126 @@ def send(run: Path, command: Commanded) -> Path:
     return path
 
 
-def take(run: Path) -> list[tuple[Path, Commanded | str]]:
-    """The waiting commands in order, each with its file (delete it once the event is committed).
+def look(run: Path) -> Look:
+    """The waiting commands, each with its file (delete it once the event is committed), at most `AT_ONCE` of them.
 
-    A file that is no command comes as a string that says so; it must be deleted too, and reported.
+    A file that is no command comes as a string that says so; it must be deleted too, and reported. Links, pipes,
+    folders and files of another name are `strange`: never opened, and left where they are.
     """
-    waiting: list[tuple[Path, Commanded | str]] = []
-    for path in sorted(RunFolder(run).control.glob("[!.]*.json")):
-        try:
-            waiting.append((path, Commanded.model_validate(json.loads(path.read_text()))))
-        except (ValidationError, ValueError, OSError) as error:
-            waiting.append((path, f"{path.name} is no command: {str(error).splitlines()[0]}"))
-    return waiting
+    plain: list[Path] = []
+    strange: list[str] = []
+    try:
+        with os.scandir(RunFolder(run).control) as entries:
+            for entry in islice(entries, LOOKED):
+                if entry.name.startswith("."):
+                    continue
+                if entry.name.endswith(".json") and entry.is_file(follow_symlinks=False):
+                    plain.append(Path(entry.path))
+                else:
+                    strange.append(entry.name)
+    except OSError:  # gone or unreadable for a moment: nobody can steer then, and the run goes on
+        return Look()
+    return Look(tuple((path, _read(path)) for path in sorted(plain)[:AT_ONCE]), tuple(sorted(strange)))
+
+
+def names(run: Path) -> frozenset[str]:
+    """The files that wait in `control/` now, by name: for a process that takes a run up, what was left for another."""
+    return frozenset(path.name for path, _ in look(run).commands)
+
+
+def user() -> str:
+    """Who asks, as the operating system knows them; empty where it does not say."""
+    try:
+        return getpass.getuser()[:NAME]
+    except (OSError, KeyError, ImportError):
+        return ""
+
+
+def refused(state: RunState, command: Commanded, *, working: bool) -> str | None:
+    """Why a command can have no effect on a run as it is now, in one line; None where it can.
+
+    `working`: whether a process works on the run.
+    """
+    verb = command.verb
+    if state.started is None:
+        return "the run has not begun"
+    if state.phase == "done" or (state.ended is not None and state.ended.exit_code == 0):
+        return "the run is over: nothing is left to steer"
+    if not working and verb not in KEPT:
+        return f"no process works on the run, so that there is nothing to {verb}; 'scientist resume' takes it up"
+    return _about_the_run(state, verb) if verb in ("stop", "pause", "resume") else (
+        _said(command) or (_about_a_note(state, command) if verb == "note" else _about_a_node(state, command)))
+
+
+def _read(path: Path) -> Commanded | str:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return f"{path.name} is no plain file"
+            text = file.read(BYTES + 1)
+        if len(text) > BYTES:
+            return f"{path.name} is too big for a command (more than {BYTES} bytes)"
+        command = Commanded.model_validate_json(text)
+        return command.model_copy(update={"file": path.name, "by": command.by[:NAME]})
+    except ValidationError as error:
+        return f"{path.name} is no command: {error.errors()[0]['msg']}"
+    except (ValueError, OSError) as error:
+        return f"{path.name} is no command: {str(error).splitlines()[0]}"
+
+
+def _said(command: Commanded) -> str | None:
+    if not command.text.strip():
+        return "the note is empty: say what the next prompts are to see" if command.verb == "note" else (
+            f"say why: a reason is recorded with every {command.verb}")
+    if len(command.text) > LONGEST:
+        return f"{len(command.text)} characters are too many: a reason or a note has at most {LONGEST}"
+    return None
+
+
+def _about_the_run(state: RunState, verb: str) -> str | None:
+    if verb == "resume":
+        return None if state.paused else "the run is not paused"
+    if state.stopping:
+        return "the run was asked to stop already"
+    return "the run is paused already" if verb == "pause" and state.paused else None
+
+
+def _about_a_node(state: RunState, command: Commanded) -> str | None:
+    node = state.nodes.get(command.target)
+    if node is None:
+        names = list(state.nodes)
+        has = f"the run has {names[0]} to {names[-1]}" if names else "the run has none yet"
+        return f"there is no node {command.target[:40]!r}: {has}"
+    if command.verb == "kill":
+        if node.finished:
+            return f"{node.id} is finished ({node.status}): there is nothing to kill; mark it, if its numbers are wrong"
+        return f"{node.id} is being ended already" if node.id in state.killed else None
+    return _about_a_mark(state, node, command)
+
+
+def _about_a_mark(state: RunState, node: Node, command: Commanded) -> str | None:
+    if state.stage is None:
+        return ("the stages are over and what the paper reports is fixed, so that a mark comes too late; stop the run, "
+                "or branch from another node")
+    if command.mark == "suspect":
+        return f"{node.id} is marked so already" if MARKED + command.text in node.suspect else None
+    if node.closed:
+        return f"{node.id} is closed already"
+    if node.kind in ("replicate", "aggregate"):
+        return f"{node.id} is a {node.kind}: nothing builds on it anyway"
+    if state.stages[node.stage].best == node.id:
+        return (f"{node.stage} settled on {node.id}, and the stages after it build on it: branch from another node, or "
+                "mark it as suspect")
+    return f"the search of {node.stage} is over: nothing builds on {node.id} anyway" if (
+        state.stages[node.stage].settled) else None
+
+
+def _about_a_note(state: RunState, command: Commanded) -> str | None:
+    if command.target and command.target not in STAGES:
+        return f"there is no stage {command.target[:40]!r}: name {', '.join(STAGES[:-1])} or {STAGES[-1]}"
+    named: StageName | None = next((name for name in STAGES if name == command.target), None)
+    stage = named or state.stage
+    if stage is None or state.stages[stage].settled:
+        return f"the search of {stage if command.target else 'all stages'} is over: no prompt to come would show a note"
+    return f"nothing new is proposed any more ({state.limited}): no prompt would show a note" if state.limited else None

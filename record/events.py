@@ -75,6 +75,29 @@ class Resumed(Frozen):
         default="", description="sha256 of the run's own copy of the paper's template, where another was named")
 
 
+class Branched(Frozen):
+    """The run begins here as a branch of another one: every event before this one was copied from its log.
+
+    `sha256` is that of the copied events (`record.branching.digest_of`), the parent's log up to the point.
+    """
+
+    type: Literal["branched"] = "branched"
+    parent: str = Field(description="name of the folder of the run that it branched from")
+    path: str = Field(default="", description="where that folder lay")
+    point: str = Field(description="a node (after its verdict), or a stage (before its first decision)")
+    events: int = Field(description="how many events were copied")
+    sha256: str
+    seed: int = Field(description="of the choices after this event; experiments keep the seeds of the run")
+    settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
+    template: str = Field(
+        default="", description="sha256 of the run's own copy of the paper's template, where another was named")
+    version: str = Field(default="", description="of the program")
+    note: str = Field(default="", description="what the person said with it")
+    by: str = Field(default="", description="who branched: as the operating system knows them")
+    beyond: tuple[str, ...] = Field(
+        default=(), description="runs that the parent itself is a branch of, where that was after this point")
+
+
 class Prepared(Frozen):
     """The data plan was fixed and its datasets were materialised."""
 
@@ -104,6 +127,7 @@ class Proposed(Frozen):
     varies: str
     source_sha256: str
     setups: dict[str, Scalar] = Field(default_factory=dict)
+    author: str = Field(default="", description="the person who wrote the source; empty: a model")
 
 
 class Executed(Frozen):
@@ -430,6 +454,15 @@ class Commanded(Frozen):
     text: str = Field(default="", description="the reason; of a note, what the next prompts see")
     mark: Literal["suspect", "closed"] = Field(default="suspect", description="of a mark; closed: nothing builds on it")
     by: str = Field(default="", description="who asked: as the operating system knows them")
+    file: str = Field(default="", description="its name in control/, written by the process that took it")
+
+
+class Unheeded(Frozen):
+    """Files in `control/` had no effect: they were no commands, or came too late."""
+
+    type: Literal["unheeded"] = "unheeded"
+    number: int
+    told: tuple[str, ...] = Field(description="why, a line each, of the first few")
 
 
 class Limited(Frozen):
@@ -466,12 +499,12 @@ class Ended(Frozen):
 
 
 Event = Annotated[
-    Started | Resumed | Prepared | Decided | Proposed | Executed | Plotted | Reviewed | Judged | Compared | Settled
-    | Summarised | Answered
+    Started | Branched | Resumed | Prepared | Decided | Proposed | Executed | Plotted | Reviewed | Judged | Compared
+    | Settled | Summarised | Answered
     | Reserved | Returned | Unsealed | WorkDone | FiguresMade | Drafted | Released | Assessed | Commanded | Limited
     | Rewriting | Paused | Recovered | Ended | AblationsPlanned | AblationsMissed
     | LibraryChecked | WorksFound | WorksChosen
-    | Suspected | Probed | FiguresSeen | Resampled | ContextRead | Ideating | LookedUp | Conceived,
+    | Suspected | Probed | FiguresSeen | Resampled | ContextRead | Ideating | LookedUp | Conceived | Unheeded,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

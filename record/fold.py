@@ -63,6 +63,38 @@ class RoleUsage:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class Steered:
+    """What a person asked of a run, the last decision before it, and the stage that it is for."""
+
+    after: int
+    at: float
+    stage: StageName | None
+    command: ev.Commanded
+
+
+MARKED = "marked by a person: "
+"""How a reason to suspect a node begins that a person gave."""
+
+
+@dataclass(frozen=True)
+class Ancestor:
+    """A run that this one, or one that it descends from, branched off, and what had been taken by then.
+
+    Usage and seconds are what was taken since the branching before it, if there was one.
+    """
+
+    event: ev.Branched
+    at: float
+    decision: int
+    """The last decision that was copied."""
+    nodes: int
+    usage: dict[str, RoleUsage]
+    spent: Spending
+    active_seconds: float
+    seconds_of_code: float
+
+
 @dataclass
 class RunState:
     """A run as its log tells it so far."""
@@ -121,6 +153,8 @@ class RunState:
     """Which writing of the paper drafts, release and judgement are of."""
     template: str = ""
     """sha256 of the run's copy of the template that drafts and release are set with; empty in older records."""
+    ancestry: list[Ancestor] = field(default_factory=list[Ancestor])
+    """Where this run branched off, the first ancestor first. Costs and times of the state are this run's own."""
     overrides: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings that were given when the run was taken up again, by dotted key; later ones win."""
     models: tuple[str, ...] = ()
@@ -129,10 +163,15 @@ class RunState:
     """How code ran, in the process that started the run and in those that took it up (`Started.isolation`)."""
     machines: tuple[Machine, ...] = ()
     """Where it ran, in the same processes; empty in records older than `Started.machine`."""
-    notes: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    """Notes of the person who runs us, each with the last decision before it came."""
+    steered: list[Steered] = field(default_factory=list[Steered])
+    """What people asked of the run while it went on: every command that was taken, in order."""
+    killed: dict[str, ev.Commanded] = field(default_factory=dict[str, ev.Commanded])
+    """Nodes that a person wants ended, finished or not."""
     stopping: bool = False
-    paused: bool = False
+    held: ev.Commanded | None = None
+    """The request by which nothing new is begun; None while there is none. No active seconds pass meanwhile."""
+    unheeded: int = 0
+    """Files in `control/` that had no effect."""
     limited: str | None = None
     outage: ev.Paused | None = None
     """Why no model is asked, and until when; None while they are."""
@@ -161,9 +200,44 @@ class RunState:
         """The node that decision k made, if it made one."""
         return self.nodes.get(node_id(k))
 
-    def notes_for(self, k: int) -> tuple[str, ...]:
-        """The notes that came before decision k: what its prompts may show, also when they are rendered again."""
-        return tuple(text for before, text in self.notes if before < k)
+    @property
+    def paused(self) -> bool:
+        """Whether a person holds the run."""
+        return self.held is not None
+
+    def seed_of(self, k: int) -> int:
+        """The seed of choice k: the run's, or that of the branching before it."""
+        assert self.started is not None
+        return next((one.event.seed for one in reversed(self.ancestry) if one.decision < k), self.started.seed)
+
+    def variation_of(self, k: int) -> int:
+        """What sets choice k apart from the same choice of other branches; 0 where nothing is to."""
+        assert self.started is not None
+        seed = self.seed_of(k)
+        return 0 if seed == self.started.seed else seed
+
+    @property
+    def human_nodes(self) -> list[Node]:
+        """The nodes whose code a person wrote."""
+        return [node for node in self.nodes.values() if node.author]
+
+    @property
+    def inherited(self) -> RoleUsage:
+        """What model calls took before the run branched off; nothing in a run that did not."""
+        return _total(one for ancestor in self.ancestry for one in ancestor.usage.values())
+
+    @property
+    def notes(self) -> list[Steered]:
+        """Notes of the person who runs us."""
+        return [one for one in self.steered if one.command.verb == "note"]
+
+    def notes_for(self, k: int, stage: StageName) -> tuple[str, ...]:
+        """The notes for a stage that came before decision k: what its prompts show, also when rendered again."""
+        return tuple(one.command.text for one in self.notes if one.after < k and one.stage == stage)
+
+    def marked_since(self, k: int) -> list[ev.Commanded]:
+        """The marks that came after decision k was made: what it and its prompts know nothing of."""
+        return [one.command for one in self.steered if one.command.verb == "mark" and one.after >= k]
 
     def end_of(self, stage: StageName) -> ev.Decided | None:
         """The decision that ended the search of a stage, if it was made."""
@@ -229,11 +303,7 @@ class RunState:
 
     def usage_without(self, *roles: str) -> RoleUsage:
         """Usage over all roles but these."""
-        total = RoleUsage()
-        for one in (one for role, one in self.usage.items() if role not in roles):
-            for name in vars(total):
-                setattr(total, name, getattr(total, name) + getattr(one, name))
-        return total
+        return _total(one for role, one in self.usage.items() if role not in roles)
 
     @property
     def spent(self) -> Spending:
@@ -268,8 +338,8 @@ class RunState:
 
     @property
     def seconds_of_code(self) -> float:
-        """Seconds that experiments ran, over all attempts."""
-        return sum(attempt.seconds for node in self.nodes.values() for attempt in node.attempts)
+        """Seconds that experiments ran, over all attempts of this run; not those before it branched off."""
+        return _seconds_of_code(self) - sum(one.seconds_of_code for one in self.ancestry)
 
 
 def node_id(k: int) -> str:
@@ -277,10 +347,23 @@ def node_id(k: int) -> str:
     return f"n{k:04d}"
 
 
+def _total(found: Iterable[RoleUsage]) -> RoleUsage:
+    total = RoleUsage()
+    for one in found:
+        for name in vars(total):
+            setattr(total, name, getattr(total, name) + getattr(one, name))
+    return total
+
+
+def _seconds_of_code(state: RunState) -> float:
+    return sum(attempt.seconds for node in state.nodes.values() for attempt in node.attempts)
+
+
 def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
     """Fold one event into the state, in place."""
     state.events += 1
-    if state.events > 1 and not isinstance(event, ev.Resumed | ev.Rewriting):
+    if state.events > 1 and state.held is None and not isinstance(
+            event, ev.Resumed | ev.Rewriting | ev.Branched):
         state.active_seconds += max(0.0, at - state.last_at)
     state.last_at = at
     match event:
@@ -289,9 +372,11 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.template = event.template
             state.isolations = (event.isolation,)
             state.machines = (event.machine,) if event.machine is not None else ()
+        case ev.Branched():
+            _branched(state, event, at)
         case ev.Resumed():
-            state.stopping = state.paused = False
-            state.ended = state.outage = None
+            state.stopping = False
+            state.held = state.ended = state.outage = None
             state.overrides |= event.settings
             _cut_off(state, list(state.reserved))
             if state.released is None:  # what a finished paper says of its origin no longer changes
@@ -370,7 +455,7 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.overrides |= event.settings
             state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
         case ev.Commanded():
-            _commanded(state, event)
+            _commanded(state, event, at)
         case ev.Limited():
             if event.stage is None:
                 state.limited = state.limited or event.reason
@@ -383,6 +468,8 @@ def apply(state: RunState, event: ev.Event, at: float = 0.0) -> None:
             state.outage = None
         case ev.Ended():
             state.ended = event
+        case ev.Unheeded():
+            state.unheeded += event.number
         case ev.Proposed() | ev.Executed() | ev.Plotted() | ev.Reviewed() | ev.Judged():
             _node_event(state, event)
 
@@ -440,16 +527,48 @@ def _cut_off(state: RunState, names: list[str]) -> None:
         state.lost[one.k] = state.lost.get(one.k, Spending()) + one.spending
 
 
-def _commanded(state: RunState, event: ev.Commanded) -> None:
+def _commanded(state: RunState, event: ev.Commanded, at: float) -> None:
+    named: StageName | None = next((name for name in STAGES if name == event.target), None)
+    stage = named if event.verb == "note" and event.target else state.stage
+    state.steered.append(Steered(state.last_decision, at, stage, event))
     if event.verb == "stop":
         state.stopping = True
     elif event.verb in ("pause", "resume"):
-        state.paused = event.verb == "pause"
-    elif event.verb == "note":
-        state.notes.append((state.last_decision, event.text))
+        state.held = event if event.verb == "pause" else None
+    elif event.verb == "kill":
+        state.killed[event.target] = event
     elif event.verb == "mark" and event.target in state.nodes:
-        node = state.nodes[event.target]
-        state.nodes[node.id] = node.model_copy(update={"suspect": (*node.suspect, event.text)})
+        for name, change in marks_of(state, event).items():
+            node = state.nodes[name]
+            state.nodes[name] = node.model_copy(update={"closed": change} if event.mark == "closed" else {
+                "suspect": (*node.suspect, change)})
+
+
+def marks_of(state: RunState, mark: ev.Commanded) -> dict[str, str]:
+    """The nodes that a mark is for, and what it says of each: what was ablated from a suspect node is suspect too."""
+    if mark.mark == "closed":
+        return {mark.target: mark.text}
+    found = {mark.target: MARKED + mark.text}
+    for node in state.nodes.values():  # parents come before their children
+        if node.stage == "ablation" and node.parent in found:
+            found[node.id] = f"{MARKED}as {mark.target}, which it rests on: {mark.text}"
+    return found
+
+
+def _branched(state: RunState, event: ev.Branched, at: float) -> None:
+    """What was taken so far is another run's; requests, limits and outages of that run no longer hold."""
+    state.ancestry.append(Ancestor(
+        event=event, at=at, decision=state.last_decision, nodes=len(state.nodes), usage=state.usage, spent=state.spent,
+        active_seconds=state.active_seconds, seconds_of_code=state.seconds_of_code))
+    state.started_at, state.active_seconds = at, 0.0
+    state.usage, state.settled, state.lost, state.reserved = {}, {}, {}, {}
+    state.stopping, state.unheeded, state.without = False, 0, frozenset()
+    state.held = state.ended = state.outage = state.limited = None
+    for stage in state.stages.values():
+        if not stage.settled:
+            stage.began = stage.limited = None
+    state.overrides |= event.settings
+    state.template = event.template or state.template
 
 
 def _suspected(state: RunState, event: ev.Suspected) -> None:
@@ -465,7 +584,7 @@ def _node_event(
     node = state.nodes[event.node]
     match event:
         case ev.Proposed():
-            changes = event.model_dump(include={"title", "plan", "varies", "source_sha256", "setups"})
+            changes = event.model_dump(include={"title", "plan", "varies", "source_sha256", "setups", "author"})
             changes["status"] = "running"
         case ev.Executed():
             changes = {"attempts": (*node.attempts, event.attempt)}

@@ -65,6 +65,11 @@ class RunFolder:
         return self.root / "templates"
 
     @property
+    def prompts(self) -> Path:
+        """What models were asked, each question named by its hash (`record.prompts`)."""
+        return self.root / "prompts"
+
+    @property
     def cache(self) -> Path:
         return self.root / "cache"
 
@@ -92,6 +97,10 @@ class RunFolder:
     def attempt(self, node: str, number: int) -> Path:
         """The sealed folder of an attempt: arrays, sealed predictions, measurements, notebook, output."""
         return self.node(node) / f"attempt{number}"
+
+    def live(self, node: str, number: int) -> Path:
+        """The output of an attempt that runs, kept by the host beside the folder that its code writes into."""
+        return self.node(node) / f".attempt{number}.live"
 
     def plots(self, node: str, n: int) -> Path:
         """The sealed folder of the n-th plotting: plots.py and figures."""

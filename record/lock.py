@@ -3,27 +3,46 @@
 The lock is an `flock`: it ends with the process that holds it, also on `kill -9`, so nobody has to clean up. On a
 network filesystem, which may keep such a lock to one host, the holder also gives a sign of life: it rewrites the file
 every `BEAT` seconds. Another host takes the run over only when there was none for `SILENT` seconds, by the clock of the
-file server. What it does not guarantee: exclusion from a holder that is cut off from the server for that long.
+file server.
+
+Whoever only looks (`holder`) takes and writes nothing where the file's words are enough: they name a process so that no
+other one can be meant, which the machine's process table knows or not. Otherwise (another container or host, a system
+without /proc) the lock is tried for an instant, shared; `hold` waits that out.
+
+What it does not guarantee: exclusion from a holder that is cut off from the server for `SILENT` seconds. A look from
+another host goes by its own clock: where that is wrong by more than this, it names a holder that is gone, or none.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import socket
 import threading
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+
+from pydantic import ValidationError
 
 from record.log import RecordError
+from record.nouns import Frozen
 
 BEAT = 15.0
 """Seconds between two signs of life."""
 SILENT = 90.0
 """Seconds without one after which the holder counts as dead."""
+PATIENCE = 1.0
+"""Seconds during which `hold` tries again where no living process is known to have the lock: somebody may look."""
+
+
+class Owner(Frozen):
+    """Who holds a lock, as written in it. `born` tells the process from all others; empty where /proc is missing."""
+
+    host: str
+    pid: int
+    born: str = ""
 
 
 class RunLockedError(Exception):
@@ -32,10 +51,11 @@ class RunLockedError(Exception):
 
 @contextmanager
 def hold(run: Path, *, network: bool = False, beat: float = BEAT, silent: float = SILENT) -> Generator[None]:
-    """Hold the run's lock. Raises `RunLockedError` at once when another process has it, and `RecordError`."""
+    """Hold the run's lock. Raises `RunLockedError` soon when another process has it, and `RecordError`."""
     path = run / "lock"
-    with _opened(path) as file:
-        if not _taken(file) or (network and _alive_elsewhere(path, silent)):
+    file = _opened(path)
+    try:
+        if not _taken(file, path) or (network and _alive_elsewhere(path, silent, lambda: _server_now(path))):
             raise RunLockedError(f"{run} is being worked on by {describe(path)}; stop it first: scientist stop {run}")
         _sign(file)
         done = threading.Event()
@@ -48,54 +68,98 @@ def hold(run: Path, *, network: bool = False, beat: float = BEAT, silent: float 
             done.set()
             if network:
                 sign.join()
-            file.truncate(0)
+            os.ftruncate(file, 0)
+    finally:
+        os.close(file)
 
 
 def holder(run: Path) -> str | None:
-    """Who works on a run now, in words; None when nobody does."""
+    """Who works on a run now, in words; None when nobody does. Raises `OSError` where the lock may not be read."""
     path = run / "lock"
-    if not path.exists():
+    try:
+        if not path.stat().st_size:  # emptied by the last holder
+            return None
+        known = _works(_owner(path))
+        if known is None and _is_held(path):
+            known = True
+    except FileNotFoundError:
         return None
-    with open(path) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return describe(path)
     network = (run / "events.jsonl").exists()
-    return describe(path) if network and _alive_elsewhere(path, SILENT) else None
+    return describe(path) if known or (network and _alive_elsewhere(path, SILENT, time.time)) else None
 
 
 def describe(path: Path) -> str:
     """Host and process id written in a lock file, in words."""
-    try:
-        owner = json.loads(path.read_text())
-        return f"process {owner['pid']} on {owner['host']}"
-    except (ValueError, KeyError, OSError):
-        return "another process"
+    owner = _owner(path)
+    return f"process {owner.pid} on {owner.host}" if owner is not None else "another process"
 
 
-def _opened(path: Path) -> IO[str]:
+def _owner(path: Path) -> Owner | None:
     try:
-        return open(path, "a+")
+        return Owner.model_validate_json(path.read_bytes()[:1000])
+    except (ValidationError, OSError):
+        return None
+
+
+def _works(owner: Owner | None) -> bool | None:
+    """Whether a lock's process is at work, by the process table; None where that cannot tell."""
+    here = _born(os.getpid())
+    if owner is None or not owner.born or not here or owner.born.split()[:2] != here.split()[:2]:
+        return None
+    return _born(owner.pid) == owner.born
+
+
+def _born(pid: int) -> str:
+    """What tells a process from all others: the boot, the namespace of its number, its start in clock ticks.
+
+    The namespace is that of the process that asks: numbers of another one mean nothing here. Empty where there is no
+    such process (any more), or no /proc.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return "" if fields[0] in "ZX" else f"{boot} {os.readlink('/proc/self/ns/pid')} {fields[19]}"
+    except (OSError, IndexError):
+        return ""
+
+
+def _is_held(path: Path) -> bool:
+    """Whether a process of this host has the lock, by trying it for an instant, shared."""
+    with open(path) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise RecordError(f"{path.parent} cannot be written to ({error.strerror}): mend its rights or its mount, then "
                           "resume") from None
 
 
-def _taken(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _taken(file: int, path: Path) -> bool:
+    """Whether the lock could be taken. What stands in the way without a living process is waited for a moment."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if _works(_owner(path)) or time.monotonic() > end:
+                return False
+            time.sleep(0.005)
 
 
-def _alive_elsewhere(path: Path, silent: float) -> bool:
+def _alive_elsewhere(path: Path, silent: float, clock: Callable[[], float]) -> bool:
     """Whether a process of another host holds the lock by its signs of life, though flock does not say so."""
+    owner = _owner(path)
     try:
-        owner = json.loads(path.read_text())
-        return owner["host"] != socket.gethostname() and _server_now(path) - path.stat().st_mtime < silent
-    except (ValueError, KeyError, OSError):
+        return owner is not None and owner.host != socket.gethostname() and clock() - path.stat().st_mtime < silent
+    except OSError:
         return False
 
 
@@ -110,14 +174,15 @@ def _server_now(path: Path) -> float:
             probe.unlink()
 
 
-def _sign(file: IO[str]) -> None:
-    file.truncate(0)
-    file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
-    file.flush()
-    os.fsync(file.fileno())
+def _sign(file: int) -> None:
+    """Write over what stands there, so that nobody finds an empty file meanwhile."""
+    text = Owner(host=socket.gethostname(), pid=os.getpid(), born=_born(os.getpid())).model_dump_json().encode()
+    os.pwrite(file, text, 0)
+    os.ftruncate(file, len(text))
+    os.fsync(file)
 
 
-def _signs(file: IO[str], done: threading.Event, beat: float) -> None:
+def _signs(file: int, done: threading.Event, beat: float) -> None:
     while not done.wait(beat):
         with suppress(OSError):  # a server that is away for a moment: the next sign may reach it
             _sign(file)

@@ -79,7 +79,7 @@ class EventLog:
             self._db.execute(SCHEMA)
             if mirror is not None:
                 _agree(self._db, mirror)
-            self._state = fold(_events(_rows(self._db), path))
+            self._state = fold(events_in(_rows(self._db), path))
         except (sqlite3.Error, OSError, ValueError) as error:
             self._db.close()
             raise RecordError(f"cannot open the record {path}: {error}; {_mend(error)}") from error
@@ -167,10 +167,15 @@ def open_log(folder: Path, *, network: bool | None = None, listener: Listener | 
 
 def read_events(path: Path) -> list[tuple[Event, float]]:
     """All events of a log with their times, read without writing. Raises `RecordError` when it is none."""
+    return list(events_in(read_rows(path), path))
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The same as it was written. Raises `RecordError`."""
     lines = path.with_name(mirror.NAME)
     if lines.is_file():
         try:
-            return list(_events(mirror.read_rows(lines), lines))
+            return list(mirror.read_rows(lines))
         except (OSError, ValueError) as error:
             raise RecordError(f"cannot read the record {lines}: {error}") from error
     if not path.is_file():
@@ -178,7 +183,7 @@ def read_events(path: Path) -> list[tuple[Event, float]]:
     try:
         db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
-            return list(_events(_rows(db), path))
+            return _rows(db)
         finally:
             db.close()
     except sqlite3.Error as error:
@@ -194,7 +199,8 @@ def _rows(db: sqlite3.Connection) -> list[Row]:
     return db.execute("SELECT at, body FROM events ORDER BY seq").fetchall()
 
 
-def _events(rows: Iterable[Row], path: Path) -> Iterator[tuple[Event, float]]:
+def events_in(rows: Iterable[Row], path: Path) -> Iterator[tuple[Event, float]]:
+    """The events of rows that were read from `path`, each with its time. Raises `RecordError`."""
     for number, (at, body) in enumerate(rows, 1):
         try:
             event = EVENT.validate_json(body)

@@ -31,6 +31,11 @@ def read_rows(path: Path) -> Iterator[Row]:
                 raise ValueError(f"line {number} is damaged") from None
 
 
+def line_of(at: float, body: str) -> bytes:
+    """An event as a line of a mirror."""
+    return f'{{"at":{at!r},"event":{body}}}\n'.encode()
+
+
 class Mirror:
     """Appends to one `events.jsonl`; one writer at a time, under the run's lock."""
 
@@ -41,7 +46,7 @@ class Mirror:
 
     def append(self, at: float, body: str) -> None:
         """Add an event and sync it. What fails leaves no half line behind. Raises `OSError`."""
-        end, line = os.fstat(self._file.fileno()).st_size, f'{{"at":{at!r},"event":{body}}}\n'.encode()
+        end, line = os.fstat(self._file.fileno()).st_size, line_of(at, body)
         try:
             if self._file.write(line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -19,9 +19,9 @@ Split = Literal["train", "dev", "validation", "test"]
 Grade = Literal["scored", "evaluated", "computed", "logged"]
 ErrorClass = Literal[
     "syntax", "import", "shape", "memory", "timeout", "died", "no measurement", "figure", "no answer", "hopeless",
-    "suspect", "other"]
+    "suspect", "killed", "other"]
 """`no answer`: the model wrote nothing usable; `hopeless`: we ended the code, since it could not come to anything;
-`suspect`: it ran, but its numbers cannot be trusted (docs/honesty.md)."""
+`suspect`: it ran, but its numbers cannot be trusted (docs/honesty.md); `killed`: a person ended it."""
 
 
 class Frozen(BaseModel):
@@ -435,6 +435,7 @@ class Node(Frozen):
     varies: str = Field(default="", description="the hyperparameter, agenda item or ablated part that it tries")
     source_sha256: str = ""
     setups: dict[str, Scalar] = Field(default_factory=dict, description="upper-case constants of the source")
+    author: str = Field(default="", description="the person who wrote the source; empty: a model")
     attempts: tuple[Attempt, ...] = ()
     plottings: tuple[Plotting, ...] = ()
     status: NodeStatus = "proposed"
@@ -443,6 +444,7 @@ class Node(Frozen):
     verdict: Verdict | None = None
     suspect: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    closed: str = Field(default="", description="why a person wants nothing built on it; empty where none does")
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

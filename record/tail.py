@@ -81,10 +81,9 @@ def _rows_after(path: Path, seen: int) -> tuple[int, list[tuple[Event, float]]]:
         with closing(sqlite3.connect(f"file:{path.resolve()}?mode=ro", uri=True, timeout=2.0)) as db:
             db.execute("BEGIN")
             total = int(db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
-            rows = db.execute("SELECT at, body FROM events WHERE seq > ? ORDER BY seq", (seen,)).fetchall()
+            rows = db.execute("SELECT at, body FROM events WHERE seq > ? ORDER BY seq", (seen,))
+            return total, [(EVENT.validate_json(body), at) for at, body in rows]  # never all texts beside all events
     except sqlite3.Error as error:
         raise RecordError(f"cannot read the record {path}: {error}") from error
-    try:
-        return total, [(EVENT.validate_json(body), at) for at, body in rows]
     except ValueError:
         raise RecordError(f"cannot read the record {path}: it has events that this version does not know") from None

@@ -20,7 +20,7 @@ from sandbox.failures import Origin, from_death, from_exception, from_flood, fro
 from sandbox.isolation.limits import Limits
 from sandbox.kernels import Kernel
 from sandbox.lookout import Lookout
-from sandbox.output import Transcript
+from sandbox.output import Live, Transcript
 
 _POLL = 0.1
 """Seconds between two looks at whether the kernel lives."""
@@ -48,6 +48,8 @@ class Script:
     """Whether checkpoints of an earlier attempt are there."""
     readable: tuple[Path, ...] = ()
     """Folders of datasets that the code reads by itself."""
+    live: Path | None = None
+    """Where the beginning of its output is shown while it runs."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -86,6 +88,7 @@ class _Running:
         self._settings = kernel.terms.settings
         self._limits = limits
         self._transcript = Transcript(self._settings.output_chars)
+        self._live = Live(script.live, self._settings.output_chars // 2)
         self._flooded = False
 
     async def run(self, source: str, timeout: float, lookout: Lookout | None) -> Execution:
@@ -110,6 +113,7 @@ class _Running:
             failure = self._failure(reply, death, timeout=timeout if late else None)
         finally:
             await _end(reply, death, listener, called_off)
+            self._live.close()
         return Execution(seconds, failure, self._transcript)
 
     def _job(self, limit: float) -> dict[str, Any]:
@@ -128,9 +132,13 @@ class _Running:
                 self._flooded = True
                 self._kernel.process.strike()
             if kind == "stream":
-                self._transcript.add(content["name"], plain(content["text"]))
+                self._take(content["name"], plain(content["text"]))
             elif kind in ("display_data", "execute_result"):
-                self._transcript.add("stdout", f"{content['data'].get('text/plain', '')}\n")
+                self._take("stdout", f"{content['data'].get('text/plain', '')}\n")
+
+    def _take(self, stream: str, text: str) -> None:
+        self._transcript.add(stream, text)
+        self._live.add(text)
 
     async def _death(self) -> int:
         while (code := self._kernel.process.exit_code()) is None:

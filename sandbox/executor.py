@@ -141,7 +141,7 @@ class LocalExecutor:
         try:
             script = await asyncio.to_thread(prepare, job, self._views, self._settings)
             scorers = await asyncio.to_thread(all_frozen, self._scorers)
-            script = replace(script, pretrained=self._pretrained, scorers=tuple(
+            script = replace(script, live=job.live, pretrained=self._pretrained, scorers=tuple(
                 name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"))
             self._terms.cache.mkdir(parents=True, exist_ok=True)
             source = (script.folder / job.entry).read_text(encoding="utf-8", errors="replace")

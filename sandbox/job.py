@@ -77,6 +77,8 @@ class Job:
     watch: Watch | None = None
     """Called about every `SandboxSettings.watch_seconds` while the code runs, and once when it has ended. The text
     that it returns ends the code as the time limit does, and becomes its failure, of kind `hopeless`."""
+    live: Path | None = None
+    """A file that the code cannot write, which holds the beginning of its output while it runs; gone afterwards."""
     alone: bool = False
     """Whether no other job of the executor may run at the same time: it then has the machine's memory to itself."""
 

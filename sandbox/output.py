@@ -1,10 +1,13 @@
-"""What a script printed, held in bounded memory."""
+"""What a script printed, held in bounded memory, and in a file for whoever looks on while it runs."""
 
 from __future__ import annotations
 
+import os
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -69,3 +72,36 @@ class Transcript:
         """The last characters as a terminal would show them: of a progress bar, its last state."""
         lines = (line.rstrip("\r").rpartition("\r")[2] for line in self.text().split("\n"))
         return "\n".join(lines)[-chars:]
+
+
+class Live:
+    """The beginning of a script's output in a file, as it comes; gone when it is closed.
+
+    The file lies where the script cannot write. What cannot be written is not shown: no experiment fails by it.
+    """
+
+    def __init__(self, path: Path | None, limit: int) -> None:
+        """`limit` is in characters."""
+        self._path, self._room = path, limit
+        self._file: int | None = None
+        if path is not None:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+
+    def add(self, text: str) -> None:
+        """Show some output at once."""
+        if self._file is None or self._room <= 0:
+            return
+        with suppress(OSError):
+            os.write(self._file, text[: self._room].encode("utf-8", errors="replace"))
+        self._room -= len(text)
+
+    def close(self) -> None:
+        """Take the file away: by now the output is, or will be, sealed with the attempt."""
+        if self._file is None or self._path is None:
+            return
+        os.close(self._file)
+        self._file = None
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)

@@ -23,6 +23,8 @@ def over(view: View, settings: SearchSettings) -> str | None:
         return f"ceiling of {ceiling} nodes"
     if view.stage == "preliminary":
         return _prototype_works(view, settings)
+    if view.best is None:
+        return "nothing is left to build on: what was carried forward is suspect"
     if view.stage == "tuning":
         return _tuned(view, settings)
     return _all_ablated(view, settings) if view.stage == "ablation" else None
@@ -38,7 +40,7 @@ def _all_ablated(view: View, settings: SearchSettings) -> str | None:
 def _prototype_works(view: View, settings: SearchSettings) -> str | None:
     """A working prototype, and no draft dropped for a bug that was not followed up."""
     followed_up = len(view.kind("draft")) >= settings.num_drafts and not view.searching
-    if followed_up and view.good and not view.debuggable(settings.max_debug_depth):
+    if followed_up and view.open and not view.debuggable(settings.max_debug_depth):
         return "a prototype works, and every draft was followed to its end"
     return None
 

@@ -74,7 +74,7 @@ class BestFirst(Staged):
         if view.stage != "preliminary":
             more = view.best is not None and not view.taken_up
             return expansion(view, GROWS[view.stage], view.best) if more else None
-        wanted = len(view.kind("draft")) < self.settings.num_drafts or not (view.good or view.searching)
+        wanted = len(view.kind("draft")) < self.settings.num_drafts or not (view.open or view.searching)
         return expansion(view, "draft", None) if wanted else None
 
 
@@ -94,13 +94,13 @@ class Chain(Staged):
             return expansion(view, "draft", None)
         if view.taken_up:
             return None
-        newest = view.good[-1] if view.good else view.root
+        newest = view.open[-1] if view.open else view.root
         return expansion(view, GROWS[view.stage], view.root if view.stage == "ablation" else newest)
 
 
 def expansion(view: View, kind: NodeKind, parent: Node | None) -> Expand:
     """A search node of this stage, with the agenda item whose turn it is."""
     ordinal = len(view.kind(kind))
-    item = view.items[ordinal % len(view.items)] if view.items and kind in ("improve", "ablate") else ""
+    item = view.items[view.turns(kind) % len(view.items)] if view.items and kind in ("improve", "ablate") else ""
     return Expand(stage=view.stage, kind=kind, parent=parent.id if parent else None, ordinal=ordinal, item=item,
                   seed=view.seed)

@@ -23,6 +23,7 @@ from record.nouns import ABLATION_PLAN, STAGES, Action, Compare, End, Expand, Se
 from search.ceilings import Ceilings, Refusal, Room, expected_seconds, unlimited
 from search.policy import Policy
 from search.settings import SearchSettings
+from search.signals import Signals, first
 from search.tree import SEARCH_KINDS, View, view_of
 
 Freed = Callable[[], None]
@@ -37,17 +38,6 @@ Events are the only thing it gives back, and the last of them finishes the decis
 
 class SearchError(Exception):
     """The search cannot go on: the policy waits for results that nobody is working on."""
-
-
-@dataclass
-class Signals:
-    """Requests to the loop, settable at any time: `stop` ends it early, clearing `go` pauses it."""
-
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    go: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
-        self.go.set()
 
 
 @dataclass
@@ -77,7 +67,7 @@ class Scheduler:
         end = self.recorder.state.end_of(stage)
         if end is not None:  # killed between this decision and what follows from it: nothing is decided twice
             return end
-        self._offset = self.recorder.state.active_seconds - asyncio.get_running_loop().time()
+        self._offset = self.recorder.state.active_seconds - self.signals.clock()
         try:
             self._restart_unfinished()
             end = await self._search()
@@ -89,10 +79,10 @@ class Scheduler:
                 await self.close()
 
     async def _search(self) -> Decided | None:
-        while await self._allowed():
+        while await self.signals.going():
             await self._until_room()
             seen = await self._visible()
-            if not await self._allowed():
+            if not await self.signals.going():
                 break
             action = self._pick(seen)
             if action is None or (isinstance(action, Wait) and self.settings.order == "arrival"):
@@ -119,12 +109,6 @@ class Scheduler:
     @property
     def _stopped(self) -> bool:
         return self.signals.stop.is_set()
-
-    async def _allowed(self) -> bool:
-        """Whether to go on; waits while paused."""
-        while not self._stopped and not self.signals.go.is_set():
-            await _first(self.signals.go.wait(), self.signals.stop.wait())
-        return not self._stopped
 
     @property
     def _next(self) -> int:
@@ -158,13 +142,12 @@ class Scheduler:
 
     def _active(self) -> float:
         """Active seconds of the run by now; the record knows them up to its last event."""
-        return self._offset + asyncio.get_running_loop().time()
+        return self._offset + self.signals.clock()
 
     def _picked(self, seen: Seen) -> tuple[Action, View]:
         state = self.recorder.state
-        assert state.started is not None
         view = view_of(state, self.stage, seen, settings=self.settings)
-        return self.policy.pick(view, Random(f"{state.started.seed}/{self._next}")), view
+        return self.policy.pick(view, Random(f"{state.seed_of(self._next)}/{self._next}")), view
 
     async def _visible(self) -> Seen:
         """The results that the next decision may use; in `ticket` order, waits for them."""
@@ -206,7 +189,7 @@ class Scheduler:
         """
         while not self._stopped and len(self._placed) >= self.settings.num_workers + self._ahead:
             self._woken.clear()
-            await _first(*self._tasks.values(), self._woken.wait(), self.signals.stop.wait())
+            await first(*self._tasks.values(), self._woken.wait(), self.signals.stop.wait())
             self._collect()
 
     @property
@@ -216,7 +199,7 @@ class Scheduler:
     async def _any_result(self, among: Iterable[int] | None = None) -> None:
         """Wait for one task (of those named) or a request to stop; a task's exception is raised here."""
         tasks = [self._tasks[k] for k in (self._tasks if among is None else among)]
-        await _first(*tasks, self.signals.stop.wait())
+        await first(*tasks, self.signals.stop.wait())
         self._collect()
 
     def _collect(self) -> None:
@@ -247,14 +230,3 @@ def ahead(state: RunState, stage: StageName, placed: Iterable[int], settings: Se
 def _of_the_search(action: Action) -> bool:
     """Whether an action is begun by the scheduler; other work is done between stages."""
     return isinstance(action, Expand | Compare) or action in [ABLATION_PLAN, *(summary_of(name) for name in STAGES)]
-
-
-async def _first(*awaitables: Awaitable[object]) -> None:
-    """Wait until one is done. Coroutines given are cancelled afterwards, tasks are left alone."""
-    futures = [asyncio.ensure_future(one) for one in awaitables]
-    try:
-        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for future, one in zip(futures, awaitables, strict=True):
-            if future is not one:
-                future.cancel()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from record.fold import RunState
+from record.fold import MARKED, RunState, marks_of
 from record.nouns import ABLATION_PLAN, STAGES, Compare, DataPlan, Node, NodeKind, Seen, StageName, Work, summary_of
 from search.score import FEWEST, close, coverage, gain, judging_arms, noise
 from search.settings import SearchSettings
@@ -26,7 +26,7 @@ class View:
     nodes: dict[str, Node]
     """Every node of the run by id, in the order of decisions."""
     root: Node | None
-    """The best of the stage before; None in the first stage."""
+    """The best of the stage before, or of an earlier one where that is suspect; None in the first stage."""
     settled: dict[StageName, Node] = field(default_factory=dict[StageName, Node])
     """The best node of every stage before this one."""
     reports: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
@@ -75,7 +75,7 @@ class View:
     @property
     def taken_up(self) -> bool:
         """Whether the ablations are planned and each of them has its node."""
-        return self.planning == "done" and len(self.kind("ablate")) >= len(self.items)
+        return self.planning == "done" and self.turns("ablate") >= len(self.items)
 
     @cached_property
     def searching(self) -> tuple[Node, ...]:
@@ -88,9 +88,14 @@ class View:
         return tuple(node for node in self.searched if node.status == "good" and not node.suspect)
 
     @cached_property
+    def open(self) -> tuple[Node, ...]:
+        """Those of them that may be built on."""
+        return tuple(node for node in self.good if not node.closed)
+
+    @cached_property
     def widest(self) -> tuple[Node, ...]:
         """The nodes among which the best is chosen: those that measured most of the plan's cells, earliest first."""
-        candidates = (*([self.root] if self.root else ()), *self.good)
+        candidates = (*([self.root] if self.root else ()), *self.open)
         covered = [coverage(node, self.plan) for node in candidates]
         most = max(covered, default=0)
         return tuple(node for node, cells in zip(candidates, covered, strict=True) if cells == most)
@@ -155,6 +160,10 @@ class View:
         """The nodes of this stage of one kind."""
         return tuple(node for node in self.here if node.kind == kind)
 
+    def turns(self, kind: NodeKind) -> int:
+        """How many nodes of this stage and kind took up an item: all but those that a person wrote."""
+        return sum(not node.author for node in self.kind(kind))
+
     def debug_depth(self, node: Node) -> int:
         """How many debug attempts in a row end in this node."""
         depth = 0
@@ -177,6 +186,7 @@ class View:
         """Buggy leaves worth another try: with code to mend, not too deep, not failing alike for the second time."""
         return tuple(node for node in self.searched
                      if node.status == "buggy" and node.source_sha256 and not self.children.get(node.id)
+                     and not (node.closed or any(why.startswith(MARKED) for why in node.suspect))
                      and self.debug_depth(node) < max_depth and self.repeats(node) < 2)
 
     def replicates(self, node: str) -> tuple[Node, ...]:
@@ -195,7 +205,8 @@ def view_of(
     settings = settings or SearchSettings()
     earlier = STAGES[: STAGES.index(stage)]
     planning = _planning(state, stage, seen, before, settings)
-    nodes = {node.id: node if node.decision in seen else _unseen(node) for node in state.nodes.values()
+    known = state.nodes if before is None else unmarked(state, before)
+    nodes = {node.id: node if node.decision in seen else _unseen(node) for node in known.values()
              if before is None or node.decision < before}
     settled: dict[StageName, Node] = {
         name: nodes[best] for name in earlier if (best := state.stages[name].best) in nodes}
@@ -203,7 +214,7 @@ def view_of(
              if isinstance(one.action, Compare) and one.action.stage == stage and (before is None or k < before)}
     return View(
         stage=stage, plan=state.data_plan, nodes=nodes, settled=settled, reports=_reports(state, seen, before),
-        root=next(reversed(settled.values()), None),
+        root=next((node for node in reversed(settled.values()) if not node.suspect), None),
         asked=frozenset(pair for pair, known in asked.items() if not known),
         compared={pair: state.compared[pair].better for pair, known in asked.items()
                   if known and pair in state.compared},
@@ -211,6 +222,18 @@ def view_of(
         limited=state.limited or state.stages[stage].limited, spent=state.limited,
         without=state.without,
         by_cost=settings.order == "arrival", comparisons=settings.comparisons)
+
+
+def unmarked(state: RunState, k: int) -> dict[str, Node]:
+    """The nodes as they are, but without the marks of people that came after decision k."""
+    nodes = dict(state.nodes)
+    for mark in state.marked_since(k):
+        for name, said in marks_of(state, mark).items():
+            if name in nodes:
+                node = nodes[name]
+                nodes[name] = node.model_copy(update={"closed": ""} if mark.mark == "closed" else {
+                    "suspect": tuple(why for why in node.suspect if why != said)})
+    return nodes
 
 
 def _planning(
@@ -222,7 +245,7 @@ def _planning(
     k = next((k for k, one in state.decisions.items() if one.action == ABLATION_PLAN
               and (before is None or k < before)), None)
     if k is None:
-        begun = any(node.kind == "ablate" and (before is None or node.decision < before)
+        begun = any(node.kind == "ablate" and not node.author and (before is None or node.decision < before)
                     for node in state.stage_nodes(stage))
         return "due" if settings.planned_ablations and not begun else "no"
     if k not in seen or k not in state.finished:
@@ -246,4 +269,4 @@ def _reports(state: RunState, seen: Seen, before: int | None) -> dict[StageName,
 def _unseen(node: Node) -> Node:
     """What the decision itself says of a node, and nothing of what came after."""
     return Node(id=node.id, decision=node.decision, parent=node.parent, stage=node.stage, kind=node.kind,
-                seed=node.seed, status="running")
+                seed=node.seed, author=node.author, status="running")

@@ -41,7 +41,8 @@ async def _planned(bench: Bench, decided: Decided, desk: Desk) -> AblationsPlann
     if view.root is None:
         return AblationsPlanned(why="no stage before found a node to ablate")
     inputs = AblationPlanInputs(idea=bench.idea, data_plan=bench.plan, method=parent_brief(bench.folder, view.root),
-                                most=most, node_seconds=bench.node_seconds)
+                                most=most, node_seconds=bench.node_seconds,
+                                notes=bench.state.notes_for(decided.k, "ablation"))
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()
     risks = bench.idea.risks[:MOST_RISKS]

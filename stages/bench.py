@@ -19,8 +19,8 @@ from record.log import Recorder
 from record.nouns import DataPlan, Idea, Work
 from sandbox.datasets import Sources, registry
 from sandbox.job import Executor
-from search.scheduler import Signals
 from search.settings import SearchSettings
+from search.signals import Signals
 from stages.settings import PaperSettings
 
 T = TypeVar("T")
@@ -85,10 +85,12 @@ class Bench:
 async def do_work(bench: Bench, task: str, work: Callable[[Desk], Awaitable[None]]) -> None:
     """Do a step outside the search once: number it as a decision, do it, record that it is done.
 
-    Cut short, it is begun again under the same number, so that its model calls find their answers.
+    Cut short, it is begun again under the same number, so that its model calls find their answers. While a person has
+    paused the run, it waits before it begins.
     """
     if bench.state.work_done(task):
         return
+    await bench.signals.going()
     k = begun(bench, Work(task=task))
     await work(bench.models.at(k, 0))
     bench.recorder.append(WorkDone(k=k))

@@ -41,11 +41,12 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
     siblings, rest = memory(view, action)
     return CodeInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.state.datasets, stage=action.stage, kind=action.kind,
-        goal=GOALS[action.stage], item=action.item, ordinal=action.ordinal, duty=duty_of(view),
+        variation=bench.state.variation_of(decided.k), goal=GOALS[action.stage], item=action.item,
+        ordinal=action.ordinal, duty=duty_of(view),
         ablation=ablation_of(bench.state, action.item) if action.stage == "ablation" else None,
         parent=parent_brief(bench.folder, parent, view.replicates(parent.id)) if parent else None,
         siblings=siblings, rest=rest, in_flight=in_flight(bench, view), spare=spare(bench, action, parent),
-        notes=bench.state.notes_for(decided.k), node_seconds=bench.node_seconds,
+        notes=bench.state.notes_for(decided.k, action.stage), node_seconds=bench.node_seconds,
         earlier=summaries(bench, view),
         device=bench.device, network=bench.network,
         lab_reference=bench.lab_reference, packages=bench.packages, pretrained=bench.pretrained)

@@ -32,6 +32,7 @@ from stages.branch import branch, for_paper
 from stages.context.lines import lines_of
 from stages.paper import references
 from stages.paper.ablated import ablation_sentences
+from stages.paper.ancestry import origin_sentences
 from stages.paper.appendix import appendix
 from stages.paper.characters import escape
 from stages.paper.parts import FigureFile, PaperParts, Table
@@ -268,7 +269,7 @@ def _disclosures(state: RunState) -> tuple[str, ...]:
     if state.figures is not None and not state.figures.looked:
         told.append("No model looked at the figures, since the one that was used takes no pictures; a program checked "
                     "their labels, legends and axes.")
-    told += ablation_sentences(state)
+    told += (*ablation_sentences(state), *origin_sentences(state))
     if state.limited:
         told.append(f"The run was ended early: {state.limited.split(' of ')[0]}.")
     return tuple(told)

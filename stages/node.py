@@ -8,6 +8,7 @@ Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, bugg
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -26,6 +27,7 @@ from review.honesty import check_program, check_record
 from sandbox.handed_on import Left, forget_rescued, rescue_checkpoints
 from sandbox.job import Job, Outcome
 from search.scheduler import Freed
+from search.signals import NodeKilled
 from search.tree import View
 from stages.bench import Bench, in_thread
 from stages.briefs import code_inputs, duty_of, plotting_reference, seen_by
@@ -40,8 +42,15 @@ NO_SPACE = "No space left on device"
 async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
     """Make the node of a decision. A failed experiment is a verdict; only a broken model or executor raises."""
     work = _NodeWork(bench, decided, bench.models.at(decided.k, 0), freed)
+    node = node_id(decided.k)
     try:
-        await work.run()
+        if node in bench.state.killed:  # and the program with it, before it could be recorded
+            raise NodeKilled(node)
+        await bench.signals.unless_killed(node, work.run())
+    except NodeKilled:
+        await in_thread(work.clear)
+        work.judge("cancelled", Failure(
+            kind="killed", message=f"ended by a person: {bench.state.killed[node].text}"))
     except (ModelOutputInvalid, ModelRefused) as error:
         work.judge("buggy", Failure(kind="no answer", message=f"the model gave no usable answer: {error}"))
     except BudgetSpent as error:
@@ -99,7 +108,12 @@ class _NodeWork:
     # --- propose ----------------------------------------------------------------------------------------------------
 
     async def propose(self) -> None:
-        """Record plan and source: from the model, or for a replicate those of its parent."""
+        """Record plan and source: from the model, or for a replicate those of its parent.
+
+        What a person wrote is in the record from the beginning.
+        """
+        if self.node.author:
+            return
         if self.action.kind == "replicate":
             parent = self.parent
             program = Program(title=parent.title, plan=parent.plan, varies=f"seed {self.action.seed}", plots="",
@@ -142,8 +156,8 @@ class _NodeWork:
             bench.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
         outcome = await bench.executor.run(Job(
             name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)), seed=node.seed,
-            timeout=limit, alone=alone, watch=watcher(bench, self.decided), earlier=earlier, artifacts=self.artifacts(),
-            datasets=tuple(use.name for use in bench.plan.datasets)))
+            timeout=limit, alone=alone, live=bench.folder.live(node.id, number), watch=watcher(bench, self.decided),
+            earlier=earlier, artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets)))
         if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
             raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
         levelled, found = await in_thread(lambda: (converged(draft / "measurements.jsonl"), self.findings(outcome)))
@@ -189,6 +203,10 @@ class _NodeWork:
         """Why the numbers of code that ran are not believed."""
         doubts = [str(one) for one in self.node.findings if one.suspect]
         return Failure(kind="suspect", message="; ".join(doubts)) if doubts else None
+
+    def clear(self) -> None:
+        """Remove what an attempt that was ended left."""
+        shutil.rmtree(part_of(self.bench.folder.attempt(self.node.id, len(self.node.attempts) + 1)), ignore_errors=True)
 
     # --- aggregate --------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from record.events import Summarised
 from record.fold import RunState
 from record.nouns import DataPlan, Node, Seen, StageName, StageSummary, arm_of, summary_of
 from search.score import asked, cells, coverage, gain
-from search.tree import SEARCH_KINDS, View, view_of
+from search.tree import SEARCH_KINDS, View, unmarked, view_of
 from stages.bench import Bench
 from stages.branch import branch, failures
 from stages.briefs import node_line, statistic
@@ -154,7 +154,7 @@ def _as_decided(bench: Bench, stage: StageName) -> RunState:
     """The state without what came after the decision to report on a stage, or may not have been seen by it."""
     decided = next((one for one in bench.state.decisions.values() if one.action == summary_of(stage)), None)
     if decided is None or decided.seen == Seen():  # begun when everything of the stage was done
-        return bench.state
+        return replace(bench.state, nodes=unmarked(bench.state, decided.k)) if decided is not None else bench.state
     return replace(bench.state, nodes=view_of(bench.state, stage, decided.seen, before=decided.k).nodes)
 
 

@@ -21,11 +21,29 @@ def status(run: Run, json: AsJson = False) -> int:
 
 
 @commands.command()
-def tree(run: Run, json: AsJson = False) -> int:
+def tree(
+    run: Run,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until the run ends, or Ctrl-C.")] = False,
+    json: AsJson = False,
+) -> int:
     """Show the nodes of a run by stage. With state, metric and the path to the best."""
     from agent.commands.look import tree as work
 
-    return work(run, as_json=json)
+    return work(run, as_json=json, watched=watch)
+
+
+@commands.command()
+def logs(
+    run: Run,
+    node: Annotated[str | None, typer.Option(help="Of one node, with its small steps and output.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends, or Ctrl-C.")] = False,
+    last: Annotated[int | None, typer.Option("--last", "-n", min=0, help="Lines of what is there; else all.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Show what happened in a run. An event a line, or a node's steps and output, also while it runs."""
+    from agent.commands.logs import logs as work
+
+    return work(run, node=node, follow=follow, last=last, as_json=json)
 
 
 @commands.command()
@@ -40,11 +58,32 @@ def why(run: Run, json: AsJson = False) -> int:
 def view(
     place: Annotated[Path, typer.Argument(metavar="[RUN|DIR]", help="A run, or a folder of runs.")] = Path("runs"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="To listen on; 0: one that is free.")] = 0,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Nothing can be asked of a run.")] = False,
 ) -> int:
     """Show runs in a browser. A page on this machine alone: tree, nodes, reports, cost, paper; live."""
     from agent.commands.view import view as work
 
-    return work(place, port=port)
+    return work(place, port=port, read_only=read_only)
+
+
+@commands.command()
+def export(
+    run: Run,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's page in one file.")] = None,
+    events: Annotated[Path | None, typer.Option(metavar="FILE", help="All events as JSON lines; - to print.")] = None,
+    tree: Annotated[Path | None, typer.Option(metavar="FILE", help="The tree as JSON; - to print it.")] = None,
+    zip: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's folder, without withheld labels.")] = None,
+    with_data: Annotated[bool, typer.Option("--with-data", help="In the zip also data views and documents.")] = False,
+    mlflow: Annotated[str | None, typer.Option(metavar="DIR|URI", help="Into MLflow (extra mlflow).")] = None,
+    wandb: Annotated[Path | None, typer.Option(metavar="DIR", help="Into W&B, offline (extra wandb).")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Put a new one in the place of what is there.")] = False,
+) -> int:
+    """Write a run for others to look at. Its page, events, tree or folder as a file; its nodes into a tracker."""
+    from agent.commands.export import Wanted
+    from agent.commands.export import export as work
+
+    return work(run, Wanted(html=html, events=events, tree=tree, zip=zip, mlflow=mlflow, wandb=wandb,
+                            with_data=with_data, force=force))
 
 
 @commands.command(context_settings={"ignore_unknown_options": True})  # a number may begin with a minus

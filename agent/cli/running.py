@@ -96,6 +96,40 @@ def resume(
 
 
 @commands.command()
+def branch(
+    run: Run,
+    point: Annotated[str, typer.Option(
+        "--from", metavar="NODE|STAGE", help="After a node's verdict, as n0012, or before a stage, as ablation.")],
+    code: Annotated[Path | None, typer.Option(
+        help="A folder with an experiment.py of yours: the branch's first node.")] = None,
+    author: Annotated[str | None, typer.Option(help="Who wrote it; by default you, as the system knows you.")] = None,
+    note: Annotated[str, typer.Option(help="What the next prompts of the stage are to see.")] = "",
+    runs: Annotated[Path | None, typer.Option(help="Where the folder is made; by default beside RUN.")] = None,
+    name: Annotated[str | None, typer.Option(help="Its name; by default time, idea and point.")] = None,
+    seed: Annotated[int | None, typer.Option(
+        min=0, help="Of its choices; by default one of its own, with RUN's it chooses as RUN did.")] = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    assignments: Assignments = None,
+    workers: Workers = None,
+    gpus: Gpus = None,
+    time_limit: TimeLimit = None,
+    budget_usd: BudgetUsd = None,
+    budget_tokens: BudgetTokens = None,
+    gpu_hours: GpuHours = None,
+) -> int:
+    """Begin a new run from a point of another one, which stays as it is. Budget and time begin anew."""
+    from agent.commands.branch import Request
+    from agent.commands.branch import branch as work
+
+    flags = given({
+        "models.name": model, "models.base_url": base_url, "search.num_workers": workers, "time_limit": time_limit,
+        **on(gpus), **capped(budget_usd, budget_tokens, gpu_hours)})
+    return work(Request(run=run, point=point, code=code, author=author, note=note, runs=runs, name=name, seed=seed,
+                        assignments=tuple(assignments or ()), flags=flags))
+
+
+@commands.command()
 def write(
     run: Run,
     model: Model = None,

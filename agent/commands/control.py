@@ -1,22 +1,83 @@
-"""`scientist stop`: asks the process that works on a run, through its `control/` folder."""
+"""`scientist pause`, `stop`, `kill`, `mark`, `note`: what is asked of a run, through its `control/` folder."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
-from agent.commands.edge import DONE
-from agent.commands.look import process_on, run_folder
-from record.control import send
+from agent.commands.edge import DONE, WrongUse
+from agent.commands.look import run_folder
+from inspector.follow import process_on
+from inspector.text import plain, short
+from record.control import refused, send, user
 from record.events import Commanded
+from record.log import read_state
+
+WAIT = 2.0
+"""Seconds that a command waits for the run to take it."""
+POLL = 0.05
 
 
-def stop(path: Path) -> int:
-    """Ask a run to stop: nodes that run get a short grace, and the run can be resumed."""
+def ask(path: Path, command: Commanded) -> int:
+    """Ask something of a run, and say what follows. Raises `WrongUse` where it could have no effect."""
     folder = run_folder(path)
-    process = process_on(folder)
-    if process is None:  # an order left behind would stop the next resume
+    command = command.model_copy(update={"by": user()})
+    process, state = process_on(folder), read_state(folder)
+    why = refused(state, command, working=process is not None)
+    if why is not None:
+        raise WrongUse(f"{path}: {why}")
+    stage = command.target or state.stage
+    file = _sent(folder, command)
+    what = f"{command.verb} {stage if command.verb == 'note' else command.target}".strip()
+    if process is None:
+        print(plain(f"{what}: kept, and taken by the next 'scientist resume {path}'"))
+    elif _vanished(file):
+        _say_what_became(folder, file, f"{what}: taken by {process}; {_follows(path, command)}")
+    else:
+        print(plain(f"{what}: asked, not taken yet by {process}, which is busy; once it is, {_follows(path, command)}"))
+    return DONE
+
+
+def stop(path: Path, *, reason: str = "") -> int:
+    """Ask a run to stop: nodes that run get a short grace, and the run can be resumed."""
+    if process_on(run_folder(path)) is None:  # nobody works on it, which is what was asked for
         print(f"nothing to stop: no process works on {path}")
         return DONE
-    send(folder, Commanded(verb="stop"))
-    print(f"asked {process} to stop; it ends within its grace, and goes on with: scientist resume {path}")
-    return DONE
+    return ask(path, Commanded(verb="stop", text=reason))
+
+
+def _sent(folder: Path, command: Commanded) -> Path:
+    try:
+        return send(folder, command)
+    except OSError as error:
+        raise WrongUse(f"{folder / 'control'} cannot be written to ({error.strerror}): who started the run may steer "
+                       "it") from None
+
+
+def _vanished(file: Path) -> bool:
+    """Whether a file is gone within `WAIT`: the process has dealt with it."""
+    end = time.monotonic() + WAIT
+    while file.exists():
+        if time.monotonic() > end:
+            return False
+        time.sleep(POLL)
+    return True
+
+
+def _say_what_became(folder: Path, file: Path, taken: str) -> None:
+    """Raises `WrongUse` where the run had changed meanwhile, so that the command had no effect."""
+    if not any(one.command.file == file.name for one in read_state(folder).steered):
+        raise WrongUse(f"it came too late and had no effect; see: scientist status {folder}")
+    print(plain(taken))
+
+
+def _follows(path: Path, command: Commanded) -> str:
+    go_on = f"scientist resume {path}"
+    return {
+        "pause": f"nothing new is begun, and what runs comes to its end; go on with: {go_on}",
+        "resume": "the run goes on",
+        "stop": f"it ends within its grace, and goes on with: {go_on}",
+        "kill": f"its work is ended, and its place free: {short(command.text, 80)}",
+        "mark": "nothing more is built on it" if command.mark == "closed" else "its numbers stay out of what is chosen",
+        "note": "the next prompts of the stage show it",
+    }[command.verb]

@@ -10,12 +10,15 @@ from rich.console import Console
 
 from agent.ahead import ahead_of
 from agent.commands.edge import DONE, WrongUse
+from agent.commands.piped import until_left
+from inspector.follow import process_on
+from inspector.live import is_ascii
 from inspector.render import print_lines, status_lines, tree_lines
 from inspector.status import status_of
 from inspector.tree import tree_of
+from inspector.watch import watch
 from record.fold import fold
 from record.folder import RunFolder
-from record.lock import holder
 from record.log import RecordError, is_run, read_events, read_state
 
 
@@ -46,22 +49,20 @@ def status(path: Path, *, as_json: bool) -> int:
     return DONE
 
 
-def tree(path: Path, *, as_json: bool) -> int:
-    """Show the nodes of a run by stage."""
-    found = tree_of(read_state(run_folder(path)))
+def tree(path: Path, *, as_json: bool, watched: bool = False) -> int:
+    """Show the nodes of a run by stage, or go on showing them until the run ends."""
+    folder, console = run_folder(path), Console()
+    if watched and as_json:
+        raise WrongUse("--watch goes without --json; for JSON as it comes: scientist logs RUN --follow --json")
+    if watched:
+        with until_left():
+            watch(folder, console)
+        return DONE
+    found = tree_of(read_state(folder))
     if as_json:
         return _json(found)
-    console = Console()
-    print_lines(console, tree_lines(found, ascii=not console.encoding.lower().startswith("utf")))
+    print_lines(console, tree_lines(found, ascii=is_ascii(console)))
     return DONE
-
-
-def process_on(folder: Path) -> str | None:
-    """Who works on a run now; None also where the lock may not be read."""
-    try:
-        return holder(folder)
-    except PermissionError:
-        return None
 
 
 def _json(value: BaseModel) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -17,18 +18,21 @@ from rich.console import Console
 
 from agent.ahead import ahead_of
 from agent.budget import check_budget
+from agent.commands.control import ask
 from agent.commands.edge import INTERRUPTED, WrongUse, data_refused, isolation_told, say, traceback_saved, wrong_use
 from agent.commands.idea_source import idea_in
 from agent.commands.look import run_folder
+from agent.commands.piped import lasting
 from agent.data import check_unchanged, survey, with_idea
 from agent.settings import FAMILIAR, Settings, compose, from_assignments, override
+from inspector.follow import process_on
 from inspector.lines import described, judged
 from inspector.live import view_for
 from inspector.render import ahead_words, print_lines, tree_lines
 from inspector.status import condition_of
 from inspector.text import dollars, duration
 from inspector.tree import SEARCH_KINDS, tree_of
-from record.events import Event, Prepared
+from record.events import Commanded, Event, Prepared
 from record.fold import RunState
 from record.folder import RunFolder
 from record.idea_file import read_idea
@@ -96,6 +100,11 @@ def resume(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> i
     overrides = from_assignments(assignments) | flags
     if state.started is None:
         raise WrongUse(f"{path} was cut off before it began: start it again with 'scientist run'")
+    if state.paused and process_on(folder) is not None:
+        if overrides:
+            raise WrongUse(f"a process works on {path}, which is paused: settings change with a new process; stop it "
+                           "first, or resume without them")
+        return ask(path, Commanded(verb="resume"))
     if "data" in overrides:
         raise WrongUse("the data of a run are fixed when it begins: start another one with 'scientist run'")
     settings = override(state.started.settings, state.overrides | overrides)
@@ -152,7 +161,7 @@ def nothing_left_of_refusal(runs: Path) -> Generator[None]:
 
 def watched(folder: Path, work: Callable[[Listener], int]) -> int:
     """Do the work of a run while showing it, then say what came of it."""
-    console = Console()
+    console = Console(file=lasting(sys.stdout))
     console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
     try:
         with traceback_saved(folder), view_for(console) as view:

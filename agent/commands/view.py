@@ -8,17 +8,18 @@ from agent.commands.edge import DONE, WrongUse
 from inspector.web.serve import PortTakenError, serve
 
 
-def view(place: Path, *, port: int) -> int:
+def view(place: Path, *, port: int, read_only: bool) -> int:
     """Serve the page until Ctrl-C."""
     if not place.is_dir():
         raise WrongUse(f"there is no folder {place}: give the folder of a run, or one that holds runs")
     try:
-        serve(place.resolve(), port=port, tell=_told)
+        serve(place.resolve(), port=port, tell=lambda address: _told(address, read_only), read_only=read_only)
     except PortTakenError as error:
         raise WrongUse(str(error)) from None
     return DONE
 
 
-def _told(address: str) -> None:
+def _told(address: str, read_only: bool) -> None:
     print(f"open {address}", flush=True)
-    print("(on this machine only; whoever has the address can read the runs; Ctrl-C ends it)", flush=True)
+    may = "read the runs" if read_only else "read the runs and steer them"
+    print(f"(on this machine only; whoever has the address can {may}; Ctrl-C ends it)", flush=True)

@@ -11,6 +11,7 @@ from rich.text import Text
 from agent.commands.edge import DONE
 from agent.commands.look import process_on, run_folder
 from inspector.found import Compared, ErrorCount
+from inspector.origin import origin_words
 from inspector.text import duration, plain
 from inspector.waiting import Waiting
 from inspector.why import Why, why_of
@@ -42,6 +43,7 @@ def lines(found: Why) -> list[Text]:
     """The answer as a page of text."""
     who = f"running ({plain(found.process)})" if found.process else f"{found.condition}, no process works on it"
     text = [Text(f"{plain(found.run)}: ", style="bold") + Text(f"{who}, phase {found.phase}", style="not bold")]
+    text += [Text(origin_words(one), style="dim") for one in found.ancestry]
     if found.paused:
         text.append(Text(plain(found.paused), style="bold yellow"))
     text += _section("places", [Text(f"{one.number}: {plain(one.why)}") for one in found.places])

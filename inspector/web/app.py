@@ -4,113 +4,147 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
-import shlex
-from collections.abc import AsyncGenerator, Callable, Mapping
+import secrets
+import threading
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from fastapi import FastAPI, HTTPException
+from fastapi import FastAPI, HTTPException, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
-from inspector.trace import number_of, trace
+from inspector.web.calls import calls_of, opened
 from inspector.web.files import LARGEST, RefusedError, blocks, open_within, size_of
 from inspector.web.node import panel_of
+from inspector.web.notebook import cells_of, picture_of
 from inspector.web.pages import HERE, Pages
-from inspector.web.pieces import Piece, RunPieces, by_parent, changed
+from inspector.web.papers import Papers
+from inspector.web.pieces import Piece, RunPieces, by_parent
+from inspector.web.steering import FormError, Notice, Notices, ask, command_of, fields_of, is_node_verb
+from inspector.web.streams import Streams
 from inspector.web.watched import POLL, Runs, Watched
-from record.folder import RunFolder
 from record.nouns import STAGES
 
 STATIC = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
 SHOWN_AS = {".png": "image/png", ".pdf": "application/pdf"}
 """Everything else of a run is handed out as plain text, or to be saved."""
-AS_TEXT = frozenset({".py", ".txt", ".json", ".jsonl", ".yaml", ".md", ".tex", ".bib", ".log", ".sty", ".cls", ".bbl"})
-STREAMS = 64
-BEAT = 15.0
-"""Seconds after which a stream says that it is alive."""
-
-Look = Callable[[], tuple[int, dict[str, Piece]]]
+AS_TEXT = frozenset({".py", ".txt", ".json", ".jsonl", ".yaml", ".md", ".tex", ".bib", ".log", ".sty", ".cls", ".bbl",
+                     ".ipynb"})
 
 
-def make_app(place: Path) -> FastAPI:
+def make_app(place: Path, *, read_only: bool = False) -> FastAPI:
     """The application over a run, or over a folder of runs."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    room = _Room(place)
+    room = _Room(place, form_token="" if read_only else secrets.token_urlsafe(24))
+    papers = Papers(room.watched, room.pages, single=room.runs.single)
+    run = "/runs/{name}"
     for path, handler in {
-        "/": room.home, "/live": room.home_live, "/static/{stamp}/{name}": room.static, "/runs/{name}": room.run,
-        "/runs/{name}/live": room.run_live, "/runs/{name}/nodes/{node}": room.node,
-        "/runs/{name}/files/{path:path}": room.file, "/runs/{name}/trace": room.trace,
+        "/": room.home, "/live": room.home_live, "/static/{stamp}/{name}": room.static, run: room.run,
+        f"{run}/live": room.run_live, f"{run}/nodes/{{node}}": room.node,
+        f"{run}/nodes/{{node}}/notebook/{{attempt}}": room.notebook,
+        f"{run}/nodes/{{node}}/notebook/{{attempt}}/{{number}}.png": room.cell_picture,
+        f"{run}/calls": room.calls, f"{run}/calls/{{call}}": room.call, f"{run}/files/{{path:path}}": room.file,
+        f"{run}/trace": papers.trace, f"{run}/paper": papers.paper, f"{run}/figures/{{figure}}": papers.figure,
+        f"{run}/sheets/{{version}}/{{number}}.png": papers.picture,
     }.items():
         app.add_api_route(path, handler, methods=["GET", "HEAD"], response_model=None)
+    if not read_only:
+        app.add_api_route(f"{run}/steer", room.steer, methods=["POST"], response_model=None)
+    threading.Thread(target=room.read_ahead, name="first look", daemon=True).start()
     return app
 
 
 class _Room:
     """The handlers, with the runs and what was made of them. Plain ones run in threads."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, *, form_token: str) -> None:
         self.runs = Runs(place)
         self.static_files = {name: (HERE / "static" / name).read_bytes() for name in STATIC}
         addresses = {name: f"/static/{hashlib.sha256(text).hexdigest()[:12]}/{name}"
                      for name, text in self.static_files.items()}
         self.pages = Pages({"js": addresses["inspector.js"], "css": addresses["inspector.css"],
-                            "icon": addresses["icon.svg"]})
+                            "icon": addresses["icon.svg"]}, form_token=form_token)
+        self.form_token = form_token
         self.pieces: dict[str, RunPieces] = {}
-        self.streams = 0
+        self.streams, self.notices = Streams(), Notices()
+
+    def read_ahead(self) -> None:
+        """Read what will be shown while the browser starts: a long record takes a second."""
+        with suppress(HTTPException):
+            if self.runs.single:
+                self.pieces_of(self.runs.names()[0]).now()
+            else:
+                self.lines()
 
     # --- pages ------------------------------------------------------------------------------------------------------
 
     def home(self) -> Response:
         if self.runs.single:
-            return RedirectResponse(f"/runs/{quote(self.runs.names()[0], safe='')}", status_code=303)
+            return RedirectResponse(_address(self.runs.names()[0]), status_code=303)
         pieces = self.lines()
-        return HTMLResponse(self.pages.page("home", place=str(self.runs.place), pieces=list(pieces.values())))
+        return self.shown("home", place=str(self.runs.place), pieces=list(pieces.values()))
 
-    def run(self, name: str) -> Response:
+    def run(self, name: str, notice: str = "") -> Response:
         pieces = self.pieces_of(name)
         version, found = pieces.now()
         with pieces.run.held:
             state = pieces.run.state
             title = state.started.idea.title if state.started else name
-        return HTMLResponse(self.pages.page(
-            "run", run=name, title=title, version=version, stages=STAGES, into=by_parent(found), found=found,
-            single=self.runs.single, panel=None))
+        return self.shown("run", run=name, title=title, version=version, stages=STAGES, into=by_parent(found),
+                          found=found, notice=self.notices.take(notice))
 
-    def node(self, name: str, node: str, part: bool = False) -> Response:
+    def node(self, name: str, node: str, part: bool = False, notice: str = "") -> Response:
         run = self.watched(name)
         with run.held:
             panel = panel_of(run, node)
         if panel is None:
             raise HTTPException(404, "this run has no such node")
-        page = "node" if part else "node_page"
-        return HTMLResponse(self.pages.page(page, run=name, panel=panel, single=self.runs.single))
+        return self.shown("node" if part else "node_page", run=name, panel=panel, notice=self.notices.take(notice))
 
-    def trace(self, name: str, number: str = "", part: bool = False) -> Response:
+    def notebook(self, name: str, node: str, attempt: int, part: bool = False) -> Response:
+        cells = cells_of(self.watched(name), node, attempt)
+        if cells is None:
+            raise HTTPException(404, "there is no notebook of this attempt that can be read")
+        return self.shown("notebook" if part else "notebook_page", run=name, node=node, attempt=attempt, cells=cells)
+
+    def cell_picture(self, name: str, node: str, attempt: int, number: int) -> Response:
+        found = picture_of(cells_of(self.watched(name), node, attempt) or (), number)
+        if found is None:
+            raise HTTPException(404, "there is no such picture")
+        return Response(found, media_type="image/png")
+
+    def calls(self, name: str, role: str = "", first: int = 0) -> Response:
         run = self.watched(name)
-        asked = number_of(number)
         with run.held:
-            ready = asked is not None and run.state.data_plan is not None
-            found = trace(run.state, RunFolder(run.folder, run.state.version), asked or "",
-                          run=shlex.quote(str(run.folder))) if ready else None
-        return HTMLResponse(self.pages.page("trace" if part else "trace_page", run=name, asked=number, found=found,
-                                            single=self.runs.single))
+            found = calls_of(run.state, role, first)
+        return self.shown("calls", run=name, calls=found)
+
+    def call(self, name: str, call: str, part: bool = False) -> Response:
+        run = self.watched(name)
+        with run.held:
+            found = opened(run, call)
+        if found is None:
+            raise HTTPException(404, "this run has no such call")
+        return self.shown("call" if part else "call_page", run=name, opened=found)
+
+    def shown(self, page: str, **values: object) -> Response:
+        return HTMLResponse(self.pages.page(page, single=self.runs.single, **values))
 
     def file(self, name: str, path: str) -> Response:
         run = self.watched(name)
         try:
-            opened = open_within(run.folder, path)
+            file = open_within(run.folder, path)
         except RefusedError as error:
             raise HTTPException(404, str(error)) from None
-        size, ending = size_of(opened), Path(path).suffix.lower()
+        size, ending = size_of(file), Path(path).suffix.lower()
         otherwise = "text/plain; charset=utf-8" if ending in AS_TEXT else "application/octet-stream"
         kind = SHOWN_AS.get(ending, otherwise)
         headers = {"content-length": str(min(size, LARGEST)), "content-security-policy": "default-src 'none'; sandbox"}
-        if kind == "application/pdf":  # a viewer within the browser needs its own scripts, and may stand in our page
-            headers |= {"content-security-policy": "frame-ancestors 'self'", "x-frame-options": "SAMEORIGIN"}
+        if kind == "application/pdf":  # a viewer within the browser needs its own scripts
+            headers |= {"content-security-policy": "frame-ancestors 'none'"}
         if kind == "application/octet-stream":
             headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(Path(path).name, safe='')}"
-        return StreamingResponse(blocks(opened, LARGEST), media_type=kind, headers=headers)
+        return StreamingResponse(blocks(file, LARGEST), media_type=kind, headers=headers)
 
     def static(self, stamp: str, name: str) -> Response:
         if name not in STATIC:
@@ -118,41 +152,34 @@ class _Room:
         return Response(self.static_files[name], media_type=STATIC[name],
                         headers={"cache-control": "private, max-age=86400, immutable"})
 
+    # --- steering ---------------------------------------------------------------------------------------------------
+
+    async def steer(self, name: str, request: Request) -> Response:
+        """Ask something of a run; leads back to the page that the form stood on, or answers with the notice alone."""
+        run = await asyncio.to_thread(self.watched, name)
+        try:
+            fields = await fields_of(request.stream())
+            if not secrets.compare_digest(fields.get("form", "").encode(), self.form_token.encode()):
+                raise HTTPException(403, "this form is not of the running server: load the page again")
+            command = command_of(fields)
+        except FormError as error:
+            raise HTTPException(400, str(error)) from None
+        notice: Notice = await asyncio.to_thread(ask, run, command)
+        if "part" in fields:
+            return HTMLResponse(self.pages.page("notice", notice=notice), status_code=200 if notice.taken else 409)
+        about_node = is_node_verb(command.verb) and command.target in run.state.nodes
+        page = f"{_address(name)}/nodes/{command.target}" if about_node else _address(name)
+        return RedirectResponse(f"{page}?notice={self.notices.keep(notice)}", status_code=303)
+
     # --- streams ----------------------------------------------------------------------------------------------------
 
     async def home_live(self) -> Response:
-        return self.stream(lambda: (0, self.lines()), {}, every=1.0)
+        return self.streams.stream(self.all_lines, {}, every=1.0)
 
     async def run_live(self, name: str, v: int = -1) -> Response:
         pieces = await asyncio.to_thread(self.pieces_of, name)
         version, found = await asyncio.to_thread(pieces.now)
-        return self.stream(pieces.now, found if version == v else {}, every=POLL)
-
-    def stream(self, look: Look, known: Mapping[str, Piece], *, every: float) -> Response:
-        if self.streams >= STREAMS:
-            raise HTTPException(503, f"{STREAMS} pages are being kept up to date already: close one")
-        return StreamingResponse(self.updates(look, known, every), media_type="text/event-stream")
-
-    async def updates(self, look: Look, known: Mapping[str, Piece], every: float) -> AsyncGenerator[str]:
-        """Server-sent events: what differs from what the browser has. Ends with the connection."""
-        self.streams += 1
-        silent = BEAT
-        try:
-            while True:
-                version, found = await asyncio.to_thread(look)
-                new = changed(known, found) if found is not known else []
-                gone = sorted(known.keys() - found.keys())
-                if new or gone:
-                    yield f"data: {json.dumps({'version': version, 'pieces': new, 'gone': gone})}\n\n"
-                    silent = 0.0
-                elif silent >= BEAT:
-                    yield ": alive\n\n"
-                    silent = 0.0
-                known = found
-                await asyncio.sleep(every)
-                silent += every
-        finally:
-            self.streams -= 1
+        return self.streams.stream(pieces.now, found if version == v else {}, every=POLL)
 
     # --- what they are made of --------------------------------------------------------------------------------------
 
@@ -172,8 +199,16 @@ class _Room:
                     del self.pieces[other]
         return known
 
+    def all_lines(self) -> tuple[int, dict[str, Piece]]:
+        """What the list is made of, as a stream looks at it; its version means nothing."""
+        return 0, self.lines()
+
     def lines(self) -> dict[str, Piece]:
         """The runs as pieces of the list."""
         lines = [line for name in self.runs.names() if (line := self.runs.line(name)) is not None]
         return {f"run-{line.name}": Piece(f"run-{line.name}", "runs", self.pages.piece("pieces", "run", line))
                 for line in lines}
+
+
+def _address(run: str) -> str:
+    return f"/runs/{quote(run, safe='')}"

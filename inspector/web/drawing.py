@@ -33,6 +33,12 @@ class Placed(NamedTuple):
     y: float
     above: tuple[float, float] | None
 
+    def at_origin(self) -> Placed:
+        """The same, moved so that the node stands at (0, 0): equal wherever a subtree was moved to as a whole."""
+        if self.above is None:
+            return Placed(self.row, 0.0, 0.0, None)
+        return Placed(self.row, 0.0, 0.0, (round(self.above[0] - self.x, 1), round(self.above[1] - self.y, 1)))
+
 
 class Drawn(NamedTuple):
     """A stage's tree."""

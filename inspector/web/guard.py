@@ -1,8 +1,9 @@
 """Who may read the page: a request must come from this machine's browser, to this server, with the token.
 
 Every request needs a `Host` that is ours (against DNS rebinding), no `Origin` or fetch site but ours, and the token:
-once in the address, then in a cookie. Only GET and HEAD exist. Every answer forbids scripts, styles, pictures and
-frames from elsewhere.
+once in the address, then in a cookie. GET and HEAD only look. POST, which steers a run, needs more: an `Origin` that is
+said and ours, a short form as its body, and the form's own token (`inspector.web.steering`); a server that is read-only
+knows no POST. Every answer forbids scripts, styles, pictures and frames from elsewhere.
 
 What it does not guarantee: anything against a program that runs as the same user. Cookies do not know ports: another
 server on this machine that the same browser visits is sent the cookie, too.
@@ -23,17 +24,21 @@ PAGE_POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src
                "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 HEADERS: Mapping[str, str] = {
     "content-security-policy": PAGE_POLICY, "x-content-type-options": "nosniff", "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer", "cache-control": "no-store", "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin", "cache-control": "no-store", "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin", "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-"""Sent with every answer that does not set its own."""
+"""Sent with every answer that does not set its own. (Under `no-referrer`, forms would be sent with `Origin: null`.)"""
+FORM = "application/x-www-form-urlencoded"
+LONGEST_FORM = 16 * 2**10
+"""Bytes of a form."""
 
 
 class Guard:
     """ASGI middleware that answers what is not allowed itself."""
 
-    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
+    def __init__(self, app: ASGIApp, *, token: str, port: int, read_only: bool = False) -> None:
         self._app = app
+        self._methods = ("GET", "HEAD") if read_only else ("GET", "HEAD", "POST")
         self._token = token
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         self._cookie = f"scientist-{port}"
@@ -57,12 +62,17 @@ class Guard:
         headers = Headers(scope=scope)
         if headers.get("host", "") not in self._hosts:
             return _refused("this server answers to 127.0.0.1 and localhost only", 421)
-        if headers.get("origin", f"http://{headers['host']}") != f"http://{headers['host']}":
+        ours = f"http://{headers['host']}"
+        if headers.get("origin", ours) != ours:
             return _refused("requests of other pages are refused")
-        if scope["method"] not in ("GET", "HEAD"):
+        if scope["method"] not in self._methods:
             return _refused("this page only shows", 405)
+        if scope["method"] == "POST":
+            refusal = _no_form(headers, ours)
+            if refusal is not None:
+                return refusal
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        if "token" in query:
+        if "token" in query and scope["method"] != "POST":
             return self._let_in(scope["path"], query)
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return _refused("requests of other pages are refused")
@@ -80,6 +90,20 @@ class Guard:
 
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self._token.encode())
+
+
+def _no_form(headers: Headers, ours: str) -> Response | None:
+    """The refusal of a POST that a form of our own pages cannot have sent; the body is counted again as it is read."""
+    if headers.get("origin") != ours or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return _refused("only a form of this page is taken")
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        return _refused(f"only {FORM} is taken", 415)
+    size = headers.get("content-length", "")
+    if not (size.isascii() and size.isdigit()):
+        return _refused("the length of a form must be said", 411)
+    if len(size) > 9 or int(size) > LONGEST_FORM:
+        return _refused(f"a form is at most {LONGEST_FORM} bytes long", 413)
+    return None
 
 
 def _refused(why: str, status: int = 403) -> Response:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from inspector.web.calls import Call, call_of
 from inspector.web.drawing import Chart, charts
 from inspector.web.files import Listed, listed, text_of
+from inspector.web.steering import NodeWheel, node_wheel_of
 from inspector.web.watched import Watched
-from record.events import Answered
 from record.nouns import Attempt, FigureReview, Measurement, Node
-
-ANSWER = 20_000
-"""Characters of a model's answer that are shown."""
 
 
 class DiffLine(NamedTuple):
@@ -57,13 +54,6 @@ class Plots(NamedTuple):
     pictures: tuple[Picture, ...]
 
 
-class Call(NamedTuple):
-    """A model call: what the record has of it."""
-
-    answered: Answered
-    answer: str
-
-
 class Grid(NamedTuple):
     """Final values of one dataset and split: a row a condition, a column a metric."""
 
@@ -84,6 +74,7 @@ class Panel(NamedTuple):
     plots: tuple[Plots, ...]
     calls: tuple[Call, ...]
     files: tuple[Listed, ...]
+    wheel: NodeWheel
 
 
 def panel_of(run: Watched, name: str) -> Panel | None:
@@ -95,7 +86,9 @@ def panel_of(run: Watched, name: str) -> Panel | None:
         node=node, children=tuple(one.id for one in run.state.nodes.values() if one.parent == name),
         sources=tuple(_sources(run, node)), grids=grids(node.measurements),
         tests=grids(run.state.tests.get(name, ())), tries=tuple(_try(run, node, one) for one in node.attempts),
-        plots=tuple(_plots(node)), calls=tuple(_calls(run, node)), files=listed(run.folder, f"nodes/{name}"))
+        plots=tuple(_plots(node)), calls=tuple(
+            call_of(run.state, one) for key, one in run.state.answers.items() if key.decision == node.decision),
+        files=listed(run.folder, f"nodes/{name}"), wheel=node_wheel_of(run, node))
 
 
 def _sources(run: Watched, node: Node) -> Iterator[SourceFile]:
@@ -142,18 +135,3 @@ def _plots(node: Node) -> Iterator[Plots]:
         yield Plots(one.n, one.looked, one.failure.message if one.failure else "", tuple(
             Picture(f"nodes/{node.id}/plots{one.n}/figures/{figure.name}", figure.name, reviews.get(figure.name))
             for figure in one.figures))
-
-
-def _calls(run: Watched, node: Node) -> Iterator[Call]:
-    for key, one in run.state.answers.items():
-        if key.decision == node.decision:
-            yield Call(one, _readable(one.answer))
-
-
-def _readable(answer: dict[str, Any]) -> str:
-    """An answer field by field, texts with their own lines."""
-    parts = [f"{key}:\n{value}" if isinstance(value, str) and "\n" in value
-             else f"{key}: {value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)}"
-             for key, value in answer.items()]
-    text = "\n".join(parts)
-    return text if len(text) <= ANSWER else f"{text[:ANSWER]}\n... {len(text) - ANSWER} characters more"

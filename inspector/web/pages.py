@@ -9,8 +9,10 @@ from typing import Any, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from inspector.origin import origin_words
 from inspector.text import count, dollars, duration, plain, printable, short
 from inspector.web.drawing import KIND_SHAPE, MARKS
+from record.nouns import STAGES
 
 HERE = Path(__file__).parent
 
@@ -37,20 +39,21 @@ def _when(iso: str | None) -> str:
 def environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=_safe,
-        trim_blocks=True, lstrip_blocks=True)
+        trim_blocks=True, lstrip_blocks=True, auto_reload=False)
     cast("dict[str, Any]", made.filters).update(
-        plain=plain, short=short, duration=duration, tokens=count, number=_number, size=_size, when=_when)
-    cast("dict[str, Any]", made.globals).update(dollars=dollars, shape_of=KIND_SHAPE, marks=MARKS)
+        plain=plain, short=short, duration=duration, tokens=count, number=_number, size=_size, when=_when,
+        origin=origin_words)
+    cast("dict[str, Any]", made.globals).update(dollars=dollars, shape_of=KIND_SHAPE, marks=MARKS, stage_names=STAGES)
     return made
 
 
 class Pages:
     """Renders templates and single blocks of them."""
 
-    def __init__(self, addresses: Mapping[str, str]) -> None:
-        """`addresses` are those of the script and of the style sheet."""
+    def __init__(self, addresses: Mapping[str, str], *, form_token: str = "") -> None:
+        """`addresses` are those of the script and of the style sheet; without a `form_token` no form steers."""
         self._environment = environment()
-        cast("dict[str, Any]", self._environment.globals).update(addresses)
+        cast("dict[str, Any]", self._environment.globals).update(addresses, form_token=form_token)
 
     def page(self, name: str, **values: Any) -> str:
         return self._environment.get_template(f"{name}.html.jinja").render(**values)

@@ -1,18 +1,22 @@
 """A run's page as pieces: what a browser has is brought up to date by the pieces that differ.
 
-Each piece is one element with an id, made by a macro of `run.html.jinja`, and made again only when what it shows has
-changed: an update costs what is new, however many nodes there are.
+Each piece is one element with an id, made by a macro of `pieces.html.jinja`, and made again only when what it shows has
+changed: an update costs what is new, however many nodes there are. A node that only moved is moved, not made again.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from inspector.tree import StageRows
+from inspector.web.checks import asked_of, checks_of
 from inspector.web.drawing import WIDE, Interval, drawn, intervals
 from inspector.web.pages import Pages
+from inspector.web.steering import wheel_of
 from inspector.web.watched import Line, Watched
-from record.claims import Difference, differences, validation_claims
+from record.claims import Difference, differences, trusted_replicates, validation_claims
 from record.fold import RunState
 from record.nouns import STAGES, Frozen, StageName, StageSummary
 
@@ -24,6 +28,12 @@ class Piece(NamedTuple):
     parent: str
     html: str
     attributes: Mapping[str, str] | None = None
+    still: str = ""
+    """Of a node in the tree: the element at the origin, which stays the same where the node only moves."""
+
+
+AT_ORIGIN: Final = "translate(0.0 0.0)"
+"""How the macro of a node in the tree writes the place of one that stands at the origin."""
 
 
 class Report(Frozen):
@@ -46,6 +56,8 @@ class RunPieces:
         self.run = run
         self._pages = pages
         self._made: dict[str, tuple[Any, Piece]] = {}
+        self._stages: dict[StageName, tuple[StageRows, tuple[Piece, ...]]] = {}
+        self._reports: dict[StageName, tuple[object, Report]] = {}
         self._now: tuple[int, dict[str, Piece]] = (-1, {})
 
     def now(self) -> tuple[int, dict[str, Piece]]:
@@ -58,24 +70,47 @@ class RunPieces:
 
     def _every(self) -> Iterator[Piece]:
         run, tree, status = self.run, self.run.tree(), self.run.status()
+        rows = [row for stage in tree.stages for row in stage.nodes]
         yield self._piece("summary", "main", run.name, Line(run), run.trouble)
+        yield self._piece("steer", "wheel", run.name, wheel_of(run))
+        yield self._piece("road", "roads", run.name, tuple(
+            sorted((row for row in rows if row.on_best_path), key=lambda row: row.decision)), tree.winner)
         for stage in tree.stages:
-            name = stage.stage
-            yield self._piece(f"head-{name}", f"stage-{name}", stage.model_copy(update={"nodes": ()}), stage.searched,
-                              len(stage.nodes))
-            tree_of_stage = drawn(stage)
-            yield Piece(f"svg-{name}", f"stage-{name}", "", {
-                "class": "tree wide" if tree_of_stage.width > WIDE else "tree",
-                "width": f"{tree_of_stage.width:.0f}", "height": f"{tree_of_stage.height:.0f}",
-                "viewBox": f"0 0 {tree_of_stage.width:.0f} {tree_of_stage.height:.0f}"})
-            for placed in tree_of_stage.nodes:
-                yield self._piece(f"g-{placed.row.id}", f"svg-{name}", run.name, placed)
-            for row in sorted(stage.nodes, key=lambda one: one.decision):
-                yield self._piece(f"row-{row.id}", f"list-{name}", run.name, row)
-            yield self._piece(f"report-{name}", "reports", run.name, report_of(run.state, name))
+            known = self._stages.get(stage.stage)
+            if known is None or known[0] != stage:
+                known = self._stages[stage.stage] = stage, tuple(self._stage(stage))
+            yield from known[1]
+            yield self._piece(f"report-{stage.stage}", "reports", run.name, self._report(stage.stage))
         yield self._piece("cost", "costs", status.cost, status.roles, status.budget)
         yield self._piece("happened", "events", status.last_events)
-        yield self._piece("judgement", "paper", run.name, run.state.released, run.state.assessed)
+        yield self._piece("asked", "events", run.name, asked_of(run.state))
+        yield self._piece("judgement", "paper", run.name, run.state.released, run.state.assessed, run.state.version)
+        yield self._piece("checks", "checked", run.name, checks_of(
+            run.state, tuple(row.id for row in rows if row.seedless)))
+
+    def _report(self, stage: StageName) -> Report:
+        """The report of a stage, made anew when what it rests on is: its intervals and tests cost milliseconds."""
+        state = self.run.state
+        known = state.stages[stage]
+        of = (known.best, known.ended, known.reasons, known.summary, state.data_plan, state.corrected,
+              tuple(trusted_replicates(state, known.best)) if known.best else ())
+        made = self._reports.get(stage)
+        if made is None or made[0] != of:
+            made = self._reports[stage] = of, report_of(state, stage)
+        return made[1]
+
+    def _stage(self, stage: StageRows) -> Iterator[Piece]:
+        name, tree = stage.stage, drawn(stage)
+        yield self._piece(f"head-{name}", f"stage-{name}", stage.model_copy(update={"nodes": ()}), stage.searched,
+                          len(stage.nodes))
+        yield Piece(f"svg-{name}", f"stage-{name}", "", {
+            "class": "tree wide" if tree.width > WIDE else "tree", "width": f"{tree.width:.0f}",
+            "height": f"{tree.height:.0f}", "viewBox": f"0 0 {tree.width:.0f} {tree.height:.0f}"})
+        for placed in tree.nodes:
+            yield _moved(self._piece(f"g-{placed.row.id}", f"svg-{name}", self.run.name, placed.at_origin()),
+                         f"translate({placed.x} {placed.y})")
+        for row in sorted(stage.nodes, key=lambda one: one.decision):
+            yield self._piece(f"row-{row.id}", f"list-{name}", self.run.name, row)
 
     def _piece(self, name: str, parent: str, *values: Any) -> Piece:
         known = self._made.get(name)
@@ -97,9 +132,30 @@ def report_of(state: RunState, stage: StageName) -> Report:
         differences=tuple(one for one in differences(state, claims) if one.name == primary))
 
 
+def _moved(piece: Piece, place: str) -> Piece:
+    """A node of the tree at its place. Its first tag, where the place stands, has no text of others before it."""
+    return Piece(piece.id, piece.parent, piece.html.replace(AT_ORIGIN, place, 1), {"transform": place}, piece.html)
+
+
 def changed(before: Mapping[str, Piece], after: Mapping[str, Piece]) -> list[Piece]:
-    """The pieces that are new or differ, in the order of the page."""
-    return [piece for name, piece in after.items() if before.get(name) != piece]
+    """The pieces that are new or differ, in the order of the page; attributes alone where nothing else differs."""
+    found: list[Piece] = []
+    for name, piece in after.items():
+        known = before.get(name)
+        if known is piece or known == piece:
+            continue
+        if piece.still:
+            only_moved = known is not None and known.still == piece.still
+            piece = piece._replace(html="") if only_moved else piece._replace(attributes=None)
+        found.append(piece)
+    return found
+
+
+def update(before: Mapping[str, Piece], after: Mapping[str, Piece], version: int) -> str | None:
+    """What a page that has `before` is sent so that it has `after`, as JSON; None where nothing differs."""
+    new = [piece[:4] for piece in changed(before, after)]
+    gone = sorted(before.keys() - after.keys())
+    return json.dumps({"version": version, "pieces": new, "gone": gone}) if new or gone else None
 
 
 def by_parent(pieces: Mapping[str, Piece]) -> dict[str, list[Piece]]:

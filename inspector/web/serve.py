@@ -20,11 +20,12 @@ class PortTakenError(Exception):
 
 
 def bound(port: int) -> socket.socket:
-    """A socket on the loopback address; port 0 takes a free one. Raises `PortTakenError`."""
+    """A listening socket on the loopback address; port 0 takes a free one. Raises `PortTakenError`."""
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((HOST, port))
+        found.listen(128)  # whoever is given the address may come before the server does
     except (OSError, OverflowError) as error:
         found.close()
         said = error.strerror if isinstance(error, OSError) else "no port has this number"
@@ -32,20 +33,23 @@ def bound(port: int) -> socket.socket:
     return found
 
 
-def server_of(place: Path, listening: socket.socket) -> tuple[uvicorn.Server, str]:
-    """A server for a bound socket, and the address to open, which has the token. Run it with `sockets=[listening]`."""
+def server_of(place: Path, listening: socket.socket, *, read_only: bool = False) -> tuple[uvicorn.Server, str]:
+    """A server for a bound socket, and the address to open, which has the token. Run it with `sockets=[listening]`.
+
+    `read_only`: nothing can be asked of a run through it.
+    """
     token, port = secrets.token_urlsafe(24), int(listening.getsockname()[1])
-    guarded = Guard(make_app(place), token=token, port=port)
+    guarded = Guard(make_app(place, read_only=read_only), token=token, port=port, read_only=read_only)
     config = uvicorn.Config(
         guarded, http="h11", ws="none", lifespan="off", log_level="error", access_log=False, server_header=False,
         proxy_headers=False, timeout_graceful_shutdown=1)
     return uvicorn.Server(config), f"http://{HOST}:{port}/?token={token}"
 
 
-def serve(place: Path, *, port: int, tell: Callable[[str], None]) -> None:
+def serve(place: Path, *, port: int, tell: Callable[[str], None], read_only: bool = False) -> None:
     """Serve until interrupted; `tell` is given the address. Raises `PortTakenError`."""
     with bound(port) as listening:
-        server, address = server_of(place, listening)
+        server, address = server_of(place, listening, read_only=read_only)
         tell(address)
         try:
             server.run(sockets=[listening])

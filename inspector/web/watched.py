@@ -12,16 +12,16 @@ from collections import deque
 from pathlib import Path
 
 from inspector.status import Happened, Status, happened, status_in
-from inspector.tree import Tree, tree_of
+from inspector.tree import Made, Tree, tree_of
 from record.fold import RunState, apply
 from record.lock import holder
 from record.log import RecordError, is_run
 from record.tail import SETTLED, Stamp, Tail, stamps
 
-POLL = 0.05
+POLL = 0.02
 """Seconds between two looks at a log."""
 HOLDER = 3.0
-"""Seconds between two looks at a run's lock; each takes it for an instant, shared."""
+"""Seconds between two looks at a run's lock."""
 FOLDED = 8
 LAST = 12
 """Things that happened, as shown."""
@@ -43,6 +43,7 @@ class Watched:
         self.held = threading.RLock()
         """Held while the state is folded, and by whoever reads more than one thing of it."""
         self._tree: tuple[int, Tree] | None = None
+        self._rows: Made = {}
 
     def look(self) -> int:
         """Fold what is new; returns the version."""
@@ -53,6 +54,11 @@ class Watched:
                 self.version += self._read() | self._ask(now)
             return self.version
 
+    @property
+    def working(self) -> bool:
+        """Whether a process works on the run, as last asked."""
+        return self._process is not None
+
     def status(self) -> Status:
         return status_in(self.name, self.state, tuple(self._told), self._process, now=time.time())
 
@@ -60,7 +66,7 @@ class Watched:
         """The tree, made once a version."""
         known = self._tree
         if known is None or known[0] != self.version:
-            known = self._tree = self.version, tree_of(self.state)
+            known = self._tree = self.version, tree_of(self.state, self._rows)
         return known[1]
 
     def _read(self) -> bool:
@@ -71,7 +77,7 @@ class Watched:
             found, trouble = [], str(error) if self.folder.is_dir() else "the folder of this run is gone"
         else:
             if self._tail.began_anew:
-                self.state, self._told = RunState(), deque(maxlen=LAST)
+                self.state, self._told, self._rows = RunState(), deque(maxlen=LAST), {}
         for event, at in found:
             apply(self.state, event, at)
             one = happened(event, at, self.state)

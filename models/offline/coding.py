@@ -49,9 +49,14 @@ def code(inputs: CodeInputs) -> Program:
 # --- stage 1 --------------------------------------------------------------------------------------------------------
 
 
+def _turn(inputs: CodeInputs) -> int:
+    """Which of several ways is taken: branches of a run go on with another one."""
+    return inputs.ordinal + inputs.variation
+
+
 def draft(study: Study, inputs: CodeInputs) -> Program:
     """The ordinal-th way to begin, with the faults that its entry lists."""
-    spec = study.drafts[inputs.ordinal % len(study.drafts)]
+    spec = study.drafts[_turn(inputs) % len(study.drafts)]
     sound = sound_draft(study, inputs)
     faulty = edited(Scripts(sound.experiment, sound.plots), (study.fault(name) for name in spec.faults))
     return sound.model_copy(update={"experiment": faulty.experiment, "plots": faulty.plots})
@@ -59,8 +64,8 @@ def draft(study: Study, inputs: CodeInputs) -> Program:
 
 def sound_draft(study: Study, inputs: CodeInputs) -> Program:
     """The ordinal-th way to begin, without mistakes; each later round of the drafts doubles what `grows`."""
-    turn, index = divmod(inputs.ordinal, len(study.drafts))
-    spec = study.drafts[index]
+    turn = inputs.ordinal // len(study.drafts)
+    spec = study.drafts[_turn(inputs) % len(study.drafts)]
     own = spec.model_dump(include={"epochs", "hidden", "learning_rate"}, exclude_none=True)
     values = study.draft_defaults | own | spec.values
     if turn:
@@ -114,7 +119,8 @@ def _untried(study: Study, inputs: CodeInputs, parent: ParentBrief) -> tuple[str
            if setting[0] not in tried and constant(parent.experiment, setting[1]) != setting[2]]
     if new:
         # Siblings that still run may not be known yet: the ordinal keeps proposals of one round apart.
-        return new[0] if found[inputs.ordinal % len(found)] not in new else found[inputs.ordinal % len(found)]
+        own = found[_turn(inputs) % len(found)]
+        return own if own in new else new[inputs.variation % len(new)]
     name = study.grid[0].name
     value = float(f"{float(str(constant(parent.experiment, name))) * 0.7 ** (1 + inputs.ordinal % 7):.3g}")
     return f"{name}={value:g}", name, value
@@ -141,7 +147,7 @@ def _addition(study: Study, inputs: CodeInputs, scripts: Scripts) -> Addition:
     """The addition that an item asks for; if the parent has it already, the next one that it lacks."""
     item = inputs.item.lower()
     hits = [sum(word in item for word in addition.keywords) for addition in study.agenda]
-    start = hits.index(max(hits)) if any(hits) else inputs.ordinal % len(study.agenda)
+    start = hits.index(max(hits)) if any(hits) else _turn(inputs) % len(study.agenda)
     turned = (*study.agenda[start:], *study.agenda[:start])
     if not turned[0].edits or applicable(scripts, turned[0].edits):
         return turned[0]
@@ -185,7 +191,7 @@ def _parts(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Parts:
     if planned:
         return planned[0]
     choices: list[Parts] = [*((part,) for part in singles), *pairs]
-    own = choices[inputs.ordinal % len(choices)]
+    own = choices[_turn(inputs) % len(choices)]
     item = inputs.item.lower()
     named: list[Parts] = [(part,) for part in singles if item and any(word in item for word in part.keywords)]
     return next((parts for parts in (*named, own, *choices) if _condition(parts) not in tried), own)

@@ -33,7 +33,7 @@ async def run_missing(bench: Bench, k: int) -> bool:
 
     What a kill cut short is finished before anything new is decided on, so that decisions keep their numbers.
     """
-    while await _allowed(bench):
+    while await bench.signals.going():
         batch = _unfinished(bench.state, k) or [_decide(bench, one, k) for one in _due(bench)]
         if not batch:
             _refuse_the_rest(bench)
@@ -51,17 +51,6 @@ def _refuse_the_rest(bench: Bench) -> None:
     reason = bench.state.limited or no_room(bench, 1) or "there was no room beside the others"
     bench.recorder.append(missed.model_copy(update={"missing": tuple(
         one.model_copy(update={"refused": reason}) if one in left else one for one in missed.missing)}))
-
-
-async def _allowed(bench: Bench) -> bool:
-    """Whether to go on; waits while paused."""
-    stop, go = bench.signals.stop, bench.signals.go
-    while not stop.is_set() and not go.is_set():
-        waits = [asyncio.ensure_future(one.wait()) for one in (stop, go)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for one in waits:
-            one.cancel()
-    return not stop.is_set()
 
 
 def _unfinished(state: RunState, k: int) -> list[Decided]:

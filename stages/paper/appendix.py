@@ -13,6 +13,7 @@ from typing import cast
 from record.claims import Claim, Difference
 from record.fold import RunState
 from record.nouns import STAGES, DatasetFacts, Grade, MetricSpec, Node, arm_of
+from stages.paper.ancestry import origin
 from stages.paper.characters import recorded
 from stages.paper.comparisons import comparisons
 from stages.paper.incidents import incidents, short
@@ -43,7 +44,9 @@ def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", f
     isolation = isolation or (ISOLATED if held else EXPOSED)
     found = [one for one in claims if isinstance(one, Difference)]
     means = [one for one in claims if not isinstance(one, Difference)]
-    parts = [r"\recordappendix", *_further(figures), _section("How the numbers were made"), _grades(claims, isolation),
+    began = origin(state)
+    parts = [r"\recordappendix", *_further(figures), *([_section("Where the run began"), began] if began else []),
+             _section("How the numbers were made"), _grades(claims, isolation),
              _section("Every node of the search"), _nodes(state), incidents(state),
              _section("Every measurement that the paper may cite"), _claims(means),
              *([_section("Every comparison"), comparisons(found)] if found else []),

@@ -7,7 +7,7 @@ and what it costs) is not in it. Values with a step are not repeated here: each 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,7 @@ from record.nouns import (
     StageName,
 )
 from stages.paper.ablated import AblationsTold, ablations_told
+from stages.paper.ancestry import FORKED, AncestorTold, HumanTold, ancestors_told, humans_told
 
 RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
@@ -152,6 +153,16 @@ class NoteTold(Frozen):
     text: str
 
 
+class SteeringTold(Frozen):
+    """What a person asked of the search while it went on, and the last decision before it. Who it was is not told."""
+
+    after_decision: int
+    verb: Literal["kill", "mark", "note"]
+    target: str = Field(description="the node; of a note the stage")
+    mark: str = Field(description="suspect or closed; empty for other verbs")
+    reason: str = Field(description="of a note, its text")
+
+
 class Disclosure(Frozen):
     """All of it. Seconds, bytes, USD and tokens, as the fields are named."""
 
@@ -192,10 +203,14 @@ class Disclosure(Frozen):
         default_factory=dict, description="node -> why a frozen scorer gave its test submissions no values")
     figures_left_out: dict[str, str] = Field(
         default_factory=dict, description="figure that was made for the paper -> why the paper has it not")
+    steering: tuple[SteeringTold, ...] = Field(
+        default=(), description="kills, marks and notes of people, in order (docs/steering.md)")
     figures_refused: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="node -> why a plotting of it was refused, each as 'plotting n: why'")
-    human_nodes: tuple[str, ...] = Field(
-        default=(), description="nodes whose code a person wrote; no command of this version makes one")
+    human_nodes: tuple[HumanTold, ...] = Field(default=(), description="nodes whose code a person wrote")
+    ancestry: tuple[AncestorTold, ...] = Field(
+        default=(), description="runs that this one branched off, the first first; left out where there is none")
+    siblings: str = Field(default="", description="of a branch: what is not known of other branches")
 
 
 def disclosure(state: RunState, *, isolation: str, text: int) -> Disclosure:
@@ -217,15 +232,17 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> Disclosure:
         limited=state.limited or "", cost=tuple(_cost(state)),
         lost_usd=round(sum(one.usd for one in state.lost.values()), 6), seconds_of_code=round(state.seconds_of_code, 1),
         seconds_of_run=round(state.active_seconds, 1),
-        notes=tuple(NoteTold(after_decision=k, text=said) for k, said in state.notes), ablations=ablations_told(state),
+        notes=tuple(NoteTold(after_decision=one.after, text=one.command.text) for one in state.notes),
+        steering=tuple(_steering(state)), ablations=ablations_told(state),
         unscored={node: failure.message for node, failure in state.unscored.items()},
         figures_left_out=dict(state.figures.left_out) if state.figures is not None else {},
-        figures_refused={node.id: why for node in state.nodes.values() if (why := tuple(_refused(node)))})
+        figures_refused={node.id: why for node in state.nodes.values() if (why := tuple(_refused(node)))},
+        human_nodes=humans_told(state), ancestry=ancestors_told(state), siblings=FORKED if state.ancestry else "")
 
 
 def as_file(told: Disclosure) -> str:
     """The text of the file."""
-    later = {"ablations", "unscored", "figures_left_out", "figures_refused"}
+    later = {"ablations", "unscored", "figures_left_out", "figures_refused", "steering", "ancestry", "siblings"}
     absent = {name for name in later if not getattr(told, name)}  # so that older records give the file that they gave
     return told.model_dump_json(indent=1, exclude=absent) + "\n"
 
@@ -309,6 +326,17 @@ def _stage(name: StageName, state: RunState) -> StageTold:
         stage=name, best=stage.best, reasons=stage.reasons, tried=len(searched), ended=stage.ended or "",
         candidates=sum(node.status == "good" and not node.suspect for node in searched), limited=stage.limited or "",
         replicates=tuple(one.id for one in replicates_of(state, stage.best)) if stage.best else ())
+
+
+def _steering(state: RunState) -> Iterator[SteeringTold]:
+    """What had a bearing on the search; a pause and a stop have none."""
+    for one in state.steered:
+        verb = one.command.verb
+        if verb in ("kill", "mark", "note"):
+            yield SteeringTold(
+                after_decision=one.after, verb=verb, reason=one.command.text,
+                target=(one.stage or "") if verb == "note" else one.command.target,
+                mark=one.command.mark if verb == "mark" else "")
 
 
 def _drafts(state: RunState) -> Iterator[Drafted]:

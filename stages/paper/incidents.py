@@ -10,6 +10,7 @@ from record.claims import replicates_of, seedless
 from record.fold import RunState
 from record.nouns import STAGES, Attempt, Compare
 from stages.paper.ablated import LATE, missing_rows, planned_rows
+from stages.paper.ancestry import human_rows
 from stages.paper.characters import recorded
 
 LONGEST = 260
@@ -20,7 +21,11 @@ _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:,'\"\]]+/)+")
 def incidents(state: RunState) -> str:
     """All of it as TeX, a list a kind of incident; empty where nothing happened."""
     lists = [
+        _list("Nodes whose code a person wrote; it ran, and was checked and reviewed, like that of a model:",
+              human_rows(state)),
         _list("Nodes that failed, were ended by us (pruned) or are marked as suspect:", _failures(state)),
+        _list("A person steered the search while it went on: ended a node, marked it, or wrote a note that prompts of "
+              "a stage showed. In order:", _steered(state)),
         _list("What the check of honesty noted in code without holding it against its numbers:", _noted(state)),
         _list("The winner's code was run again after the search, once with permuted training labels and once with "
               "another seed; none of these values is a result:", _probed(state)),
@@ -63,6 +68,15 @@ def _failures(state: RunState) -> Iterable[tuple[str, str]]:
         why += [*(node.reasons if node.status == "cancelled" or not node.failure else ()), *node.suspect]
         if why and (node.status != "good" or node.suspect):
             yield node.id, f"{node.kind}, {node.status}: {short('; '.join(why))}"
+
+
+def _steered(state: RunState) -> Iterable[tuple[str, str]]:
+    for one in state.steered:
+        asked = one.command
+        done = {"kill": "ended", "mark": f"marked as {asked.mark}", "note": "note"}.get(asked.verb)
+        if done is not None:
+            name = one.stage or "" if asked.verb == "note" else asked.target
+            yield name, f"{done}, after decision {one.after}: {short(asked.text)}"
 
 
 def _noted(state: RunState) -> Iterable[tuple[str, str]]:

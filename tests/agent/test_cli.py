@@ -19,7 +19,8 @@ from record.nouns import Idea
 from tests.inspector.story import Story, ended, told
 
 HEAVY = ("torch", "pydantic_ai", "langgraph", "sklearn", "matplotlib", "numpy", "jupyter_client", "transformers")
-COMMANDS = ("run", "resume", "stop", "status", "tree", "exec", "audit", "judge", "why", "doctor")
+COMMANDS = ("run", "resume", "stop", "pause", "kill", "mark", "note", "status", "tree", "exec", "audit", "judge", "why",
+            "doctor")
 
 
 @pytest.fixture
@@ -95,13 +96,14 @@ def test_tree_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "★" in text and "n0005 tune" in text and "\x1b" not in text
     assert main(["tree", folder, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"metric", "winner", "stages"}
+    assert set(found) == {"metric", "winner", "stages", "ancestry"}
     assert [stage["stage"] for stage in found["stages"]] == ["preliminary", "tuning", "agenda", "ablation"]
     assert set(found["stages"][0]) == {
         "stage", "ceiling", "best", "ended", "limited", "owes", "compared", "nodes"}
     assert set(found["stages"][0]["nodes"][0]) == {
         "id", "parent", "depth", "stage", "kind", "status", "decision", "seed", "title", "varies", "metric", "attempts",
-        "plots", "seconds", "failure", "why", "again", "seedless", "best", "on_best_path", "suspect"}
+        "plots", "seconds", "failure", "why", "again", "seedless", "best", "on_best_path", "suspect", "closed",
+        "author"}
 
 
 def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,8 +114,8 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {
         "run", "title", "model", "seed", "condition", "process", "phase", "next", "exit_code", "reason", "started",
-        "last_event", "elapsed", "paused", "stages", "cost", "roles", "budget", "ahead", "paper", "judgement",
-        "no_judgement", "last_events"}
+        "last_event", "elapsed", "ancestry", "paused", "steering", "stages", "cost", "roles", "budget", "ahead",
+        "paper", "judgement", "no_judgement", "last_events"}
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
 

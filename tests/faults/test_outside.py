@@ -216,7 +216,7 @@ def test_a_read_only_folder_is_refused_and_goes_on_when_it_is_not(disk: Path) ->
     remount(disk, "rw")
     with hold(disk), closing(EventLog(disk / "run.db")) as log:
         log.append(Commanded(verb="note", text="two"))
-        assert [text for _, text in log.state.notes] == ["one", "two"]
+        assert [one.command.text for one in log.state.notes] == ["one", "two"]
 
 
 # --- clocks and pages -----------------------------------------------------------------------------------------------
@@ -228,7 +228,8 @@ def test_a_clock_that_is_set_back_takes_no_time_from_a_run(tmp_path: Path) -> No
         for text in "abcd":
             log.append(Commanded(verb="note", text=text))
         assert log.state.active_seconds == 20.0
-    assert read_state(tmp_path).active_seconds == 20.0 and [text for _, text in read_state(tmp_path).notes] == [*"abcd"]
+    state = read_state(tmp_path)
+    assert state.active_seconds == 20.0 and [one.command.text for one in state.notes] == [*"abcd"]
 
 
 def test_a_torn_page_at_the_end_loses_only_what_was_never_acknowledged(tmp_path: Path) -> None:
@@ -244,10 +245,10 @@ def test_a_torn_page_at_the_end_loses_only_what_was_never_acknowledged(tmp_path:
     wal = copy / "run.db-wal"
     torn = wal.read_bytes()[:-24 - 4096] + b"\x07" * 2000  # the last frame, half written
     wal.write_bytes(torn)
-    assert [text for _, text in read_state(copy).notes] == ["a", "b"]
+    assert [one.command.text for one in read_state(copy).notes] == ["a", "b"]
     with closing(EventLog(copy / "run.db")) as again:
         again.append(Commanded(verb="note", text="c"))
-    assert [text for _, text in read_state(copy).notes] == [*"abc"]
+    assert [one.command.text for one in read_state(copy).notes] == [*"abc"]
     with closing(sqlite3.connect(copy / "run.db")) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 

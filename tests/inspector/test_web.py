@@ -1,149 +1,24 @@
-"""The web page, over HTTP on the loopback address: what it shows, whom it refuses, how it follows a run."""
+"""The web page, over HTTP on the loopback address: what it shows, how it follows a run."""
 
 from __future__ import annotations
 
-import http.client
 import json
-import os
 import re
 import shutil
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from inspector.web.serve import PortTakenError, bound, server_of
-from record.events import Event, Executed, Judged, Plotted, Proposed, Reviewed
+from inspector.web.serve import PortTakenError, bound
+from record.events import Judged
 from record.log import EventLog
-from record.nouns import Attempt, Failure, Figure, FigureFacts, FigureReview, Measurement
 from record.tail import Tail
 from tests.inspector.story import Story, ended, told
-
-EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>\x1b[31mred\x1b[0m \u202ereversed {{ 7*7 }} \'"'
-PNG = b"\x89PNG\r\n\x1a\n"
-
-
-class Seen(HTMLParser):
-    """Elements and attributes as a browser would make them of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-
-
-def recorded(folder: Path, story: Story) -> Path:
-    folder.mkdir(parents=True)
-    add(folder, *(event for event, _ in story.events))
-    return folder
-
-
-def add(folder: Path, *events: Event) -> None:
-    log = EventLog(folder / "run.db")
-    for event in events:
-        log.append(event)
-    log.close()
-
-
-@contextmanager
-def serving(place: Path) -> Generator[httpx.Client]:
-    """A client with the cookie of a real server on a free port."""
-    with bound(0) as listening:
-        server, address = server_of(place, listening)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        host, _, token = address.partition("/?token=")
-        try:
-            with httpx.Client(base_url=host, timeout=10, follow_redirects=True, trust_env=False) as client:
-                assert client.get("/", params={"token": token}).status_code == 200
-                client.headers["x-test-token"] = token  # kept for tests that begin without a cookie
-                yield client
-        finally:
-            server.should_exit = True
-            thread.join(10)
-            assert not thread.is_alive()
-
-
-def raw(web: httpx.Client, target: str) -> tuple[int, dict[str, str], bytes]:
-    """The answer to a path as it is: httpx tidies paths up."""
-    connection = http.client.HTTPConnection("127.0.0.1", web.base_url.port or 0, timeout=10)
-    try:
-        cookies = "; ".join(f"{name}={value}" for name, value in web.cookies.items())
-        connection.request("GET", target, headers={"cookie": cookies})
-        answer = connection.getresponse()
-        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
-    finally:
-        connection.close()
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs and one that is only begun: one whole, one full of hostile text."""
-    top = tmp_path_factory.mktemp("runs")
-    recorded(top / "whole", ended())
-    run = recorded(top / "hostile", hostile())
-    node = run / "nodes" / "n0001"
-    for path, text in {
-        "source/experiment.py": f"x = 1  # {EVIL}\ny = 2\n", "attempt1/stdout.txt": f"{EVIL}\n",
-        "attempt1/measurements.jsonl": "".join(
-            json.dumps({"name": "loss" + EVIL, "value": 1 / (n + 1), "condition": EVIL, "dataset": "digits",
-                        "split": "validation", "seed": 1, "step": n, "grade": "logged"}) + "\n"
-            for n in range(5)) + "[",
-    }.items():
-        (node / path).parent.mkdir(parents=True, exist_ok=True)
-        (node / path).write_text(text)
-    figures = node / "plots1" / "figures"
-    figures.mkdir(parents=True)
-    (figures / "<b>x.png").write_bytes(PNG)
-    (figures / "page.html").write_text("<script>alert(1)</script>")
-    child = run / "nodes" / "n0002" / "source"
-    child.mkdir(parents=True)
-    (child / "experiment.py").write_text("x = 1\ny = 3\n")
-    (top / "secret.txt").write_text("secret")
-    (run / "data" / "labels").mkdir(parents=True)
-    (run / "data" / "labels" / "y.txt").write_text("secret")
-    (node / "link.txt").symlink_to(top / "secret.txt")
-    (node / "away").symlink_to(top)
-    os.mkfifo(node / "pipe")
-    (top / "begun").mkdir()
-    add(top / "begun")
-    (top / "no run").mkdir()
-    return top
-
-
-def hostile() -> Story:
-    story = Story()
-    story.begin()
-    first = story.expand("preliminary", "draft", varies=EVIL)
-    failure = Failure(kind="shape", message=EVIL, traceback=f"Traceback\n{EVIL}")
-    review = FigureReview(name="<b>x.png", readable=False, issues=(EVIL,), description=EVIL)
-    value = Measurement(name="log_loss", value=.5, condition=EVIL, dataset="digits", split="validation", seed=1,
-                        grade="logged")
-    story.tell(Proposed(node=first, decision=1, title=EVIL, plan=EVIL, varies=EVIL, source_sha256="0"),
-               Executed(node=first, attempt=Attempt(number=1, seconds=1, failure=failure, curves_sha256="0",
-                                                    measurements=(value,))),
-               Plotted(node=first, n=1, figures=(Figure(name="<b>x.png", sha256="0", facts=FigureFacts()),)),
-               Reviewed(node=first, n=1, reviews=(review,)), Judged(node=first, status="buggy", failure=failure))
-    story.expand("preliminary", "debug", first)
-    return story
-
-
-@pytest.fixture(scope="module")
-def web(place: Path) -> Generator[httpx.Client]:
-    with serving(place) as client:
-        yield client
-
+from tests.inspector.web import HOSTILE_CALL, Seen, add, raw, recorded, serving
 
 # --- what is shown --------------------------------------------------------------------------------------------------
 
@@ -177,7 +52,10 @@ def test_a_node_shows_output_traceback_curves_figures_and_calls(web: httpx.Clien
 
 
 def test_hostile_text_appears_as_text(web: httpx.Client) -> None:
-    for address in ("/", "/runs/hostile", "/runs/hostile/nodes/n0001", "/runs/hostile/trace?number=<script>x"):
+    base = "/runs/hostile"
+    for address in ("/", base, f"{base}/nodes/n0001", f"{base}/nodes/n0002", f"{base}/trace?number=<script>x",
+                    f"{base}/trace?key=<script>x", f"{base}/calls", f"{base}/calls?role=<script>",
+                    f"{base}/calls/{HOSTILE_CALL}", f"{base}/nodes/n0001/notebook/1", f"{base}/paper"):
         text = web.get(address).text
         seen = Seen(text)
         assert seen.tags.count("script") == 1, address
@@ -197,66 +75,6 @@ def test_what_is_not_there_is_told(web: httpx.Client) -> None:
     assert web.get("/runs/begun").status_code == 200
     assert "no number" in web.get("/runs/whole/trace?number=abc").text
     assert "Nothing in this paper" in web.get("/runs/whole/trace?number=77.123").text
-
-
-# --- who is refused -------------------------------------------------------------------------------------------------
-
-
-def test_the_token_is_needed_once_then_the_cookie(web: httpx.Client) -> None:
-    token = web.headers["x-test-token"]
-    with httpx.Client(base_url=web.base_url, trust_env=False) as bare:
-        for address in ("/", "/runs/whole", "/live", "/static/x/inspector.js", "/?token=", "/?token=wrong"):
-            assert bare.get(address).status_code == 403, address
-        answer = bare.get("/runs/whole", params={"token": token, "a": "b"})
-        assert (answer.status_code, answer.headers["location"]) == (303, "/runs/whole?a=b")
-        cookie = answer.headers["set-cookie"].lower()
-        assert "httponly" in cookie and "samesite=strict" in cookie
-        assert bare.get("/runs/whole").status_code == 200
-        bare.cookies.clear()
-        assert bare.get("/", headers={"cookie": "a=;b;scientist-=x"}).status_code == 403
-        assert raw(web, f"//evil.example/?token={token}")[1]["location"] == "/evil.example/"
-
-
-@pytest.mark.parametrize(("headers", "status"), [
-    ({"host": "evil.example"}, 421), ({"host": "127.0.0.1"}, 421), ({"origin": "http://evil.example"}, 403),
-    ({"origin": "null"}, 403), ({"sec-fetch-site": "cross-site"}, 403), ({"sec-fetch-site": "same-site"}, 403),
-    ({"sec-fetch-site": "same-origin"}, 200)])
-def test_other_pages_and_other_names_are_refused(web: httpx.Client, headers: dict[str, str], status: int) -> None:
-    assert web.get("/", headers=headers).status_code == status
-
-
-def test_nothing_can_be_sent(web: httpx.Client) -> None:
-    assert {web.request(method, "/runs/whole").status_code for method in ("POST", "PUT", "DELETE", "OPTIONS")} == {405}
-    assert web.head("/runs/whole").status_code == 200
-
-
-def test_every_answer_forbids_what_is_not_ours(web: httpx.Client) -> None:
-    for address in ("/", "/runs/whole", "/nothing", "/runs/hostile/files/nodes/n0001/source/experiment.py"):
-        headers = web.get(address).headers
-        assert headers["content-security-policy"].startswith("default-src 'none'"), address
-        assert "unsafe" not in headers["content-security-policy"]
-        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
-        assert headers["x-frame-options"] == "DENY" and "server" not in headers
-
-
-@pytest.mark.parametrize("path", [
-    "../secret.txt", "nodes/../../secret.txt", "%2e%2e/secret.txt", "nodes/..%2f..%2fsecret.txt", "/etc/passwd",
-    "nodes/n0001/link.txt", "nodes/n0001/away/secret.txt", "nodes/n0001/pipe", "nodes/n0001", "nodes//n0001",
-    "data/labels/y.txt", "run.db", "control/x.json", "nodes/n0001/%00", "nodes/n0001/source/.hidden", ""])
-def test_no_path_leads_out_of_what_is_shown(web: httpx.Client, path: str) -> None:
-    status, _, body = raw(web, f"/runs/hostile/files/{path}")
-    assert status == 404 and b"secret" not in body
-
-
-def test_files_cannot_act_as_pages(web: httpx.Client) -> None:
-    base = "/runs/hostile/files/nodes/n0001"
-    page = web.get(f"{base}/plots1/figures/page.html")
-    assert page.headers["content-type"] == "application/octet-stream"
-    assert page.headers["content-disposition"].startswith("attachment")
-    assert web.get(f"{base}/source/experiment.py").headers["content-type"].startswith("text/plain")
-    picture = web.get(f"{base}/plots1/figures/%3Cb%3Ex.png")
-    assert (picture.headers["content-type"], picture.content) == ("image/png", PNG)
-    assert "link.txt" not in web.get("/runs/hostile/nodes/n0001").text
 
 
 # --- how it follows a run -------------------------------------------------------------------------------------------

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import itertools
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +18,9 @@ from models.roles import FigureReviews, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events import Answered
+from record.log import RecordError
 from record.nouns import CallKey, Usage
+from record.prompts import keep, prompt_of
 from tests.models.examples import CODE, INPUTS, PROGRAM
 
 SETTINGS = ModelSettings()
@@ -164,6 +169,45 @@ async def test_a_script_of_the_wrong_type_is_an_error() -> None:
     script = ScriptedModel(lambda request: FigureReviews(reviews=()))
     with pytest.raises(ModelOutputInvalid, match="FigureReviews, not Program"):
         await opened(script, MemoryLedger()).at(1, 1).ask("code", CODE, Program)
+
+
+@pytest.mark.asyncio
+async def test_a_question_is_kept_before_it_is_asked_and_is_what_the_answer_vouches_for(tmp_path: Path) -> None:
+    def script(request: Request) -> FigureReviews:
+        assert len(list((tmp_path / "prompts").iterdir())) == 1, "kept before it goes out"
+        return FigureReviews(reviews=())
+
+    ledger, scripted = MemoryLedger(), ScriptedModel(script)
+    models = Models(scripted, ledger, SETTINGS, clock().__next__, keep=partial(keep, tmp_path))
+    await models.at(1, 1).ask("vision", INPUTS["vision"], FigureReviews, (Image(b"PLANTED picture"),))
+    kept = prompt_of(tmp_path, ledger.events[0])
+    [request] = scripted.requests
+    assert kept is not None and kept.asked is not None and kept.changed == ""
+    assert (kept.asked.system, kept.asked.user) == (request.prompt.system, request.prompt.user)
+    assert kept.asked.images == (Image(b"PLANTED picture").sha256,) and kept.asked.answer_name == "FigureReviews"
+    assert kept.asked.answer == FigureReviews.model_json_schema()
+    assert (kept.asked.asked, kept.asked.role) == (ledger.events[0].asked, "vision")
+    assert all(b"PLANTED" not in gzip.decompress(one.read_bytes()) for one in (tmp_path / "prompts").iterdir())
+
+
+@pytest.mark.asyncio
+async def test_where_a_question_cannot_be_kept_nothing_is_asked() -> None:
+    def full(text: str) -> None:
+        raise RecordError("no space")
+
+    scripted = numbered()
+    models = Models(scripted, MemoryLedger(), SETTINGS, clock().__next__, keep=full)
+    with pytest.raises(RecordError, match="no space"):
+        await models.at(1, 1).ask("code", CODE, Program)
+    assert scripted.requests == []
+
+
+@pytest.mark.asyncio
+async def test_questions_are_kept_only_where_that_is_set(tmp_path: Path) -> None:
+    models = Models(numbered(), MemoryLedger(), ModelSettings(keep_prompts=False), clock().__next__,
+                    keep=partial(keep, tmp_path))
+    await models.at(1, 1).ask("code", CODE, Program)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_ledger_commits_a_key_once() -> None:

@@ -270,7 +270,7 @@ def huge() -> dict[str, BaseModel]:
         "write": {"inputs": write, "results": claims, "setups": claims, "tellings": write.tellings,
                   "written": (Section(title="T", body=LONG),) * 12},
         "reflect": {"inputs": write, "violations": (LONG,) * 999, "compile_findings": (LONG,) * 999},
-        "ablation_plan": {"method": parent, "complaints": (LONG,) * 99},
+        "ablation_plan": {"method": parent, "complaints": (LONG,) * 99, "notes": (LONG,) * 99},
         "missing_ablations": {"method_plan": LONG, "method_source": LONG, "complaints": (LONG,) * 99, "trials": (
             Trial(ablation=ABLATION, by="author", outcome="failed", why=LONG),) * 99, "draft": Draft(
             title="t", abstract=LONG, sections=(Section(title="T", body=LONG),) * 40)},

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import logging
 import time
+from functools import partial
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, Field
 
 from models.backend import Image, Prompt, Request, open_backend
+from models.door import Models
 from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable, QuotaSpent
+from models.ledger import MemoryLedger
 from models.naming import locate
 from models.providers import ProviderModel, open_model, open_provider
 from models.settings import ModelSettings
+from record.prompts import keep
 from tests.models.examples import CODE, PROGRAM
 from tests.models.openai_server import OpenAIServer, Step, content, drop, page, stall, status, tool
 
@@ -69,6 +75,19 @@ async def test_an_answer_comes_through_the_output_tool() -> None:
     assert sent["tools"][0]["function"]["parameters"]["properties"]["value"]["type"] == "integer"
     assert sent["temperature"] == 0.5
     assert 100 in (sent.get("max_tokens"), sent.get("max_completion_tokens"))
+
+
+@pytest.mark.asyncio
+async def test_no_key_is_in_what_is_kept_of_a_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+    ledger = MemoryLedger()
+    with OpenAIServer([tool(PROGRAM.model_dump())]) as server:
+        settings = ModelSettings(name="openai:some-model", base_url=server.url, context_tokens=100_000)
+        models = Models(open_backend(settings), ledger, settings, time.monotonic, keep=partial(keep, tmp_path))
+        await models.at(1, 1).ask("code", CODE, type(PROGRAM))
+    [file] = (tmp_path / "prompts").iterdir()
+    text = gzip.decompress(file.read_bytes()).decode()
+    assert CODE.goal in text and "sk-planted" not in text and server.url not in text
 
 
 @pytest.mark.asyncio

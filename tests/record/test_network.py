@@ -40,7 +40,7 @@ def note(log: EventLog, text: str) -> None:
 
 
 def notes(run: Path) -> list[str]:
-    return [text for _, text in read_state(run).notes]
+    return [one.command.text for one in read_state(run).notes]
 
 
 @pytest.fixture
@@ -72,11 +72,11 @@ def test_another_machine_goes_on_and_the_first_one_takes_that_over(
         note(log, "one")
     another(tmp_path, monkeypatch, "second")
     with closing(open_log(run)) as log:
-        assert [text for _, text in log.state.notes] == ["one"]
+        assert [one.command.text for one in log.state.notes] == ["one"]
         note(log, "two")
     monkeypatch.setattr("tempfile.tempdir", str(machine))
     with closing(open_log(run)) as log:
-        assert [text for _, text in log.state.notes] == ["one", "two"]
+        assert [one.command.text for one in log.state.notes] == ["one", "two"]
         note(log, "three")
     assert notes(run) == ["one", "two", "three"]
 
@@ -98,7 +98,7 @@ def test_a_kill_between_the_two_logs_loses_nothing(run: Path) -> None:
     with open(run / "events.jsonl", "a") as lines:  # the line is written first
         lines.write(json.dumps({"at": 9.0, "event": Commanded(verb="note", text="two").model_dump()}) + "\n")
     with closing(open_log(run)) as log:
-        assert [text for _, text in log.state.notes] == ["one", "two"]
+        assert [one.command.text for one in log.state.notes] == ["one", "two"]
 
 
 def test_a_database_that_went_another_way_is_made_anew(run: Path, machine: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_database_that_went_another_way_is_made_anew(run: Path, machine: Path)
     with closing(EventLog(database)) as log:
         note(log, "never told")
     with closing(open_log(run)) as log:
-        assert [text for _, text in log.state.notes] == ["one"]
+        assert [one.command.text for one in log.state.notes] == ["one"]
 
 
 def test_a_run_that_was_moved_to_a_network_goes_on_there(run: Path) -> None:

@@ -15,8 +15,9 @@ from record.events import Decided, Judged, Proposed
 from record.log import MemoryLog
 from record.nouns import Expand, Failure, Seen
 from search.policy import BestFirst, policy_of
-from search.scheduler import Freed, Scheduler, Signals
+from search.scheduler import Freed, Scheduler
 from search.settings import StageLimits
+from search.signals import Signals
 from search.tree import SEARCH_KINDS, view_of
 from tests.search import virtual_time
 from tests.search.worlds import World, new_log, run, search, settings, stage_at, tree
@@ -140,14 +141,14 @@ def test_a_pause_holds_decisions_back() -> None:
     async def paused() -> int:
         log = new_log()
         signals = Signals()
-        signals.go.clear()
+        signals.pause()
         given = settings(order="arrival")
         scheduler = Scheduler(recorder=log, policy=BestFirst(given), perform=World(log).perform, settings=given,
                               signals=signals)
         task = asyncio.ensure_future(scheduler.run("preliminary"))
         await asyncio.sleep(0.02)
         held = len(log.state.decisions)
-        signals.go.set()
+        signals.go_on()
         await task
         return held
 

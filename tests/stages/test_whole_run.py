@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from models.settings import ModelSettings
 from record.claims import claims_on_test, replicates_of, winner
 from record.fold import RunState
 from record.log import read_state
+from record.prompts import prompt_of
+from tests.models.collector import Collector
 from tests.stages.small_study import IDEA, small_model
 
 SMALL = {
@@ -62,9 +65,15 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def collector() -> Iterator[Collector]:
+    with Collector() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Path:
     runs = tmp_path_factory.mktemp("runs")
-    code = start(runs, "whole", small_settings())
+    code = start(runs, "whole", small_settings(models__telemetry=collector.url))
     assert code == 0, read_state(runs / "whole").ended
     return runs / "whole"
 
@@ -127,6 +136,24 @@ def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path:
     assert {"paper/results.tex", "paper/paper.tex", f"nodes/{best}/source", f"nodes/{copied}/attempt1/node.ipynb",
             "review/disclosure.json", str(array.relative_to(copy))} <= where
     assert found.unbound >= 1
+
+
+def test_every_question_was_kept_as_it_was_asked(whole: Path) -> None:
+    answers = read_state(whole).answers.values()
+    assert not_kept(whole) == [] and len(answers) > 30
+    assert {one.name for one in (whole / "prompts").iterdir()} == {f"{one.request_sha256}.json.gz" for one in answers}
+
+
+def test_every_call_was_told_to_the_collector_that_was_set(whole: Path, collector: Collector) -> None:
+    told = [one.attributes for one in collector.spans if one.attributes["scientist.run"] == "whole"]
+    assert {(one["scientist.key"], one["scientist.request_sha256"]) for one in told} == {
+        (str(key), one.request_sha256) for key, one in read_state(whole).answers.items()}
+
+
+def not_kept(run: Path) -> list[str]:
+    """The calls whose question is not there as the record has it."""
+    found = {str(key): prompt_of(run, one) for key, one in read_state(run).answers.items()}
+    return [key for key, kept in found.items() if kept is None or kept.asked is None or kept.changed]
 
 
 def test_everything_that_was_tried_is_disclosed_and_listed(whole: Path) -> None:
@@ -197,7 +224,7 @@ def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tm
         state = read_state(run)
         attempts = [(node.id, attempt.number) for node in state.nodes.values() for attempt in node.attempts]
         assert len(attempts) == len(set(attempts)) and finished <= set(attempts)
-        assert answered <= {str(key) for key in state.answers}
+        assert answered <= {str(key) for key in state.answers} and not_kept(run) == []
         finished, answered = set(attempts), {str(key) for key in state.answers}
     assert child.returncode == 0
     assert tree(state) == tree(read_state(whole))

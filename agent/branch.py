@@ -1,0 +1,135 @@
+"""A new run that goes on from any point of another one: its folder, made whole or not at all.
+
+The parent is only read, whatever state it is in. The folder is made under a hidden name beside its place and renamed
+when its log is complete: a kill on the way leaves that hidden folder and nothing else. From then on the branch is a run
+like any other, and `agent.run.resume` takes it up.
+
+Not guaranteed: that a branch differs from its parent. Its choices have a seed of their own, but where nothing is chosen
+at random they may come out alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from agent.environment import environment_text
+from agent.run import as_yaml
+from agent.settings import Settings
+from record.branching import Cut, cut_at, digest_of, write_log
+from record.copying import copy_run
+from record.events import Branched, Commanded, Event
+from record.folder import RunFolder, write_file
+from record.log import RecordError, events_in, read_rows
+from record.mirror import Row
+from record.place import on_network
+from sandbox.datasets import undamaged
+from stages.human import Written, first_choice
+from stages.paper import template
+
+
+@dataclass(frozen=True)
+class Trunk:
+    """A parent as it is continued: its rows up to the point, the state there, and marks that came after it."""
+
+    folder: RunFolder
+    point: str
+    rows: tuple[Row, ...]
+    cut: Cut
+    marks: tuple[Commanded, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shoot:
+    """What is new in a branch."""
+
+    settings: Settings
+    overrides: dict[str, Any] = field(default_factory=dict[str, Any])
+    seed: int | None = None
+    note: str = ""
+    written: Written | None = None
+    by: str = ""
+
+
+def trunk_of(parent: Path, point: str) -> Trunk:
+    """A run up to a point. Raises `PointError`, `RecordError`."""
+    folder = RunFolder(parent)
+    rows = read_rows(folder.db)
+    events = list(events_in(rows, folder.db))
+    cut = cut_at(events, point)
+    return Trunk(folder, point, tuple(rows[: cut.events]), cut, tuple(_marks(events[cut.events:], cut)))
+
+
+def make(trunk: Trunk, shoot: Shoot, root: Path) -> None:
+    """Make the folder of a branch. Raises `RecordError`, `CodeError`, `FileExistsError`, `OSError`: nothing is left
+    behind then."""
+    draft = root.with_name(f".{root.name}.{os.getpid()}.part")
+    draft.mkdir(parents=True)
+    try:
+        folder = RunFolder(draft)
+        folder.create()
+        copy_run(trunk.folder, folder, trunk.cut.state)
+        _check_data(trunk, folder)
+        write_file(draft / "config.yaml", as_yaml(shoot.settings))
+        write_file(draft / "environment.txt", environment_text(shoot.settings.sandbox.python))
+        now = time.time()
+        added = [(now, event.model_dump_json()) for event in _first_events(trunk, shoot, folder, name=root.name)]
+        network = shoot.settings.network_folder
+        write_log(draft, [*trunk.rows, *added], network=on_network(root.parent) if network is None else network)
+        if root.exists():
+            raise FileExistsError(f"{root} exists")
+        os.rename(draft, root)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def _first_events(trunk: Trunk, shoot: Shoot, folder: RunFolder, *, name: str) -> Iterator[Event]:
+    """What the log of a branch holds beside its copied part."""
+    yield _branched(trunk, shoot, folder, name)
+    yield from trunk.marks
+    if shoot.note:
+        yield Commanded(verb="note", text=shoot.note, by=shoot.by)
+    if shoot.written is not None:
+        yield from first_choice(trunk.cut.state, trunk.point, shoot.written, folder)
+
+
+def _branched(trunk: Trunk, shoot: Shoot, folder: RunFolder, name: str) -> Branched:
+    copied = ""
+    if "paper.template" in shoot.overrides:
+        copied = template.keep(template.load(shoot.settings.paper.template), folder.templates)
+    parent, sha256 = trunk.folder.root.resolve(), digest_of(trunk.rows)
+    return Branched(
+        parent=parent.name, path=str(parent), point=trunk.point, events=len(trunk.rows), sha256=sha256,
+        seed=_seed(sha256, name) if shoot.seed is None else shoot.seed, settings=json.loads(json.dumps(
+            shoot.overrides, default=str)), template=copied, version=version("scientist"), note=shoot.note, by=shoot.by,
+        beyond=tuple(one.parent for one in trunk.cut.beyond))
+
+
+def _seed(sha256: str, name: str) -> int:
+    """A seed of the branch's own: another one for another point or name."""
+    return 1 + int(hashlib.sha256(f"{sha256}/{name}".encode()).hexdigest()[:7], 16)
+
+
+def _marks(later: Sequence[tuple[Event, float]], cut: Cut) -> Iterator[Commanded]:
+    """What people said later against numbers that are copied: it holds in the branch too."""
+    for event, _ in later:
+        if isinstance(event, Commanded) and event.verb == "mark" and event.mark == "suspect" and (
+                event.target in cut.state.nodes):
+            yield event.model_copy(update={"file": ""})
+
+
+def _check_data(trunk: Trunk, folder: RunFolder) -> None:
+    for facts in trunk.cut.state.datasets:
+        found = undamaged(facts.name, folder.views, folder.labels)
+        if found is None or found.fingerprint != facts.fingerprint:
+            raise RecordError(f"the copy of {facts.name!r} in {trunk.folder.root} is gone, or not what the record says "
+                              "was used: a branch would go on with other data")

@@ -1,0 +1,187 @@
+"""`scientist export`: a run as files for others: its page, its events, its tree, its folder; or in a tracker.
+
+Each file is written whole or not at all; one that is there already stays unless --force. The run is not changed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from agent.commands.edge import DONE, WrongUse, say
+from agent.commands.look import run_folder
+from agent.commands.piped import until_left
+from agent.doctor.keys import NAMES
+from inspector.export.events import event_lines
+from inspector.text import plain
+from inspector.tree import tree_of
+from record.fold import RunState
+from record.folder import RunFolder
+from record.log import read_rows, read_state
+
+SHORTEST = 16
+"""Characters from which on the value of a key is looked for in what is exported; shorter ones are placeholders."""
+TOLD = 8
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for."""
+
+    html: Path | None = None
+    events: Path | None = None
+    tree: Path | None = None
+    zip: Path | None = None
+    mlflow: str | None = None
+    wandb: Path | None = None
+    with_data: bool = False
+    force: bool = False
+
+    @property
+    def files(self) -> list[Path]:
+        return [one for one in (self.html, self.events, self.tree, self.zip) if one is not None]
+
+
+def export(path: Path, wanted: Wanted, environment: Mapping[str, str] = os.environ) -> int:
+    """Write what was asked for."""
+    folder = run_folder(path).resolve()
+    if not wanted.files and wanted.mlflow is None and wanted.wandb is None:
+        raise WrongUse("export what? Give --html, --events, --tree or --zip with a FILE, --mlflow or --wandb a DIR")
+    _check(wanted)
+    secrets = keys_in(environment)
+    rows = read_rows(RunFolder(folder).db)
+    if any(secret.encode() in body.encode() for _, body in rows for secret in secrets):
+        raise WrongUse(f"the log of {path} holds the value of a key that is set here: nothing was exported")
+    state = read_state(folder)
+    with until_left():
+        if wanted.events is not None:
+            _text(wanted.events, lambda: (f"{line}\n" for line in event_lines(rows)), wanted)
+        if wanted.tree is not None:
+            _text(wanted.tree, lambda: iter([f"{tree_of(state).model_dump_json(indent=1)}\n"]), wanted)
+        if wanted.html is not None:
+            _html(folder, state, wanted.html, secrets, wanted)
+        if wanted.zip is not None:
+            _zip(folder, wanted.zip, secrets, wanted)
+        _tracked(folder, wanted)
+    return DONE
+
+
+def keys_in(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of providers' keys that are set here."""
+    named = {name: value.strip() for name, value in environment.items()
+             if name in NAMES or name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))}
+    return tuple(value for value in named.values() if len(value) >= SHORTEST)
+
+
+def _check(wanted: Wanted) -> None:
+    """Refuse before anything is written. Raises `WrongUse`."""
+    if Path("-") in (wanted.html, wanted.zip):
+        raise WrongUse("- (standard output) takes --events or --tree only")
+    if wanted.with_data and wanted.zip is None:
+        raise WrongUse("--with-data goes with --zip")
+    if len(set(wanted.files)) < len(wanted.files):
+        raise WrongUse("two exports into one file: give each a FILE of its own")
+    for file in wanted.files:
+        if file.is_dir():
+            raise WrongUse(f"{file} is a folder: give the path of a file")
+        if file != Path("-") and file.exists() and not wanted.force:
+            raise WrongUse(f"{file} exists already: choose another path, or give --force")
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def _text(file: Path, lines: Callable[[], Iterator[str]], wanted: Wanted) -> None:
+    if file == Path("-"):
+        sys.stdout.writelines(lines())
+        return
+    with whole(file, force=wanted.force) as made:
+        made.writelines(line.encode() for line in lines())
+    _done(file)
+
+
+def _html(folder: Path, state: RunState, file: Path, secrets: tuple[str, ...], wanted: Wanted) -> None:
+    from inspector.export.page import page_of
+
+    as_of = f"{datetime.fromtimestamp(state.last_at).astimezone():%Y-%m-%d %H:%M %Z}"
+    page = page_of(folder, as_of=as_of)
+    if any(secret in page.html for secret in secrets):
+        raise WrongUse(f"a file of {folder.name} holds the value of a key that is set here: no page was written")
+    with whole(file, force=wanted.force) as made:
+        made.write(page.html.encode())
+    _done(file, f"{page.pages} pages" + (f"; left out for their size: {', '.join(page.left_out)}"
+                                         if page.left_out else ""))
+
+
+def _zip(folder: Path, file: Path, secrets: tuple[str, ...], wanted: Wanted) -> None:
+    from inspector.export.archive import pack
+
+    with whole(file, force=wanted.force) as made:
+        packed = pack(folder, made, with_data=wanted.with_data, secrets=[one.encode() for one in secrets])
+    for line in packed.left_out[:TOLD]:
+        say(f"left out: {line}")
+    if len(packed.left_out) > TOLD:
+        say(f"left out: {len(packed.left_out) - TOLD} more")
+    _done(file, f"{packed.files} files")
+
+
+@contextmanager
+def whole(path: Path, *, force: bool) -> Generator[IO[bytes]]:
+    """A file that stands at its path when all of it is written, and not before. Raises `WrongUse`."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
+    except OSError as error:
+        raise WrongUse(f"cannot write {path} ({error.strerror}): choose another path") from None
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as made:
+            yield made
+            made.flush()
+            os.fsync(made.fileno())
+        part.chmod(0o644)
+        if force:
+            part.replace(path)
+        else:
+            os.link(part, path)
+    except OSError as error:
+        raise WrongUse(f"cannot write {path} ({error.strerror}): choose another path, or free disk space") from None
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def _done(file: Path, what: str = "") -> None:
+    size = file.stat().st_size
+    shown = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+    print(f"{plain(str(file))}: {shown}" + (f", {what}" if what else ""), flush=True)
+
+
+# --- trackers -------------------------------------------------------------------------------------------------------
+
+
+def _tracked(folder: Path, wanted: Wanted) -> None:
+    """Hand the nodes to the trackers that were asked for."""
+    if wanted.mlflow is None and wanted.wandb is None:
+        return
+    from inspector.tracking.errors import TrackerError
+    from inspector.tracking.logged import record_of
+    from inspector.tracking.mlflow import to_mlflow
+    from inspector.tracking.wandb import to_wandb
+
+    record = record_of(folder)
+    try:
+        if wanted.mlflow is not None:
+            where = to_mlflow(record, wanted.mlflow, force=wanted.force)
+            print(f"MLflow: {len(record.nodes)} nodes in {plain(where)}", flush=True)
+        if wanted.wandb is not None:
+            where = to_wandb(record, wanted.wandb, force=wanted.force)
+            print(f"W&B (offline): {len(record.nodes)} nodes in {plain(where)}", flush=True)
+    except TrackerError as error:
+        raise WrongUse(str(error)) from None

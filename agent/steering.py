@@ -1,0 +1,70 @@
+"""Takes what people ask of a run that goes on: from `control/` into the record, and from there to what is under way.
+
+Each command is committed before it is obeyed, and its file is deleted after that; one that an event names already is
+not taken again. What can have no effect is told in an event, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from record import control
+from record.events import Commanded, Unheeded
+from record.folder import RunFolder
+from record.log import Recorder
+from search.signals import Signals
+
+TOLD = 5
+"""Files without effect that one event tells of; it counts the others."""
+
+
+@dataclass
+class Steering:
+    """What one process was asked. `left` names the files that waited before it took the run up."""
+
+    folder: RunFolder
+    recorder: Recorder
+    signals: Signals
+    stop: Callable[[], None]
+    left: frozenset[str] = frozenset()
+    _known: set[str] = field(default_factory=set[str])
+    """Names that were dealt with, and lie there still: they cannot be deleted, or are not ours to delete."""
+
+    def look(self) -> None:
+        """Take what waits now. Raises `RecordError`."""
+        found = control.look(self.folder.root)
+        told = [f"{name} is no plain .json file" for name in found.strange if name not in self._known]
+        self._known.update(found.strange)
+        taken = {one.command.file for one in self.recorder.state.steered} if found.commands else set[str]()
+        for path, command in found.commands:
+            if path.name not in self._known and path.name not in taken:
+                why = command if isinstance(command, str) else self._take(command)
+                told += [why] if why else []
+            self._delete(path)
+        if told:
+            self.recorder.append(Unheeded(number=len(told), told=tuple(told[:TOLD])))
+
+    def _take(self, command: Commanded) -> str | None:
+        """Record a command and obey it; or why it has no effect."""
+        why = control.refused(self.recorder.state, command, working=command.file not in self.left)
+        if why is not None:
+            return f"{command.verb} {command.target[:40]}".strip() + f": {why}"
+        self.recorder.append(command)
+        if command.verb == "stop":
+            self.stop()
+        elif command.verb == "pause":
+            self.signals.pause()
+        elif command.verb == "resume":
+            self.signals.go_on()
+        elif command.verb == "kill":
+            self.signals.kill(command.target)
+        return None
+
+    def _delete(self, path: Path) -> None:
+        with suppress(OSError):
+            path.unlink()
+            return
+        self._known.add(path.name)

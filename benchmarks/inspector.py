@@ -1,0 +1,352 @@
+"""What the page costs: a run of 1,000 nodes with 40 MB of files, seen in Chromium while it grows.
+
+    python -m benchmarks.inspector [--out FILE] [--nodes N] [--updates N] [--pages N] [--events N]
+
+Prints one JSON object. `paint` is the browser's own first contentful paint, from the start of the request; `update` the
+time from the commit of an event to the element of its node in the page. Both stand beside the same of a server without
+any work, in the same browser a moment before and after: `paint` of the same bytes as plain files, `update` of the same
+elements pushed by a bare thread. Machines are noisy; ratios say more than seconds. `memory` is that of the server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page
+
+from benchmarks.record import node
+from record.events import Decided, Event, Prepared, Settled, Started, Summarised
+from record.fold import node_id
+from record.log import EventLog
+from record.nouns import (
+    STAGES,
+    Arm,
+    DataPlan,
+    DatasetUse,
+    Expand,
+    Idea,
+    MetricSpec,
+    NodeKind,
+    Seen,
+    StageName,
+    StageSummary,
+)
+from tests.inspector.browser.chromium import chromium, viewing
+
+PROTOTYPE = {"paint_ms": 380, "update_ms": 61, "memory_mb": 53,
+             "note": "the prototype (FastAPI, plain SVG) at 1,000 nodes on a quiet machine with two cores"}
+PLAN = DataPlan(
+    task="classify", datasets=(DatasetUse(name="d"),), expected_seconds=1.0,
+    metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),),
+    arms=(Arm(name="c0", role="baseline"), *(Arm(name=f"c{i}", role="method") for i in range(1, 4))))
+WATCH = """
+window.seen = {};
+addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => {
+  const now = performance.timeOrigin + performance.now();
+  for (const change of changes) for (const one of change.addedNodes)
+    if (one.id?.startsWith("g-") && !(one.id in window.seen)) window.seen[one.id] = now;
+}).observe(document.documentElement, { childList: true, subtree: true }));
+"""
+"""Notes when an element of a node came into the page, in milliseconds since the epoch."""
+PUSHED = """
+new EventSource("/live").onmessage = (event) => {
+  const [id, html] = JSON.parse(event.data);
+  document.querySelector("svg.tree").insertAdjacentHTML("beforeend", html);
+};
+"""
+
+
+# --- the run --------------------------------------------------------------------------------------------------------
+
+
+class Growing:
+    """A made run: a tree over four stages that grows node by node, with 40 kB of files a node."""
+
+    def __init__(self, folder: Path, nodes: int) -> None:
+        folder.mkdir(parents=True)
+        self.folder = folder
+        self.log = EventLog(folder / "run.db")
+        self.count = 0
+        self._a_stage = -(-nodes // len(STAGES))
+        idea = Idea.model_validate({"Name": "n", "Title": "A run to be looked at", "Experiments": ["one"]})
+        self._tell(Started(idea=idea, settings={}, seed=0, version="0", model="m"),
+                   Prepared(data_plan=PLAN, datasets=()))
+        for _ in range(nodes):
+            self.grow()
+
+    def grow(self) -> tuple[str, float]:
+        """One more node, whole; its id, and when the event that makes it appear was committed (since the epoch)."""
+        self.count += 1
+        k = self.count
+        stage = STAGES[min((k - 1) // self._a_stage, len(STAGES) - 1)]
+        first = STAGES.index(stage) * self._a_stage + 1
+        if k == first and k > 1:
+            self._settle(STAGES[STAGES.index(stage) - 1], node_id(k - 1))
+        self._files(node_id(k))
+        shown = 0.0
+        for event in node(k):
+            whole = _placed(event, k, first, stage) if isinstance(event, Decided) else event
+            self.log.append(whole)
+            shown = time.time() if isinstance(event, Decided) else shown
+        return node_id(k), shown
+
+    def _tell(self, *events: Event) -> None:
+        for event in events:
+            self.log.append(event)
+
+    def _settle(self, stage: StageName, best: str) -> None:
+        self._tell(Settled(stage=stage, best=best, ended="ceiling"),
+                   Summarised(summary=StageSummary(stage=stage, tried="t " * 200, found="f " * 200)))
+
+    def _files(self, name: str) -> None:
+        folder = self.folder / "nodes" / name
+        for path, size in {"source/experiment.py": 4000, "source/plots.py": 2000, "attempt1/stdout.txt": 4000,
+                           "plots1/figures/loss.png": 30_000}.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(b"x = 1\n" * (size // 6))
+
+
+def _placed(event: Decided, k: int, first: int, stage: StageName) -> Decided:
+    """The decision with a place in the tree: five drafts a stage, and children as wide as a search makes them."""
+    kinds: tuple[NodeKind, ...] = ("draft", "improve", "tune", "ablate")
+    inner = k - first
+    parent = None if inner < 5 and stage == "preliminary" else node_id(first + (inner - 5) // 3 if inner >= 5 else 1)
+    kind = "draft" if parent is None else kinds[STAGES.index(stage)] if stage != "preliminary" else "improve"
+    return Decided(k=k, action=Expand(stage=stage, kind=kind, parent=parent, seed=k), seen=Seen(through=k - 1))
+
+
+# --- what is compared with ------------------------------------------------------------------------------------------
+
+
+class Plain(ThreadingHTTPServer):
+    """A server without any work: bytes that lie ready, and elements that are pushed as they are given."""
+
+    daemon_threads = True
+
+    def __init__(self, files: dict[str, tuple[str, bytes]]) -> None:
+        super().__init__(("127.0.0.1", 0), _Plain)
+        self.ready = files
+        self.pushes: queue.Queue[tuple[str, str]] = queue.Queue()
+
+
+class _Plain(BaseHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is logged."""
+
+    def do_GET(self) -> None:
+        server = self.server
+        assert isinstance(server, Plain)
+        if self.path == "/live":
+            return self._push(server)
+        kind, found = server.ready.get(self.path, ("text/plain", b""))
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(found)))
+        self.end_headers()
+        self.wfile.write(found)
+
+    def _push(self, server: Plain) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        while (pushed := server.pushes.get())[0]:
+            self.wfile.write(f"data: {json.dumps(pushed)}\n\n".encode())
+            self.wfile.flush()
+
+
+@contextmanager
+def plain(files: dict[str, tuple[str, bytes]]) -> Generator[tuple[Plain, str]]:
+    """Such a server and its address."""
+    with Plain(files) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server, f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.pushes.put(("", ""))
+            server.shutdown()
+            thread.join(10)
+
+
+# --- measuring ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def opened(browser: Browser, address: str) -> Generator[Page]:
+    """A page in a profile of its own, loaded."""
+    with closing(browser.new_context()) as context:
+        context.set_default_timeout(60_000)
+        page = context.new_page()
+        page.add_init_script(WATCH)
+        page.goto(address)
+        yield page
+
+
+def paint(browser: Browser, address: str) -> dict[str, float]:
+    """Milliseconds from the request to the first byte, the first paint with content, and the end of loading."""
+    with opened(browser, address) as page:
+        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+        found: dict[str, float] = page.evaluate("""() => {
+            const whole = performance.getEntriesByType("navigation")[0];
+            return { first_byte_ms: whole.responseStart, bytes: whole.encodedBodySize, loaded_ms: whole.loadEventEnd,
+                     paint_ms: performance.getEntriesByName("first-contentful-paint")[0].startTime }; }""")
+        return {name: round(value, 1) for name, value in found.items()}
+
+
+def update(page: Page, act: Callable[[], tuple[str, float]]) -> float:
+    """Milliseconds from what `act` did (it returns a node, and when) to the node's element in the page."""
+    name, at = act()
+    page.wait_for_function("id => id in window.seen", arg=f"g-{name}", polling=20)
+    return float(page.evaluate("id => window.seen[id]", f"g-{name}")) - 1000 * at
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median, the tenth part at either end, of milliseconds."""
+    cut = statistics.quantiles(values, n=10) if len(values) > 1 else [values[0]] * 9
+    return {"p10": round(cut[0], 1), "p50": round(statistics.median(values), 1), "p90": round(cut[8], 1)}
+
+
+def memory(pid: int) -> dict[str, float]:
+    """Megabytes (10^6 bytes) of a process: resident, its share of what is shared, and what it alone has."""
+    names = {"Rss:": "rss_mb", "Pss:": "pss_mb", "Private_Dirty:": "own_mb"}
+    fields = (line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
+    return {names[one[0]]: round(int(one[1]) * 1024 / 1e6, 1) for one in fields if one[0] in names}
+
+
+def load() -> float:
+    """Processes that wanted to run in the last minute."""
+    return float(Path("/proc/loadavg").read_text().split()[0])
+
+
+def first_pages(browser: Browser, address: str, files: dict[str, tuple[str, bytes]]) -> dict[str, Any]:
+    """The first page of a server that has read nothing yet, later ones, and the same bytes from the plain server."""
+    cold = paint(browser, address)
+    with plain(files) as (_, base):
+        pairs = [(paint(browser, address), paint(browser, base + "/")) for _ in range(7)]
+    ours, theirs = (spread([pair[i]["paint_ms"] for pair in pairs]) for i in (0, 1))
+    return {"cold": cold, "later_ms": ours, "plain_ms": theirs, "ratio": round(ours["p50"] / theirs["p50"], 2),
+            "first_byte_ms": spread([pair[0]["first_byte_ms"] for pair in pairs])}
+
+
+def updates(browser: Browser, address: str, growing: Growing, files: dict[str, tuple[str, bytes]],
+            number: int) -> dict[str, Any]:
+    """New nodes in an open page, beside elements that the plain server pushes into the same page."""
+    ours: list[float] = []
+    theirs: list[float] = []
+    with plain(files) as (server, base), opened(browser, address) as page, opened(browser, base + "/plain") as other:
+        other.wait_for_load_state()
+        time.sleep(1.0)
+        sample = str(page.evaluate("document.querySelector('[id^=g-]').outerHTML"))
+        for k in range(number):
+            def push(k: int = k) -> tuple[str, float]:
+                name, at = f"pushed{k}", time.time()
+                server.pushes.put((name, sample.replace('id="g-', f'id="g-{name}" data-was="', 1)))
+                return name, at
+
+            ours.append(update(page, growing.grow))
+            theirs.append(update(other, push))
+            time.sleep(0.13)  # not in step with the server's looks
+    return {"ms": spread(ours), "pushed_ms": spread(theirs), "over_pushed_ms": round(
+        statistics.median(ours) - statistics.median(theirs), 1), "ratio": round(
+        statistics.median(ours) / statistics.median(theirs), 2), "number": number}
+
+
+def many(browser: Browser, address: str, growing: Growing, pages: int, number: int) -> dict[str, Any]:
+    """Updates when so many pages are open, each in a profile of its own: the first and the last that shows it."""
+    from contextlib import ExitStack
+
+    first: list[float] = []
+    last: list[float] = []
+    with ExitStack() as stack:
+        shown = [stack.enter_context(opened(browser, address)) for _ in range(pages)]
+        time.sleep(1.0)
+        for _ in range(number):
+            name, at = growing.grow()
+            seen: list[float] = []
+            for page in shown:
+                seen.append(update(page, lambda name=name, at=at: (name, at)))
+            first.append(min(seen))
+            last.append(max(seen))
+            time.sleep(0.13)
+    return {"pages": pages, "first_ms": spread(first), "last_ms": spread(last)}
+
+
+def fetched(browser: Browser, address: str) -> dict[str, tuple[str, bytes]]:
+    """The page of a run and what it loads, to be served as plain files; `/plain` has another script."""
+    found: dict[str, tuple[str, bytes]] = {}
+    with closing(browser.new_context()) as context:
+        page = context.new_page()
+        page.goto(address)
+        host = page.url.partition("/runs/")[0]
+        whole = context.request.get(page.url).body()
+        for kind, pick in (("text/css", "link[rel=stylesheet]"), ("image/svg+xml", "link[rel=icon]")):
+            path = page.get_attribute(pick, "href") or ""
+            found[path] = kind, context.request.get(host + path).body()
+        script = page.get_attribute("script[src]", "src") or ""
+        found[script] = "text/javascript", b""
+    found["/"] = "text/html; charset=utf-8", whole
+    found["/plain"] = "text/html; charset=utf-8", whole.replace(script.encode(), b"/push.js")
+    found["/push.js"] = "text/javascript", PUSHED.encode()
+    return found
+
+
+def measured(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """Everything, in the order in which a person would do it."""
+    growing = Growing(folder / "made", given.nodes)
+    files = sum(path.stat().st_size for path in (folder / "made" / "nodes").rglob("*") if path.is_file())
+    with closing(growing.log), chromium() as browser:
+        with viewing(growing.folder) as once:
+            same = fetched(browser, once.address)
+        began = load()
+        with viewing(growing.folder) as viewer:
+            used = {"started": memory(viewer.pid)}
+            pages = first_pages(browser, viewer.address, same)
+            used["after_pages"] = memory(viewer.pid)
+            found = updates(browser, viewer.address, growing, same, given.updates)
+            used["after_updates"] = memory(viewer.pid)
+            several = many(browser, viewer.address, growing, given.pages, max(3, given.updates // 4))
+            used["after_many"] = memory(viewer.pid)
+            with opened(browser, viewer.address):
+                for _ in range(given.events // 12):  # a node is twelve events; five minutes of a busy run are 300
+                    growing.grow()
+                    time.sleep(0.05)
+                time.sleep(1.0)
+            used["after_five_minutes"] = memory(viewer.pid)
+    return {
+        "nodes": given.nodes, "files_mb": round(files / 1e6, 1), "prototype": PROTOTYPE,
+        "load": {"before": began, "after": load()}, "server_ready_seconds": round(viewer.seconds, 2),
+        "paint": pages, "update": found, "many_pages": several, "memory": used,
+        "bytes": {"page": len(same["/"][1]), "of_style": sum(len(body) for kind, body in same.values()
+                                                             if kind == "text/css")}}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--updates", type=int, default=40)
+    parser.add_argument("--pages", type=int, default=10)
+    parser.add_argument("--events", type=int, default=300)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="inspector-") as folder:
+        text = json.dumps(measured(Path(folder), given), indent=1)
+    print(text)
+    if given.out:
+        given.out.write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

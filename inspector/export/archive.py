@@ -1,0 +1,119 @@
+"""A run as a zip file that opens as a run again: the same bytes for the same files and events.
+
+In it are the log, written anew, and what a run's folder holds by these names. Never in it are withheld labels, caches,
+the lock, orders to the process, hidden and unfinished files, and links. What a file's name or content forbids is told.
+
+What it does not guarantee: that an audit of the unpacked run can check everything (without the withheld labels no score
+is computed again), or one moment of time: of a run that goes on, files may be newer than the log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from record.snapshot import snapshot
+
+CONTAINED = frozenset({
+    "nodes", "paper", "review", "literature", "probes", "templates", "prompts", "code", "branch", "config.yaml",
+    "idea.json", "data_plan.json", "environment.txt", "manifest.json", "library.bib"})
+WITH_DATA = ("data/views", "data/scorers", "context")
+"""Datasets as experiments saw them, scorers, and documents that the person gave."""
+BLOCK = 1 << 20
+NAME = re.compile(r"[^\\\x00-\x1f\x7f\ud800-\udfff]+")
+"""Names of files that every system unpacks to one file of that name."""
+
+
+class Packed(NamedTuple):
+    """How many files a zip has, and which files were left out for a reason that one should know."""
+
+    files: int
+    left_out: tuple[str, ...]
+
+
+def pack(run: Path, target: IO[bytes], *, with_data: bool = False, secrets: Sequence[bytes] = ()) -> Packed:
+    """Write a run's zip. A file that has one of the `secrets` in it is left out. Raises `RecordError`, `OSError`."""
+    left: list[str] = []
+    with tempfile.TemporaryDirectory() as place, zipfile.ZipFile(target, "w", strict_timestamps=True) as packed:
+        log = Path(place) / "run.db"
+        moment = datetime.fromtimestamp(snapshot(run, log), UTC)
+        packer = _Packer(packed, run.resolve().name, moment.timetuple()[:6], secrets, left)
+        packer.add(os.open(log, os.O_RDONLY), "run.db")
+        for top in sorted(CONTAINED) + (sorted(WITH_DATA) if with_data else []):
+            for file, name in _files(run, top, left):
+                packer.add(file, name)
+        return Packed(len(packed.namelist()), tuple(left))
+
+
+class _Packer:
+    def __init__(
+        self, packed: zipfile.ZipFile, root: str, moment: tuple[int, ...], secrets: Sequence[bytes], left: list[str]
+    ) -> None:
+        self._packed, self._root, self._secrets, self._left = packed, root, secrets, left
+        year, *rest = moment
+        self._moment = (min(2107, max(1980, year)), *rest)
+
+    def add(self, file: int, name: str) -> None:
+        """Add an open file; closes it."""
+        with os.fdopen(file, "rb") as opened:
+            if self._secrets and _holds(opened, self._secrets):
+                self._left.append(f"{name} (it holds a key)")
+                return
+            opened.seek(0)
+            about = zipfile.ZipInfo(f"{self._root}/{name}", self._moment)  # pyright: ignore[reportArgumentType]
+            about.compress_type, about.create_system = zipfile.ZIP_DEFLATED, 3
+            about.external_attr = (stat.S_IFREG | 0o644) << 16
+            with self._packed.open(about, "w", force_zip64=True) as made:
+                shutil.copyfileobj(opened, made, BLOCK)
+
+
+def _holds(file: IO[bytes], secrets: Sequence[bytes]) -> bool:
+    """Whether one of them stands in a file, which is read by blocks that overlap."""
+    overlap, before = max(map(len, secrets)) - 1, b""
+    while block := file.read(BLOCK):
+        text = before + block
+        if any(secret in text for secret in secrets):
+            return True
+        before = text[-overlap:] if overlap else b""
+    return False
+
+
+def _files(run: Path, top: str, left: list[str]) -> Iterator[tuple[int, str]]:
+    """Regular files at or below a name, by name, each open; what is a link or not a file is told."""
+    place = run / top
+    if place.is_symlink() or place.parent.is_symlink():
+        left.append(f"{top} (a link)")
+    elif place.is_file():
+        yield from _opened(None, str(place), top, left)
+    elif place.is_dir():
+        for folder, folders, names, handle in os.fwalk(place, follow_symlinks=False):
+            inner = Path(folder).relative_to(run).as_posix()
+            left += [f"{inner}/{name} (a link)" for name in sorted(folders) if (Path(folder) / name).is_symlink()]
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in sorted(names):
+                if not name.startswith("."):
+                    yield from _opened(handle, name, f"{inner}/{name}", left)
+
+
+def _opened(folder: int | None, name: str, path: str, left: list[str]) -> Iterator[tuple[int, str]]:
+    if NAME.fullmatch(path) is None:
+        left.append(f"{path!r} (its name)")
+        return
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except OSError as error:
+        left.append(f"{path} ({error.strerror})")
+        return
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        yield file, path
+    else:
+        os.close(file)
+        left.append(f"{path} (no file)")

@@ -1,0 +1,132 @@
+"""`scientist logs`: what happened in a run, an event a line; of a node also the small steps and what its code printed.
+
+What it does not guarantee: that output is shown the moment it is printed (it comes by lines, `LOOK` seconds later at
+most), or that all of it is kept (`sandbox.output_chars`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from inspector.follow import Follower
+from inspector.lines import described
+from inspector.output import Output
+from inspector.text import count, duration, plain, short
+from record import events as ev
+from record.fold import RunState, node_id
+from record.nouns import Expand, Frozen
+
+LOOK = 0.25
+
+
+class Entry(Frozen):
+    """An event as it is told. `at` is seconds since the epoch; `text` None: a step too small to be told."""
+
+    seq: int
+    at: float
+    type: str
+    node: str | None
+    text: str | None
+
+
+class Printed(NamedTuple):
+    """A line that the code of an attempt printed."""
+
+    node: str
+    attempt: int
+    text: str
+
+
+Line = Entry | Printed
+
+
+def logs(
+    run: Path, *, node: str | None = None, every: bool = False, follow: bool = False, last: int | None = None,
+) -> Iterator[Line | None]:
+    """The lines of a run, or of one node; `every` event, or only those worth telling.
+
+    With `last` only so many of those that are there already. With `follow` they go on until nobody works on the run;
+    None says that all there is now was given. Raises `RecordError`.
+    """
+    reader = _Reader(Follower(run), node, every=every)
+    yield from deque(reader.new(), maxlen=last)
+    yield None
+    while follow and reader.follower.goes_on():
+        time.sleep(LOOK)
+        yield from reader.new()
+        yield None
+    if follow:
+        yield from reader.new()
+
+
+class _Reader:
+    """Events, with the output of one node's attempts where they belong."""
+
+    def __init__(self, follower: Follower, node: str | None, *, every: bool) -> None:
+        self.follower, self._node, self._every = follower, node, every
+        self._output: Output | None = None
+
+    def new(self) -> Iterator[Line]:
+        for seq, event, at in self.follower.new():
+            state = self.follower.state
+            node = node_of(event, state)
+            if self._node is not None and node != self._node:
+                continue
+            if isinstance(event, ev.Executed):
+                yield from self._printed(event.attempt.number, over=True)
+            text = described(event, state)
+            if text is not None or self._every or self._node is not None:
+                yield Entry(seq=seq, at=at, type=event.type, node=node, text=text or small_step(event))
+        running = self.follower.state.nodes.get(self._node or "")
+        if running is not None and not running.finished:
+            yield from self._printed(len(running.attempts) + 1, over=False)
+
+    def _printed(self, number: int, *, over: bool) -> Iterator[Printed]:
+        if self._node is None:
+            return
+        output = self._output = self._output or Output(self.follower.run, self._node, number)
+        for text in output.rest() if over else output.lines():
+            yield Printed(self._node, number, text)
+        if over:
+            self._output = None
+
+
+def node_of(event: ev.Event, state: RunState) -> str | None:
+    """The node that an event is about, if it is about one."""
+    match event:
+        case ev.Decided() | ev.WorkDone():
+            k = event.k
+        case ev.Answered():
+            k = event.key.decision
+        case ev.Commanded():
+            return event.target if event.verb in ("kill", "mark") else None
+        case _:
+            found = getattr(event, "node", None)
+            return found if isinstance(found, str) else None
+    decided = state.decisions.get(k)
+    return node_id(k) if decided is not None and isinstance(decided.action, Expand) else None
+
+
+def small_step(event: ev.Event) -> str | None:
+    """A step of a node that is told only to whoever asks for that node."""
+    match event:
+        case ev.Proposed():
+            return f"{event.node} is written: {short(event.varies or event.title, 80)}"
+        case ev.Answered():
+            usage = event.usage
+            return (f"{plain(event.model)} answered as {event.key.role}: {count(usage.input_tokens)} tokens in, "
+                    f"{count(usage.output_tokens)} out, {duration(event.seconds)}")
+        case ev.Plotted():
+            return f"{event.node} drew {len(event.figures)} figures"
+        case ev.Reviewed():
+            return f"{event.node} figures accepted" + ("" if event.looked else " by the lint alone")
+        case ev.Suspected():
+            return f"{event.node} checked: {short('; '.join(map(str, event.findings)), 160)}"
+        case ev.Probed():
+            return f"{event.node} probed ({event.probe}): {event.outcome}: {short(event.why, 100)}"
+        case _:
+            return None

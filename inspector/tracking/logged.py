@@ -1,0 +1,149 @@
+"""What a tracker is told of a run: one table for all trackers, made of the record alone.
+
+What it does not guarantee: that numbers of nodes may be compared as they stand. Trackers show single nodes; what may be
+said of them (replicates, intervals, suspect nodes) is on the run's own page and in its paper.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from inspector.logs import node_of
+from inspector.text import plain, short
+from inspector.tree import tree_of
+from inspector.web.files import LARGEST, RefusedError, blocks, listed, open_within
+from record.fold import RunState, apply
+from record.log import read_events
+from record.nouns import Attempt, Node
+
+POINTS = 50_000
+"""Points of a node's curves that are told."""
+
+
+class Point(NamedTuple):
+    """A value of a curve."""
+
+    name: str
+    step: int
+    value: float
+
+
+class Logged(NamedTuple):
+    """A node, or the whole run, as a tracker's run. Times are seconds since the epoch; `files` are paths in the run."""
+
+    id: str
+    name: str
+    done: bool
+    began: float
+    ended: float
+    tags: dict[str, str]
+    params: dict[str, str]
+    metrics: dict[str, float]
+    curves: tuple[Point, ...]
+    files: tuple[str, ...]
+
+
+class Record(NamedTuple):
+    """All that is told of a run."""
+
+    folder: Path
+    run: Logged
+    nodes: tuple[Logged, ...]
+
+
+def record_of(folder: Path) -> Record:
+    """The run of a folder. Raises `RecordError`."""
+    state, times = RunState(), dict[str, list[float]]()
+    for event, at in read_events(folder / "run.db"):
+        apply(state, event, at)
+        times.setdefault(node_of(event, state) or "", []).append(at)
+    nodes = tuple(_node(folder, state, node, times.get(node.id, [state.last_at])) for node in state.nodes.values())
+    return Record(folder, _run(folder, state), nodes)
+
+
+def contents(record: Record, path: str) -> bytes | None:
+    """The bytes of one of the files; None where it cannot be opened any more."""
+    try:
+        return b"".join(blocks(open_within(record.folder, path), LARGEST))
+    except RefusedError:
+        return None
+
+
+def _run(folder: Path, state: RunState) -> Logged:
+    started, plan, tree = state.started, state.data_plan, tree_of(state)
+    rows = {row.id: row for stage in tree.stages for row in stage.nodes}
+    best = rows.get(tree.winner or "")
+    params = {"model": plain(started.model), "seed": str(started.seed)} if started else {}
+    if plan is not None:
+        params |= {"primary_metric": plan.primary.name, "higher_is_better": str(plan.primary.higher_is_better),
+                   "datasets": ", ".join(one.name for one in plan.datasets)}
+    paper = state.released.pdf if state.released else None
+    return Logged(
+        id=folder.name, name=short(started.idea.title, 120) if started else folder.name, done=state.ended is not None,
+        began=state.started_at, ended=state.last_at, params=params, curves=(),
+        tags={"scientist.run": folder.name, "scientist.kind": "run", "scientist.winner": tree.winner or ""},
+        metrics={"model_calls": state.total.calls, "usd": state.total.usd, "nodes": len(state.nodes)} | (
+            {"best": best.metric} if best is not None and best.metric is not None else {}),
+        files=tuple(one for one in (paper, "idea.json", "data_plan.json", "config.yaml") if one))
+
+
+def _node(folder: Path, state: RunState, node: Node, times: list[float]) -> Logged:
+    values = (*node.measurements, *state.tests.get(node.id, ()))
+    tags = {
+        "scientist.run": folder.name, "scientist.node": node.id, "scientist.kind": node.kind,
+        "scientist.stage": node.stage, "scientist.status": node.status, "scientist.parent": node.parent or "",
+        "scientist.suspect": short("; ".join(node.suspect), 400),
+        "scientist.failure": short(f"{node.failure.kind}: {node.failure.message}", 400) if node.failure else ""}
+    params = {"seed": str(node.seed), "varies": short(node.varies, 400),
+              **{_key(name): short(str(value), 400) for name, value in node.setups.items()}}
+    return Logged(
+        id=node.id, name=f"{node.id} {node.kind}: {short(node.varies or node.title, 80)}", done=node.finished,
+        began=times[0], ended=times[-1], tags={name: text for name, text in tags.items() if text}, params=params,
+        metrics={_key(one.split, one.dataset, one.condition, one.name): one.value for one in values}
+        | {"seconds": sum(one.seconds for one in node.attempts)},
+        curves=tuple(_curves(folder, node, node.attempts[-1])) if node.attempts else (),
+        files=tuple(_files(folder, node)))
+
+
+def _files(folder: Path, node: Node) -> Iterator[str]:
+    yield from (one.path for one in listed(folder, f"nodes/{node.id}/source"))
+    if node.plottings:
+        place = f"nodes/{node.id}/plots{node.plottings[-1].n}/figures"
+        yield from (one.path for one in listed(folder, place) if one.path.endswith(".png"))
+
+
+def _curves(folder: Path, node: Node, attempt: Attempt) -> Iterator[Point]:
+    """The values with a step that a sealed attempt logged."""
+    if not attempt.curves_sha256:
+        return
+    try:
+        file = open_within(folder, f"nodes/{node.id}/attempt{attempt.number}/measurements.jsonl")
+    except RefusedError:
+        return
+    found = 0
+    for line in b"".join(blocks(file, LARGEST)).splitlines():
+        point = _point(line)
+        if point is not None and found < POINTS:
+            found += 1
+            yield point
+
+
+def _point(line: bytes) -> Point | None:
+    try:
+        one: Any = json.loads(line)
+        if one["step"] is None or not math.isfinite(one["value"]):
+            return None
+        return Point(f"curve/{_key(one['split'], one['dataset'], one['condition'], one['name'])}", int(one["step"]),
+                     float(one["value"]))
+    except (ValueError, TypeError, KeyError, OverflowError):
+        return None
+
+
+def _key(*parts: str | None) -> str:
+    """A name with the letters that every tracker takes."""
+    return "/".join(re.sub(r"[^A-Za-z0-9_. -]", "_", part or "all")[:60] for part in parts)[:240]

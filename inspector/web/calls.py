@@ -1,0 +1,129 @@
+"""Model calls as the record has them: what was asked, what came back, what it took. Those of no node included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from inspector.text import printable
+from inspector.web.watched import Watched
+from record.events import Answered
+from record.fold import RunState, node_id
+from record.folder import RunFolder
+from record.manifest import files_of
+from record.nouns import CallKey, Compare, Expand, Work
+from record.prompts import prompt_of
+
+TEXT: Final = 100_000
+"""Characters of a prompt or an answer that are shown."""
+AT_ONCE: Final = 200
+"""Calls on one page."""
+
+
+class Call(NamedTuple):
+    """A call: what the record has of it, and what it was for. `node` is empty where it was for none."""
+
+    answered: Answered
+    node: str
+    purpose: str
+
+
+class Picture(NamedTuple):
+    """A picture that went with a prompt; `path` is empty where it is no file of the run."""
+
+    sha256: str
+    path: str
+
+
+class Opened(NamedTuple):
+    """A call with its texts. `prompt` is None where it was not kept; `changed` warns that it is not what was asked."""
+
+    call: Call
+    system: str
+    prompt: str | None
+    changed: str
+    wanted: str
+    pictures: tuple[Picture, ...]
+    answer: str
+
+
+class Calls(NamedTuple):
+    """A part of a run's calls, the newest first. `roles` count all calls."""
+
+    shown: tuple[Call, ...]
+    roles: tuple[tuple[str, int], ...]
+    role: str
+    first: int
+    total: int
+
+
+def calls_of(state: RunState, role: str, first: int) -> Calls:
+    """Calls of a role (empty: of all; `-`: those of no node) from a place on, the newest first."""
+    every = [call_of(state, one) for one in state.answers.values()][::-1]
+    counts: dict[str, int] = {}
+    for one in every:
+        counts[one.answered.key.role] = counts.get(one.answered.key.role, 0) + 1
+    fits = [one for one in every if not role or one.answered.key.role == role or (role == "-" and not one.node)]
+    first = max(0, min(first, len(fits) - 1)) // AT_ONCE * AT_ONCE
+    return Calls(tuple(fits[first:first + AT_ONCE]), tuple(sorted(counts.items())), role, first, len(fits))
+
+
+def call_of(state: RunState, answered: Answered) -> Call:
+    """A call with what its decision was about."""
+    k = answered.key.decision
+    decided = state.decisions.get(k)
+    node = node_id(k) if node_id(k) in state.nodes else ""
+    match decided.action if decided is not None else None:
+        case Expand(stage=stage, kind=kind):
+            return Call(answered, node, f"{kind} in {stage}")
+        case Compare(a=a, b=b):
+            return Call(answered, "", f"compare {a} and {b}")
+        case Work(task=task):
+            return Call(answered, "", task)
+        case _:
+            return Call(answered, node, f"decision {k}")
+
+
+def opened(run: Watched, name: str) -> Opened | None:
+    """A call by the name of its key, with prompt and answer; None where the run has no such call."""
+    key = _key(name)
+    answered = run.state.answers.get(key) if key is not None else None
+    if answered is None:
+        return None
+    call, kept = call_of(run.state, answered), prompt_of(run.folder, answered)
+    asked = kept.asked if kept is not None else None
+    return Opened(
+        call=call, system=cut(asked.system) if asked else "",
+        prompt=None if kept is None else cut(asked.user) if asked else "", changed=kept.changed if kept else "",
+        wanted=asked.answer_name if asked else "", pictures=tuple(_pictures(run, asked.images if asked else ())),
+        answer=readable(answered.answer))
+
+
+def _key(name: str) -> CallKey | None:
+    parts = name.split(".")
+    if len(parts) != 4 or not all(one.isascii() and one.isdigit() and len(one) < 10 for one in parts[:2] + parts[3:]):
+        return None
+    return CallKey(decision=int(parts[0]), attempt=int(parts[1]), role=parts[2], ordinal=int(parts[3]))
+
+
+def _pictures(run: Watched, images: tuple[str, ...]) -> Iterator[Picture]:
+    if images:
+        files = files_of(run.state, RunFolder(run.folder, run.state.version))
+        paths = {digest: str(path.relative_to(run.folder)) for path, digest in files}
+        for one in images:
+            yield Picture(one, paths.get(one, ""))
+
+
+def readable(answer: dict[str, Any]) -> str:
+    """An answer field by field, texts with their own lines."""
+    parts = [f"{key}:\n{value}" if isinstance(value, str) and "\n" in value
+             else f"{key}: {value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)}"
+             for key, value in answer.items()]
+    return cut("\n".join(parts))
+
+
+def cut(text: str) -> str:
+    """A text as it is shown."""
+    text = printable(text)
+    return text if len(text) <= TEXT else f"{text[:TEXT]}\n... {len(text) - TEXT} characters more"

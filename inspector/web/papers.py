@@ -1,0 +1,175 @@
+"""The pages about a paper: its sheets with links, its text, its figures, and where a value comes from."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fastapi import HTTPException
+from starlette.responses import HTMLResponse, Response
+
+from inspector.trace import number_of, trace, trace_key
+from inspector.web.files import text_of
+from inspector.web.pages import Pages
+from inspector.web.paper import Mark, marks_of, streams_of
+from inspector.web.sheets import NoSheetsError, Sheets
+from inspector.web.source import Block, bits_of, blocks_of, values_of
+from inspector.web.watched import Watched
+from record.fold import RunState
+from record.folder import RunFolder
+from record.nouns import FigureReview
+
+AT_ONCE: Final = 8
+"""Sheets on one page of the browser."""
+SOURCE: Final = 4_000_000
+"""Bytes of a file of the paper's source that are read."""
+KEPT: Final = 4
+_COMMENT = re.compile(r"(?<!\\)%.*")
+
+
+class Sheet(NamedTuple):
+    """A page of the PDF: its number, its size in points, what links on it."""
+
+    number: int
+    width: float
+    height: float
+    marks: tuple[Mark, ...]
+
+
+class Paper(NamedTuple):
+    """A writing of the paper. `why`: its pages cannot be shown."""
+
+    blocks: tuple[Block, ...]
+    sheets: tuple[Sheet, ...]
+    why: str
+
+
+class Drawn(NamedTuple):
+    """A figure of the paper, with the nodes whose arrays its script was given."""
+
+    name: str
+    caption: str
+    picture: str
+    script: str
+    review: FigureReview | None
+    nodes: tuple[str, ...]
+
+
+class Papers:
+    """The handlers; `watched` gives a run by its name, or refuses."""
+
+    def __init__(self, watched: Callable[[str], Watched], pages: Pages, *, single: bool) -> None:
+        self._watched, self._pages, self._single = watched, pages, single
+        self._sheets = Sheets()
+        self._papers: dict[object, Paper] = {}
+
+    def paper(self, name: str, v: int = 0, page: int = 1, text: bool = False) -> Response:
+        """The paper, some sheets at a time, or as text."""
+        run, version = self._version(name, v)
+        found = self._read(run, version)
+        first = (max(1, min(page, len(found.sheets))) - 1) // AT_ONCE * AT_ONCE
+        parts = [(n + 1, min(n + AT_ONCE, len(found.sheets))) for n in range(0, len(found.sheets), AT_ONCE)]
+        with run.held:
+            released = run.state.released if version == run.state.version else None
+            newest = run.state.version
+        return HTMLResponse(self._pages.page(
+            "paper", run=name, single=self._single, version=version, newest=newest, released=released,
+            pdf=_pdf(run, version), found=found, sheets=found.sheets[first:first + AT_ONCE], parts=parts,
+            first=first + 1, as_text=text or bool(found.why)))
+
+    def picture(self, name: str, version: int, number: int) -> Response:
+        """A page of the PDF as a picture."""
+        run, _ = self._version(name, version)
+        try:
+            found = self._sheets.picture(run.folder, _pdf(run, version), max(1, number))
+        except NoSheetsError as error:
+            raise HTTPException(404, str(error)) from None
+        return Response(found, media_type="image/png", headers={"cache-control": "private, max-age=600"})
+
+    def figure(self, name: str, figure: str, v: int = 0, part: bool = False) -> Response:
+        """A figure of the paper, and what it was drawn from."""
+        run, version = self._version(name, v)
+        with run.held:
+            drawn = next((one for one in drawn_of(run.state) if one.name == figure), None)
+        if drawn is None:
+            raise HTTPException(404, "this paper has no such figure")
+        return self._shown("figure", part, run=name, drawn=drawn, version=version)
+
+    def trace(self, name: str, number: str = "", key: str = "", v: int = 0, part: bool = False) -> Response:
+        """Where a printed value comes from: by its key, or by its digits."""
+        run, version = self._version(name, v)
+        asked, words = number_of(number), shlex.quote(str(run.folder))
+        with run.held:
+            folder, found = RunFolder(run.folder, version), None
+            if run.state.data_plan is not None:
+                found = trace_key(run.state, folder, key, run=words) if key else (
+                    trace(run.state, folder, asked, run=words) if asked is not None else None)
+        return self._shown("trace", part, run=name, asked=found.number if found and key else key or number, found=found,
+                           by_key=bool(key), version=version)
+
+    def _shown(self, page: str, part: bool, **values: object) -> Response:
+        return HTMLResponse(self._pages.page(page if part else f"{page}_page", single=self._single, **values))
+
+    def _version(self, name: str, version: int) -> tuple[Watched, int]:
+        run = self._watched(name)
+        if not 0 <= version <= run.state.version:
+            raise HTTPException(404, f"the paper was written {run.state.version} times")
+        return run, version or run.state.version
+
+    def _read(self, run: Watched, version: int) -> Paper:
+        """A paper with its links, made once for each state of its files."""
+        stamp = (run.folder, version, _stamp(run.folder / _pdf(run, version)), len(run.state.nodes))
+        found = self._papers.pop(stamp, None) or _paper(run, version, self._sheets)
+        self._papers[stamp] = found
+        while len(self._papers) > KEPT:
+            self._papers.pop(next(iter(self._papers)))
+        return found
+
+
+def drawn_of(state: RunState) -> Iterator[Drawn]:
+    """The figures of a paper, as they were drawn from the record."""
+    made = state.figures
+    if made is None:
+        return
+    given = frozenset(made.arrays)
+    nodes = tuple(node.id for node in state.nodes.values()
+                  if any(attempt.arrays and given.issuperset(attempt.arrays.values()) for attempt in node.attempts))
+    reviews = {one.name.partition(".")[0]: one for one in made.reviews}
+    for name, caption in made.descriptions.items():
+        script = f"source/{name}.py"
+        yield Drawn(name, caption, f"paper/figures/{name}.png" if f"{name}.png" in made.figures else "",
+                    f"paper/figures/{script}", reviews.get(name), nodes)
+
+
+def _pdf(run: Watched, version: int) -> str:
+    """The PDF of a writing, relative to the run's folder."""
+    return str(RunFolder(Path(), version).paper / "paper.pdf")
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        about = path.lstat()
+    except OSError:
+        return 0, 0
+    return about.st_mtime_ns, about.st_size
+
+
+def _paper(run: Watched, version: int, sheets: Sheets) -> Paper:
+    place = str(RunFolder(Path(), version).paper)
+    texts = {name: text_of(run.folder, f"{place}/{name}.tex", most=SOURCE) or ""
+             for name in ("results", "floats", "paper", "appendix")}
+    values = values_of(texts["results"])
+    blocks = blocks_of(texts["paper"], texts["floats"], values)
+    try:
+        document = sheets.document(run.folder, _pdf(run, version))
+    except NoSheetsError as error:
+        return Paper(blocks, (), str(error))
+    streams = streams_of(blocks, bits_of(_COMMENT.sub("", texts["appendix"]), values))
+    captions = {block.name: "".join(bit.text for bit in block.bits) for block in blocks if block.kind == "figure"}
+    marks = marks_of(document, streams, captions, run.state.nodes)
+    return Paper(blocks, tuple(
+        Sheet(n, *size, tuple(mark for mark in marks if mark.page == n)) for n, size in enumerate(document.sizes, 1)
+    ), "")

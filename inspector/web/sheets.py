@@ -1,0 +1,158 @@
+"""The pages of a PDF: where its words stand, and pictures of them. Made by poppler, kept in memory, bounded.
+
+The PDF may be anything: poppler reads it in a process of its own, with limits on time, memory and output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from html import unescape
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+from unicodedata import normalize
+
+from inspector.web.files import LARGEST, RefusedError, open_within
+
+TIME: Final = 30.0
+"""Seconds for one call of poppler."""
+MEMORY: Final = 2 * 2**30
+OUTPUT: Final = 64 * 2**20
+"""Bytes that it may print."""
+PAGES: Final = 200
+ACROSS: Final = 1100
+"""Pixels of a page's picture from left to right."""
+PICTURES: Final = 48 * 2**20
+"""Bytes of pictures that are kept."""
+DOCUMENTS: Final = 4
+_PAGE = re.compile(r'<page width="([\d.]+)" height="([\d.]+)">')
+_WORD = re.compile(r'<word xMin="(-?[\d.]+)" yMin="(-?[\d.]+)" xMax="(-?[\d.]+)" yMax="(-?[\d.]+)">(.*?)</word>')
+
+
+class NoSheetsError(Exception):
+    """The pages cannot be had. The message says why, and what mends it."""
+
+
+class Word(NamedTuple):
+    """A word on a page; places in points from the upper left corner."""
+
+    text: str
+    page: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class Document(NamedTuple):
+    """Sizes of the pages in points, and the words in the order in which they are read."""
+
+    sizes: tuple[tuple[float, float], ...]
+    words: tuple[Word, ...]
+
+
+class Sheets:
+    """Documents and pictures of pages, those asked for last. A call waits for poppler, at most `TIME`."""
+
+    def __init__(self) -> None:
+        self._documents: dict[object, Document] = {}
+        self._pictures: dict[object, bytes] = {}
+        self._lock = threading.Lock()
+        """One poppler at a time: pages are asked for many at once."""
+
+    def document(self, run: Path, path: str) -> Document:
+        """A PDF of a run. Raises `NoSheetsError`."""
+        with self._lock, _opened(run, path) as pdf:
+            found = self._documents.pop(pdf.stamp, None)
+            if found is None:
+                # raw: in the order of the PDF's content, in which TeX sets tables row by row
+                found = _document(pdf.asked("pdftotext", "-q", "-raw", "-bbox", "-l", str(PAGES), "{pdf}", "-"))
+            self._documents[pdf.stamp] = found
+            while len(self._documents) > DOCUMENTS:
+                self._documents.pop(next(iter(self._documents)))
+        return found
+
+    def picture(self, run: Path, path: str, page: int) -> bytes:
+        """A page as PNG, the first is 1. Raises `NoSheetsError`."""
+        with self._lock, _opened(run, path) as pdf:
+            key = (pdf.stamp, page)
+            found = self._pictures.pop(key, None)
+            if found is None:
+                found = pdf.asked("pdftoppm", "-q", "-png", "-f", str(page), "-l", str(page),
+                                  "-scale-to-x", str(ACROSS), "-scale-to-y", "-1", "{pdf}")
+            self._pictures[key] = found
+            while sum(map(len, self._pictures.values())) > PICTURES:
+                self._pictures.pop(next(iter(self._pictures)))
+        return found
+
+
+class _Pdf(NamedTuple):
+    """An open PDF; `stamp` tells it from what it was before."""
+
+    file: int
+    stamp: tuple[int, int, int, int]
+
+    def asked(self, program: str, *arguments: str) -> bytes:
+        """What a program of poppler prints about it."""
+        if shutil.which(program) is None:
+            raise NoSheetsError(f"{program} is not installed: apt-get install poppler-utils")
+        os.lseek(self.file, 0, os.SEEK_SET)
+        command = [program, *(one.format(pdf=f"/dev/fd/{self.file}") for one in arguments)]
+        with tempfile.TemporaryFile() as printed:
+            if _ended(command, self.file, printed):
+                raise NoSheetsError(f"{program} cannot read this PDF")
+            printed.seek(0)
+            return printed.read(OUTPUT)
+
+
+@contextmanager
+def _opened(run: Path, path: str) -> Generator[_Pdf]:
+    """A PDF of the run, opened without following links."""
+    try:
+        file = open_within(run, path)
+    except RefusedError:
+        raise NoSheetsError("there is no such PDF") from None
+    try:
+        about = os.fstat(file)
+        if about.st_size > LARGEST:
+            raise NoSheetsError(f"this PDF is larger than {LARGEST >> 20} MiB")
+        yield _Pdf(file, (about.st_dev, about.st_ino, about.st_mtime_ns, about.st_size))
+    finally:
+        os.close(file)
+
+
+def _ended(command: Sequence[str], pdf: int, printed: IO[bytes]) -> bool:
+    """Run poppler within its limits; returns whether it failed."""
+    try:
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL,
+                              pass_fds=[pdf]) as child:
+            try:
+                resource.prlimit(child.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
+                resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))
+                return child.wait(TIME) != 0
+            except subprocess.TimeoutExpired:
+                return True
+            finally:
+                child.kill()
+    except OSError:
+        return True
+
+
+def _document(text: bytes) -> Document:
+    sizes: list[tuple[float, float]] = []
+    words: list[Word] = []
+    for line in text.decode("utf-8", "replace").splitlines():
+        if found := _WORD.search(line):
+            left, top, right, bottom = map(float, found.groups()[:4])
+            words.append(Word(normalize("NFKC", unescape(found[5])).replace("\u2212", "-"), len(sizes), left, top,
+                              right, bottom))
+        elif found := _PAGE.search(line):
+            sizes.append((float(found[1]), float(found[2])))
+    return Document(tuple(sizes), tuple(words))

@@ -1,0 +1,173 @@
+"""A paper's TeX as text whose values keep their keys: for reading, and for finding them on the pages.
+
+Made for what the program and its writer set: sections, paragraphs, floats of `floats.tex`, `\\result` and `\\setup`.
+Formulas stay as TeX. What it does not guarantee: a faithful rendering; the PDF is that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from record.typeset import as_read
+
+_VALUE = re.compile(r"\\(?:result|setup)\{([^{}]*)\}")
+_DEFINED = re.compile(r"^\\(?:result|setup)value\{([^{}]*)\}\{(.*)\}$", re.MULTILINE)
+_COMMENT = re.compile(r"(?<!\\)%.*")
+_HEAD = re.compile(r"\\(title|section|subsection|subsubsection|paragraph)\*?\{((?:[^{}]|\{[^{}]*\})*)\}")
+_FLOAT = re.compile(r"\\paper(?:table|figure)\{([^{}]*)\}")
+_FORMULA = re.compile(r"\\begin\{(equation|align|gather|displaymath)\*?\}.*?\\end\{\1\*?\}", re.DOTALL)
+_ROWS = re.compile(r"\\begin\{(tabular|longtable)\}(.*?)\\end\{\1\}", re.DOTALL)
+_RULE = re.compile(r"\\(?:toprule|midrule|bottomrule|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|label|"
+                   r"begin|end|small|scriptsize|footnotesize|centering|noindent|maketitle|cmidrule)\b"
+                   r"(?:\([^)]*\))?(?:\[[^\]]*\])?(?:\{[^{}]*\})*\*?")
+_CITE = re.compile(r"\\cite[pt]?\*?(?:\[[^\]]*\])*\{([^{}]*)\}")
+_WRAPPED = re.compile(r"\\(?:emph|text[a-z]+|rec|mathbf|url|enquote|ensuremath)\{([^{}]*)\}")
+_SPANNED = re.compile(r"\\multicolumn\{\d+\}\{(?:[^{}]|\{[^{}]*\})*\}\{((?:[^{}]|\{[^{}]*\})*)\}")
+_SYMBOLS = {"pm": "±", "times": "×", "log": "log", "exp": "exp"} | {
+    name: name for name in "alpha beta gamma delta epsilon eta theta lambda mu sigma tau".split()}
+"""What stays of a command in running text."""
+_ROUNDS = 4
+"""Braces within braces that are taken off."""
+
+
+class Bit(NamedTuple):
+    """A piece of text; with a `key`, a printed value."""
+
+    text: str
+    key: str = ""
+
+
+Bits = tuple[Bit, ...]
+
+
+class Block(NamedTuple):
+    """A part of the text. `rows` are those of a table; `name` is that of a float."""
+
+    kind: Literal["title", "heading", "subheading", "paragraph", "formula", "table", "figure"]
+    bits: Bits
+    rows: tuple[tuple[Bits, ...], ...] = ()
+    name: str = ""
+
+
+def values_of(results: str) -> dict[str, str]:
+    """Key -> what it prints, of a `results.tex`."""
+    return {key: as_read(text) for key, text in _DEFINED.findall(results)}
+
+
+def blocks_of(paper: str, floats: str, values: Mapping[str, str]) -> tuple[Block, ...]:
+    """The text of a paper in the order of its source, floats where the source has them."""
+    known = _floats(floats, values)
+    title = _HEAD.search(paper)
+    found = [Block("title", bits_of(title[2], values))] if title and title[1] == "title" else []
+    body = paper.partition(r"\begin{document}")[2].partition(r"\bibliographystyle")[0] or paper
+    body = body.replace(r"\begin{abstract}", "\\section{Abstract}\n").replace(r"\end{abstract}", "")
+    for chunk in re.split(r"\n\s*\n", _FORMULA.sub(_alone, _COMMENT.sub("", body))):
+        found += _chunk(chunk.strip(), known, values)
+    return tuple(found)
+
+
+def _alone(formula: re.Match[str]) -> str:
+    """A formula as a chunk of its own."""
+    return "\n\n" + re.sub(r"\n\s*\n", "\n", formula[0]) + "\n\n"
+
+
+def _chunk(chunk: str, floats: Mapping[str, Block], values: Mapping[str, str]) -> Iterator[Block]:
+    if _FORMULA.fullmatch(chunk):
+        yield Block("formula", bits_of(chunk, values, formula=True))
+        return
+    at = 0
+    for found in re.finditer(f"{_HEAD.pattern}|{_FLOAT.pattern}", chunk):
+        yield from _paragraph(chunk[at:found.start()], values)
+        if found[3] is not None:
+            yield from (floats[name] for name in (f"table:{found[3]}", f"figure:{found[3]}") if name in floats)
+        elif found[1] != "title":
+            yield Block("heading" if found[1] == "section" else "subheading", bits_of(found[2], values))
+        at = found.end()
+    yield from _paragraph(chunk[at:], values)
+
+
+def _paragraph(text: str, values: Mapping[str, str]) -> Iterator[Block]:
+    bits = bits_of(text, values)
+    if any(bit.text.strip() for bit in bits):
+        yield Block("paragraph", bits)
+
+
+def bits_of(text: str, values: Mapping[str, str], *, formula: bool = False) -> Bits:
+    """Text and printed values in their order."""
+    found: list[Bit] = []
+    at = 0
+    text = _opened(text)
+    for use in _VALUE.finditer(text):
+        found.append(Bit(_plain(text[at:use.start()], formula=formula)))
+        found.append(Bit(values.get(use[1], use[1]), use[1]))
+        at = use.end()
+    found.append(Bit(_plain(text[at:], formula=formula)))
+    return tuple(bit for bit in found if bit.text)
+
+
+def _opened(text: str) -> str:
+    """Text without the commands around words: a value may stand within one."""
+    for _ in range(_ROUNDS):
+        shielded = _VALUE.sub(lambda use: f"\x01{use[0][1:-1].replace('{', chr(2))}\x03", text)
+        opened = _SPANNED.sub(r"\1", _WRAPPED.sub(r"\1", _CITE.sub(r"[\1]", shielded)))
+        text = opened.replace("\x01", "\\").replace("\x02", "{").replace("\x03", "}")
+    return text
+
+
+def _plain(text: str, *, formula: bool) -> str:
+    if formula:
+        return text
+    text = _RULE.sub(" ", text.replace("~", " ").replace("---", "—").replace("--", "–"))
+    text = text.replace("``", "“").replace("''", "”").replace(r"\\", " ").replace("$", "")
+    text = re.sub(r"\\([%&#_{}$])", r"\1", text)
+    text = re.sub(r"\\ref\{([^{}:]*:)?([^{}]*)\}", r"“\2”", text)
+    text = re.sub(r"\\[,;! ]|\\allowbreak\{\}", " ", text)
+    return re.sub(r"\s+", " ", re.sub(r"\\(?:[a-zA-Z]+)\*?|[{}]", _symbol, text))
+
+
+def _symbol(command: re.Match[str]) -> str:
+    return _SYMBOLS.get(command[0].strip("\\{}*"), "")
+
+
+# --- floats and tables ----------------------------------------------------------------------------------------------
+
+
+def _floats(text: str, values: Mapping[str, str]) -> dict[str, Block]:
+    """The floats that `floats.tex` defines, by kind and name."""
+    found: dict[str, Block] = {}
+    for part in _COMMENT.sub("", text).split(r"\definefloat{")[1:]:
+        name, _, body = part.partition("}")
+        kind, _, short = name.partition(":")
+        inner = next(_groups(body), "")
+        rows = _ROWS.search(inner)
+        caption = bits_of([*_groups(inner)][-1] if "{" in inner else "", values)
+        if kind == "figure":
+            found[name] = Block("figure", caption, name=short)
+        elif kind == "table" and rows is not None:
+            found[name] = Block("table", caption, tuple(rows_of(rows[2], values)), short)
+    return found
+
+
+def _groups(text: str) -> Iterator[str]:
+    """What stands in the outermost braces, one after another."""
+    depth = begin = 0
+    for at, character in enumerate(text):
+        if character == "{" and text[at - 1:at] != "\\":
+            begin, depth = (at + 1 if depth == 0 else begin), depth + 1
+        elif character == "}" and text[at - 1:at] != "\\":
+            depth -= 1
+            if depth < 0:
+                return
+            if depth == 0:
+                yield text[begin:at]
+
+
+def rows_of(text: str, values: Mapping[str, str]) -> Iterator[tuple[Bits, ...]]:
+    """The rows of a tabular, cell by cell, from its column specification on."""
+    columns = next(_groups(text), "")
+    for row in re.split(r"\\\\\*?(?:\[[^\]]*\])?", _COMMENT.sub("", text.replace(columns, "", 1))):
+        cells = tuple(bits_of(cell, values) for cell in re.split(r"(?<!\\)&", row))
+        if any(bit.text.strip() for cell in cells for bit in cell):
+            yield cells

@@ -1,0 +1,140 @@
+"""Steering from the page: which commands can have an effect now, and what a form asks for.
+
+A command is written through `record.control.send` alone, as by the command line; the process that works on the run
+takes it and records it with its reason. `record.control.refused` says what cannot have an effect.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterable, Mapping
+from typing import Any, Literal, NamedTuple
+from urllib.parse import parse_qsl
+
+from pydantic import ValidationError
+
+from inspector.text import printable, short
+from inspector.web.guard import LONGEST_FORM
+from inspector.web.watched import Watched
+from record.control import LONGEST, refused, send, user
+from record.events import Commanded
+from record.nouns import Node
+
+RunVerb = Literal["pause", "resume", "stop", "note"]
+NodeVerb = Literal["kill", "mark"]
+REASON = "…"
+"""Stands for a reason while it is asked which verbs can have an effect."""
+NOTICES = 64
+"""Notices that wait for the page that shows them, once each."""
+
+
+class FormError(Exception):
+    """A form is refused. The message says why."""
+
+
+class Notice(NamedTuple):
+    """What became of a form; `taken` where the command was written."""
+
+    taken: bool
+    text: str
+
+
+class Wheel(NamedTuple):
+    """What can be asked of a run; `why` nothing can."""
+
+    verbs: tuple[RunVerb, ...]
+    why: str
+
+
+class NodeWheel(NamedTuple):
+    """What can be asked about a node."""
+
+    verbs: tuple[NodeVerb, ...]
+
+
+def wheel_of(run: Watched) -> Wheel:
+    """What can be asked of a run at this moment."""
+    working = run.working
+    verbs: tuple[RunVerb, ...] = ("resume" if run.state.paused else "pause", "note", "stop")
+    whys = [refused(run.state, Commanded(verb=verb, text=REASON), working=working) for verb in verbs]
+    able: tuple[RunVerb, ...] = tuple(verb for verb, why in zip(verbs, whys, strict=True) if why is None)
+    return Wheel(able, "" if able else next(filter(None, whys)))
+
+
+def node_wheel_of(run: Watched, node: Node) -> NodeWheel:
+    """What can be asked about a node at this moment."""
+    verbs: tuple[NodeVerb, ...] = ("kill", "mark")
+    return NodeWheel(tuple(verb for verb in verbs if refused(
+        run.state, Commanded(verb=verb, target=node.id, text=REASON), working=run.working) is None))
+
+
+# --- a form ---------------------------------------------------------------------------------------------------------
+
+
+async def fields_of(body: AsyncIterable[bytes]) -> dict[str, str]:
+    """The fields of a form, read no further than `LONGEST_FORM`. Raises `FormError`."""
+    read = bytearray()
+    async for block in body:
+        read += block
+        if len(read) > LONGEST_FORM:
+            raise FormError(f"a form is at most {LONGEST_FORM} bytes long")
+    try:
+        found = parse_qsl(read.decode("ascii"), keep_blank_values=True, max_num_fields=16, errors="strict")
+    except ValueError:
+        raise FormError("this is no form") from None
+    return dict(found)
+
+
+def command_of(fields: Mapping[str, str]) -> Commanded:
+    """The command of a form. Raises `FormError`."""
+    given: dict[str, Any] = {"verb": fields.get("verb", ""), "target": fields.get("target", "").strip()}
+    given["text"] = printable(fields.get("text", "")).strip()
+    given |= {"mark": fields["mark"]} if "mark" in fields else {}
+    try:
+        return Commanded.model_validate(given | {"by": user()})
+    except ValidationError:
+        raise FormError("no such thing can be asked of a run") from None
+
+
+def ask(run: Watched, command: Commanded) -> Notice:
+    """Write a command, or say why it would have no effect."""
+    if not command.text:
+        return Notice(False, "give a reason: it is kept in the record" if command.verb != "note" else
+                      "write the note: it is what the next prompts see")
+    if len(command.text) > LONGEST:
+        return Notice(False, f"at most {LONGEST} characters are taken, these are {len(command.text)}")
+    run.look()
+    with run.held:
+        why = refused(run.state, command, working=run.working)
+    if why is not None:
+        return Notice(False, why)
+    try:
+        send(run.folder, command)
+    except OSError as error:
+        return Notice(False, f"the command could not be written: {error.strerror or error}")
+    what = f"{command.verb} {command.target}".strip()
+    when = "the run takes it within a second" if run.working else "it is taken when the run is resumed"
+    return Notice(True, f"Asked: {short(what, 60)}; {when}.")
+
+
+class Notices:
+    """Notices between a form's answer and the page that it leads to."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Notice] = {}
+
+    def keep(self, notice: Notice) -> str:
+        """The name under which a page finds it."""
+        name = secrets.token_urlsafe(9)
+        self._waiting[name] = notice
+        while len(self._waiting) > NOTICES:
+            self._waiting.pop(next(iter(self._waiting)), None)
+        return name
+
+    def take(self, name: str) -> Notice | None:
+        return self._waiting.pop(name, None)
+
+
+def is_node_verb(verb: str) -> bool:
+    """Whether a verb is about a node."""
+    return verb in ("kill", "mark")

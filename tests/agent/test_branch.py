@@ -1,0 +1,273 @@
+"""Branching of logs: any point of any search, and the search that goes on from there. No kernels, no files of nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from agent.cli import main
+from record.branching import Cut, PointError, cut_at, digest_of, false_ancestry, write_log
+from record.events import (
+    Answered,
+    Branched,
+    Commanded,
+    Decided,
+    Ended,
+    Event,
+    Executed,
+    Judged,
+    Limited,
+    Proposed,
+    Reserved,
+)
+from record.fold import RunState, fold
+from record.log import EventLog, MemoryLog, read_events, read_rows
+from record.mirror import Row
+from record.nouns import (
+    ABLATION_PLAN,
+    STAGES,
+    Attempt,
+    CallKey,
+    Compare,
+    Expand,
+    NodeKind,
+    Seen,
+    Spending,
+    StageName,
+    Usage,
+)
+from search.policy import BestFirst
+from search.tree import view_of
+from tests.search import virtual_time
+from tests.search.worlds import World, new_log, run, search, settings, tree
+
+Timed = list[tuple[Event, float]]
+
+
+def timed(log: MemoryLog) -> Timed:
+    return [(event, float(at)) for at, event in enumerate(log.events)]
+
+
+def branched(cut: Cut, events: Timed, *, seed: int = 0) -> Branched:
+    rows: list[Row] = [(at, event.model_dump_json()) for event, at in events[: cut.events]]
+    return Branched(parent="whole", point="p", events=cut.events, sha256=digest_of(rows), seed=seed)
+
+
+def continued(cut: Cut, events: Timed, *more: Event, seed: int = 0, order: str = "ticket") -> MemoryLog:
+    """The search that goes on from a cut, to its end."""
+    log = MemoryLog([event for event, _ in events[: cut.events]])
+    log.append(branched(cut, events, seed=seed))
+    for event in more:
+        log.append(event)
+    virtual_time.run(search(log, World(log), settings(order=order)))
+    return log
+
+
+def points(state: RunState) -> list[str]:
+    return [*STAGES, *(node.id for node in state.nodes.values() if node.finished)]
+
+
+# --- where a log is cut ---------------------------------------------------------------------------------------------
+
+
+@hypothesis_settings(max_examples=12, deadline=None)
+@given(which=st.integers(0, 1000), timing=st.integers(0, 5), order=st.sampled_from(["ticket", "arrival"]),
+       buggy=st.sampled_from([0.0, 0.3, 0.6]))
+def test_a_cut_is_the_state_of_the_parent_at_that_moment(which: int, timing: int, order: str, buggy: float) -> None:
+    whole, _ = run(timing=timing, order=order, buggy=buggy)
+    events = timed(whole)
+    point = points(whole.state)[which % len(points(whole.state))]
+    if point in STAGES[1:] and whole.state.stages[STAGES[STAGES.index(point) - 1]].best is None:
+        return
+    cut = cut_at(events, point)
+    assert cut.state == fold(events[: cut.events])
+    if point in STAGES:
+        assert not cut.state.stage_nodes(next(one for one in STAGES if one == point)) and cut.state.stage == point
+    else:
+        assert cut.state.nodes[point].finished
+        last = events[cut.events - 1][0]
+        assert isinstance(last, Judged) and last.node == point
+
+
+@hypothesis_settings(max_examples=10, deadline=None)
+@given(which=st.integers(0, 1000), order=st.sampled_from(["ticket", "arrival"]))
+def test_a_branch_finishes_what_was_under_way_and_decides_nothing_twice(which: int, order: str) -> None:
+    whole, _ = run(order=order)
+    events = timed(whole)
+    point = points(whole.state)[which % len(points(whole.state))]
+    cut = cut_at(events, point)
+    log = continued(cut, events, order=order)
+    numbers = [event.k for event in log.events if isinstance(event, Decided)]
+    assert len(numbers) == len(set(numbers)) and set(cut.state.decisions) <= set(numbers)
+    assert all(log.state.nodes[node.id] == node for node in cut.state.nodes.values() if node.finished)
+    assert all(node.finished for node in log.state.nodes.values()) and log.state.end_of("ablation") is not None
+    if order == "ticket":  # with the seed of its parent and nothing else changed it is its parent
+        assert tree(log) == tree(whole)
+
+
+def test_a_seed_of_its_own_changes_choices_and_no_seed_of_an_experiment() -> None:
+    whole, _ = run(buggy=0.6, debug_prob=0.5, window=2, num_drafts=6)
+    events = timed(whole)
+    cut = cut_at(events, STAGES[0])
+    trees: list[object] = []
+    for seed in (0, 1, 2, 3, 4):
+        log = MemoryLog([event for event, _ in events[: cut.events]])
+        log.append(branched(cut, events, seed=seed))
+        virtual_time.run(search(log, World(log, buggy=0.6), settings(debug_prob=0.5, window=2, num_drafts=6)))
+        trees.append(tree(log))
+        assert {node.seed for node in log.state.nodes.values() if node.kind != "replicate"} == {0}
+        assert log.state.variation_of(cut.state.last_decision + 1) == seed
+        assert log.state.variation_of(cut.state.last_decision) == 0
+    assert trees[0] == tree(whole) and any(one != trees[0] for one in trees[1:])
+
+
+def test_points_that_are_none_are_refused_in_words() -> None:
+    whole, _ = run()
+    events = timed(whole)
+    begun = next(at for at, (event, _) in enumerate(events) if isinstance(event, Decided)) + 1
+    for part, point, said in (
+        (events, "n9999", "neither a stage"), (events, "writing", "neither a stage"),
+        (events[:1], "ablation", "no data"),
+        (events[:begun], "tuning", "has not begun"), (events[:begun], "n0001", "not finished"),
+        (events[:2], "n0001", "no nodes yet"),
+    ):
+        with pytest.raises(PointError, match=said):
+            cut_at(part, point)
+
+
+# --- what the fold makes of it --------------------------------------------------------------------------------------
+
+
+def test_costs_time_limits_and_requests_begin_anew_and_what_was_there_is_told() -> None:
+    whole, _ = run()
+    events = timed(whole)
+    cut = cut_at(events, "tuning")
+    key = CallKey(decision=1, attempt=0, role="code", ordinal=0)
+    before: list[Event] = [
+        Answered(key=key, request_sha256="0", model="m", answer={}, usage=Usage(input_tokens=9, usd=2.0), seconds=1.0),
+        Reserved(k=1, name="1.0.plot.0", spending=Spending(usd=0.5)), Limited(reason="the budget"),
+        Commanded(verb="pause"), Ended(exit_code=130, reason="r")]
+    log = MemoryLog(clock=iter(map(float, range(10_000))).__next__)
+    for event in [*(event for event, _ in events[: cut.events]), *before]:
+        log.append(event)
+    state = log.state
+    assert state.limited and state.spent.usd == 2.5 and state.active_seconds > 0
+    parent_code = state.seconds_of_code
+    log.append(branched(cut, events, seed=7))
+    assert state.spent == Spending() and state.active_seconds == 0 and state.total.calls == 0 and not state.usage
+    assert not state.limited and not state.paused and state.ended is None and state.seconds_of_code == 0
+    assert state.stages["tuning"].began is None and state.stages["preliminary"].settled
+    [one] = state.ancestry
+    assert one.usage["code"].usd == 2.0 and one.spent.usd == 2.5 and one.seconds_of_code == parent_code > 0
+    assert state.inherited.calls == 1 and one.decision == state.last_decision and one.active_seconds > 0
+    again = fold([(event, float(at)) for at, event in enumerate(log.events)])
+    assert again.ancestry == state.ancestry and again.decisions == state.decisions
+
+
+def test_a_node_that_a_person_wrote_takes_no_item_away_and_does_not_hold_up_the_plan_of_ablations() -> None:
+    whole, _ = run(planned_ablations=0)
+    events = timed(whole)
+    grown: tuple[tuple[StageName, NodeKind], ...] = (("agenda", "improve"), ("ablation", "ablate"))
+    for stage, kind in grown:
+        cut = cut_at(events, stage)
+        k = cut.state.last_decision + 1
+        root = view_of(cut.state, stage, all_of(cut.state)).root
+        own = (Decided(k=k, action=Expand(stage=stage, kind=kind, parent=root.id if root else None, seed=0),
+                       seen=all_of(cut.state)),
+               Proposed(node=f"n{k:04d}", decision=k, title="t", plan="p", varies="v", source_sha256="1", author="Ada"))
+        log = MemoryLog([event for event, _ in events[: cut.events]])
+        for event in (branched(cut, events), *own):
+            log.append(event)
+        assert log.state.human_nodes[0].author == "Ada"
+        view = view_of(log.state, stage, all_of(cut.state), settings=settings())
+        assert view.turns(kind) == 0 and len(view.kind(kind)) == 1
+        if stage == "ablation":
+            assert view.planning == "due" and BestFirst(settings()).pick(view, Random(0)) == ABLATION_PLAN
+        virtual_time.run(search(log, Read(log), settings(planned_ablations=0)))
+        items = [one.action.item for one in log.state.decisions.values()
+                 if isinstance(one.action, Expand) and one.action.kind == kind and one.action.stage == stage]
+        assert items[0] == "" and items[1] == ("one" if stage == "agenda" else "r")
+
+
+class Read(World):
+    """A world that knows the programs that people wrote from the record."""
+
+    def _finish(self, node: str, k: int, action: Expand) -> None:
+        if self.log.state.nodes[node].author:
+            self.log.append(Executed(node=node, attempt=Attempt(
+                number=1, seconds=1.0, measurements=self.measured(action, Random(k)))))
+            self.log.append(Judged(node=node, status="good"))
+        else:
+            super()._finish(node, k, action)
+
+
+def all_of(state: RunState) -> Seen:
+    return Seen(also=tuple(sorted(state.finished)))
+
+
+# --- the log on disk ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_a_copied_log_reads_as_its_parent_with_its_times(tmp_path: Path, network: bool) -> None:
+    whole, _ = run()
+    times = iter(1e9 + 0.1 * at for at in range(10_000))
+    (tmp_path / "parent").mkdir()
+    with closing(EventLog(tmp_path / "parent" / "run.db", clock=lambda: next(times))) as log:
+        for event in whole.events:
+            log.append(event)
+    rows = read_rows(tmp_path / "parent" / "run.db")
+    cut = cut_at(read_events(tmp_path / "parent" / "run.db"), "agenda")
+    own = Branched(parent="parent", point="agenda", events=cut.events, sha256=digest_of(rows[: cut.events]), seed=1)
+    (tmp_path / "branch").mkdir()
+    write_log(tmp_path / "branch", [*rows[: cut.events], (2e9, own.model_dump_json())], network=network)
+    assert (tmp_path / "branch" / "events.jsonl").exists() == network
+    again = read_rows(tmp_path / "branch" / "run.db")
+    assert [(at, json.loads(body)) for at, body in again[: cut.events]] == [
+        (at, json.loads(body)) for at, body in rows[: cut.events]]
+    state = fold(read_events(tmp_path / "branch" / "run.db"))
+    assert state.nodes == cut.state.nodes and state.ancestry[0].event == own and not false_ancestry(again, state)
+    altered = [(at + 1, body) if at == again[5][0] else (at, body) for at, body in again]
+    assert false_ancestry(altered, state) == (own,)
+
+
+# --- the command line -----------------------------------------------------------------------------------------------
+
+
+def begun(folder: Path, events: Sequence[Event]) -> Path:
+    folder.mkdir(parents=True)
+    with closing(EventLog(folder / "run.db")) as log:
+        for event in events:
+            log.append(event)
+    return folder
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    ("--from n9999", "neither a stage"), ("--from tuning", "no data plan"),
+    ("--from tuning --author Ada", "--code too"), ("--from tuning --code nowhere", "no data plan")])
+def test_bad_points_are_one_line_and_leave_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: str, said: str
+) -> None:
+    whole, _ = run()
+    events = whole.events if "author" in arguments or "n9999" in arguments else whole.events[:1]
+    parent = begun(tmp_path / "runs" / "parent", events)
+    assert main(["branch", str(parent), *arguments.split()]) == 2
+    told = capsys.readouterr().err.strip().splitlines()
+    assert len(told) == 1 and said in told[0]
+    assert [one.name for one in (tmp_path / "runs").iterdir()] == ["parent"]
+    assert main(["branch", str(tmp_path / "runs"), "--from", "ablation"]) == 2
+    assert "no run" in capsys.readouterr().err
+
+
+def test_a_log_that_is_no_runs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parent = begun(tmp_path / "parent", [Decided(k=1, action=Compare(stage="tuning", a="n0001", b="n0002"))])
+    assert main(["branch", str(parent), "--from", "tuning"]) == 2
+    assert "no data plan" in capsys.readouterr().err and new_log().state.data_plan is not None

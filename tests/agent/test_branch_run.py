@@ -1,0 +1,226 @@
+"""Whole branches of a small run: real kernels, record and TeX; the model is a script. Parents stay as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from agent import branch, run
+from agent.audit import audit
+from agent.branch import Shoot, make, trunk_of
+from agent.cli import main
+from agent.settings import override
+from models.scripted import ScriptedModel
+from record import control
+from record.branching import PointError
+from record.claims import winner
+from record.events import Commanded, Event, Settled
+from record.fold import RunState
+from record.lock import hold
+from record.log import RecordError, open_log, read_state
+from stages.paper.ancestry import FORKED
+from tests.stages.small_study import IDEA, experiment, plots, small_model
+from tests.stages.test_whole_run import small_settings
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
+
+
+def scripted(*_: object) -> ScriptedModel:
+    return small_model()
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    """sha256 by path; what SQLite puts beside a log that is read is no part of a run."""
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("run.db-")}
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was stopped once its first stage had settled."""
+    runs = tmp_path_factory.mktemp("runs")
+
+    def tell(event: Event, _: RunState) -> None:
+        if isinstance(event, Settled):
+            control.send(runs / "parent", Commanded(verb="stop", text="enough"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "open_backend", scripted)
+        run.start(IDEA, small_settings(search__max_seeds=2), runs=runs, name="parent", listener=tell)
+    assert read_state(runs / "parent").stages["preliminary"].settled
+    return runs / "parent"
+
+
+@pytest.fixture(scope="module")
+def own(parent: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A branch of it from a node, that begins with a person's code and goes to its end."""
+    point = good_draft(read_state(parent))
+    code = tmp_path_factory.mktemp("code")
+    (code / "experiment.py").write_text(experiment(shrinkage=0.01))
+    (code / "plots.py").write_text(plots())
+    (code / "plan.txt").write_text("Hardly any shrinkage.\nIt should do as well.")
+    before = files_of(parent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "open_backend", scripted)
+        assert main(["branch", str(parent), "--from", point, "--code", str(code), "--author", "Ada Lovelace",
+                     "--name", "own"]) == 0
+    assert files_of(parent) == before
+    return parent.parent / "own"
+
+
+def good_draft(state: RunState) -> str:
+    return next(node.id for node in state.nodes.values() if node.kind == "draft" and node.status == "good")
+
+
+def test_a_node_that_a_person_wrote_is_checked_like_any_other_and_told_of_everywhere(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert audit(own).findings == []
+    state = read_state(own)
+    [node] = state.human_nodes
+    point = state.ancestry[0].event.point
+    assert (node.author, node.parent, node.kind, node.status) == ("Ada Lovelace", point, "improve", "good")
+    assert node.title == "Hardly any shrinkage." and node.setups["SHRINKAGE"] == 0.01 and node.verdict is not None
+    assert not [key for key in state.answers if key.decision == node.decision and key.role == "code"]
+    told = json.loads((own / "review" / "disclosure.json").read_text())
+    assert [(one["node"], one["author"]) for one in told["human_nodes"]] == [(node.id, "Ada Lovelace")]
+    appendix = (own / "paper" / "appendix.tex").read_text()
+    assert f"after the verdict on node \\rec{{{point}" in appendix and "Ada Lovelace" in appendix
+    assert "A person wrote the code of" in (own / "paper" / "paper.tex").read_text()
+    assert main(["reproduce", str(own), "--node", node.id, "--json"]) == 0
+    capsys.readouterr()
+    assert main(["tree", str(own)]) == 0
+    shown = capsys.readouterr().out
+    assert "by Ada Lovelace" in shown and f"branch of parent at {point}" in shown
+
+
+def test_a_branch_of_a_branch_from_a_stage_is_a_run_of_its_own(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = files_of(own)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "open_backend", scripted)
+        assert main(["branch", str(own), "--from", "ablation", "--name", "again", "--set", "search.num_workers=1",
+                     "--note", "mind the spread"]) == 0
+        made = own.parent / "again"
+        assert main(["resume", str(made)]) == 0
+    assert "branch of own at ablation" in capsys.readouterr().err
+    assert files_of(own) == before
+    report = audit(made)
+    assert report.findings == [] and report.counts["ancestors"] == 2 and report.counts["scores"] > 20
+    state, old = read_state(made), read_state(own)
+    assert [one.event.parent for one in state.ancestry] == ["parent", "own"] and winner(state) == winner(old)
+    kept = [node for node in old.nodes.values() if node.decision <= state.ancestry[-1].decision]
+    assert all(state.nodes[node.id].source_sha256 == node.source_sha256 for node in kept)
+    assert state.setting("search.num_workers") == 1
+    assert [note.command.text for note in state.notes] == ["mind the spread"]
+    assert state.total.calls + state.inherited.calls == len(state.answers)
+    _told_of_its_ancestors(made, state)
+    listed = json.loads((made / "manifest.json").read_text())
+    assert all(f"nodes/{node.id}/attempt1/arrays/loss.npy" in listed for node in kept
+               if node.attempts and "loss.npy" in node.attempts[0].arrays)
+    assert main(["status", str(made), "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert [one["point"] for one in status["ancestry"]][1:] == ["ablation"]
+    assert status["cost"]["calls"] == state.total.calls
+
+
+def _told_of_its_ancestors(made: Path, state: RunState) -> None:
+    told = json.loads((made / "review" / "disclosure.json").read_text())
+    assert [one["run"] for one in told["ancestry"]] == ["parent", "own"] and told["siblings"] == FORKED
+    assert sum(one["calls"] for one in told["ancestry"]) == state.inherited.calls > 0
+    assert [one["author"] for one in told["human_nodes"]] == ["Ada Lovelace"]
+    appendix = (made / "paper" / "appendix.tex").read_text()
+    assert "This run is a branch of the run own, before the first decision of the ablation stage." in appendix
+    assert FORKED in appendix
+
+
+def shot(parent: Path, point: str, root: Path, **changes: object) -> Path:
+    trunk = trunk_of(parent, point)
+    assert trunk.cut.state.started is not None
+    settings = override(trunk.cut.state.started.settings, {})
+    make(trunk, Shoot(settings, **changes), root)  # pyright: ignore[reportArgumentType]
+    return root
+
+
+def test_a_point_before_the_branching_of_the_parent_names_whose_it_was(own: Path, tmp_path: Path) -> None:
+    first = shot(own, "agenda", tmp_path / "first", by="ada")
+    second = shot(first, "preliminary", tmp_path / "second")
+    assert [one.event.parent for one in read_state(first).ancestry] == ["parent", "own"]
+    [one] = read_state(second).ancestry
+    assert one.event.parent == "first" and one.event.beyond == ("parent", "own") and not read_state(second).nodes
+    assert not (first / "cache" / "matplotlib").exists() and not (second / "nodes" / "n0002").exists()
+
+
+def test_arrays_are_shared_on_disk_and_what_people_read_and_edit_is_not(parent: Path) -> None:
+    made = shot(parent, "tuning", parent.parent / "linked")
+    shared = [path for path in made.rglob("*") if path.is_file() and path.stat().st_nlink > 1]
+    assert shared and {path.parent.name for path in shared} <= {"arrays", "sealed"}
+    assert not {path.name for path in made.iterdir()} & {"lock", "run.id", "paper", "probes", "manifest.json"}
+    assert not list((made / "control").iterdir())
+
+
+def test_a_run_that_goes_on_is_only_read_and_what_is_said_against_its_numbers_later_holds(
+    parent: Path, tmp_path: Path
+) -> None:
+    watched = tmp_path / "watched"
+    shutil.copytree(parent, watched)
+    node = good_draft(read_state(watched))
+    with closing(open_log(watched, network=False)) as log:
+        log.append(Commanded(verb="mark", target=node, text="typed by hand"))
+        log.append(Commanded(verb="note", text="later, and not for the branch"))
+    before = files_of(watched)
+    with hold(watched):
+        made = shot(watched, "tuning", tmp_path / "made")
+    state = read_state(made)
+    assert "typed by hand" in " ".join(state.nodes[node].suspect) and state.notes == []
+    assert {name: one for name, one in files_of(watched).items() if name != "lock"} == {
+        name: one for name, one in before.items() if name != "lock"}
+
+
+def test_a_branch_that_cannot_be_made_whole_leaves_nothing(
+    parent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = tmp_path / "damaged"
+    shutil.copytree(parent, damaged)
+    next(damaged.glob("nodes/*/attempt1/arrays/loss.npy")).write_bytes(b"other")
+    with pytest.raises(RecordError, match=r"loss\.npy is gone, or not what the record says"):
+        shot(damaged, "tuning", tmp_path / "runs" / "made")
+    shutil.rmtree(damaged / "data" / "labels")
+    with pytest.raises(RecordError):
+        shot(damaged, "tuning", tmp_path / "runs" / "made")
+    assert list((tmp_path / "runs").iterdir()) == []
+    with pytest.raises(PointError, match="has not begun"):
+        trunk_of(parent, "ablation")
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(branch, "write_log", killed)
+    monkeypatch.setattr(branch.shutil, "rmtree", lambda *_, **__: None)  # pyright: ignore  as after a kill -9
+    with pytest.raises(KeyboardInterrupt):
+        shot(parent, "tuning", tmp_path / "runs" / "made")
+    [left] = os.listdir(tmp_path / "runs")
+    assert left.startswith(".made.") and not (tmp_path / "runs" / left / "run.db").exists()
+
+
+def test_what_is_there_or_cannot_be_is_refused_and_creates_nothing(
+    parent: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (parent.parent / "taken").mkdir(exist_ok=True)
+    runs = tmp_path / "runs"
+    for arguments, said in (
+        (["--name", "taken"], "exists already"), (["--set", "seed=9"], "--seed is that of the choices"),
+        (["--set", "data=[]"], "fixed when it begins"), (["--code", str(tmp_path)], "holds no experiment.py"),
+        (["--name", "../out"], "not fit for a folder"), (["--note", "x" * 2000], "too many"),
+        (["--set", "nothing=1"], "unknown setting"),
+    ):
+        where = [] if "taken" in arguments else ["--runs", str(runs)]
+        assert main(["branch", str(parent), "--from", "tuning", *where, *arguments]) == 2, arguments
+        told = capsys.readouterr().err.strip().splitlines()
+        assert len(told) == 1 and said in told[0], told
+    assert not runs.exists()

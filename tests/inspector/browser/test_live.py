@@ -1,0 +1,97 @@
+"""A person opens a run that goes on, takes the wheel, and reads what came of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from record.claims import paper_claims
+from record.events import Commanded, Decided, Judged
+from record.log import read_events, read_state
+from tests.inspector.browser.chromium import program, viewing
+from tests.inspector.browser.conftest import PATIENCE, Look
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.slow
+
+STATES = """() => {
+  window.states = {};
+  const note = (one) => { if (one.id?.startsWith("g-"))
+    (window.states[one.id] ??= new Set()).add([...one.classList].find((name) => name.startsWith("s-"))); };
+  for (const one of document.querySelectorAll("g.node")) note(one);
+  new MutationObserver((changes) => { for (const change of changes) change.addedNodes.forEach(note); })
+    .observe(document.querySelector("#tree"), { childList: true, subtree: true });
+}"""
+"""Notes every state that a node of the tree is seen in; gone with a reload."""
+CHANGED = "() => Object.values(window.states).some((one) => one.size > 1 && (one.has('s-good') || one.has('s-buggy')))"
+LONGEST = 240
+"""Seconds that the run gets."""
+
+
+def test_a_run_is_watched_paused_and_read_to_its_end(tmp_path: Path, look: Look) -> None:
+    run = tmp_path / "live"
+    with viewing(tmp_path) as viewer, program("tests.inspector.browser.living", str(tmp_path), "live") as process:
+        page = look(viewer.address)
+        page.locator("li.run a").click()  # it comes into the list by itself
+        page.wait_for_selector("g.node", state="attached")
+        page.evaluate(STATES)
+        page.wait_for_function(CHANGED)
+
+        # A finished node: its figure, and its code beside that of its parent.
+        page.locator("g.k-debug.s-good > a.tonode").last.click()
+        figure = page.locator("#panel figure img").first
+        figure.scroll_into_view_if_needed()
+        page.wait_for_function("() => document.querySelector('#panel figure img')?.naturalWidth > 0")
+        page.locator("#panel details[id^=source-] > summary").first.click()
+        assert "np.zeros" in page.locator("#panel pre.diff .cut").first.inner_text()
+        page.keyboard.press("Escape")
+
+        # Paused: what is asked is recorded, and no decision is made until it goes on.
+        page.locator("#act-pause-run > summary").click()
+        page.locator("#text-pause-run").fill("I want to look <b>first</b>")
+        page.locator("#act-pause-run button.go").click()
+        page.wait_for_selector("p.paused >> text=I want to look <b>first</b>")
+        time.sleep(2.0)
+        page.locator("#act-resume-run > summary").click()
+        page.locator("#text-resume-run").fill("seen")
+        page.locator("#act-resume-run button.go").click()
+        page.wait_for_selector("p.paused", state="detached")
+
+        page.wait_for_selector("#summary .c-done", timeout=1000 * LONGEST)
+        assert process.wait(PATIENCE / 1000) == 0
+        assert page.evaluate("() => Object.keys(window.states).length") == len(read_state(run).nodes), "it was reloaded"
+        _was_held(run)
+
+        # The paper: a number leads to the nodes that it was measured by; judge and checks stand beside.
+        assert page.locator("#judgement .scores > li").count() >= 5
+        assert page.locator("#checks .checks > li").count() >= 2
+        page.locator("#judgement a.go").click()
+        _number_leads_to_its_nodes(page, run)
+        page.close()  # before its server is gone: later pages of the paper may still be on their way
+
+
+def _was_held(run: Path) -> None:
+    events = [event for event, _ in read_events(run / "run.db")]
+    at = {event.verb: number for number, event in enumerate(events) if isinstance(event, Commanded)}
+    held = events[at["pause"]:at["resume"]]
+    assert not [event for event in held if isinstance(event, Decided)]
+    asked = events[at["pause"]]
+    assert isinstance(asked, Commanded) and asked.text == "I want to look <b>first</b>" and asked.by
+    assert any(isinstance(event, Decided) for event in events[at["resume"]:])
+    assert any(isinstance(event, Judged) for event in events)
+
+
+def _number_leads_to_its_nodes(page: Page, run: Path) -> None:
+    mark = page.locator("svg a.m-key").last
+    mark.scroll_into_view_if_needed()
+    mark.click()
+    node = page.locator("#panel .candidate a.tonode").first
+    name = node.inner_text()
+    assert name in {one for claim in paper_claims(read_state(run)) for one in claim.nodes}
+    node.click()
+    page.wait_for_selector(f"#panel [data-panel='{name}']", timeout=PATIENCE)

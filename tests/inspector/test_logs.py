@@ -1,0 +1,140 @@
+"""`scientist logs`, and the output of code while it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from inspector.logs import Entry, Printed, logs
+from inspector.output import Output
+from record.events import Executed, Judged
+from record.folder import RunFolder
+from record.lock import hold
+from record.log import EventLog
+from record.nouns import Attempt
+from sandbox.output import Live
+from tests.inspector.story import Story, ended, told
+
+NASTY = "\x1b[2J\x1b]0;owned\x07\u202edrawkcab\x00"
+
+
+def written(folder: Path, story: Story) -> Path:
+    """A run folder that holds the story's events."""
+    RunFolder(folder).create()
+    times = iter(at for _, at in story.events)
+    log = EventLog(RunFolder(folder).db, clock=lambda: next(times))
+    for event, _ in story.events:
+        log.append(event)
+    log.close()
+    return folder
+
+
+def test_events_in_words_with_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(written(tmp_path / "calm", ended()))
+    assert main(["logs", folder]) == 0
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert lines[0][:4] == "2023" and "started:" in lines[0] and "ended with exit code 0" in lines[-1]
+    assert not set("\x1b\r\x00\u202e") & set(out)
+    assert main(["logs", folder, "-n", "2"]) == 0
+    assert capsys.readouterr().out.splitlines() == lines[-2:]
+
+
+def test_every_event_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story = ended()
+    assert main(["logs", str(written(tmp_path / "calm", story)), "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["seq"] for one in found] == list(range(1, len(story.events) + 1))
+    assert all(set(one) == {"seq", "at", "type", "node", "text"} for one in found)
+    assert found[0]["at"] == "2023-11-14T22:13:20.000+00:00"
+
+
+def test_a_node_with_its_small_steps_and_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = written(tmp_path / "calm", ended())
+    attempt = RunFolder(folder).attempt("n0001", 1)
+    attempt.mkdir(parents=True)
+    (attempt / "stdout.txt").write_text(f"epoch 1{NASTY}\n 10%\r 50%\r100%\nno end")
+    assert main(["logs", str(folder), "--node", "n0001"]) == 0
+    out = capsys.readouterr().out
+    assert "  | epoch 1 drawkcab\n  | 100%\n  | no end\n" in out and "is written:" in out and "answered as code" in out
+    assert "n0002" not in out and not set("\x1b\r\x00\u202e") & set(out)
+
+
+def test_a_node_that_is_not_there_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["logs", str(written(tmp_path / "calm", told())), "--node", "n99"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "no node 'n99'; it has n0001 to n0006" in line
+
+
+def test_output_is_followed_until_nobody_works_on_the_run(tmp_path: Path) -> None:
+    """The last node of the story runs: what its code prints is given by lines, the rest when the attempt is sealed."""
+    folder = written(tmp_path / "calm", told())
+    place = RunFolder(folder)
+    place.node("n0006").mkdir(parents=True)
+    live = Live(place.live("n0006", 1), 1000)
+    found: list[str] = []
+    with hold(folder):
+        live.add("first\nhal")
+        lines = logs(folder, node="n0006", follow=True)
+        for line in lines:
+            found += [line.text] if isinstance(line, Printed) else []
+            if line is None and found == ["first"]:
+                live.add("f\n")
+            if line is None and found == ["first", "half"]:
+                break
+        seal(place, "first\nhalf\nlast")
+        live.close()
+        for line in lines:
+            found += [line.text] if isinstance(line, Printed) else []
+            if isinstance(line, Entry) and line.type == "judged":
+                break
+    assert found == ["first", "half", "last"]
+    assert [line for line in lines if line is not None] == [], "it ends, as nobody works on the run any more"
+
+
+def seal(folder: RunFolder, text: str) -> None:
+    attempt = folder.attempt("n0006", 1)
+    attempt.mkdir()
+    (attempt / "stdout.txt").write_text(text)
+    log = EventLog(folder.db)
+    log.append(Executed(node="n0006", attempt=Attempt(number=1, seconds=1.0)))
+    log.append(Judged(node="n0006", status="good"))
+    log.close()
+
+
+def test_live_output_is_bounded_and_goes_away(tmp_path: Path) -> None:
+    live = Live(tmp_path / "live", 10)
+    live.add("0123456")
+    live.add("789abc")
+    live.add("more")
+    assert (tmp_path / "live").read_text() == "0123456789"
+    live.close()
+    live.close()
+    assert not (tmp_path / "live").exists()
+
+
+def test_live_output_never_follows_a_link_and_never_fails(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / "live").symlink_to(tmp_path / "precious")
+    live = Live(tmp_path / "live", 10)
+    live.add("new")
+    assert (tmp_path / "precious").read_text() == "kept" and (tmp_path / "live").read_text() == "new"
+    live.close()
+    Live(tmp_path / "no" / "folder", 10).add("lost")
+    Live(None, 10).add("lost")
+
+
+def test_output_that_is_no_file_is_not_read(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    attempt = folder.attempt("n0001", 1)
+    attempt.mkdir(parents=True)
+    (tmp_path / "secret").write_text("secret\n")
+    (attempt / "stdout.txt").symlink_to(tmp_path / "secret")
+    assert Output(tmp_path, "n0001", 1).rest() == []
+    (attempt / "stdout.txt").unlink()
+    os.mkfifo(attempt / "stdout.txt")
+    assert Output(tmp_path, "n0001", 1).rest() == []

@@ -1,0 +1,76 @@
+"""Pieces of a page that grows: what is sent is what changed, and what was kept is as if it were made anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from inspector.tree import Made, tree_of
+from inspector.web.pages import Pages
+from inspector.web.pieces import Piece, RunPieces, changed, update
+from inspector.web.watched import Watched
+from record.events import Event
+from record.fold import fold
+from record.log import EventLog
+from tests.inspector.story import Story, ended, eventful, told
+
+ADDRESSES = {"js": "", "css": "", "icon": ""}
+
+
+def pieces(folder: Path) -> RunPieces:
+    return RunPieces(Watched(folder, "run"), Pages(ADDRESSES))
+
+
+def grown(folder: Path, *events: Event) -> None:
+    folder.mkdir(exist_ok=True)
+    log = EventLog(folder / "run.db")
+    for event in events:
+        log.append(event)
+    log.close()
+
+
+def test_rows_that_are_kept_are_those_that_would_be_made() -> None:
+    for story in (told(), eventful(), ended()):
+        made: Made = {}
+        for end in range(len(story.events) + 1):
+            state = fold(story.events[:end])
+            assert tree_of(state, made) == tree_of(state)
+
+
+def test_pieces_of_a_run_that_grew_are_those_of_one_read_at_once(tmp_path: Path) -> None:
+    events = [event for event, _ in eventful().events]
+    grown(tmp_path / "run")
+    growing = pieces(tmp_path / "run")
+    for event in events:
+        grown(tmp_path / "run", event)
+        growing.run._looked = -1e9  # pyright: ignore[reportPrivateUsage] - the wait between two looks is not of interest
+        growing.now()
+    assert _settled(growing.now()[1]) == _settled(pieces(tmp_path / "run").now()[1])
+
+
+def _settled(found: dict[str, Piece]) -> dict[str, Piece]:
+    """Without what tells the time."""
+    return {name: one for name, one in found.items() if name not in ("summary", "happened", "asked", "cost", "steer")}
+
+
+def test_a_node_that_only_moved_is_moved(tmp_path: Path) -> None:
+    story = Story()
+    story.begin()
+    root = story.expand("preliminary", "draft")
+    for _ in range(2):
+        story.expand("preliminary", "improve", root)
+    grown(tmp_path / "run", *(event for event, _ in story.events))
+    view, known = pieces(tmp_path / "run"), len(story.events)
+    before = view.now()[1]
+    story.expand("preliminary", "debug", "n0002")
+    story.expand("preliminary", "debug", "n0002")
+    grown(tmp_path / "run", *(event for event, _ in story.events[known:]))
+    view.run._looked = -1e9  # pyright: ignore[reportPrivateUsage] - as above
+    version, after = view.now()
+    sent = {piece.id: piece for piece in changed(before, after)}
+    assert sent["g-n0004"].html and sent["g-n0004"].attributes is None
+    moved = sent["g-n0001"]
+    assert not moved.html and moved.attributes is not None and moved.attributes["transform"] in after["g-n0001"].html
+    text = update(before, after, version)
+    assert text is not None and all(len(one) == 4 for one in json.loads(text)["pieces"])
+    assert update(after, after, version) is None

@@ -1,0 +1,120 @@
+"""Model calls, notebooks and checks on the page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from inspector.web.calls import AT_ONCE, calls_of
+from inspector.web.checks import asked_of, checks_of
+from inspector.web.notebook import cells_of
+from inspector.web.watched import Watched
+from record.events import Answered, Commanded, Decided, Drafted, Probed, Released
+from record.nouns import CallKey, Draft, Section, Usage, Work
+from record.prompts import keep
+from tests.inspector.story import Story, ended, told
+from tests.inspector.web import HOSTILE_CALL, PNG, Seen, raw, recorded, serving
+
+PROMPT = json.dumps({"asked": "m at 0", "role": "write", "system": "Be exact.", "user": "Write it down.",
+                     "images": [hashlib.sha256(PNG).hexdigest(), "1" * 64], "schema": {"title": "Text"}})
+
+
+def answered(story: Story, role: str, *, prompt: str = "0") -> CallKey:
+    """A call for a step outside the search."""
+    story.k += 1
+    key = CallKey(decision=story.k, attempt=0, role=role, ordinal=0)
+    story.tell(Decided(k=story.k, action=Work(task="write")),
+               Answered(key=key, request_sha256=prompt, model="m", answer={"text": "a\nb"}, seconds=1.5,
+                        usage=Usage(input_tokens=1200, output_tokens=30, usd=0.0123)))
+    return key
+
+
+def test_calls_of_no_node_are_listed_and_found_by_role(tmp_path: Path) -> None:
+    story = told()
+    answered(story, "write")
+    recorded(tmp_path / "calm", story)
+    with serving(tmp_path) as web:
+        rows = {name: web.get(f"/runs/calm/calls{name}").text.count("<tr><td>") for name in (
+            "", "?role=code", "?role=write", "?role=-", "?role=other", "?first=999", "?first=-3")}
+        assert rows == {"": 7, "?role=code": 6, "?role=write": 1, "?role=-": 1, "?role=other": 0, "?first=999": 7,
+                        "?first=-3": 7}
+        assert "0.0123" in web.get("/runs/calm/calls?role=write").text
+
+
+def test_many_calls_are_shown_in_parts() -> None:
+    story = told()
+    for _ in range(AT_ONCE + 5):
+        answered(story, "write")
+    state = story.state
+    assert [len(calls_of(state, "write", first).shown) for first in (0, AT_ONCE, 10 ** 9)] == [AT_ONCE, 5, 5]
+
+
+def test_a_call_shows_the_prompt_that_was_sent(tmp_path: Path) -> None:
+    story = told()
+    sha = hashlib.sha256(PROMPT.encode()).hexdigest()
+    key, other = answered(story, "write", prompt=sha), answered(story, "write", prompt="2" * 64)
+    run = recorded(tmp_path / "calm", story)
+    keep(run, PROMPT)
+    with serving(tmp_path) as web:
+        text = web.get(f"/runs/calm/calls/{key}").text
+        assert "Write it down." in text and "Be exact." in text and "text:\na\nb" in text and sha in text
+        assert "no file of the run" in text and "1.2k in, 30 out" in text
+        assert "was not kept" in web.get(f"/runs/calm/calls/{other}?part=1").text
+        file = run / "prompts" / f"{sha}.json.gz"
+        file.write_bytes(file.read_bytes()[:-9])
+        assert "changed since" in web.get(f"/runs/calm/calls/{key}").text
+        for name in ("1.1.code", "1.1.code.0.0", "x.1.code.0", "²3.1.code.0", "9" * 5000 + ".1.code.0", "99.1.code.0"):
+            assert web.get(f"/runs/calm/calls/{name}").status_code == 404, name[:20]
+
+
+def test_a_notebook_is_shown_as_cells(web: httpx.Client) -> None:
+    text = web.get("/runs/hostile/nodes/n0001/notebook/1").text
+    assert "Cell 1" in text and "Cell 2" in text and 'class="output error"' in text
+    [picture] = [value for name, value in Seen(text).attributes if name == "src" and "notebook" in value]
+    assert web.get(picture).content == PNG
+    for path in ("notebook/2", "notebook/x", "notebook/1/1.png", "notebook/1/-1.png"):
+        assert raw(web, f"/runs/hostile/nodes/n0001/{path}")[0] in (404, 422), path
+    assert raw(web, "/runs/hostile/nodes/..%2F../notebook/1")[0] == 404
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"cells": 1}', '{"cells": [1]}', '{"cells": [{"outputs": 1}]}',
+                                  "[" * 100_000, '{"cells": [{"outputs": [{"data": {"image/png": 1}}]}]}'])
+def test_any_file_in_the_place_of_a_notebook_is_read(tmp_path: Path, text: str) -> None:
+    run = recorded(tmp_path / "calm", told())
+    (run / "nodes" / "n0001" / "attempt1").mkdir(parents=True)
+    (run / "nodes" / "n0001" / "attempt1" / "node.ipynb").write_text(text)
+    found = cells_of(Watched(run, "calm"), "n0001", 1)
+    assert found is None or len(found) == 1
+
+
+def test_checks_tell_what_was_found() -> None:
+    story = ended()
+    draft = Draft(title="t", abstract="a", sections=(Section(title="s", body="b"),))
+    story.tell(Drafted(round=1, draft=draft, violations=("0.3",), findings=("wide",)),
+               Probed(node="n0005", probe="labels", outcome="still", why="the same"),
+               Probed(node="n0005", probe="seed", outcome="moved", why="all differ"),
+               Commanded(verb="mark", target="n0003", text="leaks", by="ana"),
+               Commanded(verb="note", text="smaller", by="ana"),
+               Released(released=True, pdf=None, beside={"review/disclosure.json": "0"}))
+    found = checks_of(story.state, ("n0004",))
+    assert [(one.name, one.good) for one in found.checks] == [
+        ("Binding", False), ("Typesetting", False), ("Probe", False), ("Probe", True), ("Suspect code", False),
+        ("Seeds", False)]
+    assert found.files == ("review/disclosure.json",) and found.checks[4].nodes == ("n0003",)
+    assert [(one.what, one.node, one.reason, one.by) for one in asked_of(story.state)] == [
+        ("note for agenda", "", "smaller", "ana"), ("mark as suspect", "n0003", "leaks", "ana")]
+
+
+def test_the_run_page_names_the_road_the_checks_and_who_asked(web: httpx.Client) -> None:
+    text = web.get("/runs/whole").text
+    road = text[text.index('id="road"'):text.index('id="legend"')]
+    assert [road.index(node) for node in ("n0001", "n0003", "n0005")] == sorted(
+        road.index(node) for node in ("n0001", "n0003", "n0005")) and "★" in road
+    assert "no node is suspect" in text and "What people asked" not in text
+    hostile = web.get("/runs/hostile").text
+    assert "What people asked" in hostile and hostile.count("&lt;script&gt;alert(2)&lt;/script&gt;red") > 6
+    assert "alert(2)" in web.get(f"/runs/hostile/calls/{HOSTILE_CALL}").text

@@ -1,0 +1,113 @@
+"""Kept questions: the bytes that were hashed, read back bounded, and nothing in the folder can hurt the reader."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from record import prompts
+from record.events import Answered
+from record.log import RecordError
+from record.nouns import CallKey, Usage
+from record.prompts import Asked, Kept, keep, prompt_of
+
+TEXT = json.dumps({"asked": "m at temperature 0.5", "role": "code", "system": "You write code.", "user": "Wröte?\n",
+                   "images": ["ab" * 32], "schema": {"title": "Program", "type": "object"}}, ensure_ascii=False)
+
+
+def answered(text: str = TEXT, *, sha256: str | None = None) -> Answered:
+    return Answered(key=CallKey(decision=1, attempt=1, role="code", ordinal=0), model="m", answer={}, usage=Usage(),
+                    request_sha256=sha256 or hashlib.sha256(text.encode()).hexdigest(), seconds=0.0)
+
+
+def planted(run: Path, packed: bytes, text: str = TEXT) -> Kept | None:
+    """What is read where these bytes lie under the name of a question."""
+    folder = run / "prompts"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json.gz").write_bytes(packed)
+    return prompt_of(run, answered(text))
+
+
+def test_a_question_is_kept_and_read_back(tmp_path: Path) -> None:
+    keep(tmp_path, TEXT)
+    kept = prompt_of(tmp_path, answered())
+    assert kept is not None and kept.asked is not None and kept.changed == ""
+    assert (kept.asked.system, kept.asked.user) == ("You write code.", "Wröte?\n")
+    assert kept.asked.images == ("ab" * 32,) and kept.asked.answer_name == "Program"
+    assert Asked.model_validate_json(TEXT) == kept.asked
+
+
+def test_the_same_question_is_one_file_of_the_same_bytes(tmp_path: Path) -> None:
+    keep(tmp_path / "a", TEXT)
+    [file] = (tmp_path / "a" / "prompts").iterdir()
+    before = file.read_bytes()
+    keep(tmp_path / "a", TEXT)
+    keep(tmp_path / "b", TEXT)
+    assert [one.read_bytes() for one in tmp_path.glob("*/prompts/*")] == [before, before]
+    assert before[4:8] == b"\0\0\0\0", "no time of writing in it"
+
+
+def test_what_was_not_kept_is_none(tmp_path: Path) -> None:
+    assert prompt_of(tmp_path, answered()) is None
+    keep(tmp_path, "another")
+    assert prompt_of(tmp_path, answered()) is None
+
+
+def test_what_was_changed_says_so(tmp_path: Path) -> None:
+    kept = planted(tmp_path, gzip.compress(TEXT.replace("You", "They").encode()))
+    assert kept is not None and kept.asked is not None and kept.asked.system == "They write code."
+    assert kept.changed.startswith("changed since: its sha256 is ")
+
+
+@pytest.mark.parametrize("packed", [
+    b"", b"no gzip", gzip.compress(TEXT.encode())[:-9], gzip.compress(b"[" * 100_000), gzip.compress(b"\xff\xfe"),
+    gzip.compress(b'{"role": "code"}')])
+def test_what_cannot_be_read_says_so(tmp_path: Path, packed: bytes) -> None:
+    kept = planted(tmp_path, packed)
+    assert kept is not None and kept.asked is None and "changed since" in kept.changed
+
+
+def test_a_true_question_of_a_later_form_is_not_called_changed(tmp_path: Path) -> None:
+    later = json.dumps({**json.loads(TEXT), "tools": []})
+    kept = planted(tmp_path, gzip.compress(later.encode()), later)
+    assert kept == Kept(asked=None, changed="of a form that this version does not know")
+
+
+def test_a_bomb_is_read_to_the_limit_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = planted(tmp_path, gzip.compress(bytes(4 * prompts.LARGEST)))
+    assert kept is not None and kept.asked is None and "larger than a question" in kept.changed
+    monkeypatch.setattr(prompts, "LARGEST", len(TEXT.encode()))
+    assert planted(tmp_path, gzip.compress(TEXT.encode())) == Kept(asked=Asked.model_validate_json(TEXT))
+
+
+def test_no_link_pipe_or_folder_is_read(tmp_path: Path) -> None:
+    keep(tmp_path / "real", TEXT)
+    [real] = (tmp_path / "real" / "prompts").iterdir()
+    planted = {name: tmp_path / name / "prompts" / real.name for name in ("link", "pipe", "folder")}
+    for at in planted.values():
+        at.parent.mkdir(parents=True)
+    planted["link"].symlink_to(real)
+    os.mkfifo(planted["pipe"])
+    planted["folder"].mkdir()
+    for name in planted:
+        assert prompt_of(tmp_path / name, answered()) is None, name
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "prompts").symlink_to(tmp_path / "real" / "prompts")
+    assert prompt_of(tmp_path / "linked", answered()) is None
+
+
+@pytest.mark.parametrize("sha256", ["../../secret", "", "A" * 64, "0" * 63 + "\n", "\0" * 64])
+def test_a_hash_that_is_none_names_no_file(tmp_path: Path, sha256: str) -> None:
+    keep(tmp_path, TEXT)
+    assert prompt_of(tmp_path, answered(sha256=sha256 or "-")) is None
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_of_the_record(tmp_path: Path) -> None:
+    (tmp_path / "prompts").write_text("in the way")
+    with pytest.raises(RecordError, match=r"cannot write to .*prompts: .*; free disk space .*, then resume"):
+        keep(tmp_path, TEXT)

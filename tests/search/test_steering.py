@@ -1,0 +1,270 @@
+"""Pausing, ending a node and marking, in virtual time: what is decided then, and what is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from record.events import Commanded, Event, Settled
+from record.log import MemoryLog
+from record.nouns import STAGES, End, Expand, Seen
+from search.ceilings import Ceilings
+from search.policy import BestFirst, policy_of
+from search.scheduler import Scheduler
+from search.settings import SearchSettings
+from search.signals import NodeKilled, Signals
+from search.tree import view_of
+from tests.search import virtual_time
+from tests.search.worlds import World, new_log, run, search, settings
+
+
+def scheduler_of(log: MemoryLog, world: World, given: SearchSettings, signals: Signals) -> Scheduler:
+    return Scheduler(recorder=log, policy=BestFirst(given), perform=world.perform, settings=given, signals=signals)
+
+
+@pytest.mark.parametrize("order", ["arrival", "ticket"])
+def test_a_pause_in_the_midst_lets_what_runs_end_and_begins_nothing(order: str) -> None:
+    async def paused() -> tuple[int, int, int, object]:
+        log, signals, given = new_log(), Signals(), settings(order=order, num_workers=2)
+        world = World(log, delay=lambda k: 10.0)
+        task = asyncio.ensure_future(scheduler_of(log, world, given, signals).run("preliminary"))
+        await asyncio.sleep(15.0)
+        signals.pause()
+        held = len(log.state.decisions)
+        await asyncio.sleep(1000.0)
+        assert not world.running and all(node.finished for node in log.state.nodes.values()), "what ran has ended"
+        still = len(log.state.decisions)
+        signals.go_on()
+        end = await task
+        return held, still, len(log.state.decisions), end
+
+    held, still, after, end = virtual_time.run(paused())
+    assert held == still < after and end is not None
+
+
+def test_a_stop_while_paused_ends_at_once() -> None:
+    async def stopped() -> object:
+        log, signals, given = new_log(), Signals(), settings(order="arrival")
+        task = asyncio.ensure_future(scheduler_of(log, World(log), given, signals).run("preliminary"))
+        signals.pause()
+        await asyncio.sleep(1.0)
+        signals.stop.set()
+        return await asyncio.wait_for(task, 60.0)
+
+    assert virtual_time.run(stopped()) is None
+
+
+def test_the_clock_stands_still_while_paused() -> None:
+    async def clocked() -> list[float]:
+        signals, seen = Signals(), list[float]()
+        began = signals.clock()
+        for act in (lambda: None, signals.pause, signals.pause, signals.go_on, signals.go_on):
+            act()
+            await asyncio.sleep(10.0)
+            seen.append(signals.clock() - began)
+        return seen
+
+    assert virtual_time.run(clocked()) == [10.0, 10.0, 10.0, 20.0, 30.0]
+
+
+@pytest.mark.parametrize(("hold", "limited"), [(False, True), (True, False)])
+def test_a_pause_takes_nothing_of_the_time_of_a_stage(hold: bool, limited: bool) -> None:
+    """Held for 1000 s: those count against a ceiling of 500 s only where the run was not paused."""
+    async def timed() -> bool:
+        log, signals = new_log(), Signals()
+        given = settings(order="arrival", num_workers=1, num_drafts=6, lookahead=0, max_lookahead=0)
+        world = World(log, delay=lambda k: 1000.0 if k == 1 and not hold else 1.0, buggy=0.0)
+        task = asyncio.ensure_future(scheduler_of(log, world, given, signals).run(
+            "preliminary", Ceilings(seconds=500.0)))
+        await asyncio.sleep(0.5)
+        if hold:
+            log.append(Commanded(verb="pause"))
+            signals.pause()
+            await asyncio.sleep(1000.0)
+            log.append(Commanded(verb="resume"))
+            signals.go_on()
+        await task
+        return log.state.stages["preliminary"].limited is not None
+
+    assert virtual_time.run(timed()) is limited
+
+
+# --- ending a node ----------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_node_is_cancelled_with_all_that_it_began_and_no_other() -> None:
+    async def killed() -> tuple[list[str], float]:
+        signals, told = Signals(), list[str]()
+
+        async def work(name: str) -> None:
+            try:
+                await asyncio.sleep(60.0)
+                told.append(f"{name} done")
+            except asyncio.CancelledError:
+                await asyncio.sleep(0.5)  # what a kernel takes to end
+                told.append(f"{name} cleared")
+                raise
+
+        first = asyncio.ensure_future(signals.unless_killed("n0001", work("n0001")))
+        second = asyncio.ensure_future(signals.unless_killed("n0002", work("n0002")))
+        await asyncio.sleep(1.0)
+        signals.kill("n0404")
+        signals.kill("n0001")
+        with pytest.raises(NodeKilled):
+            await first
+        took = asyncio.get_running_loop().time()
+        await second
+        signals.kill("n0002")  # too late: nothing happens
+        return told, took
+
+    told, took = virtual_time.run(killed())
+    assert told == ["n0001 cleared", "n0002 done"] and took < 2.0
+
+
+def test_what_ends_or_breaks_by_itself_is_as_it_would_be() -> None:
+    async def broken() -> None:
+        raise RuntimeError("provider down")
+
+    async def cancelled() -> bool:
+        cleared = False
+
+        async def work() -> None:
+            nonlocal cleared
+            try:
+                await asyncio.sleep(60.0)
+            finally:
+                cleared = True
+
+        task = asyncio.ensure_future(Signals().unless_killed("n0001", work()))
+        await asyncio.sleep(1.0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return cleared
+
+    async def both() -> bool:
+        with pytest.raises(RuntimeError, match="provider down"):
+            await Signals().unless_killed("n0001", broken())
+        return await cancelled()
+
+    assert virtual_time.run(both())
+
+
+# --- marks ------------------------------------------------------------------------------------------------------------
+
+
+Choose = Callable[[MemoryLog], Event | None]
+
+
+def marked_run(choose: Choose, *, stages: int = len(STAGES), seed: int = 4) -> MemoryLog:
+    """A whole search in which a person marks something as soon as there is something to mark."""
+    log, given = new_log(seed=seed), settings(order="ticket")
+
+    class Steered(World):
+        def _finish(self, node: str, k: int, action: Expand) -> None:
+            super()._finish(node, k, action)
+            mark = choose(self.log)
+            if mark is not None and mark not in self.log.events:
+                self.log.append(mark)
+
+    virtual_time.run(search(log, Steered(log, buggy=0.2, delay=lambda k: 1.0), given, STAGES[:stages]))
+    return log
+
+
+def built_on(log: MemoryLog, node: str) -> list[int]:
+    """The decisions on search nodes that build on a node."""
+    return [one.decision for one in log.state.nodes.values()
+            if one.parent == node and one.kind not in ("replicate", "aggregate")]
+
+
+@pytest.mark.parametrize("mark", ["suspect", "closed"])
+def test_nothing_more_is_built_on_a_marked_node_and_the_stage_settles_on_another(mark: str) -> None:
+    plain, _ = run(seed=4, buggy=0.2)
+    best = plain.state.stages["preliminary"].best
+    assert best is not None
+
+    def choose(log: MemoryLog) -> Event | None:  # in ticket order it is the same tree up to here
+        known = log.state.nodes.get(best)
+        first = best if known is not None and known.status == "good" else None
+        command = {"verb": "mark", "mark": mark, "target": first, "text": "no"}
+        return Commanded.model_validate(command) if first else None
+
+    log = marked_run(choose, stages=2)
+    [at] = [one.after for one in log.state.steered]
+    node = log.state.steered[0].command.target
+    assert not [k for k in built_on(log, node) if k > at]
+    assert log.state.stages["preliminary"].best not in (node, None)
+    end = log.state.end_of("preliminary")
+    assert end is not None
+    view = view_of(log.state, "preliminary", end.seen, before=end.k, settings=settings())
+    assert (node in [one.id for one in view.good]) is (mark == "closed"), "a closed node counts, and is reported"
+
+
+def test_a_buggy_node_that_is_closed_is_not_debugged() -> None:
+    def choose(log: MemoryLog) -> Event | None:
+        first = next((n.id for n in log.state.nodes.values() if n.status == "buggy"), None)
+        return Commanded(verb="mark", mark="closed", target=first, text="no") if first else None
+
+    log = marked_run(choose, stages=1)
+    mark = log.state.steered[0]
+    assert not [k for k in built_on(log, mark.command.target) if k > mark.after]
+
+
+def test_where_the_best_of_a_settled_stage_is_suspect_the_one_before_it_is_built_on() -> None:
+    def choose(log: MemoryLog) -> Event | None:
+        best, first = log.state.stages["tuning"].best, log.state.stages["preliminary"].best
+        return Commanded(verb="mark", target=best, text="no") if best is not None and best != first else None
+
+    log = marked_run(choose, seed=0)
+    mark = log.state.steered[0]
+    assert log.state.stages["tuning"].best == mark.command.target, "what was settled stays as it was recorded"
+    assert not [k for k in built_on(log, mark.command.target) if k > mark.after]
+    assert all(log.state.stages[name].settled for name in STAGES)
+    assert mark.command.target not in [log.state.stages[name].best for name in STAGES[2:]]
+
+
+def test_where_all_that_was_carried_forward_is_suspect_the_stages_end() -> None:
+    def choose(log: MemoryLog) -> Event | None:
+        best = log.state.stages["preliminary"].best
+        later = next((n.id for n in log.state.nodes.values() if best is not None and n.stage != "preliminary"
+                      and n.status == "good" and n.kind not in ("replicate", "aggregate") and not n.suspect), None)
+        target = best if best is not None and not log.state.nodes[best].suspect else later
+        return Commanded(verb="mark", target=target, text="no") if target else None
+
+    log, given = new_log(seed=4), settings(order="ticket")
+
+    class Steered(World):
+        def _finish(self, node: str, k: int, action: Expand) -> None:
+            super()._finish(node, k, action)
+            while (mark := choose(self.log)) is not None:
+                self.log.append(mark)
+
+    async def stages() -> None:
+        world = Steered(log, buggy=0.0, delay=lambda k: 1.0)
+        scheduler = Scheduler(recorder=log, policy=policy_of(given), perform=world.perform, settings=given)
+        for stage in STAGES:
+            end = await scheduler.run(stage)
+            assert end is not None and isinstance(end.action, End)
+            view = view_of(log.state, stage, end.seen, before=end.k, settings=given)
+            log.append(Settled(stage=stage, best=view.best.id if view.best else None, ended=end.action.reason))
+
+    virtual_time.run(stages())
+    assert "nothing is left to build on" in str(log.state.stages["ablation"].ended)
+    assert log.state.stages["ablation"].best is None
+
+
+def test_a_decision_looks_the_same_after_a_mark_that_came_later() -> None:
+    log, _ = run(seed=4, buggy=0.2)
+    end = log.state.end_of("preliminary")
+    assert end is not None
+    before = view_of(log.state, "preliminary", end.seen, before=end.k)
+    best = before.best
+    assert best is not None
+    log.append(Commanded(verb="mark", target=best.id, text="no"))
+    log.append(Commanded(verb="mark", mark="closed", target=best.id, text="no"))
+    after = view_of(log.state, "preliminary", end.seen, before=end.k)
+    assert (after, after.best) == (before, best)
+    now = view_of(log.state, "preliminary", Seen(through=log.state.last_decision))
+    assert best.id not in [node.id for node in now.good]

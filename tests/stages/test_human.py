@@ -1,0 +1,126 @@
+"""Nodes that a person wrote: what of a folder is read, what is refused in one line, and what it becomes at a point."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from record.events import Decided, Judged, Proposed
+from record.fold import RunState
+from record.folder import RunFolder, read_source, sha256_of_files, write_source
+from record.nouns import Expand
+from stages.human import LARGEST, CodeError, Written, first_choice, read_code
+from stages.paper.ancestry import humans_told
+from tests.search.worlds import new_log, run
+
+CODE = "WIDTH = 3\nimport lab\nlab.seed_everything()\n"
+
+
+def folder(root: Path, **files: str) -> Path:
+    root.mkdir()
+    for name, text in files.items():
+        (root / name.replace("_", ".")).write_text(text)
+    return root
+
+
+def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
+    place = folder(tmp_path / "own", experiment_py=CODE, plots_py="import numpy\n",
+                   README_md="# Wider\n\nIt is wider.\n")
+    (place / "__pycache__").mkdir()
+    (place / ".git").mkdir()
+    found = read_code(place, author="Ada", note="unused")
+    assert found == Written("Ada", CODE, "import numpy\n", "# Wider\n\nIt is wider.") and found.title == "Wider"
+    bare = read_code(folder(tmp_path / "bare", experiment_py=CODE), author="Ada", note="a note\nof two lines")
+    assert bare.plan == "a note\nof two lines" and bare.title == "a note" and bare.plots == ""
+    assert read_code(tmp_path / "bare", author="Ada").title == "written by Ada"
+
+
+@pytest.mark.parametrize(("files", "said"), [
+    ({}, "holds no experiment.py"), ({"experiment_py": "def"}, "is no Python, line 1"),
+    ({"experiment_py": "\0"}, "is no Python"), ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is no Python"),
+    ({"experiment_py": "#" * (LARGEST + 1)}, "more than"), ({"experiment_py": CODE, "data_csv": "1"}, "'data.csv'"),
+    ({"experiment_py": "from record.nouns import Idea"}, "imports 'record.nouns'"),
+    ({"experiment_py": "import lab._store"}, "imports 'lab._store'"),
+    ({"experiment_py": CODE, "README_md": "x" * 5000}, "5000 characters"),
+    ({"experiment_py": "(" * 5000 + ")" * 5000}, "is no Python")])
+def test_a_folder_that_is_not_fit_is_refused_in_one_line(tmp_path: Path, files: dict[str, str], said: str) -> None:
+    with pytest.raises(CodeError) as caught:
+        read_code(folder(tmp_path / "own", **files), author="Ada")
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_links_pipes_and_other_bytes_are_never_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.py"
+    secret.write_text("KEY = 1\n")
+    linked, piped, bytes_ = (folder(tmp_path / name) for name in ("linked", "piped", "bytes"))
+    (linked / "experiment.py").symlink_to(secret)
+    os.mkfifo(piped / "experiment.py")
+    (bytes_ / "experiment.py").write_bytes(b"\xff\xfe")
+    for place, said in ((linked, "no plain file"), (piped, "no plain file"), (bytes_, "UTF-8"),
+                        (tmp_path / "none", "no folder"), (secret, "no folder")):
+        with pytest.raises(CodeError, match=said):
+            read_code(place, author="Ada")
+
+
+# --- what it becomes ------------------------------------------------------------------------------------------------
+
+
+def at(point: str) -> RunState:
+    """A small search, up to a point."""
+    from record.branching import cut_at
+
+    whole, _ = run(buggy=0.3)
+    return cut_at([(event, 0.0) for event in whole.events], point).state
+
+
+def named(kind: str, status: str, stage: str) -> str:
+    whole, _ = run(buggy=0.3)
+    return next(node.id for node in whole.state.nodes.values() if (node.kind, node.status, node.stage) == (
+        kind, status, stage))
+
+
+def begun(tmp_path: Path, state: RunState, point: str) -> tuple[Decided, Proposed]:
+    place = RunFolder(tmp_path)
+    for node in state.nodes.values():
+        write_source(place.source(node.id), {"experiment.py": "print()\n", "plots.py": f"# of {node.id}\n"})
+    decided, proposed = first_choice(state, point, Written("Ada", CODE, plan="Wider."), place)
+    assert isinstance(decided, Decided) and isinstance(proposed, Proposed)
+    files = read_source(place.source(proposed.node))
+    assert files["experiment.py"] == CODE and proposed.source_sha256 == sha256_of_files(files)
+    assert proposed.author == "Ada" and proposed.setups == {"WIDTH": 3}
+    return decided, proposed
+
+
+@pytest.mark.parametrize(("stage", "kind"), [
+    ("preliminary", "draft"), ("tuning", "tune"), ("agenda", "improve"), ("ablation", "ablate")])
+def test_at_a_stage_it_grows_the_stage_from_its_root(tmp_path: Path, stage: str, kind: str) -> None:
+    state = at(stage)
+    decided, proposed = begun(tmp_path, state, stage)
+    assert isinstance(decided.action, Expand) and (decided.action.stage, decided.action.kind) == (stage, kind)
+    assert (decided.action.parent is None) == (stage == "preliminary")
+    assert decided.k == state.last_decision + 1 and all(k in decided.seen for k in state.finished)
+    if decided.action.parent is not None:  # without plots of its own it is drawn by those of its parent
+        drawn = read_source(RunFolder(tmp_path).source(proposed.node))["plots.py"]
+        assert drawn == f"# of {decided.action.parent}\n"
+
+
+def test_at_a_node_it_improves_what_works_and_mends_what_does_not(tmp_path: Path) -> None:
+    good, buggy = named("draft", "good", "preliminary"), named("draft", "buggy", "preliminary")
+    decided, _ = begun(tmp_path / "good", at(good), good)
+    assert isinstance(decided.action, Expand) and (decided.action.kind, decided.action.parent) == ("improve", good)
+    decided, proposed = begun(tmp_path / "buggy", at(buggy), buggy)
+    assert isinstance(decided.action, Expand) and (decided.action.kind, decided.action.parent) == ("debug", buggy)
+    assert proposed.varies == at(buggy).nodes[buggy].varies
+    copy = named("replicate", "good", "preliminary")
+    with pytest.raises(CodeError, match=f"{copy} is a replicate.*--from n"):
+        begun(tmp_path / "copy", at(copy), copy)
+
+
+def test_the_author_is_disclosed() -> None:
+    log = new_log()
+    log.append(Decided(k=1, action=Expand(stage="preliminary", kind="draft", seed=0)))
+    log.append(Proposed(node="n0001", decision=1, title="t", plan="p", varies="v", source_sha256="0", author="Ada"))
+    log.append(Judged(node="n0001", status="buggy"))
+    assert [(one.node, one.author, one.kind) for one in humans_told(log.state)] == [("n0001", "Ada", "draft")]
