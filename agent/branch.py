@@ -32,7 +32,7 @@ from record.log import RecordError, events_in, read_rows
 from record.mirror import Row
 from record.place import on_network
 from sandbox.datasets import undamaged
-from stages.human import Written, first_choice
+from stages.nodes.human import Written, first_choice
 from stages.paper import template
 
 

@@ -52,18 +52,18 @@ from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import terms_of
 from sandbox.orphans import reap
 from search.signals import Signals
+from stages.ablations.work import missing_ablations
 from stages.bench import Bench
-from stages.citing import cite
 from stages.context.reading import keep
+from stages.evidence.score import score_tests
 from stages.final_figures import final_figures
 from stages.judging import judge
-from stages.missing import missing_ablations
 from stages.paper import template
 from stages.prepare import prepare
-from stages.revising import reflect
-from stages.score import score_tests
 from stages.stage import NothingWorkedError, Research
-from stages.writing import release, write
+from stages.writing.citing import cite
+from stages.writing.revising import reflect
+from stages.writing.work import release, write
 
 RELEASED, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 3, 4, 130
 POLL = 0.3

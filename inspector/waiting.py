@@ -42,7 +42,7 @@ class Place(Frozen):
 
 
 RETRIED = ("memory", "timeout")
-"""Failures of a first attempt after which the code runs once more, with changed limits (`stages.node`)."""
+"""Failures of a first attempt after which the code runs once more, with changed limits (`stages.nodes.node`)."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sandbox.scoring import METRICS
 from stages.bench import Bench, do_work, in_thread
 from stages.context.lines import lines_of
 from stages.context.work import read_context
-from stages.library import check_library
+from stages.writing.library import check_library
 
 ROUNDS = 3
 """How often a plan that names what does not exist is shown its faults."""

@@ -19,8 +19,8 @@ from record.nouns import DataPlan, Node, Seen, StageName, StageSummary, arm_of, 
 from search.score import asked, cells, coverage, gain
 from search.tree import SEARCH_KINDS, View, unmarked, view_of
 from stages.bench import Bench
-from stages.branch import branch, failures
-from stages.briefs import node_line, statistic
+from stages.memory.branch import branch, failures
+from stages.memory.briefs import node_line, statistic
 
 FEWEST = 3
 """Replicates below which an interval is not shown: with two, its half-width is nine standard deviations."""

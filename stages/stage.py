@@ -9,10 +9,10 @@ from search.ceilings import Ceilings, Refusal, Room
 from search.policy import policy_of
 from search.scheduler import Freed, Scheduler
 from search.tree import SEARCH_KINDS
-from stages.ablating import plan_ablations
+from stages.ablations.planning import plan_ablations
 from stages.bench import Bench, do_work
-from stages.comparing import compare
-from stages.node import expand
+from stages.nodes.comparing import compare
+from stages.nodes.node import expand
 from stages.report import reasons_for, summarise, whole_stage
 from stages.settings import PLANNINGS
 

@@ -56,7 +56,7 @@ def branch(request: Request) -> int:
     """Make the branch and bring it to its end; returns the exit code."""
     from agent.branch import Shoot, Trunk, make, trunk_of
     from record.branching import PointError
-    from stages.human import CodeError, Written, read_code
+    from stages.nodes.human import CodeError, Written, read_code
 
     parent = run_folder(request.run)
     by = control.user()

@@ -26,7 +26,7 @@ from record.log import read_state
 
 if TYPE_CHECKING:
     from agent.settings import Settings
-    from stages.reproduction import Number, Reproduction
+    from stages.evidence.reproduction import Number, Reproduction
 
 SHOWN = 24
 """Lines of numbers that are printed at most; `--json` has all."""
@@ -50,7 +50,7 @@ def reproduce(request: Request) -> int:
     if state.started is None or state.data_plan is None:
         raise WrongUse(f"{request.run} was cut off before it had a data plan: there is nothing to execute again")
     from agent.settings import override
-    from stages.reproduction import ReproductionError, chosen
+    from stages.evidence.reproduction import ReproductionError, chosen
 
     settings = override(state.started.settings, state.overrides | dict(request.flags or {}))
     isolation_told(settings.sandbox)
@@ -77,7 +77,7 @@ async def _reproduced(
     from agent.pretrained import provided
     from sandbox.datasets import files_of
     from sandbox.executor import LocalExecutor
-    from stages.reproduction import Place, lay_out_data, reproduce
+    from stages.evidence.reproduction import Place, lay_out_data, reproduce
 
     sources, beside = sources_of(settings), RunFolder(scratch)
     executor: LocalExecutor | None = None

@@ -14,8 +14,8 @@ from models.roles import FigurePart, FigureScript, House, Statistic
 from record.folder import write_file
 from record.nouns import Failure, Figure
 from sandbox.job import Executor, Job
+from stages.nodes.plotting import PLOT_SECONDS, Canvas
 from stages.paper.template import Template
-from stages.plotting import PLOT_SECONDS, Canvas
 
 HERE = Path(__file__).parent
 STYLE = "paper.mplstyle"

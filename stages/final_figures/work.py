@@ -18,12 +18,12 @@ from record.events import FiguresMade
 from record.folder import draft_of, part_of, seal, sha256
 from record.nouns import Failure, Figure, FigureReview, Node, Plotting
 from stages.bench import Bench, do_work
-from stages.briefs import parent_brief, plotting_reference, statistic
+from stages.evidence.probing import trusted_winner
 from stages.final_figures.drawing import SUFFIXES, Drawing, Studio, draw_all, house_files, house_for
 from stages.final_figures.placing import MOST, Choice, choose, generated
-from stages.manuscript import Material
-from stages.plotting import PLOT_SECONDS, Canvas, Gallery, Subject, refusal, review_figures, typed_numbers
-from stages.probing import trusted_winner
+from stages.memory.briefs import parent_brief, plotting_reference, statistic
+from stages.nodes.plotting import PLOT_SECONDS, Canvas, Gallery, Subject, refusal, review_figures, typed_numbers
+from stages.writing.manuscript import Material
 
 
 @dataclass

@@ -27,7 +27,7 @@ from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
 from sandbox.scoring import score_sealed
 from sandbox.settings import SandboxSettings
-from stages.reproduction import allowed, lay_out_data
+from stages.evidence.reproduction import allowed, lay_out_data
 
 CODE = """\
 import numpy as np

@@ -57,12 +57,12 @@ from record.nouns import (
 from record.trials import trials
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
-from stages.ablating import risks_told, sift
+from stages.ablations.planning import risks_told, sift
+from stages.ablations.work import missing_ablations
 from stages.bench import Bench
-from stages.briefs import code_inputs
-from stages.missing import missing_ablations
+from stages.evidence.score import frozen
+from stages.memory.briefs import code_inputs
 from stages.paper.ablated import ablation_sentences, ablations_told, missing_rows, planned_rows
-from stages.score import frozen
 from stages.stage import Research
 from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model
 
@@ -200,10 +200,10 @@ def without_tex_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> tuple[()]:
         return ()
 
-    monkeypatch.setattr("stages.missing.work.drafted", assessed)
-    monkeypatch.setattr("stages.revising.drafted", assessed)
-    monkeypatch.setattr("stages.score.score_sealed", scored)
-    monkeypatch.setattr("stages.score.resampled", none)
+    monkeypatch.setattr("stages.ablations.work.drafted", assessed)
+    monkeypatch.setattr("stages.writing.revising.drafted", assessed)
+    monkeypatch.setattr("stages.evidence.score.score_sealed", scored)
+    monkeypatch.setattr("stages.evidence.score.resampled", none)
 
 
 def planning(*names: str) -> Callable[[AblationPlanInputs], AblationPlan]:
@@ -377,7 +377,7 @@ def test_the_reviewer_reads_values_and_what_was_done_and_asks_for_nothing_twice(
 
 
 def test_values_stand_where_the_macros_were() -> None:
-    from stages.missing.asking import as_read
+    from stages.ablations.asking import as_read
     from tests.paper import synthetic
 
     read = as_read(synthetic.DRAFT, synthetic.state())

@@ -17,8 +17,8 @@ from record.nouns import AxesFacts, Figure, FigureFacts, FigureReview
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from stages.bench import Bench
+from stages.nodes.plotting import UNSEEN, Canvas, draw, subject_of
 from stages.paper.incidents import incidents
-from stages.plotting import UNSEEN, Canvas, draw, subject_of
 from tests.stages.test_prompt_inputs import Story, cells
 
 GOOD = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),))

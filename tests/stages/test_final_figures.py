@@ -29,7 +29,7 @@ from stages.bench import Bench
 from stages.final_figures import final_figures
 from stages.final_figures.drawing import Studio, draw_all
 from stages.final_figures.placing import MOST, MOST_IN_TEXT, choose, generated
-from stages.plotting import Canvas
+from stages.nodes.plotting import Canvas
 from tests.stages.test_prompt_inputs import PLAN, Story, cells
 
 # --- which, and where -------------------------------------------------------------------------------------------------

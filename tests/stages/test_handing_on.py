@@ -12,7 +12,7 @@ from record.nouns import Failure
 from sandbox.handed_on import CHECKPOINTS, rescue_checkpoints
 from sandbox.job import Job, Outcome
 from stages.bench import Bench
-from stages.briefs import code_inputs, parent_brief
+from stages.memory.briefs import code_inputs, parent_brief
 from tests.stages.test_nodes import agenda, failed, measured, search
 
 GOOD = Outcome(seconds=1, measurements=measured(0.5))

@@ -26,10 +26,10 @@ from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from sandbox.settings import SandboxSettings
 from search.settings import SearchSettings
+from stages.evidence.probing import probe_winners
+from stages.evidence.score import frozen, score_tests
+from stages.nodes.plotting import Canvas, draw
 from stages.paper.incidents import incidents
-from stages.plotting import Canvas, draw
-from stages.probing import probe_winners
-from stages.score import frozen, score_tests
 from stages.settings import PaperSettings
 from stages.shares import RunShares
 from stages.stage import NothingWorkedError

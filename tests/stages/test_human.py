@@ -11,7 +11,7 @@ from record.events import Decided, Judged, Proposed
 from record.fold import RunState
 from record.folder import RunFolder, read_source, sha256_of_files, write_source
 from record.nouns import Expand
-from stages.human import LARGEST, CodeError, Written, first_choice, read_code
+from stages.nodes.human import LARGEST, CodeError, Written, first_choice, read_code
 from stages.paper.ancestry import humans_told
 from tests.search.worlds import new_log, run
 

@@ -19,8 +19,8 @@ from record.events import FiguresMade
 from record.nouns import Aspect, Draft, FigureReview, FinalFigure, PaperFigureReview, Section
 from review.evidence import tex
 from stages.bench import Bench
-from stages.looking import UNSEEN, figures_of, look_at_figures
-from stages.writing import drafted
+from stages.writing.looking import UNSEEN, figures_of, look_at_figures
+from stages.writing.work import drafted
 from tests.stages.test_final_figures import finished
 from tests.stages.test_prompt_inputs import Story
 

@@ -44,9 +44,9 @@ from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
-from stages.briefs import code_inputs, plotting_reference
-from stages.comparing import compare, compare_inputs
-from stages.memory import LINES, MESSAGE, NAMES, OUTCOME, outcome
+from stages.memory.briefs import code_inputs, plotting_reference
+from stages.memory.stage import LINES, MESSAGE, NAMES, OUTCOME, outcome
+from stages.nodes.comparing import compare, compare_inputs
 from stages.report import reasons_for, summary_inputs, whole_stage
 from stages.settings import PaperSettings
 

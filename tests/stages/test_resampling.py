@@ -22,11 +22,11 @@ from sandbox.job import Outcome
 from sandbox.scoring import score_sealed, seal
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
-from stages import resampling
 from stages.bench import Bench
-from stages.probing import TASK
-from stages.resampling import CELLS, DRAWS, FEWEST, NOT_OURS, PASSES, draws_for, resampled
-from stages.score import score_tests
+from stages.evidence import resampling
+from stages.evidence.probing import TASK
+from stages.evidence.resampling import CELLS, DRAWS, FEWEST, NOT_OURS, PASSES, draws_for, resampled
+from stages.evidence.score import score_tests
 from stages.settings import PaperSettings
 from tests.search.worlds import new_log
 

@@ -13,7 +13,7 @@ from record.events import Decided, Settled
 from record.nouns import Expand, NodeKind, Seen, StageName
 from sandbox.job import Glance, Logged
 from search.settings import SearchSettings
-from stages.watching import watcher
+from stages.nodes.watching import watcher
 from tests.stages.test_prompt_inputs import Story, cells
 
 CURVE = ("digits", "mixup@n50", "loss", "train")

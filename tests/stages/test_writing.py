@@ -32,10 +32,10 @@ from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
-from stages.manuscript import write_inputs
-from stages.revising import reflect, reflect_inputs
 from stages.settings import PaperSettings
-from stages.writing import best_of, material_of, write
+from stages.writing.manuscript import write_inputs
+from stages.writing.revising import reflect, reflect_inputs
+from stages.writing.work import best_of, material_of, write
 from tests.paper import synthetic
 
 TITLES = ("Introduction", "Method", "Results", "Conclusion")

@@ -9,7 +9,7 @@ from models.roles import FigureScript, House, Statistic
 from review.figures import About, lint_all, refusing
 from sandbox.job import Executor
 from stages.final_figures.drawing import SUFFIXES, Studio, draw_all
-from stages.plotting import Canvas
+from stages.nodes.plotting import Canvas
 
 
 async def draw_final(

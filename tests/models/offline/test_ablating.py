@@ -13,7 +13,7 @@ from models.offline.coding import code
 from record.ablation import Ablation
 from record.nouns import Draft, Idea, Section
 from record.trials import Trial
-from stages.ablating import risks_told, sift
+from stages.ablations.planning import risks_told, sift
 from tests.models.offline.any_study import Case, brief
 
 IDEAS = Path(__file__).parents[3] / "examples" / "ideas"

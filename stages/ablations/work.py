@@ -19,13 +19,13 @@ from record.events import WorkDone
 from record.fold import RunState
 from record.nouns import MISSING_ABLATIONS
 from record.trials import Trial, trials
+from stages.ablations.asking import asked
+from stages.ablations.running import accepted, run_missing
 from stages.bench import Bench, begun
-from stages.missing.asking import asked
-from stages.missing.running import accepted, run_missing
-from stages.revising import revise
-from stages.score import score_frozen
+from stages.evidence.score import score_frozen
 from stages.settings import REVISIONS
-from stages.writing import best_of, drafted
+from stages.writing.revising import revise
+from stages.writing.work import best_of, drafted
 
 
 async def missing_ablations(bench: Bench) -> bool:

@@ -13,7 +13,7 @@ from record.nouns import STAGES, Compare, DataPlan, Expand, Node, StageName, Sta
 from record.trials import ablation_of
 from search.tree import View, view_of
 from stages.bench import Bench
-from stages.memory import memory, outcome
+from stages.memory.stage import memory, outcome
 
 SHORT = 0.05
 """Share of a node's time limit below which there is room for a harder experiment."""

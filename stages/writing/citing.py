@@ -28,8 +28,8 @@ from record.fold import RunState
 from record.folder import sha256, write_file
 from record.nouns import Draft
 from stages.bench import Bench, do_work, in_thread
-from stages.manuscript import library_of
 from stages.paper.references import reference
+from stages.writing.manuscript import library_of
 
 RESULTS = 6
 """Works that a search gives at most."""

@@ -13,14 +13,14 @@ from record.nouns import Failure, Node
 from sandbox.errors import SubmissionRefused
 from sandbox.scoring import score_sealed
 from stages.bench import Bench, do_work, in_thread
-from stages.probing import probe_winners, trusted_winner
-from stages.resampling import resampled
+from stages.evidence.probing import probe_winners, trusted_winner
+from stages.evidence.resampling import resampled
 
 
 async def score_tests(bench: Bench) -> None:
     """Probe the winner; record test measurements of the winner, the ablations, and the replicates of both.
 
-    And how far their differences vary with the test examples (`stages.resampling`).
+    And how far their differences vary with the test examples (`stages.evidence.resampling`).
     """
     await probe_winners(bench)
     trusted_winner(bench)

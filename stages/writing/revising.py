@@ -15,13 +15,13 @@ from models.errors import BudgetSpent
 from models.roles import ReflectInputs, Reflection, Round
 from record.events import Drafted
 from stages.bench import Bench, do_work
-from stages.citing import chosen_in
-from stages.looking import look_at_figures
-from stages.manuscript import write_inputs
 from stages.paper.editing import Edited, edited
 from stages.paper.findings import APPENDIX
 from stages.paper.lengths import lengths
-from stages.writing import best_of, counted, drafted, material_of, rank
+from stages.writing.citing import chosen_in
+from stages.writing.looking import look_at_figures
+from stages.writing.manuscript import write_inputs
+from stages.writing.work import best_of, counted, drafted, material_of, rank
 
 MANY = 5
 """Violations of one section from which on it may be rewritten as a whole."""

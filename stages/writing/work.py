@@ -1,6 +1,6 @@
 """The paper: written from the record by an outline, checked, and released only when everything is tied.
 
-`stages.revising` edits it in between.
+`stages.writing.revising` edits it in between.
 
 Source: AI-Scientist-v2, section 3.3 and appendix B (writer and reflection). What its writer could not see, ablations
 and replicate statistics, is what ours gets first.
@@ -19,13 +19,13 @@ from record.folder import sha256, write_file
 from record.manifest import manifest
 from record.nouns import Draft, Section
 from stages.bench import Bench, do_work
-from stages.manuscript import Material, parts_for, write_inputs
 from stages.paper.disclosure import as_file, disclosure, file_of
 from stages.paper.lengths import too_thin
 from stages.paper.outlining import complaints_on, groups, mended, section_inputs, taken
 from stages.paper.round import Assessment, assess
 from stages.paper.telling import untold
 from stages.settings import OUTLINES
+from stages.writing.manuscript import Material, parts_for, write_inputs
 
 BLOCKING = ("prints ??", "the limit is", "is not installed", "TeX stopped", "did not end", "not compiled",
             "bibtex failed", "has no file")

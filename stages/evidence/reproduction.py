@@ -32,8 +32,8 @@ from sandbox.evaluation.scorers import hand_on
 from sandbox.handed_on import Left
 from sandbox.job import Executor, Job, Outcome
 from sandbox.scoring import score_sealed
-from stages.manuscript import claims_of
-from stages.score import frozen
+from stages.evidence.score import frozen
+from stages.writing.manuscript import claims_of
 
 CHANCE = 0.001
 """How often a number of code that is not deterministic is called different though it is not."""

@@ -10,7 +10,7 @@ from record.events import Compared, Decided
 from record.folder import read_source
 from record.nouns import Compare, Node
 from stages.bench import Bench
-from stages.briefs import seen_by
+from stages.memory.briefs import seen_by
 
 
 async def compare(bench: Bench, decided: Decided) -> None:

@@ -28,8 +28,8 @@ from record.folder import RunFolder, read_source, sha256
 from record.nouns import DataPlan, Draft, arm_of, level_of
 from review.evidence import LITERALS, Evidence, Value, families_in, used_keys
 from review.evidence.values import spoken
-from stages.branch import branch, for_paper
 from stages.context.lines import lines_of
+from stages.memory.branch import branch, for_paper
 from stages.paper import references
 from stages.paper.ablated import ablation_sentences
 from stages.paper.ancestry import origin_sentences

@@ -21,7 +21,7 @@ from record.setups import constants_of
 from record.syntax import parse
 from search.policy import GROWS
 from search.tree import view_of
-from stages.briefs import parent_brief
+from stages.memory.briefs import parent_brief
 
 LARGEST = 200_000
 """Bytes of one file."""

@@ -13,7 +13,7 @@ from sandbox.lookout import POINTS
 from search.hopeless import FEWEST, Peers, Point, is_loss, silence, verdict
 from search.tree import SEARCH_KINDS
 from stages.bench import Bench
-from stages.briefs import seen_by
+from stages.memory.briefs import seen_by
 
 
 def watcher(bench: Bench, decided: Decided) -> Watch | None:

@@ -20,10 +20,10 @@ from record.events import Drafted, FiguresSeen
 from record.nouns import FinalFigure, PaperFigureReview
 from review.evidence import Evidence, tex
 from stages.bench import Bench, do_work
-from stages.manuscript import Material, drawn_figures, parts_for, statistics_of
 from stages.paper.figures_in_pdf import Place, cut, mentions, places, plain
 from stages.paper.parts import PaperParts
 from stages.shares import look_task
+from stages.writing.manuscript import Material, drawn_figures, parts_for, statistics_of
 
 SMALLER = 0.9
 """Printed over drawn width below which text gets too small: the smallest is drawn at 7 points."""

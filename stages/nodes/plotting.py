@@ -19,9 +19,9 @@ from record.nouns import Failure, Figure, FigureReview, Measurement, Plotting
 from review.figures import About, LintFinding, lint_all, refusing, remarks
 from review.honesty import check_figures
 from sandbox.job import Job
-from stages.array_summaries import array_summaries
 from stages.bench import Bench
-from stages.briefs import array_briefs, plotting_reference
+from stages.memory.briefs import array_briefs, plotting_reference
+from stages.nodes.array_summaries import array_summaries
 
 PLOT_SECONDS = 300.0
 """Wall-clock limit of a plotting script."""

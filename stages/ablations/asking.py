@@ -14,12 +14,12 @@ from record.fold import RunState
 from record.folder import read_source
 from record.nouns import Draft
 from record.trials import trials
-from stages.ablating import sift
+from stages.ablations.planning import sift
+from stages.ablations.running import no_room
 from stages.bench import Bench
-from stages.manuscript import claims_of
-from stages.missing.running import no_room
 from stages.settings import PLANNINGS
-from stages.writing import best_of
+from stages.writing.manuscript import claims_of
+from stages.writing.work import best_of
 
 
 async def asked(bench: Bench, desk: Desk) -> AblationsMissed:

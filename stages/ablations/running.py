@@ -21,7 +21,7 @@ from record.trials import line_of
 from search.replication import of_ablation
 from search.tree import View, view_of
 from stages.bench import Bench
-from stages.node import expand
+from stages.nodes.node import expand
 from stages.settings import LATE_DEBUGS
 
 TIME = 0.5

@@ -30,10 +30,10 @@ from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
 from stages.bench import Bench, in_thread
-from stages.briefs import code_inputs, duty_of, plotting_reference, seen_by
-from stages.curves import converged
-from stages.plotting import Canvas, draw
-from stages.watching import watcher
+from stages.memory.briefs import code_inputs, duty_of, plotting_reference, seen_by
+from stages.nodes.curves import converged
+from stages.nodes.plotting import Canvas, draw
+from stages.nodes.watching import watcher
 
 NO_SPACE = "No space left on device"
 """What code says when it meets a full disk; that is no finding of an experiment where the disk is ours."""
