@@ -16,7 +16,14 @@ from inspector.web.drawing import WIDE, Interval, drawn, intervals
 from inspector.web.pages import Pages
 from inspector.web.steering import wheel_of
 from inspector.web.watched import Line, Watched
-from record.claims import Difference, differences, trusted_replicates, validation_claims
+from record.claims import (
+    Difference,
+    ablation_claims,
+    ablations,
+    differences,
+    trusted_replicates,
+    validation_claims,
+)
 from record.fold import RunState
 from record.nouns import STAGES, Frozen, StageName, StageSummary
 
@@ -37,7 +44,7 @@ AT_ORIGIN: Final = "translate(0.0 0.0)"
 
 
 class Report(Frozen):
-    """A stage's report: words, and the primary metric of its best with replicates."""
+    """A stage's report: words, and the primary metric of its best, or of what was ablated from it, with replicates."""
 
     stage: StageName
     best: str | None
@@ -93,7 +100,8 @@ class RunPieces:
         state = self.run.state
         known = state.stages[stage]
         of = (known.best, known.ended, known.reasons, known.summary, state.data_plan, state.corrected,
-              tuple(trusted_replicates(state, known.best)) if known.best else ())
+              tuple(trusted_replicates(state, known.best)) if known.best else (),
+              [trusted_replicates(state, node.id) for node in ablations(state)] if stage == "ablation" else ())
         made = self._reports.get(stage)
         if made is None or made[0] != of:
             made = self._reports[stage] = of, report_of(state, stage)
@@ -121,15 +129,21 @@ class RunPieces:
 
 
 def report_of(state: RunState, stage: StageName) -> Report:
-    """What a stage's report rests on; empty parts before it is settled."""
+    """What a stage's report rests on; empty parts before it is settled. Of ablations: what differs from the method."""
     known, plan = state.stages[stage], state.data_plan
     claims = validation_claims(state, known.best) if known.best in state.nodes and plan is not None else []
+    if stage == "ablation" and claims and (every := ablation_claims(state)):
+        full = {claim.condition for claim in claims}
+        found = [one for one in differences(state, every) if one.condition not in full]
+        claims = [claim for claim in every if claim.condition not in full]
+    else:
+        found = differences(state, claims)
     primary = plan.primary.name if plan is not None else ""
     return Report(
         stage=stage, best=known.best, ended=known.ended or "", reasons=known.reasons, summary=known.summary,
         metric=(plan.primary.title or primary) if plan is not None else "",
         intervals=intervals([one for one in claims if one.name == primary]),
-        differences=tuple(one for one in differences(state, claims) if one.name == primary))
+        differences=tuple(one for one in found if one.name == primary))
 
 
 def _moved(piece: Piece, place: str) -> Piece:

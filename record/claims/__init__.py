@@ -16,6 +16,7 @@ from record.claims.intervals import LEVEL, MINIMUM_REPLICATES, POWER, detectable
 from record.claims.means import (
     GRADES,
     Claim,
+    ablation_claims,
     ablation_conditions,
     claims_on_test,
     paper_claims,
@@ -35,6 +36,7 @@ from record.claims.replicates import (
 
 __all__ = [
     "FAMILIES", "GRADES", "LEVEL", "MINIMUM_REPLICATES", "MOST_DIGITS", "POWER", "Called", "Claim", "Difference",
-    "Family", "ablation_conditions", "ablations", "claims_on_test", "decimals", "detectable", "differences", "holm",
-    "ignores_seed", "interval", "p_value", "paper_claims", "printed", "replicates_of", "same_values", "seedless",
-    "setups", "trusted_replicates", "validation_claims", "weakest", "winner"]
+    "Family", "ablation_claims", "ablation_conditions", "ablations", "claims_on_test", "decimals", "detectable",
+    "differences", "holm", "ignores_seed", "interval", "p_value", "paper_claims", "printed", "replicates_of",
+    "same_values", "seedless", "setups", "trusted_replicates", "validation_claims", "weakest", "winner",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
 from record.claims.intervals import interval
@@ -52,13 +52,23 @@ def validation_claims(state: RunState, node: str) -> list[Claim]:
 
 def claims_on_test(state: RunState) -> list[Claim]:
     """The claims of the paper, on test data: the winner's conditions, and those that only ablations measured."""
+    return _with_ablations(state, lambda node: _claims(
+        "test", [(one, state.tests.get(one.id, ())) for one in trusted_replicates(state, node)]))
+
+
+def ablation_claims(state: RunState) -> list[Claim]:
+    """The same on validation data, as far as ablations are there."""
+    return _with_ablations(state, lambda node: validation_claims(state, node))
+
+
+def _with_ablations(state: RunState, claims_of: Callable[[str], list[Claim]]) -> list[Claim]:
     best = winner(state)
     if best is None:
         return []
-    claims = _claims("test", [(one, state.tests.get(one.id, ())) for one in trusted_replicates(state, best)])
+    claims = claims_of(best)
     known = {claim.key for claim in claims}
     for node in ablations(state):
-        more = _claims("test", [(one, state.tests.get(one.id, ())) for one in trusted_replicates(state, node.id)])
+        more = claims_of(node.id)
         claims += [claim for claim in more if claim.key not in known]
         known |= {claim.key for claim in more}
     return claims

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from inspector.tree import Made, tree_of
 from inspector.web.pages import Pages
-from inspector.web.pieces import Piece, RunPieces, changed, update
+from inspector.web.pieces import Piece, RunPieces, changed, report_of, update
 from inspector.web.watched import Watched
-from record.events import Event
+from record.events import Event, Settled
 from record.fold import fold
 from record.log import EventLog
+from record.nouns import Expand
 from tests.inspector.story import Story, ended, eventful, told
+from tests.record.test_claims import add, recorded
 
 ADDRESSES = {"js": "", "css": "", "icon": ""}
 
@@ -74,3 +76,18 @@ def test_a_node_that_only_moved_is_moved(tmp_path: Path) -> None:
     text = update(before, after, version)
     assert text is not None and all(len(one) == 4 for one in json.loads(text)["pieces"])
     assert update(after, after, version) is None
+
+
+def test_the_report_on_ablations_tells_what_was_taken_out_against_the_method() -> None:
+    log = recorded([0.3, 0.1, 0.2], [0.5, 0.4, 0.6])
+    best = log.state.stages["agenda"].best
+    taken = add(log, 9, Expand(stage="ablation", kind="ablate", parent=best, seed=0), {"without-warm-up": 1.0})
+    for i, value in enumerate((0.7, 0.9, 0.8)):
+        add(log, 10 + i, Expand(stage="ablation", kind="replicate", parent=taken, seed=1 + i),
+            {"method": 5.0, "without-warm-up": value})
+    log.append(Settled(stage="ablation", best=best, ended="ceiling"))
+    found = report_of(log.state, "ablation")
+    assert [(one.claim.condition, len(one.claim.values)) for one in found.intervals] == [("without-warm-up", 3)]
+    assert [(one.condition, one.other, round(one.mean, 6)) for one in found.differences] == [
+        ("without-warm-up", "method", 0.6)], "against the method as it was reported, not as ablations measured it again"
+    assert {one.condition for one in report_of(log.state, "agenda").differences} == {"method"}
