@@ -9,7 +9,7 @@ PAPERS ?= ../shared/data/mlr-bench
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check bench clean
+.PHONY: help setup demo recorded-run test test-fast check bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,10 @@ $(STAMP):
 
 demo: setup  ## a whole run without key or network: experiments, tree, paper (some minutes)
 	$(BIN)/scientist run --idea examples/ideas/label_noise_calibration.json --config examples/demo.yaml
+
+recorded-run: setup  ## make examples/recorded-run anew, and the pictures of docs/pictures from it (some five minutes)
+	$(BIN)/python examples/recording.py
+	$(BIN)/python -m docs.pictures.make
 
 test: setup  ## every test
 	$(BIN)/python -m pytest

@@ -7,7 +7,7 @@ from agent.settings import Settings, SettingsError, override
 from inspector.status import Ahead
 from models import prices
 from models.roles import Role
-from record.fold import RunState
+from record.fold.state import RunState
 
 WRITE_UP: tuple[Role, ...] = ("summary", "figures", "outline", "write", "reflect", "judge")
 """The roles that are still asked once nothing new is proposed."""

@@ -22,9 +22,10 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from inspector.lines import described
-from record.events import Commanded, Ended, Event, Limited, Paused, Recovered
-from record.fold import RunState
-from record.nouns import Frozen
+from record.events.event import Event
+from record.events.running import Commanded, Ended, Limited, Paused, Recovered
+from record.fold.state import RunState
+from record.nouns.frozen import Frozen
 
 LOG = logging.getLogger(__name__)
 Occasion = Literal["finish", "pause", "failure", "budget"]

@@ -16,13 +16,16 @@ from typing import Literal
 from agent.environment import isolation_text, notice
 from agent.settings import override
 from record.branching import false_ancestry
-from record.events import RULES, Released
-from record.fold import RunState, fold
+from record.events.papers import RULES, Released
+from record.fold.apply import fold
+from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
 from record.log import RecordError, events_in, read_rows
 from record.manifest import files_of
 from record.mirror import Row
-from record.nouns import Attempt, Draft, Measurement, Node
+from record.nouns.drafts import Draft
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, Node
 from review.evidence import check_draft, check_pdf, tex
 from review.evidence.binder import used_keys
 from sandbox.datasets import undamaged
@@ -77,11 +80,16 @@ def audit(run: Path) -> AuditReport:
     report = AuditReport(released=bool(state.released and state.released.released))
     folder = RunFolder(run, state.version)
     _ancestry(report, rows, state)
-    _files(report, folder, state)
-    _scores(report, folder, state)
+    absent = _absent(report, folder, state)
+    _files(report, folder, state, absent)
+    if "data" not in absent:
+        _data(report, folder, state)
+        _scores(report, folder, state)
     _evaluated(report, folder, state)
     if state.released is None:
         report.add("not checked", "paper", "this run has no paper yet")
+    elif not state.drafts:
+        report.add("missing", "paper", "the record says that one was made, and has no text of it")
     else:
         asyncio.run(_paper(report, folder, state))
         _disclosure(report, folder, at_release(events), state.released)
@@ -99,9 +107,21 @@ def _ancestry(report: AuditReport, rows: Sequence[Row], state: RunState) -> None
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-def _files(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+def _absent(report: AuditReport, folder: RunFolder, state: RunState) -> tuple[str, ...]:
+    """Folders that a copy of the run was made without; all that is in them is one finding."""
+    held = {"data": bool(state.datasets), "context": bool(state.context and state.context.documents)}
+    absent = tuple(name for name, here in held.items() if here and not (folder.root / name).is_dir())
+    if absent:
+        report.add("not checked", " and ".join(absent), "not here, as in a copy made without data"
+                   + (": no dataset was compared, and no score computed again" if "data" in absent else ""))
+    return absent
+
+
+def _files(report: AuditReport, folder: RunFolder, state: RunState, absent: Sequence[str]) -> None:
     """Every file whose hash the record holds is there, and is what it was."""
     for path, expected in files_of(state, folder):
+        if path.relative_to(folder.root).parts[0] in absent:
+            continue
         report.count("files")
         if not path.is_file():
             report.add("missing", str(path.relative_to(folder.root)), "the record names it, and it is not there")
@@ -115,6 +135,9 @@ def _files(report: AuditReport, folder: RunFolder, state: RunState) -> None:
                 report.add("changed", f"nodes/{node.id}/source", "the code is not what the record says was run")
             else:
                 _copies(report, folder, node, read_source(source))
+
+
+def _data(report: AuditReport, folder: RunFolder, state: RunState) -> None:
     for facts in state.datasets:
         report.count("datasets")
         found = undamaged(facts.name, folder.views, folder.labels)

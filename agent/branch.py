@@ -26,7 +26,8 @@ from agent.run import as_yaml
 from agent.settings import Settings
 from record.branching import Cut, cut_at, digest_of, write_log
 from record.copying import copy_run
-from record.events import Branched, Commanded, Event
+from record.events.event import Event
+from record.events.running import Branched, Commanded
 from record.folder import RunFolder, write_file
 from record.log import RecordError, events_in, read_rows
 from record.mirror import Row
@@ -97,7 +98,7 @@ def _first_events(trunk: Trunk, shoot: Shoot, folder: RunFolder, *, name: str) -
     yield _branched(trunk, shoot, folder, name)
     yield from trunk.marks
     if shoot.note:
-        yield Commanded(verb="note", text=shoot.note, by=shoot.by)
+        yield Commanded(verb="note", target=trunk.cut.state.stage or "", text=shoot.note, by=shoot.by)
     if shoot.written is not None:
         yield from first_choice(trunk.cut.state, trunk.point, shoot.written, folder)
 

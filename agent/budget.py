@@ -7,7 +7,7 @@ from pathlib import Path
 from agent.settings import Settings
 from models.budget import unpriced
 from models.errors import ModelConfigError
-from record.nouns import Expand
+from record.nouns.decisions import Expand
 from stages.context.reading import MOST_DOCUMENTS, ContextError, documents_in
 from stages.shares import RunShares
 

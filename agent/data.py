@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.settings import Settings
-from record.nouns import Idea
+from record.nouns.idea import Idea
 from sandbox.data.spec import of_idea
 from sandbox.datasets import Sources, catalogue, registry
 from sandbox.evaluation.scorers import read_scorer, scorers_of

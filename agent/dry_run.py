@@ -19,11 +19,13 @@ from agent.settings import Settings
 from models import prices
 from models.backend import open_backend
 from models.door import Models
-from record.events import Started
-from record.fold import RunState
+from record.events.running import Started
+from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import MemoryLog
-from record.nouns import DataPlan, DatasetFacts, Frozen, Idea
+from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.frozen import Frozen
+from record.nouns.idea import Idea
 from sandbox.evaluation.scorers import scorers_of
 from sandbox.executor import LocalExecutor
 from stages.bench import Bench

@@ -8,7 +8,7 @@ import platform
 import re
 from pathlib import Path
 
-from record.fold import RunState
+from record.fold.state import RunState
 from record.machine import Machine
 from sandbox.environment import visible_devices
 from sandbox.errors import GpuError

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 
-from record.fold import RunState
+from record.fold.state import RunState
 
 Step = Callable[[], Awaitable[bool]]
 """Brings a phase to its end; False when the run was asked to stop in it."""

@@ -28,12 +28,16 @@ from models.budget import Budget
 from models.door import Models
 from models.errors import CatalogueError, ModelConfigError
 from models.tracing import open_tracing
-from record.events import Conceived, ContextRead, Ideating, WorkDone
-from record.fold import RunState, fold
+from record.events.ideating import Conceived, ContextRead, Ideating
+from record.events.searching import WorkDone
+from record.fold.apply import fold
+from record.fold.state import RunState
 from record.ideation import Means
 from record.lock import hold
 from record.log import EventLog, RecordError, read_events
-from record.nouns import STAGES, Action, Spending, Work
+from record.nouns.calls import Spending
+from record.nouns.decisions import Action, Work
+from record.nouns.stages import STAGES
 from record.place import on_network
 from record.prompts import keep as keep_prompt
 from sandbox.datasets import Entry, catalogue

@@ -12,9 +12,11 @@ from random import Random
 from agent.settings import Settings, SettingsError, override
 from inspector.status import PHASES
 from inspector.waiting import Outlook, runs_again
-from record.events import Decided
-from record.fold import RunState, node_id
-from record.nouns import STAGES, Action, Compare, End, Expand, Node, Seen, StageName, Wait, Work, summary_of
+from record.events.searching import Decided
+from record.fold.state import RunState
+from record.nouns.decisions import Action, Compare, End, Expand, Seen, Wait, Work, summary_of
+from record.nouns.nodes import Node, node_id
+from record.nouns.stages import STAGES, StageName
 from search.goals import over
 from search.policy import policy_of
 from search.scheduler import ahead

@@ -27,7 +27,7 @@ from agent.slurm import JobSettings
 from literature.settings import Credentials, LiteratureSettings
 from models.budget import BudgetSettings
 from models.settings import ROLES, ModelSettings
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 from sandbox.data.spec import DataSpec, specs_of
 from sandbox.errors import DatasetError
 from sandbox.evaluation.scorers import scorers_in

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from record import control
-from record.events import Commanded, Unheeded
+from record.events.running import Commanded, Unheeded
 from record.folder import RunFolder
 from record.log import Recorder
 from search.signals import Signals
@@ -52,6 +52,8 @@ class Steering:
         why = control.refused(self.recorder.state, command, working=command.file not in self.left)
         if why is not None:
             return f"{command.verb} {command.target[:40]}".strip() + f": {why}"
+        if command.verb == "note" and not command.target:  # the log names the stage, for whoever reads it
+            command = command.model_copy(update={"target": self.recorder.state.stage or ""})
         self.recorder.append(command)
         if command.verb == "stop":
             self.stop()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.planted import cases as tuned
-from record.nouns import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
+from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
 from review.honesty import check_program
 
 REPORT_SEED = 1000

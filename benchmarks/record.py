@@ -20,22 +20,18 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from record.events import Answered, Decided, Event, Executed, Judged, Plotted, Proposed, Reviewed, Started
-from record.fold import node_id
+from record.events.calls import Answered
+from record.events.event import Event
+from record.events.nodes import Executed, Judged, Plotted, Proposed, Reviewed
+from record.events.running import Started
+from record.events.searching import Decided
 from record.log import EventLog
-from record.nouns import (
-    Attempt,
-    CallKey,
-    Expand,
-    Figure,
-    FigureFacts,
-    FigureReview,
-    Idea,
-    Measurement,
-    Seen,
-    Usage,
-    Verdict,
-)
+from record.nouns.calls import CallKey, Usage
+from record.nouns.decisions import Expand, Seen
+from record.nouns.figures import Figure, FigureFacts, FigureReview
+from record.nouns.idea import Idea
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, Verdict, node_id
 
 PROGRAM = "x = 1  # a line of an experiment\n" * 120
 """About 4 kB of code, as an answer of the role `code` holds it."""
@@ -90,7 +86,8 @@ def opened(folder: Path) -> dict[str, object]:
     with closing(EventLog(folder / "run.db")) as log:
         ready = time.perf_counter() - began
         assert log.state.nodes
-    script = "import sys; from pathlib import Path; from agent import run; run.EventLog(Path(sys.argv[1])).close()"
+    script = ("import sys; from pathlib import Path; import agent.run; from record.log import EventLog; "
+              "EventLog(Path(sys.argv[1])).close()")
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", script, str(folder / "run.db")], check=True)
     return {"ready_seconds": round(ready, 3), "process_ready_seconds": round(time.perf_counter() - began, 2)}

@@ -24,7 +24,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.studies import LENGTHS, SlowModel, bench_for, program_of, scripted_jobs, source_of_prompt
-from record.nouns import Seen
+from record.nouns.decisions import Seen
 from search.policy import BestFirst
 from search.settings import SearchSettings, StageLimits
 from search.tree import SEARCH_KINDS, view_of

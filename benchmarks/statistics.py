@@ -18,8 +18,8 @@ from statistics import fmean
 from typing import Any
 
 from record.claims import LEVEL, Claim, detectable, differences
-from record.fold import RunState
-from record.nouns import Arm, DataPlan, DatasetUse, MetricSpec
+from record.fold.state import RunState
+from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from inspector.status import RunCondition, condition_of
-from record.events import Event
-from record.fold import RunState, apply
+from record.events.event import Event
+from record.fold.apply import apply
+from record.fold.state import RunState
 from record.lock import holder
 from record.tail import Tail
 

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 
 from inspector.text import plain, plain_lines
 from record.claims import Difference, differences, validation_claims
-from record.fold import RunState
-from record.nouns import ErrorClass, Frozen, Measurement, Node, arm_of, level_of
+from record.fold.state import RunState
+from record.nouns.data import arm_of, level_of
+from record.nouns.frozen import Frozen
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import ErrorClass, Node
 
 TRACEBACK_LINES = 12
 MOST_EXAMPLES = 5

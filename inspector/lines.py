@@ -6,112 +6,129 @@ from collections.abc import Sequence
 
 from inspector.text import clock_time, duration, plain, short
 from inspector.tree import score_of
-from record import events as ev
 from record.ablation import Ablation
 from record.attempts import changed, retries
-from record.fold import RunState, node_id
-from record.nouns import Compare, Expand
+from record.events.event import Event
+from record.events.ideating import ContextRead
+from record.events.nodes import Executed, Judged, Plotted, Resampled, Reviewed, Unsealed
+from record.events.papers import (
+    Assessed,
+    Drafted,
+    FiguresMade,
+    FiguresSeen,
+    LibraryChecked,
+    Released,
+    Rewriting,
+    WorksChosen,
+    WorksFound,
+)
+from record.events.running import Branched, Commanded, Ended, Limited, Paused, Recovered, Resumed, Started, Unheeded
+from record.events.searching import AblationsMissed, AblationsPlanned, Compared, Decided, Prepared, Settled, Summarised
+from record.fold.state import RunState
+from record.nouns.decisions import Compare, Expand
+from record.nouns.nodes import node_id
 
 
-def described(event: ev.Event, state: RunState) -> str | None:
+def described(event: Event, state: RunState) -> str | None:
     """What happened, in one line safe for a terminal; None for steps too small to be told one by one."""
     match event:
-        case ev.Started():
+        case Started():
             return f"started: {short(event.idea.title, 80)} (model {plain(event.model)}, seed {event.seed})"
-        case ev.Branched():
+        case Branched():
             return f"branched off {short(event.parent, 80)} at {short(event.point, 20)}; {event.events} events are its"
-        case ev.Resumed():
+        case Resumed():
             left = f"; {event.reaped} processes that a killed one had left were ended" if event.reaped else ""
             return f"resumed{left}"
-        case ev.ContextRead():
+        case ContextRead():
             return _read(event)
-        case ev.Prepared():
+        case Prepared():
             return f"prepared: {_plan(event)}"
-        case ev.Decided():
+        case Decided():
             return _decided(event)
-        case ev.Executed():
+        case Executed():
             return _executed(event, state)
-        case ev.Plotted():
+        case Plotted():
             return f"{event.node} drew nothing usable: {short(event.failure.message, 60)}" if event.failure else None
-        case ev.Reviewed():
+        case Reviewed():
             refused = [one for one in event.reviews if not one.readable]
             issues = "; ".join(issue for one in refused for issue in one.issues)
             return f"{event.node} figures refused: {short(issues, 80)}" if refused else None
-        case ev.Judged():
+        case Judged():
             return _judged(event, state)
-        case ev.Compared():
+        case Compared():
             found = f"{event.better} is the sounder one" if event.better else "neither is the sounder one"
             return f"{event.a} and {event.b} compared: {found}: {short(event.reasons, 80)}"
-        case ev.Settled():
+        case Settled():
             return f"{event.stage} settled on {event.best or 'nothing'}: {short(event.ended, 80)}"
-        case ev.Summarised():
+        case Summarised():
             return f"{event.summary.stage} reported: {short(event.summary.found, 100)}"
-        case ev.Unsealed():
+        case Unsealed():
             return f"{event.node} test predictions scored ({len(event.measurements)} values)"
-        case ev.Resampled():
+        case Resampled():
             return f"test examples resampled for {len(event.found)} differences"
         case _:
             return _late(event)
 
 
-def _wrong(event: ev.FiguresSeen) -> str:
+def _wrong(event: FiguresSeen) -> str:
     bad = [one.name for one in event.reviews if not (one.image.ok and one.caption.ok and one.references.ok)]
     return f"{len(event.reviews)} reviewed, issues with {', '.join(bad)}" if bad else "no issues"
 
 
-def _late(event: ev.Event) -> str | None:
+def _late(event: Event) -> str | None:
     """The events of the paper and of the end."""
     match event:
-        case ev.FiguresMade():
+        case FiguresMade():
             return f"figures refused: {short(event.failure.message, 80)}" if event.failure else (
                 f"{len(event.descriptions)} final figures drawn"
                 f"{f', {len(event.left_out)} left out' if event.left_out else ''}")
-        case ev.FiguresSeen():
+        case FiguresSeen():
             return f"figures of round {event.round} looked at in the PDF: {_wrong(event)}" if event.looked else None
-        case ev.LibraryChecked():
+        case LibraryChecked():
             return _library(event)
-        case ev.WorksFound():
+        case WorksFound():
             outages = {why for one in event.searches for why in one.outages}
             return f"citations, round {event.round}: {len(event.searches)} searches, {len(event.works)} works" + (
                 f"; {short('; '.join(sorted(outages)), 160)}" if outages else "")
-        case ev.WorksChosen():
+        case WorksChosen():
             refused = f", {len(event.refused)} refused" if event.refused else ""
             return f"citations, round {event.round}: {len({one.key for one in event.supports})} taken{refused}"
-        case ev.Drafted():
+        case Drafted():
             pages = f", {event.pages} pages" if event.pages is not None else ""
             return f"paper text, round {event.round}: {len(event.violations)} violations{pages}"
-        case ev.AblationsPlanned():
+        case AblationsPlanned():
             return f"ablations planned: {_listed(event.ablations)}" if event.ablations else (
                 f"no ablations planned: {short(event.why, 100)}")
-        case ev.AblationsMissed():
+        case AblationsMissed():
             asked = [one.ablation for one in event.missing]
             return f"a reviewer asks for: {_listed(asked)}" if asked else (
                 f"no ablation missing: {short(event.why, 100)}")
-        case ev.Released():
+        case Released():
             what = "paper released" if event.released else f"paper NOT released: {short('; '.join(event.reasons), 80)}"
             return what + (f" ({plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
-        case ev.Assessed():
+        case Assessed():
             return judged(event)
-        case ev.Rewriting():
+        case Rewriting():
             return f"the paper is written again: version {event.version} (model {plain(event.model)})"
-        case ev.Commanded():
+        case Commanded():
             return asked_for(event)
-        case ev.Unheeded():
+        case Unheeded():
             more = f"; and {event.number - len(event.told)} more" if event.number > len(event.told) else ""
             return f"had no effect: {'; '.join(short(one, 200) for one in event.told)}{more}"
-        case ev.Limited():
+        case Limited():
             return f"limit {f'of {event.stage} ' if event.stage else ''}reached: {short(event.reason, 80)}"
-        case ev.Paused():
+        case Paused():
             return f"paused until {clock_time(event.until)}: {short(event.reason, 160)}"
-        case ev.Recovered():
+        case Recovered():
             return f"the model answers again, after {duration(event.seconds)}"
-        case ev.Ended():
-            return f"ended with exit code {event.exit_code}: {short(event.reason, 100)}"
+        case Ended():
+            why = f": {short(event.reason, 100)}" if event.reason else ""
+            return f"ended with exit code {event.exit_code}{why}"
         case _:
             return None
 
 
-def asked_for(event: ev.Commanded) -> str:
+def asked_for(event: Commanded) -> str:
     """What a person asked of a run, with the reason."""
     what = {"mark": f"mark {short(event.target, 40)} {event.mark}", "kill": f"kill {short(event.target, 40)}",
             "note": f"note for {short(event.target, 40) or 'this stage'}"}.get(event.verb, event.verb)
@@ -119,7 +136,7 @@ def asked_for(event: ev.Commanded) -> str:
     return f"asked{who}: {what}" + (f": {short(event.text, 160)}" if event.text else "")
 
 
-def _library(event: ev.LibraryChecked) -> str:
+def _library(event: LibraryChecked) -> str:
     held = sum(not one.why for one in event.entries)
     left = [f"{one.key} ({one.why})" for one in event.entries if one.why]
     told = f"; not cited: {short('; '.join(left), 300)}" if left else ""
@@ -131,27 +148,27 @@ def _listed(found: Sequence[Ablation]) -> str:
     return short(", ".join(one.name for one in found), 100)
 
 
-def judged(event: ev.Assessed) -> str:
+def judged(event: Assessed) -> str:
     """The scores of a paper, or why there are none."""
     if event.judgement is None:
         return f"no judgement, because {short(event.why, 200)}"
     return f"judged: {plain(event.judgement.line)}"
 
 
-def _read(event: ev.ContextRead) -> str:
+def _read(event: ContextRead) -> str:
     """Which documents were read, and of each that was not, why."""
     said = ", ".join(f"{short(one.file, 60)} ({len(one.statements)} statements)" for one in event.documents)
     refused = "".join(f"; not read: {short(line, 200)}" for line in event.refused)
     return f"documents read: {said or 'none'}{refused}"
 
 
-def _plan(event: ev.Prepared) -> str:
+def _plan(event: Prepared) -> str:
     plan = event.data_plan
     names = ", ".join(plain(one.name) for one in plan.datasets)
     return f"{short(plan.task, 60)} on {names}; {len(plan.conditions)} conditions; {plain(plan.primary.name)} selects"
 
 
-def _decided(event: ev.Decided) -> str | None:
+def _decided(event: Decided) -> str | None:
     action = event.action
     if isinstance(action, Compare):
         return f"which of {action.a} and {action.b} is the sounder one, in {action.stage}? A model is asked"
@@ -161,7 +178,7 @@ def _decided(event: ev.Decided) -> str | None:
     return f"{node_id(event.k)} {action.kind}{origin} in {action.stage}"
 
 
-def _executed(event: ev.Executed, state: RunState) -> str:
+def _executed(event: Executed, state: RunState) -> str:
     attempt = event.attempt
     node = state.nodes.get(event.node)
     again = [changed(*pair) for pair in retries(node) if pair[1] == attempt] if node is not None else []
@@ -171,7 +188,7 @@ def _executed(event: ev.Executed, state: RunState) -> str:
     return f"{took}: {attempt.failure.kind}: {short(attempt.failure.message, 80)}"
 
 
-def _judged(event: ev.Judged, state: RunState) -> str:
+def _judged(event: Judged, state: RunState) -> str:
     node = state.nodes.get(event.node)
     score = score_of(node, state.data_plan) if node is not None else None
     plan = state.data_plan

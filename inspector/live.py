@@ -22,8 +22,9 @@ from inspector.render import metric_words, row_line, stage_line
 from inspector.status import held_words
 from inspector.text import count, countdown, dollars, duration, plain, short
 from inspector.tree import Row, StageRows, Tree, tree_of
-from record.events import Commanded, Ended, Event, Paused
-from record.fold import RunState
+from record.events.event import Event
+from record.events.running import Commanded, Ended, Paused
+from record.fold.state import RunState
 
 TOLD = 3
 """Events shown in words under the live tree."""

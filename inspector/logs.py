@@ -16,9 +16,15 @@ from inspector.follow import Follower
 from inspector.lines import described
 from inspector.output import Output
 from inspector.text import count, duration, plain, short
-from record import events as ev
-from record.fold import RunState, node_id
-from record.nouns import Expand, Frozen
+from record.events.calls import Answered
+from record.events.event import Event
+from record.events.nodes import Executed, Plotted, Probed, Proposed, Reviewed, Suspected
+from record.events.running import Commanded
+from record.events.searching import Decided, WorkDone
+from record.fold.state import RunState
+from record.nouns.decisions import Expand
+from record.nouns.frozen import Frozen
+from record.nouns.nodes import node_id
 
 LOOK = 0.25
 
@@ -76,7 +82,7 @@ class _Reader:
             node = node_of(event, state)
             if self._node is not None and node != self._node:
                 continue
-            if isinstance(event, ev.Executed):
+            if isinstance(event, Executed):
                 yield from self._printed(event.attempt.number, over=True)
             text = described(event, state)
             if text is not None or self._every or self._node is not None:
@@ -95,14 +101,14 @@ class _Reader:
             self._output = None
 
 
-def node_of(event: ev.Event, state: RunState) -> str | None:
+def node_of(event: Event, state: RunState) -> str | None:
     """The node that an event is about, if it is about one."""
     match event:
-        case ev.Decided() | ev.WorkDone():
+        case Decided() | WorkDone():
             k = event.k
-        case ev.Answered():
+        case Answered():
             k = event.key.decision
-        case ev.Commanded():
+        case Commanded():
             return event.target if event.verb in ("kill", "mark") else None
         case _:
             found = getattr(event, "node", None)
@@ -111,22 +117,22 @@ def node_of(event: ev.Event, state: RunState) -> str | None:
     return node_id(k) if decided is not None and isinstance(decided.action, Expand) else None
 
 
-def small_step(event: ev.Event) -> str | None:
+def small_step(event: Event) -> str | None:
     """A step of a node that is told only to whoever asks for that node."""
     match event:
-        case ev.Proposed():
+        case Proposed():
             return f"{event.node} is written: {short(event.varies or event.title, 80)}"
-        case ev.Answered():
+        case Answered():
             usage = event.usage
             return (f"{plain(event.model)} answered as {event.key.role}: {count(usage.input_tokens)} tokens in, "
                     f"{count(usage.output_tokens)} out, {duration(event.seconds)}")
-        case ev.Plotted():
+        case Plotted():
             return f"{event.node} drew {len(event.figures)} figures"
-        case ev.Reviewed():
+        case Reviewed():
             return f"{event.node} figures accepted" + ("" if event.looked else " by the lint alone")
-        case ev.Suspected():
+        case Suspected():
             return f"{event.node} checked: {short('; '.join(map(str, event.findings)), 160)}"
-        case ev.Probed():
+        case Probed():
             return f"{event.node} probed ({event.probe}): {event.outcome}: {short(event.why, 100)}"
         case _:
             return None

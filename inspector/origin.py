@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from inspector.text import count, dollars, duration, short
-from record.fold import RunState
-from record.nouns import STAGES, Frozen
+from record.fold.state import RunState
+from record.nouns.frozen import Frozen
+from record.nouns.stages import STAGES
 
 
 class Origin(Frozen):

@@ -13,10 +13,14 @@ from inspector.origin import origin_words
 from inspector.status import Ahead, BudgetUse, StageCounts, Status
 from inspector.text import count, dollars, duration, plain, short
 from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree
-from record.nouns import NodeKind, NodeStatus, Spending
+from record.nouns.calls import Spending
+from record.nouns.nodes import NodeStatus
+from record.nouns.stages import NodeKind
 
 DEEPEST = 8
 """Levels of indentation that are shown; a chain of improvements may be deeper."""
+STEERED = 3
+"""Requests of people that a status shows; `logs` has all."""
 
 
 class Mark(NamedTuple):
@@ -148,7 +152,10 @@ def status_lines(status: Status) -> list[Text]:
         lines.append(_pair("paused", status.paused))
     lines.append(_pair("phase", status.phase))
     lines.append(_pair("next", status.next))
-    lines += [_pair("steering", one) for one in status.steering]
+    earlier = len(status.steering[:-STEERED])
+    lines += [_pair("steering", short(one, 120)) for one in status.steering[-STEERED:]]
+    if earlier:
+        lines.append(_pair("", f"... and at least {earlier} before: scientist logs {plain(status.run)}"))
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
         best = f", best {stage.best}" if stage.best else ""

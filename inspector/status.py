@@ -12,10 +12,14 @@ from inspector.origin import Origin, origins_of
 from inspector.text import countdown, plain, short
 from inspector.tree import SEARCH_KINDS, ceiling_of, owes
 from record.claims import seedless
-from record.events import Commanded, Event
-from record.fold import RunState, apply
+from record.events.event import Event
+from record.events.running import Commanded
+from record.fold.apply import apply
+from record.fold.state import RunState
 from record.judgement import Judgement
-from record.nouns import STAGES, Frozen, Spending, StageName
+from record.nouns.calls import Spending
+from record.nouns.frozen import Frozen
+from record.nouns.stages import STAGES, StageName
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
 
@@ -182,7 +186,7 @@ def held_words(held: Commanded) -> str:
     """That a person holds the run, and what goes on meanwhile."""
     who = short(held.by, 40) or "a person"
     why = f" ({short(held.text, 160)})" if held.text else ""
-    return f"by {who}{why}: nothing new is begun, what runs ends; go on with: scientist resume"
+    return f"by {who}{why}: nothing new is begun, what runs comes to its end; go on with: scientist resume"
 
 
 def steering_of(state: RunState) -> tuple[str, ...]:

@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from statistics import fmean
-from typing import Any, cast
 
 from inspector.origin import Origin, origins_of
 from record.attempts import changed, retries
 from record.claims import seedless, winner
-from record.fold import RunState
-from record.nouns import (
-    STAGES,
-    Compare,
-    DataPlan,
-    Frozen,
-    MetricSpec,
-    Node,
-    NodeKind,
-    NodeStatus,
-    StageName,
-    arm_of,
-)
+from record.fold.state import RunState
+from record.nouns.data import DataPlan, MetricSpec, arm_of
+from record.nouns.decisions import Compare
+from record.nouns.frozen import Frozen
+from record.nouns.nodes import Node, NodeStatus
+from record.nouns.stages import STAGES, NodeKind, StageName
 
 SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
 """The kinds that count against a stage's ceiling; replicates and aggregates come on top."""
@@ -131,10 +123,8 @@ def tree_of(state: RunState, made: Made | None = None) -> Tree:
 
 
 def ceiling_of(state: RunState, stage: StageName) -> int | None:
-    """The ceiling of a stage's search nodes as it was set for this run."""
-    found: Any = state.started.settings if state.started else {}
-    for key in ("search", stage, "nodes"):
-        found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+    """The ceiling of a stage's search nodes as the run is set now; None where the record does not say."""
+    found = state.setting(f"search.{stage}.nodes")
     return found if isinstance(found, int) else None
 
 

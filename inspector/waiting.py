@@ -11,9 +11,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inspector.text import plain
-from record.events import Answered, Decided, Event, Executed, Judged, Plotted, Proposed, Resumed, Reviewed, WorkDone
-from record.fold import RunState, node_id
-from record.nouns import Compare, Frozen, Node, NodeKind, Work
+from record.events.calls import Answered
+from record.events.event import Event
+from record.events.nodes import Executed, Judged, Plotted, Proposed, Reviewed
+from record.events.running import Resumed
+from record.events.searching import Decided, WorkDone
+from record.fold.state import RunState
+from record.nouns.decisions import Compare, Work
+from record.nouns.frozen import Frozen
+from record.nouns.nodes import Node, node_id
+from record.nouns.stages import NodeKind
 
 Step = Literal["written", "executed", "plotted", "replotted", "reviewed", "judged", "waits for a place",
                "interrupted"]

@@ -12,9 +12,9 @@ from inspector.found import Compared, ErrorCount, comparisons_of, errors_of
 from inspector.origin import Origin, origins_of
 from inspector.status import RunCondition, condition_of, paused_of
 from inspector.waiting import Outlook, Place, Waiting, left_of, places_of, queue_of, waiting_of, work_of
-from record.events import Event
-from record.fold import fold
-from record.nouns import Frozen
+from record.events.event import Event
+from record.fold.apply import fold
+from record.nouns.frozen import Frozen
 
 
 class Why(Frozen):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 DAY = 86400.0
 

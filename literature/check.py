@@ -10,7 +10,7 @@ from literature.library import Entry
 from literature.names import authors_in, name_of
 from literature.titles import pressed
 from literature.verify import Outcome, Verified
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 
 class Checked(Frozen):

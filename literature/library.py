@@ -13,7 +13,7 @@ from pydantic import Field
 from literature.errors import LibraryError
 from literature.tex import plain
 from literature.works import Wanted, arxiv_of, doi_of
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 LARGEST = 20_000_000
 """Bytes of a .bib file at most."""

@@ -22,7 +22,7 @@ from literature.library import Entry
 from literature.names import authors_in
 from literature.tex import folded
 from literature.titles import pressed
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 _PART = re.compile(r"^(source|id|date|agreed|sha256):\s*(.+)$", re.DOTALL)
 

@@ -31,7 +31,7 @@ from literature.names import disagreement
 from literature.titles import same_title
 from literature.verified import Verification, compared_sha256
 from literature.works import Source, Work
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 
 class Verified(Frozen):

@@ -8,7 +8,7 @@ from typing import Protocol
 from pydantic import Field
 
 from literature.settings import SourceName
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 _DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>{}|\\^`]+")
 _ARXIV = re.compile(r"(?P<id>\d{4}\.\d{4,5}|[a-z][a-z.-]+/\d{7})(?:v\d+)?", re.IGNORECASE)

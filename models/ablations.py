@@ -9,7 +9,10 @@ from pydantic import Field
 
 from models.roles import ParentBrief
 from record.ablation import Ablation
-from record.nouns import DataPlan, Draft, Frozen, Idea
+from record.nouns.data import DataPlan
+from record.nouns.drafts import Draft
+from record.nouns.frozen import Frozen
+from record.nouns.idea import Idea
 from record.trials import Trial
 
 

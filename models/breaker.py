@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from models.backend import Reply
 from models.errors import ModelError, ModelRefused, ModelUnavailable, ProviderDown, QuotaSpent
 from models.settings import ModelSettings
-from record.events import Paused, Recovered
+from record.events.running import Paused, Recovered
 
 Call = Callable[[], Awaitable[Reply]]
 

@@ -9,7 +9,9 @@ from pydantic import Field
 
 from models.roles import Reference
 from record.citing import FoundWork, Searched
-from record.nouns import Draft, Frozen, Idea
+from record.nouns.drafts import Draft
+from record.nouns.frozen import Frozen
+from record.nouns.idea import Idea
 
 MOST_QUERIES = 8
 

@@ -28,8 +28,8 @@ from models.render import render
 from models.roles import Role
 from models.settings import ModelSettings
 from models.tracing import SILENT, Tracing
-from record.events import Answered
-from record.nouns import CallKey
+from record.events.calls import Answered
+from record.nouns.calls import CallKey
 
 Output = TypeVar("Output", bound=BaseModel)
 Keep = Callable[[str], None]

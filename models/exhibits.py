@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 ExhibitKind = Literal["task", "code", "log"]
 

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from record.context import Statement
 from record.ideation import ClosestWork, Estimate, Fit, FoundWork, LiteratureSearch, Means
-from record.nouns import Frozen, Idea
+from record.nouns.frozen import Frozen
+from record.nouns.idea import Idea
 
 MOST_QUERIES = 4
 Sentence = Annotated[str, Field(min_length=1, max_length=1500)]

@@ -16,7 +16,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from models.exhibits import Exhibit, Pages, ReadPart
 from record.judgement import AuditFacts
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 MOST_DIMENSIONS = 10
 Text = Annotated[str, Field(min_length=1, max_length=500)]

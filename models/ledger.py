@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from record.events import Answered
-from record.nouns import CallKey
+from record.events.calls import Answered
+from record.nouns.calls import CallKey
 
 
 class Ledger(Protocol):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 Ground = Annotated[str, Field(min_length=1, max_length=2000)]
 Better = Literal["first", "second", "neither"]

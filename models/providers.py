@@ -38,7 +38,7 @@ from models.prices import context_tokens
 from models.roles import Role
 from models.settings import ModelSettings
 from models.tracing import BELOW
-from record.nouns import Usage
+from record.nouns.calls import Usage
 
 LOG = logging.getLogger(__name__)
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")

@@ -19,7 +19,8 @@ from pydantic import BaseModel
 
 from models.backend import Prompt
 from models.roles import ClaimLine, Role
-from record.nouns import DataPlan, Measurement, arm_of
+from record.nouns.data import DataPlan, arm_of
+from record.nouns.measurements import Measurement
 
 PROMPTS = Path(__file__).parent / "prompts"
 

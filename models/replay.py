@@ -24,8 +24,10 @@ from pydantic import Field, ValidationError
 from models.backend import Reply, Request
 from models.errors import ModelConfigError, ModelOutputInvalid
 from models.roles import Role
-from record.events import Answered, Event
-from record.nouns import Frozen, Usage
+from record.events.calls import Answered
+from record.events.event import Event
+from record.nouns.calls import Usage
+from record.nouns.frozen import Frozen
 
 PREFIX = "replay:"
 

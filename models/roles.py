@@ -16,26 +16,15 @@ from models.judgement import JudgeInputs as JudgeInputs
 from record.ablation import Ablation
 from record.citing import Support
 from record.claims import Called
-from record.nouns import (
-    BranchStep,
-    DataPlan,
-    DatasetFacts,
-    Draft,
-    ErrorClass,
-    Failure,
-    FigureFacts,
-    FigureReview,
-    Frozen,
-    Idea,
-    Measurement,
-    NodeKind,
-    PaperFigureReview,
-    Placement,
-    Section,
-    StageName,
-    StageSummary,
-)
-from record.nouns import FinalFigure as FinalFigure
+from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.drafts import Draft, Section
+from record.nouns.figures import FigureFacts, FigureReview, PaperFigureReview, Placement
+from record.nouns.figures import FinalFigure as FinalFigure
+from record.nouns.frozen import Frozen
+from record.nouns.idea import Idea
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import ErrorClass, Failure
+from record.nouns.stages import BranchStep, NodeKind, StageName, StageSummary
 
 Role = Literal["plan", "code", "plot", "vision", "feedback", "compare", "summary", "figures", "outline",
                "write", "reflect", "judge", "figure_review", "ablation_plan", "missing_ablations",

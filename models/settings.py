@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from models.roles import Role
 from models.tracing import Collector
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 ROLES: tuple[Role, ...] = get_args(Role)
 Output = Literal["auto", "tool", "native", "prompted"]

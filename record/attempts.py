@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from record.nouns import Attempt, Node
+from record.nouns.nodes import Attempt, Node
 
 
 def retries(node: Node) -> Iterator[tuple[Attempt, Attempt]]:

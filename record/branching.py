@@ -16,12 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from record import mirror
-from record.events import Branched, Decided, Event, Judged, Settled
-from record.fold import RunState, fold
+from record.events.event import Event
+from record.events.nodes import Judged
+from record.events.running import Branched
+from record.events.searching import Decided, Settled
+from record.fold.apply import fold
+from record.fold.state import RunState
 from record.folder import write_file
 from record.log import SCHEMA
 from record.mirror import Row
-from record.nouns import STAGES, StageName, Work
+from record.nouns.decisions import Work
+from record.nouns.stages import STAGES, StageName
 
 
 class PointError(Exception):

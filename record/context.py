@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 
 class Statement(Frozen):

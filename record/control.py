@@ -21,10 +21,12 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from record.events import Commanded
-from record.fold import MARKED, RunState
+from record.events.running import Commanded
+from record.fold.marks import MARKED
+from record.fold.state import RunState
 from record.folder import RunFolder, write_file
-from record.nouns import STAGES, Node, StageName
+from record.nouns.nodes import Node
+from record.nouns.stages import STAGES, StageName
 
 LONGEST = 1000
 """Characters of a reason or a note."""
@@ -156,6 +158,8 @@ def _about_a_mark(state: RunState, node: Node, command: Commanded) -> str | None
     if state.stage is None:
         return ("the stages are over and what the paper reports is fixed, so that a mark comes too late; stop the run, "
                 "or branch from another node")
+    if node.status == "cancelled":
+        return f"{node.id} was ended before it had a verdict: it is neither chosen nor built on anyway"
     if command.mark == "suspect":
         return f"{node.id} is marked so already" if MARKED + command.text in node.suspect else None
     if node.closed:

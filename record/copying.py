@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from record.fold import RunState
+from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
 from record.log import RecordError
 from record.manifest import files_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,6 +102,12 @@ class RunFolder:
     def live(self, node: str, number: int) -> Path:
         """The output of an attempt that runs, kept by the host beside the folder that its code writes into."""
         return self.node(node) / f".attempt{number}.live"
+
+    def forget_live(self, node: str = "*") -> None:
+        """Take away what is left of output that nothing writes any more: of one node, or of all."""
+        for path in (self.root / "nodes").glob(f"{node}/.attempt*.live"):
+            with suppress(OSError):
+                path.unlink()
 
     def plots(self, node: str, n: int) -> Path:
         """The sealed folder of the n-th plotting: plots.py and figures."""

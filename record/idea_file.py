@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from record.nouns import Idea
+from record.nouns.idea import Idea
 
 _TEXTS = ("Name", "Title", "Short Hypothesis", "Related Work", "Abstract", "Metric", "Code")
 _LISTS = ("Experiments", "Risk Factors and Limitations", "Datasets")

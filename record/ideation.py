@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from record.nouns import Frozen, Idea
+from record.nouns.frozen import Frozen
+from record.nouns.idea import Idea
 
 Novelty = Literal["unchecked", "nothing_found", "compared"]
 """What was looked at. No value says that an idea is new: no search can show that."""

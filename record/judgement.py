@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 RemovedKind = Literal["hidden", "comment", "instruction", "encoded"]
 

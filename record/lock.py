@@ -27,7 +27,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from record.log import RecordError
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 BEAT = 15.0
 """Seconds between two signs of life."""

@@ -24,10 +24,12 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from record import mirror
-from record.events import EVENT, Answered, Event
-from record.fold import RunState, apply, fold
+from record.events.calls import Answered
+from record.events.event import EVENT, Event
+from record.fold.apply import apply, fold
+from record.fold.state import RunState
 from record.mirror import Mirror, Row
-from record.nouns import CallKey
+from record.nouns.calls import CallKey
 from record.place import PlaceError, local_database, on_network
 
 Listener = Callable[[Event, RunState], None]

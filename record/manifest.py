@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from record.fold import RunState
+from record.fold.state import RunState
 from record.folder import RunFolder
 
 

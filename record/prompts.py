@@ -22,10 +22,10 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from record.events import Answered
+from record.events.calls import Answered
 from record.folder import RunFolder, write_file
 from record.log import RecordError
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 LARGEST = 16 * 2**20
 """Bytes of a question that is read back, unpacked or packed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from record.nouns import Scalar
+from record.nouns.frozen import Scalar
 from record.syntax import parse
 
 

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from record import mirror
-from record.events import EVENT, Event
+from record.events.event import EVENT, Event
 from record.log import RecordError, read_events
 
 Stamp = tuple[str, int, int, int]

@@ -12,8 +12,11 @@ from pydantic import Field
 
 from record.ablation import Ablation
 from record.claims import replicates_of
-from record.fold import RunState
-from record.nouns import Expand, Frozen, Node, arm_of
+from record.fold.state import RunState
+from record.nouns.data import arm_of
+from record.nouns.decisions import Expand
+from record.nouns.frozen import Frozen
+from record.nouns.nodes import Node
 
 By = Literal["author", "reviewer"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from record.nouns import DatasetFacts
+from record.nouns.data import DatasetFacts
 from sandbox.bundled import BUNDLED
 from sandbox.data.cut import SHARES
 from sandbox.data.spec import DataSpec

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from record.nouns import Failure, Measurement
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Failure
 from sandbox.failures import Origin, from_death, from_exception, from_flood, from_timeout, plain
 from sandbox.isolation.limits import Limits
 from sandbox.kernels import Kernel

@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from record.nouns import Failure, Grade, Measurement, Scorer
+from record.nouns.data import Scorer
+from record.nouns.measurements import Grade, Measurement
+from record.nouns.nodes import Failure
 from record.syntax import one_at_a_time
 from sandbox.environment import visible_devices
 from sandbox.errors import GpuError, SubmissionRefused

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.nouns import ErrorClass, Failure
+from record.nouns.nodes import ErrorClass, Failure
 
 _MESSAGE_CHARS = 2000
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")

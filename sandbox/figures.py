@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from record.nouns import Failure, Figure, FigureFacts
+from record.nouns.figures import Figure, FigureFacts
+from record.nouns.nodes import Failure
 from sandbox.untrusted import Unfit, names_in, open_regular
 
 _MAX_FIGURES = 50

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from record.nouns import Failure, Figure, Measurement
+from record.nouns.figures import Figure
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Failure
 from sandbox.errors import SandboxError
 from sandbox.handed_on import Left
 

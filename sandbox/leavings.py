@@ -10,7 +10,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from record.nouns import Failure, Grade, Measurement
+from record.nouns.measurements import Grade, Measurement
+from record.nouns.nodes import Failure
 from sandbox.errors import SubmissionRefused
 from sandbox.scoring import score_submissions, seal
 from sandbox.untrusted import Unfit, names_in, open_regular, read_lines, write_whole

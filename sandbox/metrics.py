@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from record.nouns import MetricSpec
+from record.nouns.data import MetricSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

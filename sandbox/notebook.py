@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from record.nouns import Failure
+from record.nouns.nodes import Failure
 from sandbox.output import Transcript
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from record.nouns import Grade, Measurement, Split
+from record.nouns.measurements import Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.metrics import METRICS, score
 from sandbox.submissions import ARTIFACT_BYTES, Submission, listed, truth_of, values_of

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from record.nouns import Failure, Measurement
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Failure
 from sandbox.job import ExecutorError, Glance, Job, Logged, Outcome, Watch
 from sandbox.places import Places
 

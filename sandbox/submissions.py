@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from record.nouns import Grade, Split
+from record.nouns.measurements import Grade, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.untrusted import NAME, Unfit, open_regular, read_lines
 

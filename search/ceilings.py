@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from record.fold import RunState
-from record.nouns import Action, Expand, NodeKind, StageName
+from record.fold.state import RunState
+from record.nouns.decisions import Action, Expand
+from record.nouns.stages import NodeKind, StageName
 from search.tree import View
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from record.nouns import ABLATION_PLAN, Action, Compare, End, Expand, Node, NodeKind, StageName, Wait
+from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Wait
+from record.nouns.nodes import Node
+from record.nouns.stages import NodeKind, StageName
 from search.goals import over
 from search.replication import all_done, owed
 from search.settings import SearchSettings

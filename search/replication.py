@@ -14,7 +14,10 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from record.claims import MINIMUM_REPLICATES
-from record.nouns import Expand, Node, StageName, Work, arm_of, summary_of
+from record.nouns.data import arm_of
+from record.nouns.decisions import Expand, Work, summary_of
+from record.nouns.nodes import Node
+from record.nouns.stages import StageName
 from search.score import cells
 from search.settings import SearchSettings
 from search.tree import View

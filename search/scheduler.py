@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from math import ceil
 from random import Random
 
-from record.events import Decided, Limited
-from record.fold import RunState
+from record.events.running import Limited
+from record.events.searching import Decided
+from record.fold.state import RunState
 from record.log import Recorder
-from record.nouns import ABLATION_PLAN, STAGES, Action, Compare, End, Expand, Seen, StageName, Wait, summary_of
+from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Seen, Wait, summary_of
+from record.nouns.stages import STAGES, StageName
 from search.ceilings import Ceilings, Refusal, Room, expected_seconds, unlimited
 from search.policy import Policy
 from search.settings import SearchSettings

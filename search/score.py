@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from statistics import fmean, stdev
 
-from record.nouns import DataPlan, Node, StageName, arm_of
+from record.nouns.data import DataPlan, arm_of
+from record.nouns.nodes import Node
+from record.nouns.stages import StageName
 
 Cell = tuple[str, str]
 

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from record.nouns import Frozen, StageName
+from record.nouns.frozen import Frozen
+from record.nouns.stages import StageName
 
 
 class StageLimits(Frozen):

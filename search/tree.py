@@ -6,8 +6,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from record.fold import MARKED, RunState, marks_of
-from record.nouns import ABLATION_PLAN, STAGES, Compare, DataPlan, Node, NodeKind, Seen, StageName, Work, summary_of
+from record.fold.marks import MARKED, marks_of
+from record.fold.state import RunState
+from record.nouns.data import DataPlan
+from record.nouns.decisions import ABLATION_PLAN, Compare, Seen, Work, summary_of
+from record.nouns.nodes import Node
+from record.nouns.stages import STAGES, NodeKind, StageName
 from search.score import FEWEST, close, coverage, gain, judging_arms, noise
 from search.settings import SearchSettings
 

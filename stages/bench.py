@@ -12,11 +12,13 @@ from typing import TypeVar
 from literature.desk import Literature
 from models.budget import Budget
 from models.door import Desk, Models
-from record.events import Decided, WorkDone
-from record.fold import RunState
+from record.events.searching import Decided, WorkDone
+from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import Recorder
-from record.nouns import DataPlan, Idea, Work
+from record.nouns.data import DataPlan
+from record.nouns.decisions import Work
+from record.nouns.idea import Idea
 from sandbox.datasets import Sources, registry
 from sandbox.job import Executor
 from search.settings import SearchSettings

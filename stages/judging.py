@@ -8,8 +8,8 @@ from pathlib import Path
 from models.door import Desk
 from models.errors import ModelError
 from models.judgement import Rubric
-from record.events import Assessed
-from record.fold import RunState
+from record.events.papers import Assessed
+from record.fold.state import RunState
 from record.folder import RunFolder, sha256, write_file
 from record.judgement import Judgement, Panel
 from record.manifest import manifest

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from models.door import Desk
 from models.roles import CatalogueEntry, PlanInputs
-from record.events import Prepared
+from record.events.searching import Prepared
 from record.folder import write_file
-from record.nouns import DataPlan, MetricSpec, Scorer
+from record.nouns.data import DataPlan, MetricSpec, Scorer
 from sandbox.datasets import SHARES, Entry, catalogue, materialise
 from sandbox.evaluation.scorers import freeze, in_words, read_scorer
 from sandbox.scoring import METRICS

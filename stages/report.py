@@ -13,9 +13,12 @@ from models.door import Desk
 from models.errors import BudgetSpent
 from models.roles import Candidate, Contrast, Selection, StageReport, Statistic, SummaryInputs
 from record.claims import Claim, Difference, ablations, differences, ignores_seed, replicates_of, validation_claims
-from record.events import Summarised
-from record.fold import RunState
-from record.nouns import DataPlan, Node, Seen, StageName, StageSummary, arm_of, summary_of
+from record.events.searching import Summarised
+from record.fold.state import RunState
+from record.nouns.data import DataPlan, arm_of
+from record.nouns.decisions import Seen, summary_of
+from record.nouns.nodes import Node
+from record.nouns.stages import StageName, StageSummary
 from search.score import asked, cells, coverage, gain
 from search.tree import SEARCH_KINDS, View, unmarked, view_of
 from stages.bench import Bench

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 OUTLINES = 2
 """Calls for the outline at most: what the second one leaves wrong is mended by rule."""

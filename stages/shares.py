@@ -9,17 +9,9 @@ from functools import cached_property
 from models.budget import most_of_call
 from models.roles import MOST_SECTIONS, Role
 from models.settings import ModelSettings
-from record.nouns import (
-    ABLATION_PLAN,
-    MISSING_ABLATIONS,
-    STAGES,
-    Action,
-    Compare,
-    Expand,
-    Spending,
-    Work,
-    summary_of,
-)
+from record.nouns.calls import Spending
+from record.nouns.decisions import ABLATION_PLAN, MISSING_ABLATIONS, Action, Compare, Expand, Work, summary_of
+from record.nouns.stages import STAGES
 from review.honesty.probe import TASK
 from search.settings import SearchSettings
 from stages.context.digesting import ROUNDS as DIGESTS

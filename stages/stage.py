@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from models.budget import Budget
-from record.events import Decided, Settled, WorkDone
-from record.nouns import ABLATION_PLAN, STAGES, Action, Compare, Expand, NodeKind, StageName, summary_of
+from record.events.searching import Decided, Settled, WorkDone
+from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
+from record.nouns.stages import STAGES, NodeKind, StageName
 from search.ceilings import Ceilings, Refusal, Room
 from search.policy import policy_of
 from search.scheduler import Freed, Scheduler

@@ -20,8 +20,8 @@ from agent.commands.edge import INTERRUPTED
 from agent.ideation import Order, ideate
 from agent.settings import Settings
 from record.claims import paper_claims, winner
-from record.events import Event
-from record.fold import RunState
+from record.events.event import Event
+from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.idea_file import read_idea
 from record.log import is_run, read_state

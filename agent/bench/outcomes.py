@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from agent.commands.asking import Took
 from record.folder import write_file
 from record.judgement import Judgement
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 StepName = Literal["idea", "proposal", "experiment", "paper"]
 STEPS: tuple[StepName, ...] = get_args(StepName)

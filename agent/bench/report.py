@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from record.claims import Claim, Difference, ablations, differences, paper_claims, winner
-from record.fold import RunState
+from record.fold.state import RunState
 
 MOST_LINES = 60
 """Of values, and of comparisons; the rest is counted."""

@@ -16,7 +16,7 @@ from pydantic import Field
 from agent.bench.outcomes import STEPS, Line, StepName
 from agent.commands.asking import Took
 from record.judgement import Judgement
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 
 class Mean(Frozen):

@@ -72,8 +72,9 @@ def export(
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's page in one file.")] = None,
     events: Annotated[Path | None, typer.Option(metavar="FILE", help="All events as JSON lines; - to print.")] = None,
     tree: Annotated[Path | None, typer.Option(metavar="FILE", help="The tree as JSON; - to print it.")] = None,
-    zip: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's folder, without withheld labels.")] = None,
-    with_data: Annotated[bool, typer.Option("--with-data", help="In the zip also data views and documents.")] = False,
+    zip: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's folder, without its data.")] = None,
+    with_data: Annotated[bool, typer.Option(
+        "--with-data", help="In the zip also the data, withheld labels too, and documents.")] = False,
     mlflow: Annotated[str | None, typer.Option(metavar="DIR|URI", help="Into MLflow (extra mlflow).")] = None,
     wandb: Annotated[Path | None, typer.Option(metavar="DIR", help="Into W&B, offline (extra wandb).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Put a new one in the place of what is there.")] = False,

@@ -26,7 +26,7 @@ def stop(run: Run, reason: Reason = "") -> int:
 def pause(run: Run, reason: Reason = "") -> int:
     """Hold a run. Nothing new is begun, what runs comes to its end, no time counts; resume goes on."""
     from agent.commands.control import ask
-    from record.events import Commanded
+    from record.events.running import Commanded
 
     return ask(run, Commanded(verb="pause", text=reason))
 
@@ -35,7 +35,7 @@ def pause(run: Run, reason: Reason = "") -> int:
 def kill(run: Run, node: Node, reason: Why) -> int:
     """End the work on a node at once. Its place is freed; it is neither run again nor debugged."""
     from agent.commands.control import ask
-    from record.events import Commanded
+    from record.events.running import Commanded
 
     return ask(run, Commanded(verb="kill", target=node, text=reason))
 
@@ -50,7 +50,7 @@ def mark(
 ) -> int:
     """Mark a node. As suspect, so that it is never the best, or as closed, so that nothing builds on it."""
     from agent.commands.control import ask
-    from record.events import Commanded
+    from record.events.running import Commanded
 
     return ask(run, Commanded(verb="mark", target=node, text=reason, mark=kind))
 
@@ -61,8 +61,9 @@ def note(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="Up to 1000 characters.")],
     stage: Annotated[str, typer.Option(help="preliminary, tuning, agenda, ablation; else the one at work.")] = "",
 ) -> int:
-    """Tell the next prompts of a stage something. A wish on direction; no rule of honesty yields to it."""
+    """Tell the next prompts of a stage something. A wish on direction: a later one takes it back, and
+    no rule of honesty yields to it."""
     from agent.commands.control import ask
-    from record.events import Commanded
+    from record.events.running import Commanded
 
     return ask(run, Commanded(verb="note", target=stage, text=text))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from models.door import Desk, Models
 from models.ledger import MemoryLedger
 from models.settings import ModelSettings
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 
 class Took(Frozen):

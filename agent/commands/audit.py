@@ -60,5 +60,5 @@ def show(report: AuditReport, console: Console) -> None:
         console.print(line, soft_wrap=True)
     checked = ", ".join(f"{number} {what}" for what, number in report.counts.items()) or "nothing"
     console.print(Text(f"checked {checked}"), soft_wrap=True)
-    verdict = "clean" if not report.findings else f"{len(report.findings)} findings"
+    verdict = "clean" if not report.findings else f"{len(report.findings)} finding{'s'[len(report.findings) == 1:]}"
     console.print(Text(f"{verdict}: {report.unbound} unbound", style="red" if report.findings else "green"))

@@ -16,7 +16,7 @@ from agent.commands.run import check_parts, check_space, check_writable
 from agent.settings import Settings, compose, from_assignments
 from inspector.text import dollars, duration, plain, short
 from record.folder import write_file
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 if TYPE_CHECKING:
     from agent.bench.outcomes import Line, StepName

@@ -17,7 +17,7 @@ from literature.check import Checked, Library
 from literature.errors import LibraryError
 from literature.library import Entry, as_bibtex, read_library
 from record.folder import write_file
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 
 class _Line(Frozen):

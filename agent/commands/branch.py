@@ -22,10 +22,10 @@ from agent.commands.run import (
 )
 from agent.settings import Settings, from_assignments, override
 from record import control
-from record.events import Commanded
-from record.fold import RunState
+from record.events.running import Commanded
+from record.fold.state import RunState
 from record.log import Listener, RecordError
-from record.nouns import Idea
+from record.nouns.idea import Idea
 
 FIXED = {
     "data": "the data of a run are fixed when it begins: start another one with 'scientist run'",

@@ -18,10 +18,10 @@ from agent.commands.edge import DONE, FAILED, WrongUse
 from agent.commands.look import run_folder
 from agent.settings import compose
 from inspector.text import dollars, duration, plain
-from record.fold import RunState
+from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import read_state
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 from review.comparison.pairing import Pair, Tally
 from review.comparison.sides import KeyClaim, Side
 

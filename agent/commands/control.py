@@ -9,9 +9,12 @@ from agent.commands.edge import DONE, WrongUse
 from agent.commands.look import run_folder
 from inspector.follow import process_on
 from inspector.text import plain, short
+from inspector.tree import SEARCH_KINDS, ceiling_of
 from record.control import refused, send, user
-from record.events import Commanded
+from record.events.running import Commanded
+from record.fold.state import RunState
 from record.log import read_state
+from record.nouns.stages import STAGES
 
 WAIT = 2.0
 """Seconds that a command waits for the run to take it."""
@@ -29,12 +32,13 @@ def ask(path: Path, command: Commanded) -> int:
     stage = command.target or state.stage
     file = _sent(folder, command)
     what = f"{command.verb} {stage if command.verb == 'note' else command.target}".strip()
+    follows = _follows(path, command, state)
     if process is None:
         print(plain(f"{what}: kept, and taken by the next 'scientist resume {path}'"))
     elif _vanished(file):
-        _say_what_became(folder, file, f"{what}: taken by {process}; {_follows(path, command)}")
+        _say_what_became(folder, file, f"{what}: taken by {process}; {follows}")
     else:
-        print(plain(f"{what}: asked, not taken yet by {process}, which is busy; once it is, {_follows(path, command)}"))
+        print(plain(f"{what}: asked, not taken yet by {process}, which is busy; once it is, {follows}"))
     return DONE
 
 
@@ -71,7 +75,7 @@ def _say_what_became(folder: Path, file: Path, taken: str) -> None:
     print(plain(taken))
 
 
-def _follows(path: Path, command: Commanded) -> str:
+def _follows(path: Path, command: Commanded, state: RunState) -> str:
     go_on = f"scientist resume {path}"
     return {
         "pause": f"nothing new is begun, and what runs comes to its end; go on with: {go_on}",
@@ -79,5 +83,16 @@ def _follows(path: Path, command: Commanded) -> str:
         "stop": f"it ends within its grace, and goes on with: {go_on}",
         "kill": f"its work is ended, and its place free: {short(command.text, 80)}",
         "mark": "nothing more is built on it" if command.mark == "closed" else "its numbers stay out of what is chosen",
-        "note": "the next prompts of the stage show it",
+        "note": _shown(state, command.target or state.stage or ""),
     }[command.verb]
+
+
+def _shown(state: RunState, stage: str) -> str:
+    """Which prompts show a note that is left now."""
+    nodes = [node for node in state.nodes.values() if node.stage == stage and node.kind in SEARCH_KINDS]
+    ceiling = next((ceiling_of(state, name) for name in STAGES if name == stage), None)
+    if ceiling is not None and len(nodes) >= ceiling:
+        return f"its ceiling of {ceiling} is reached, so that no node to come shows it: search.{stage}.nodes sets it"
+    begun = [node.id for node in nodes if not node.finished and not node.source_sha256]
+    late = f", not those of what is being written ({', '.join(begun)})" if begun else ""
+    return f"the next prompts of the stage show it{late}"

@@ -11,7 +11,8 @@ from rich.text import Text
 from agent.commands.edge import DONE, FAILED, data_refused, say
 from agent.settings import Settings
 from inspector.text import count, dollars, duration, plain
-from record.nouns import DataPlan, DatasetFacts, Idea
+from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.idea import Idea
 
 if TYPE_CHECKING:
     from agent.dry_run import DryRun

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ from agent.doctor.keys import NAMES
 from inspector.export.events import event_lines
 from inspector.text import plain
 from inspector.tree import tree_of
-from record.fold import RunState
+from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import read_rows, read_state
 
@@ -59,18 +59,40 @@ def export(path: Path, wanted: Wanted, environment: Mapping[str, str] = os.envir
     rows = read_rows(RunFolder(folder).db)
     if any(secret.encode() in body.encode() for _, body in rows for secret in secrets):
         raise WrongUse(f"the log of {path} holds the value of a key that is set here: nothing was exported")
-    state = read_state(folder)
     with until_left():
-        if wanted.events is not None:
-            _text(wanted.events, lambda: (f"{line}\n" for line in event_lines(rows)), wanted)
-        if wanted.tree is not None:
-            _text(wanted.tree, lambda: iter([f"{tree_of(state).model_dump_json(indent=1)}\n"]), wanted)
-        if wanted.html is not None:
-            _html(folder, state, wanted.html, secrets, wanted)
-        if wanted.zip is not None:
-            _zip(folder, wanted.zip, secrets, wanted)
-        _tracked(folder, wanted)
+        _each(_steps(folder, rows, secrets, wanted))
     return DONE
+
+
+def _steps(
+    folder: Path, rows: Sequence[tuple[float, str]], secrets: tuple[str, ...], wanted: Wanted
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """What is written, by its name."""
+    state = read_state(folder)
+    if (events := wanted.events) is not None:
+        yield str(events), lambda: _text(events, lambda: (f"{line}\n" for line in event_lines(rows)), wanted)
+    if (tree := wanted.tree) is not None:
+        yield str(tree), lambda: _text(tree, lambda: iter([f"{tree_of(state).model_dump_json(indent=1)}\n"]), wanted)
+    if (html := wanted.html) is not None:
+        yield str(html), lambda: _html(folder, state, html, secrets, wanted)
+    if (zipped := wanted.zip) is not None:
+        yield str(zipped), lambda: _zip(folder, zipped, secrets, wanted)
+    if (mlflow := wanted.mlflow) is not None:
+        yield mlflow, lambda: _mlflow(folder, mlflow, force=wanted.force)
+    if (wandb := wanted.wandb) is not None:
+        yield str(wandb), lambda: _wandb(folder, wandb, force=wanted.force)
+
+
+def _each(steps: Iterable[tuple[str, Callable[[], None]]]) -> None:
+    """Do one after the other. Raises `WrongUse`, which names what was made before."""
+    made: list[str] = []
+    for name, write in steps:
+        try:
+            write()
+        except WrongUse as error:
+            told = f"; made before that, and left there: {', '.join(made)}" if made else ""
+            raise WrongUse(f"{error}{told}") from None
+        made.append(name)
 
 
 def keys_in(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -111,7 +133,7 @@ def _html(folder: Path, state: RunState, file: Path, secrets: tuple[str, ...], w
     from inspector.export.page import page_of
 
     as_of = f"{datetime.fromtimestamp(state.last_at).astimezone():%Y-%m-%d %H:%M %Z}"
-    page = page_of(folder, as_of=as_of)
+    page = page_of(folder, as_of=as_of, version=state.version)
     if any(secret in page.html for secret in secrets):
         raise WrongUse(f"a file of {folder.name} holds the value of a key that is set here: no page was written")
     with whole(file, force=wanted.force) as made:
@@ -166,22 +188,27 @@ def _done(file: Path, what: str = "") -> None:
 # --- trackers -------------------------------------------------------------------------------------------------------
 
 
-def _tracked(folder: Path, wanted: Wanted) -> None:
-    """Hand the nodes to the trackers that were asked for."""
-    if wanted.mlflow is None and wanted.wandb is None:
-        return
+def _mlflow(folder: Path, place: str, *, force: bool) -> None:
     from inspector.tracking.errors import TrackerError
     from inspector.tracking.logged import record_of
     from inspector.tracking.mlflow import to_mlflow
+
+    record = record_of(folder)
+    try:
+        where = to_mlflow(record, place, force=force)
+    except TrackerError as error:
+        raise WrongUse(str(error)) from None
+    print(f"MLflow: {len(record.nodes)} nodes in {plain(where)}", flush=True)
+
+
+def _wandb(folder: Path, place: Path, *, force: bool) -> None:
+    from inspector.tracking.errors import TrackerError
+    from inspector.tracking.logged import record_of
     from inspector.tracking.wandb import to_wandb
 
     record = record_of(folder)
     try:
-        if wanted.mlflow is not None:
-            where = to_mlflow(record, wanted.mlflow, force=wanted.force)
-            print(f"MLflow: {len(record.nodes)} nodes in {plain(where)}", flush=True)
-        if wanted.wandb is not None:
-            where = to_wandb(record, wanted.wandb, force=wanted.force)
-            print(f"W&B (offline): {len(record.nodes)} nodes in {plain(where)}", flush=True)
+        where = to_wandb(record, place, force=force)
     except TrackerError as error:
         raise WrongUse(str(error)) from None
+    print(f"W&B (offline): {len(record.nodes)} nodes in {plain(where)}", flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.budget import check_priced
 from agent.commands.edge import say
 from agent.settings import Settings
-from record.nouns import Idea
+from record.nouns.idea import Idea
 from stages.ideation.converting import beside, convert, kept, read_text
 
 

@@ -22,8 +22,8 @@ from inspector.text import plain
 
 if TYPE_CHECKING:
     from agent.ideation import Order
-    from record.events import Conceived, ContextRead
-    from record.fold import RunState
+    from record.events.ideating import Conceived, ContextRead
+    from record.fold.state import RunState
     from stages.ideation.writing_up import Step
 
 MOST_BYTES = 200_000

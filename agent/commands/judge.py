@@ -14,7 +14,7 @@ from agent.commands.edge import DONE, FAILED, WrongUse, say
 from agent.commands.judge_table import show, show_audit, show_panel, show_removed
 from agent.commands.look import process_on, run_folder
 from agent.settings import compose, override
-from record.fold import RunState
+from record.fold.state import RunState
 from record.folder import RunFolder
 from record.judgement import AuditFacts, Judgement, Panel
 from record.log import RecordError, read_state

@@ -17,7 +17,7 @@ from inspector.render import print_lines, status_lines, tree_lines
 from inspector.status import status_of
 from inspector.tree import tree_of
 from inspector.watch import watch
-from record.fold import fold
+from record.fold.apply import fold
 from record.folder import RunFolder
 from record.log import RecordError, is_run, read_events, read_state
 

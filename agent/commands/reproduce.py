@@ -20,13 +20,13 @@ from rich.text import Text
 from agent.commands.edge import DONE, FINDINGS, WrongUse, data_refused, isolation_told, say
 from agent.commands.look import run_folder
 from inspector.text import duration, plain
-from record.fold import RunState
+from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import read_state
 
 if TYPE_CHECKING:
     from agent.settings import Settings
-    from stages.evidence.reproduction import Number, Reproduction
+    from stages.evidence.reproduced import Number, Reproduction
 
 SHOWN = 24
 """Lines of numbers that are printed at most; `--json` has all."""

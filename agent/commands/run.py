@@ -32,12 +32,14 @@ from inspector.render import ahead_words, print_lines, tree_lines
 from inspector.status import condition_of
 from inspector.text import dollars, duration
 from inspector.tree import SEARCH_KINDS, tree_of
-from record.events import Commanded, Event, Prepared
-from record.fold import RunState
+from record.events.event import Event
+from record.events.running import Commanded
+from record.events.searching import Prepared
+from record.fold.state import RunState
 from record.folder import RunFolder
 from record.idea_file import read_idea
 from record.log import Listener, read_state
-from record.nouns import Idea
+from record.nouns.idea import Idea
 from sandbox.environment import visible_devices
 from sandbox.evaluation.scorers import hand_on
 from sandbox.gpus.leases import open_leases

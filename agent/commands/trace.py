@@ -12,8 +12,8 @@ from rich.text import Text
 from agent.commands.edge import DONE, FINDINGS, WrongUse
 from agent.commands.look import run_folder
 from inspector.text import plain
-from inspector.trace import Candidate, Trace, number_of
-from inspector.trace import trace as trace_of
+from inspector.trace.nouns import Candidate, Trace
+from inspector.trace.tracer import Tracer, number_of
 from record.folder import RunFolder
 from record.log import read_state
 
@@ -31,7 +31,7 @@ def trace(run: Path, text: str, *, as_json: bool) -> int:
     state = read_state(folder)
     if state.data_plan is None:
         raise WrongUse(f"{run} has no data plan yet: there is nothing to trace")
-    found = trace_of(state, RunFolder(folder, state.version), number, run=shlex.quote(str(run)))
+    found = Tracer(state, RunFolder(folder, state.version), run=shlex.quote(str(run))).number(number)
     if as_json:
         print(found.model_dump_json(indent=1))
     else:

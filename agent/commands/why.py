@@ -15,7 +15,7 @@ from inspector.origin import origin_words
 from inspector.text import duration, plain
 from inspector.waiting import Waiting
 from inspector.why import Why, why_of
-from record.fold import fold
+from record.fold.apply import fold
 from record.folder import RunFolder
 from record.log import read_events
 
@@ -45,12 +45,13 @@ def lines(found: Why) -> list[Text]:
     text = [Text(f"{plain(found.run)}: ", style="bold") + Text(f"{who}, phase {found.phase}", style="not bold")]
     text += [Text(origin_words(one), style="dim") for one in found.ancestry]
     if found.paused:
-        text.append(Text(plain(found.paused), style="bold yellow"))
+        text.append(Text(f"paused: {plain(found.paused)}", style="bold yellow"))
     text += _section("places", [Text(f"{one.number}: {plain(one.why)}") for one in found.places])
     shown = [_waiting(one) for one in found.waiting[:MOST_WAITING]]
     text += _section("unfinished", [*shown, *_more(len(found.waiting) - MOST_WAITING)])
-    text += _section("under way", [Text(f"{plain(one)}: the model is asked, or its answer is worked on")
-                                   for one in found.work])
+    doing = "the model is asked, or its answer is worked on" if found.process else "begun; taken up again by resume"
+    text += _section("under way" if found.process else "unfinished steps", [
+        Text(f"{plain(one)}: {doing}") for one in found.work])
     text += _section("errors", [line for one in found.errors for line in _error(one)] or [Text("none", style="dim")])
     compared = [_compared(one) for one in found.comparisons[:MOST_COMPARED]]
     of = f"best minus baseline ({found.best}, validation)" if found.best else "best minus baseline"
@@ -76,7 +77,8 @@ def _waiting(one: Waiting) -> Text:
 def _error(one: ErrorCount) -> list[Text]:
     nodes = ", ".join(one.nodes) + (", ..." if one.count > len(one.nodes) else "")
     head = Text(f"{one.kind} {one.count}", style="red")
-    head.append(f" ({nodes}; {one.mended} mended by debugging): {one.message}", style="default")
+    mended = "" if one.kind == "killed" else f"; {one.mended} mended by debugging"  # what a person ends is not mended
+    head.append(f" ({nodes}{mended}): {one.message}", style="default")
     return [head, *(Text(f"    {line}", style="dim") for line in one.example)]
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Literal
 
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 Grade = Literal["ok", "warning", "fault"]
 

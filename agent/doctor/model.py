@@ -22,7 +22,7 @@ from models.backend import Backend, Image, Prompt, Reply, Request, open_backend
 from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable, QuotaSpent
 from models.prices import context_tokens
 from models.settings import ModelSettings
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 LIMIT = 90.0
 """Seconds for one question, its retries included."""

@@ -1,71 +1,156 @@
-"""Makes the README's pictures from a finished run: `python docs/pictures/make.py RUN` (needs poppler-utils).
+"""Makes the pictures of README and docs from the recorded run: `python -m docs.pictures.make [RUN]`.
 
-`tree.png` is what `scientist tree RUN` prints, drawn with the font that matplotlib brings; `paper.png` is two pages of
-the run's paper side by side.
+It needs poppler-utils and Chromium. Shown is a copy at a path that means nothing. The run that goes on is that run
+again, its log cut off where a person is about to end a node, with a process that holds its lock.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import matplotlib
-from PIL import Image, ImageDraw, ImageFont
-from rich.console import Console
-from rich.text import Text
+from PIL import Image
 
+from agent.commands.why import lines as why_lines
+from agent.outlook import outlook
+from docs.pictures.browser import PHONE, Camera, cameras, click, show_node, show_note, show_number, show_part
+from docs.pictures.terminal import draw
+from inspector.lines import described
+from inspector.live import frame_of
 from inspector.render import tree_lines
 from inspector.tree import tree_of
-from record.log import read_state
+from inspector.watch import whole
+from inspector.why import why_of
+from record.events.event import Event
+from record.events.running import Commanded
+from record.fold.apply import apply, fold
+from record.fold.state import RunState
+from record.lock import hold
+from record.log import EventLog, read_events, read_state
 
 HERE = Path(__file__).parent
-LINES, COLUMNS, SIZE = 34, 104, 15
-PAGES = (1, 3)
-COLOURS = {"green": "#98c379", "red": "#e06c75", "yellow": "#e5c07b", "blue": "#61afef", "magenta": "#c678dd",
-           "cyan": "#56b6c2"}
+RUN = HERE.parents[1] / "examples" / "recorded-run"
+SHOWN = "examples/recorded-run"
+PLACE = Path("/tmp/scientist")
+"""Where what is shown lies: pages print paths."""
+PAGES = (2, 3)
+Log = list[tuple[Event, float]]
 
 
-def draw_tree(run: Path) -> None:
-    """The tree as a picture of a dark terminal."""
-    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    plain, bold = (ImageFont.truetype(str(fonts / name), SIZE) for name in ("DejaVuSansMono.ttf",
-                                                                           "DejaVuSansMono-Bold.ttf"))
-    width, height = plain.getlength("m"), SIZE * 1.45
-    lines = [Text(f"$ scientist tree {run.name}", style="bold"), *tree_lines(tree_of(read_state(run)))][:LINES]
-    picture = Image.new("RGB", (int(width * COLUMNS) + 40, int(height * len(lines)) + 36), "#21252b")
-    pen = ImageDraw.Draw(picture)
-    console = Console(width=COLUMNS, color_system="truecolor")
-    for row, line in enumerate(lines):
-        column = 0
-        for segment in console.render(line, console.options.update(no_wrap=True, overflow="ellipsis")):
-            style = segment.style
-            name = style.color.name if style and style.color else ""
-            dim = bool(style and style.dim)
-            colour = "#7f848e" if dim else COLOURS.get(name, "#dcdfe4")
-            pen.text((20 + column * width, 18 + row * height), segment.text.rstrip("\n"), fill=colour,
-                     font=bold if style and style.bold else plain)
-            column += len(segment.text)
-    picture.quantize(64).save(HERE / "tree.png", optimize=True)
+def main(run: Path) -> None:
+    """All pictures."""
+    log = read_events(run / "run.db")
+    begun = log[: _moment(log)]
+    _terminal(run, begun)
+    _paper(run)
+    PLACE.mkdir()
+    try:
+        shown = Path(shutil.copytree(run, PLACE / SHOWN))
+        with cameras(HERE) as over:
+            with over(shown) as camera:
+                _pages(camera, shown)
+            with _going_on(shown, begun) as runs, over(runs) as camera:
+                _live(camera)
+    finally:
+        shutil.rmtree(PLACE)
+    _beside("phone", ("phone-1", "phone-2", "phone-3"))
 
 
-def draw_paper(run: Path) -> None:
-    """Two pages of the paper side by side."""
+def _moment(log: Log) -> int:
+    """How many events there are before a person ends a node."""
+    return next(number for number, (event, _) in enumerate(log)
+                if isinstance(event, Commanded) and event.verb == "kill")
+
+
+# --- terminal and paper ---------------------------------------------------------------------------------------------
+
+
+def _terminal(run: Path, begun: Log) -> None:
+    draw(f"scientist tree {SHOWN}", tree_lines(tree_of(read_state(run))), HERE / "tree.png")
+    state, told = RunState(), list[str]()
+    for event, at in begun:
+        apply(state, event, at)
+        told += [text for text in (described(event, state),) if text is not None]
+    last = begun[-1][1]
+    draw("scientist tree --watch RUN", whole(frame_of(state, tuple(told[-3:])), state.active_seconds, 32, now=last),
+         HERE / "watch.png")
+    found = why_of("RUN", begun, "process 4711", outlook=outlook(fold(begun)), now=last)
+    draw("scientist why RUN", why_lines(found), HERE / "why.png")
+
+
+def _paper(run: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        pages: list[Image.Image] = []
-        for page in PAGES:
-            target = Path(folder) / f"page{page}"
+        for number, page in enumerate(PAGES):
             subprocess.run(["pdftoppm", "-r", "80", "-f", str(page), "-l", str(page), "-png", "-singlefile",
-                            str(run / "paper" / "paper.pdf"), str(target)], check=True, timeout=60)
-            pages.append(Image.open(target.with_suffix(".png")).convert("RGB"))
-    width, height = pages[0].size
-    picture = Image.new("RGB", (2 * width + 48, height + 32), "#d0d4da")
-    for number, page in enumerate(pages):
-        picture.paste(page, (16 + number * (width + 16), 16))
-    picture.quantize(64).save(HERE / "paper.png", optimize=True)
+                            str(run / "paper" / "paper.pdf"), f"{folder}/{number}"], check=True, timeout=60)
+        _joined([Path(folder) / f"{number}.png" for number in range(len(PAGES))], HERE / "paper.png", 64)
+
+
+def _joined(files: list[Path], target: Path, colours: int) -> None:
+    """Pictures of one size side by side."""
+    shown = [Image.open(file).convert("RGB") for file in files]
+    width, height = shown[0].size
+    picture = Image.new("RGB", (len(shown) * (width + 16) + 16, height + 32), "#d0d4da")
+    for number, one in enumerate(shown):
+        picture.paste(one, (16 + number * (width + 16), 16))
+    picture.quantize(colours, kmeans=1, dither=Image.Dither.NONE).save(target, optimize=True)
+
+
+def _beside(name: str, parts: tuple[str, ...]) -> None:
+    files = [HERE / f"{part}.png" for part in parts]
+    _joined(files, HERE / f"{name}.png", 128)
+    for file in files:
+        file.unlink()
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+def _pages(camera: Camera, run: Path) -> None:
+    state, page = read_state(run), f"/runs/{run.name}"
+    nodes = list(state.nodes.values())
+    [best] = [node.id for node in nodes if node.id == tree_of(state).winner]
+    mended = next(node.id for node in nodes if node.kind == "debug")
+    camera.take("page", page, show_node(best), viewport={"width": 1440, "height": 1000})
+    camera.take("node", f"{page}/nodes/{mended}", click("details:has(.diff) > summary", ".diff"))
+    camera.take("number", f"{page}/paper", show_number)
+    camera.take("calls", f"{page}/calls?role=code", show_note)
+    camera.take("reports", page, show_part("#reports > :nth-child(3)"))
+    camera.take("checks", page, show_part("#checked"))
+    camera.take("dark", page, show_node(mended), color_scheme="dark")
+    phone: dict[str, Any] = {"viewport": PHONE, "has_touch": True}
+    camera.take("phone-1", page, **phone)
+    camera.take("phone-2", page, show_node(best), **phone)
+    camera.take("phone-3", page, show_part("#reports > :nth-child(3)"), **phone)
+
+
+def _live(camera: Camera) -> None:
+    camera.take("runs", "/", viewport={"width": 1280, "height": 380})
+    camera.take("steer", "/runs/going-on", click("#act-pause-run > summary", "#act-pause-run form"))
+
+
+@contextmanager
+def _going_on(run: Path, begun: Log) -> Generator[Path]:
+    """A folder with the run, and with one that goes on: the same, as far as it was then, as if that were now."""
+    runs = PLACE / "runs"
+    shutil.copytree(run, runs / run.name)
+    live = Path(shutil.copytree(run, runs / "going-on", ignore=shutil.ignore_patterns("run.db", "paper", "review")))
+    later = time.time() - begun[-1][1]
+    times = iter([at + later for _, at in begun])
+    log = EventLog(live / "run.db", clock=lambda: next(times))
+    for event, _ in begun:
+        log.append(event)
+    log.close()
+    with hold(live):
+        yield runs
 
 
 if __name__ == "__main__":
-    draw_tree(Path(sys.argv[1]))
-    draw_paper(Path(sys.argv[1]))
+    main(Path(sys.argv[1]) if sys.argv[1:] else RUN)

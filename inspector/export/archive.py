@@ -1,10 +1,11 @@
 """A run as a zip file that opens as a run again: the same bytes for the same files and events.
 
-In it are the log, written anew, and what a run's folder holds by these names. Never in it are withheld labels, caches,
-the lock, orders to the process, hidden and unfinished files, and links. What a file's name or content forbids is told.
+In it are the log, written anew, and what a run's folder holds by these names. Never in it are caches, the lock, orders
+to the process, hidden and unfinished files, and links. What a file's name or content forbids is told. The data are in
+it only where they are asked for, and then all: withheld labels are secret from experiments, not from the run's owner.
 
-What it does not guarantee: that an audit of the unpacked run can check everything (without the withheld labels no score
-is computed again), or one moment of time: of a run that goes on, files may be newer than the log.
+What it does not guarantee: that an audit of a run unpacked without data can check everything (no score is computed
+again), or one moment of time: of a run that goes on, files may be newer than the log.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from record.snapshot import snapshot
 CONTAINED = frozenset({
     "nodes", "paper", "review", "literature", "probes", "templates", "prompts", "code", "branch", "config.yaml",
     "idea.json", "data_plan.json", "environment.txt", "manifest.json", "library.bib"})
-WITH_DATA = ("data/views", "data/scorers", "context")
-"""Datasets as experiments saw them, scorers, and documents that the person gave."""
+WITH_DATA = ("context", "data")
+"""Datasets as experiments saw them, withheld labels, scorers; and documents that the person gave."""
 BLOCK = 1 << 20
 NAME = re.compile(r"[^\\\x00-\x1f\x7f\ud800-\udfff]+")
 """Names of files that every system unpacks to one file of that name."""

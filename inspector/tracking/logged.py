@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from inspector.files import LARGEST, bytes_of, listed
 from inspector.logs import node_of
 from inspector.text import plain, short
 from inspector.tree import tree_of
-from inspector.web.files import LARGEST, RefusedError, blocks, listed, open_within
-from record.fold import RunState, apply
+from record.fold.apply import apply
+from record.fold.state import RunState
 from record.log import read_events
-from record.nouns import Attempt, Node
+from record.nouns.nodes import Attempt, Node
 
 POINTS = 50_000
 """Points of a node's curves that are told."""
@@ -68,10 +69,7 @@ def record_of(folder: Path) -> Record:
 
 def contents(record: Record, path: str) -> bytes | None:
     """The bytes of one of the files; None where it cannot be opened any more."""
-    try:
-        return b"".join(blocks(open_within(record.folder, path), LARGEST))
-    except RefusedError:
-        return None
+    return bytes_of(record.folder, path, LARGEST)
 
 
 def _run(folder: Path, state: RunState) -> Logged:
@@ -121,12 +119,9 @@ def _curves(folder: Path, node: Node, attempt: Attempt) -> Iterator[Point]:
     """The values with a step that a sealed attempt logged."""
     if not attempt.curves_sha256:
         return
-    try:
-        file = open_within(folder, f"nodes/{node.id}/attempt{attempt.number}/measurements.jsonl")
-    except RefusedError:
-        return
     found = 0
-    for line in b"".join(blocks(file, LARGEST)).splitlines():
+    path = f"nodes/{node.id}/attempt{attempt.number}/measurements.jsonl"
+    for line in (bytes_of(folder, path, LARGEST) or b"").splitlines():
         point = _point(line)
         if point is not None and found < POINTS:
             found += 1

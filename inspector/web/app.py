@@ -13,8 +13,8 @@ from urllib.parse import quote
 from fastapi import FastAPI, HTTPException, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
+from inspector.files import LARGEST, RefusedError, blocks, open_within, size_of
 from inspector.web.calls import calls_of, opened
-from inspector.web.files import LARGEST, RefusedError, blocks, open_within, size_of
 from inspector.web.node import panel_of
 from inspector.web.notebook import cells_of, picture_of
 from inspector.web.pages import HERE, Pages
@@ -23,7 +23,7 @@ from inspector.web.pieces import Piece, RunPieces, by_parent
 from inspector.web.steering import FormError, Notice, Notices, ask, command_of, fields_of, is_node_verb
 from inspector.web.streams import Streams
 from inspector.web.watched import POLL, Runs, Watched
-from record.nouns import STAGES
+from record.nouns.stages import STAGES
 
 STATIC = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
 SHOWN_AS = {".png": "image/png", ".pdf": "application/pdf"}

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from record.fold import RunState, Steered
+from record.fold.parts import Steered
+from record.fold.state import RunState
 
 
 class Check(NamedTuple):
@@ -61,7 +62,7 @@ def _checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[Check]:
                     (one.node,))
     suspects = tuple(node.id for node in state.nodes.values() if node.suspect)
     if state.nodes:
-        yield Check("Suspect code", not suspects, f"{len(suspects)} of {len(state.nodes)} nodes: their numbers stay "
+        yield Check("Suspect", not suspects, f"{len(suspects)} of {len(state.nodes)} nodes: their numbers stay "
                     "out of the paper" if suspects else "no node is suspect", suspects[:12])
     if seedless:
         yield Check("Seeds", False, "the same values for every seed", seedless[:12])

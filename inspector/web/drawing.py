@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 from inspector.tree import Row, StageRows
 from inspector.web.layout import tidy
 from record.claims import Claim
-from record.nouns import NodeKind, NodeStatus
+from record.nouns.nodes import NodeStatus
+from record.nouns.stages import NodeKind
 
 KIND_SHAPE: Final[Mapping[NodeKind, str]] = {
     "draft": "M0-12A12 12 0 1 1 0 12A12 12 0 1 1 0-12Z", "debug": "M0-14L14 0L0 14L-14 0Z",

@@ -6,12 +6,14 @@ import difflib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from inspector.files import Listed, listed, text_of
 from inspector.web.calls import Call, call_of
 from inspector.web.drawing import Chart, charts
-from inspector.web.files import Listed, listed, text_of
 from inspector.web.steering import NodeWheel, node_wheel_of
 from inspector.web.watched import Watched
-from record.nouns import Attempt, FigureReview, Measurement, Node
+from record.nouns.figures import FigureReview
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, Node
 
 
 class DiffLine(NamedTuple):

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
 
+from inspector.files import text_of
 from inspector.text import printable
-from inspector.web.files import text_of
 from inspector.web.watched import Watched
 
 LARGEST: Final = 8_000_000

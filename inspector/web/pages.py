@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from inspector.origin import origin_words
 from inspector.text import count, dollars, duration, plain, printable, short
 from inspector.web.drawing import KIND_SHAPE, MARKS
-from record.nouns import STAGES
+from record.nouns.stages import STAGES
 
 HERE = Path(__file__).parent
 

@@ -6,27 +6,29 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from fastapi import HTTPException
 from starlette.responses import HTMLResponse, Response
 
-from inspector.trace import number_of, trace, trace_key
-from inspector.web.files import text_of
+from inspector.files import text_of
+from inspector.trace.paper import SOURCES
+from inspector.trace.tracer import Tracer, number_of
 from inspector.web.pages import Pages
 from inspector.web.paper import Mark, marks_of, streams_of
 from inspector.web.sheets import NoSheetsError, Sheets
 from inspector.web.source import Block, bits_of, blocks_of, values_of
 from inspector.web.watched import Watched
-from record.fold import RunState
+from record.fold.state import RunState
 from record.folder import RunFolder
-from record.nouns import FigureReview
+from record.nouns.figures import FigureReview
 
 AT_ONCE: Final = 8
 """Sheets on one page of the browser."""
 SOURCE: Final = 4_000_000
 """Bytes of a file of the paper's source that are read."""
 KEPT: Final = 4
+T = TypeVar("T")
 _COMMENT = re.compile(r"(?<!\\)%.*")
 
 
@@ -65,6 +67,7 @@ class Papers:
         self._watched, self._pages, self._single = watched, pages, single
         self._sheets = Sheets()
         self._papers: dict[object, Paper] = {}
+        self._tracers: dict[object, Tracer] = {}
 
     def paper(self, name: str, v: int = 0, page: int = 1, text: bool = False) -> Response:
         """The paper, some sheets at a time, or as text."""
@@ -101,12 +104,12 @@ class Papers:
     def trace(self, name: str, number: str = "", key: str = "", v: int = 0, part: bool = False) -> Response:
         """Where a printed value comes from: by its key, or by its digits."""
         run, version = self._version(name, v)
-        asked, words = number_of(number), shlex.quote(str(run.folder))
+        asked = number_of(number)
         with run.held:
-            folder, found = RunFolder(run.folder, version), None
+            found = None
             if run.state.data_plan is not None:
-                found = trace_key(run.state, folder, key, run=words) if key else (
-                    trace(run.state, folder, asked, run=words) if asked is not None else None)
+                tracer = self._tracer(run, version)
+                found = tracer.key(key) if key else tracer.number(asked) if asked is not None else None
         return self._shown("trace", part, run=name, asked=found.number if found and key else key or number, found=found,
                            by_key=bool(key), version=version)
 
@@ -122,11 +125,22 @@ class Papers:
     def _read(self, run: Watched, version: int) -> Paper:
         """A paper with its links, made once for each state of its files."""
         stamp = (run.folder, version, _stamp(run.folder / _pdf(run, version)), len(run.state.nodes))
-        found = self._papers.pop(stamp, None) or _paper(run, version, self._sheets)
-        self._papers[stamp] = found
-        while len(self._papers) > KEPT:
-            self._papers.pop(next(iter(self._papers)))
-        return found
+        return _kept(self._papers, stamp, lambda: _paper(run, version, self._sheets))
+
+    def _tracer(self, run: Watched, version: int) -> Tracer:
+        """One for all numbers, for each state of the record and of the paper's sources."""
+        folder = RunFolder(run.folder, version)
+        stamp = (run, version, run.version, *(_stamp(folder.paper / name) for name in SOURCES))
+        return _kept(self._tracers, stamp, lambda: Tracer(run.state, folder, run=shlex.quote(str(run.folder))))
+
+
+def _kept(known: dict[object, T], stamp: object, make: Callable[[], T]) -> T:
+    """What was made for a stamp; only the last few are kept."""
+    found = known.pop(stamp, None) or make()
+    known[stamp] = found
+    while len(known) > KEPT:
+        known.pop(next(iter(known)), None)
+    return found
 
 
 def drawn_of(state: RunState) -> Iterator[Drawn]:

@@ -24,8 +24,9 @@ from record.claims import (
     trusted_replicates,
     validation_claims,
 )
-from record.fold import RunState
-from record.nouns import STAGES, Frozen, StageName, StageSummary
+from record.fold.state import RunState
+from record.nouns.frozen import Frozen
+from record.nouns.stages import STAGES, StageName, StageSummary
 
 
 class Piece(NamedTuple):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 from unicodedata import normalize
 
-from inspector.web.files import LARGEST, RefusedError, open_within
+from inspector.files import LARGEST, RefusedError, open_within
 
 TIME: Final = 30.0
 """Seconds for one call of poppler."""

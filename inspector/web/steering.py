@@ -17,8 +17,8 @@ from inspector.text import printable, short
 from inspector.web.guard import LONGEST_FORM
 from inspector.web.watched import Watched
 from record.control import LONGEST, refused, send, user
-from record.events import Commanded
-from record.nouns import Node
+from record.events.running import Commanded
+from record.nouns.nodes import Node
 
 RunVerb = Literal["pause", "resume", "stop", "note"]
 NodeVerb = Literal["kill", "mark"]

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from inspector.status import Happened, Status, happened, status_in
 from inspector.tree import Made, Tree, tree_of
-from record.fold import RunState, apply
+from record.fold.apply import apply
+from record.fold.state import RunState
 from record.lock import holder
 from record.log import RecordError, is_run
 from record.tail import SETTLED, Stamp, Tail, stamps

@@ -14,7 +14,7 @@ from models.ablations import (
 from models.offline.scripts import Scripts, applicable
 from models.offline.study import AblationSpec, Study, study_of_idea
 from record.ablation import Ablation
-from record.nouns import DataPlan
+from record.nouns.data import DataPlan
 
 
 def ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:

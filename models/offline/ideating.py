@@ -29,7 +29,7 @@ from models.ideation import (
 from models.offline.study import Study, catalogue
 from record.context import Statement
 from record.ideation import DataNeed, Estimate, FoundWork, Means
-from record.nouns import Idea
+from record.nouns.idea import Idea
 
 NODES = 90
 """Executions of a study, replicates included, by which its hours are counted."""

@@ -14,7 +14,10 @@ from models.roles import (
     SummaryInputs,
     VisionInputs,
 )
-from record.nouns import DataPlan, FigureReview, Measurement, Verdict, arm_of, level_of
+from record.nouns.data import DataPlan, arm_of, level_of
+from record.nouns.figures import FigureReview
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Verdict
 
 
 def vision(inputs: VisionInputs) -> FigureReviews:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from models.errors import CatalogueError
 from models.offline.study import study_of_idea
 from models.roles import PlanInputs
-from record.nouns import DataPlan
+from record.nouns.data import DataPlan
 
 
 def plan(inputs: PlanInputs) -> DataPlan:

@@ -17,7 +17,7 @@ from models.roles import (
     PlotInputs,
     Plots,
 )
-from record.nouns import arm_of
+from record.nouns.data import arm_of
 
 MAX_ABLATIONS = 5
 

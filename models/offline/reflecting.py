@@ -15,7 +15,8 @@ from itertools import takewhile
 from models.offline.claims import Outline
 from models.offline.writing import fitted, outline
 from models.roles import ReflectInputs, Reflection, TextEdit
-from record.nouns import Draft, Placement
+from record.nouns.drafts import Draft
+from record.nouns.figures import Placement
 
 _QUOTED = re.compile(
     r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL)

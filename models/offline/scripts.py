@@ -14,7 +14,7 @@ from pathlib import Path
 import jinja2
 
 from models.offline.study import Edit, Scalar
-from record.nouns import DataPlan
+from record.nouns.data import DataPlan
 from record.syntax import parse
 
 WIDTH = 118

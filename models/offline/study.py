@@ -15,7 +15,11 @@ from pydantic import Field, model_validator
 
 from models.errors import CatalogueError
 from record.ablation import Change
-from record.nouns import DataPlan, ErrorClass, Frozen, Idea, Placement, Scalar
+from record.nouns.data import DataPlan
+from record.nouns.figures import Placement
+from record.nouns.frozen import Frozen, Scalar
+from record.nouns.idea import Idea
+from record.nouns.nodes import ErrorClass
 
 STUDIES = Path(__file__).parent / "studies"
 FileName = Literal["experiment", "plots"]

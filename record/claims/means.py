@@ -8,8 +8,10 @@ from statistics import fmean
 
 from record.claims.intervals import interval
 from record.claims.replicates import ablations, replicates_of, trusted_replicates, winner
-from record.fold import RunState
-from record.nouns import Frozen, Grade, Measurement, Node, Split
+from record.fold.state import RunState
+from record.nouns.frozen import Frozen
+from record.nouns.measurements import Grade, Measurement, Split
+from record.nouns.nodes import Node
 
 GRADES: tuple[Grade, ...] = ("scored", "evaluated", "computed", "logged")
 """From the one that says most to the one that says least."""

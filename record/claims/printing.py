@@ -9,7 +9,7 @@ from record.claims.differences import Difference
 from record.claims.intervals import LEVEL
 from record.claims.means import Claim
 from record.claims.replicates import replicates_of, winner
-from record.fold import RunState
+from record.fold.state import RunState
 
 MOST_DIGITS = 6
 """Digits after the point that are printed at most."""

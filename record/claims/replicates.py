@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from record.fold import RunState
-from record.nouns import Measurement, Node, Split
+from record.fold.state import RunState
+from record.nouns.measurements import Measurement, Split
+from record.nouns.nodes import Node
 
 
 def replicates_of(state: RunState, node: str) -> list[Node]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 from review.agreement import controls, measures
 from review.agreement.controls import LEVEL, Constant, HumanSide, Shuffled
 from review.agreement.measures import Interval, Test

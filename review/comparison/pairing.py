@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import Field
 
 from models.preference import Better, PaperPreference, PreferInputs, ShownPaper
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 from review.judge import Paper
 from review.judge.sections import fitted
 

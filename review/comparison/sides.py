@@ -6,9 +6,11 @@ from pydantic import Field
 
 from models.judgement import RecordFacts
 from record.claims import Called, differences, paper_claims
-from record.fold import RunState
+from record.fold.state import RunState
 from record.judgement import Judgement
-from record.nouns import Draft, Frozen, Section, arm_of
+from record.nouns.data import arm_of
+from record.nouns.drafts import Draft, Section
+from record.nouns.frozen import Frozen
 from review.judge import facts_of
 
 MOST_CLAIMS = 12

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from record.nouns import Draft
+from record.nouns.drafts import Draft
 from review.evidence import allowed, numbers, words
 from review.evidence.bold import bold_wrong
 from review.evidence.scan import BLANK, CITE, KEY, Scanned, scan

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from record.nouns import arm_of, level_of
+from record.nouns.data import arm_of, level_of
 from review.evidence.violations import Evidence, Violation
 from review.evidence.words.verdicts import called
 

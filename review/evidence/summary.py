@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from record.nouns import Draft
+from record.nouns.drafts import Draft
 from review.evidence.scan import Scanned
 from review.evidence.violations import Evidence, Violation
 from review.evidence.words.sentences import Key, key_of

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from models.roles import Comparison
-from record.nouns import DataPlan, DatasetFacts, Frozen
+from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.frozen import Frozen
 
 Kind = Literal["number", "word", "claim", "key", "command", "citation", "figure", "table", "reference", "syntax",
                "value", "compile"]

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from record.nouns import AxesFacts, DrawnFacts, Figure
+from record.nouns.figures import AxesFacts, DrawnFacts, Figure
 from review.figures.colours import alike
 from review.figures.findings import About, LintFinding
 from review.figures.words import lacks_unit, underscored

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from record.nouns import Frozen, MetricSpec
+from record.nouns.data import MetricSpec
+from record.nouns.frozen import Frozen
 
 Kind = Literal[
     "axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap", "font", "colour", "duplicate",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from record.nouns import Figure
+from record.nouns.figures import Figure
 from review.figures.axes import axes_findings
 from review.figures.findings import About, LintFinding
 from review.figures.page import page_findings

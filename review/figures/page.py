@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from record.nouns import Figure, FigureFacts
+from record.nouns.figures import Figure, FigureFacts
 from review.figures.findings import About, LintFinding
 from review.figures.words import lacks_unit, underscored
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from record.nouns import Figure
+from record.nouns.figures import Figure
 from review.figures.findings import About, LintFinding
 
 LEAST_INK = 0.0005

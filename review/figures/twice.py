@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from record.nouns import FigureFacts
+from record.nouns.figures import FigureFacts
 from review.figures.pixels import Picture
 
 FEWEST_BITS = 24

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from record.nouns import MetricSpec
+from record.nouns.data import MetricSpec
 
 _QUANTITY = re.compile(
     r"\b(time|duration|latency|run-?time|elapsed|memory|energy|power (draw|consumption|use)|throughput|"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from record.nouns import Finding
+from record.nouns.nodes import Finding
 from review.foreign.classify import CLASSES, Verdict, classify
 from review.foreign.internal import Inconsistency, inconsistencies
 from review.foreign.passages import claims_of, passages_of, sections_of

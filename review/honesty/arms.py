@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from record.nouns import DataPlan, Finding, arm_of
+from record.nouns.data import DataPlan, arm_of
+from record.nouns.nodes import Finding
 from review.honesty.flow import Sink
 from review.honesty.flow.training import Training
 from review.honesty.form import Lines

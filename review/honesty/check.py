@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from record.nouns import DataPlan, DatasetFacts, Finding, Measurement
+from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Finding
 from review.honesty import library as lib
 from review.honesty.arms import between_arms
 from review.honesty.flow import Flow, Sink, TooLongError

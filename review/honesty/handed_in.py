@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from record.nouns import DataPlan, Finding
+from record.nouns.data import DataPlan
+from record.nouns.nodes import Finding
 from review.honesty import library as lib
 from review.honesty.flow import Sink
 from review.honesty.flow.training import Training

@@ -10,7 +10,9 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from record.nouns import DataPlan, Finding
+from record.nouns.data import DataPlan
+from record.nouns.nodes import Finding
+from record.syntax import parse
 from review.honesty.form import Lines
 
 FEWEST = 3
@@ -33,7 +35,7 @@ WRAPPERS = frozenset({"array", "asarray", "list", "tuple", "values", "sorted", "
 def typed_figures(source: str, plan: DataPlan | None = None) -> Iterable[Finding]:
     """One finding a call that draws values typed into the script, or random ones."""
     del plan
-    tree, lines = ast.parse(source), Lines(source)
+    tree, lines = parse(source), Lines(source)
     held = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
             for target in node.targets if isinstance(target, ast.Name)}
     for node in ast.walk(tree):

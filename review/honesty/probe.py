@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
-from record.nouns import Measurement, MetricSpec
+from record.nouns.data import MetricSpec
+from record.nouns.measurements import Measurement
 
 ENTRY = "probe.py"
 RETAINED = 0.5

@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from record.nouns import Finding
+from record.nouns.nodes import Finding
 from review.honesty.form import Lines
 
 FRAMES = frozenset({"f_locals", "f_globals", "f_back"})

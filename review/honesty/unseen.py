@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from record.nouns import DataPlan, DatasetFacts, Finding, Measurement
+from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Finding
 from review.honesty.flow import Sink
 from review.honesty.form import Lines
 

@@ -10,8 +10,9 @@ from collections import Counter
 
 from models.judgement import RecordFacts
 from record.claims import Difference, ablations, differences, paper_claims, replicates_of, winner
-from record.fold import RunState
-from record.nouns import Draft, arm_of
+from record.fold.state import RunState
+from record.nouns.data import arm_of
+from record.nouns.drafts import Draft
 from review.evidence.allowed import CITES
 from review.evidence.binder import used_keys
 

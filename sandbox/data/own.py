@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from record.nouns import DatasetFacts
+from record.nouns.data import DatasetFacts
 from sandbox.data import archives, frames, hub, images, roles, tables, tree
 from sandbox.data.spec import HUB, DataSpec
 from sandbox.data.splits import prepared

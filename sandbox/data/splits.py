@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from record.nouns import DatasetFacts
+from record.nouns.data import DatasetFacts
 from sandbox.data.cut import Cut, cut
 from sandbox.sources import DatasetSource, Examples
 

@@ -25,7 +25,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from record.nouns import MetricSpec, Scorer
+from record.nouns.data import MetricSpec, Scorer
 from record.syntax import parse
 from sandbox.errors import DatasetError, SubmissionRefused
 from sandbox.metrics import METRICS

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from record.nouns import Measurement, Scorer, Split
+from record.nouns.data import Scorer
+from record.nouns.measurements import Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.execution import Script
 from sandbox.submissions import MAX_BYTES, Submission, truth_of

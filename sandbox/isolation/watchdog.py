@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from record.nouns import Failure
+from record.nouns.nodes import Failure
 from sandbox.isolation.family import family, held, nameless, proportional, shm_of
 from sandbox.isolation.limits import Limits
 

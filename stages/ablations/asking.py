@@ -9,10 +9,10 @@ from models.door import Desk
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from record.ablation import Ablation, MissingAblation
 from record.claims import printed, winner
-from record.events import AblationsMissed
-from record.fold import RunState
+from record.events.searching import AblationsMissed
+from record.fold.state import RunState
 from record.folder import read_source
-from record.nouns import Draft
+from record.nouns.drafts import Draft
 from record.trials import trials
 from stages.ablations.planning import sift
 from stages.ablations.running import no_room

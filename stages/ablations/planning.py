@@ -18,8 +18,8 @@ from models.ablations import AblationPlan, AblationPlanInputs, RiskTested
 from models.door import Desk
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from record.ablation import Ablation, alike
-from record.events import AblationsPlanned, Decided
-from record.nouns import DataPlan
+from record.events.searching import AblationsPlanned, Decided
+from record.nouns.data import DataPlan
 from search.tree import view_of
 from stages.bench import Bench
 from stages.memory.briefs import parent_brief

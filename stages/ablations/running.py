@@ -14,9 +14,11 @@ from statistics import median
 
 from record.ablation import MissingAblation
 from record.claims import winner
-from record.events import Decided
-from record.fold import RunState
-from record.nouns import Expand, Node, NodeKind, Seen
+from record.events.searching import Decided
+from record.fold.state import RunState
+from record.nouns.decisions import Expand, Seen
+from record.nouns.nodes import Node
+from record.nouns.stages import NodeKind
 from record.trials import line_of
 from search.replication import of_ablation
 from search.tree import View, view_of

@@ -15,9 +15,9 @@ Source: AblationBench, section 5 (reviewer-side planner).
 from __future__ import annotations
 
 from models.door import Desk
-from record.events import WorkDone
-from record.fold import RunState
-from record.nouns import MISSING_ABLATIONS
+from record.events.searching import WorkDone
+from record.fold.state import RunState
+from record.nouns.decisions import MISSING_ABLATIONS
 from record.trials import Trial, trials
 from stages.ablations.asking import asked
 from stages.ablations.running import accepted, run_missing

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from models.door import Desk
 from models.ideation import DigestAnswer, DigestInputs
 from record.context import Digest, Statement
-from record.events import ContextRead
+from record.events.ideating import ContextRead
 from review.judge.quotes import stands_in
 from stages.context.reading import Copied, Document, read
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from record.context import Digest
-from record.events import ContextRead
+from record.events.ideating import ContextRead
 
 MOST = 12_000
 """Characters of all lines together."""

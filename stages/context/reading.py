@@ -20,7 +20,7 @@ from typing import Literal
 
 from models.ideation import PageText
 from record.folder import write_file
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 from review.evidence.pdf import pdf_text
 from review.evidence.tex import TexMissing
 

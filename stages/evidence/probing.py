@@ -7,9 +7,11 @@ import shutil
 from models.door import Desk
 from models.errors import BudgetSpent
 from record.claims import replicates_of, winner
-from record.events import Probed, Suspected
+from record.events.nodes import Probed, Suspected
 from record.folder import read_source
-from record.nouns import Finding, Measurement, Node, Work
+from record.nouns.decisions import Work
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Finding, Node
 from review.honesty.probe import ENTRY, PERMUTATIONS, TASK, Probe, labels_probe, program, seed_probe
 from sandbox.chance import chance_of
 from sandbox.job import Job, Outcome

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from record.claims import Difference, differences, paper_claims
-from record.fold import RunState
+from record.fold.state import RunState
 from record.folder import RunFolder
-from record.nouns import DatasetFacts, OverExamples
+from record.nouns.data import DatasetFacts
+from record.nouns.measurements import OverExamples
 from sandbox.errors import SubmissionRefused
 from sandbox.resampled import DefinitionsDiffer, counts, effort, scores
 from sandbox.scoring import sealed_predictions

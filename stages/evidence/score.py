@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from models.door import Desk
 from record.claims import ablations, differences, paper_claims, replicates_of, winner
-from record.events import Resampled, Unsealed
-from record.fold import RunState
-from record.nouns import Failure, Node
+from record.events.nodes import Resampled, Unsealed
+from record.fold.state import RunState
+from record.nouns.nodes import Failure, Node
 from sandbox.errors import SubmissionRefused
 from sandbox.scoring import score_sealed
 from stages.bench import Bench, do_work, in_thread

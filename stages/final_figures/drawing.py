@@ -12,7 +12,9 @@ from pathlib import Path
 
 from models.roles import FigurePart, FigureScript, House, Statistic
 from record.folder import write_file
-from record.nouns import Failure, Figure
+from record.nouns.figures import Figure
+from record.nouns.nodes import Failure
+from record.syntax import parse
 from sandbox.job import Executor, Job
 from stages.nodes.plotting import PLOT_SECONDS, Canvas
 from stages.paper.template import Template
@@ -111,7 +113,7 @@ def _reference(module: str) -> str:
     """Docstring and signatures of the module, as a prompt shows them."""
     import ast
 
-    tree = ast.parse(module)
+    tree = parse(module)
     lines = [ast.get_docstring(tree) or "", ""]
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):

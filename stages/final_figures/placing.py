@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from models.roles import FigurePart
-from record.nouns import DataPlan, DatasetFacts, FinalFigure
+from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.figures import FinalFigure
 
 MOST = 12
 """Figures that a paper may have."""

@@ -14,9 +14,10 @@ from models.door import Desk
 from models.errors import BudgetSpent
 from models.roles import FigureScript, FiguresInputs
 from record.claims import ablation_conditions, paper_claims, replicates_of
-from record.events import FiguresMade
+from record.events.papers import FiguresMade
 from record.folder import draft_of, part_of, seal, sha256
-from record.nouns import Failure, Figure, FigureReview, Node, Plotting
+from record.nouns.figures import Figure, FigureReview
+from record.nouns.nodes import Failure, Node, Plotting
 from stages.bench import Bench, do_work
 from stages.evidence.probing import trusted_winner
 from stages.final_figures.drawing import SUFFIXES, Drawing, Studio, draw_all, house_files, house_for

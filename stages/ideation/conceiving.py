@@ -19,7 +19,7 @@ from models.ideation import (
     IdeaReflection,
     IdeaText,
 )
-from record.events import Conceived, LookedUp
+from record.events.ideating import Conceived, LookedUp
 from record.ideation import ClosestWork, FinalIdea, FoundWork, LiteratureSearch, Means
 from record.log import Recorder
 from review.judge.quotes import stands_in

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from models.door import Models
 from models.ideation import EarlierIdea
-from record.events import Conceived, Decided, WorkDone
-from record.fold import RunState
+from record.events.ideating import Conceived
+from record.events.searching import Decided, WorkDone
+from record.fold.state import RunState
 from record.folder import write_file
 from record.ideation import FinalIdea
 from record.log import Recorder
-from record.nouns import Work
+from record.nouns.decisions import Work
 from stages.context.lines import lines_of
 from stages.ideation.conceiving import Conceiving, Topic
 from stages.ideation.looking_up import Library

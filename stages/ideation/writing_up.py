@@ -12,10 +12,10 @@ from typing import Literal
 
 from models.door import Desk
 from models.ideation import Proposal, ProposalInputs, RelatedWork, RelatedWorkInputs
-from record.events import WorkDone
+from record.events.searching import WorkDone
 from record.folder import write_file
 from record.ideation import FinalIdea, FoundWork
-from record.nouns import Work
+from record.nouns.decisions import Work
 from stages.ideation.ideas import Study, idea_work, ideas_of, numbered, topic_of
 from stages.ideation.looking_up import distinct
 from stages.ideation.novelty import claims_in, struck_out, unknown_names

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from models.roles import ClaimLine
-from record.fold import RunState
-from record.nouns import BranchStep, Node, StageSummary
+from record.fold.state import RunState
+from record.nouns.nodes import Node
+from record.nouns.stages import BranchStep, StageSummary
 
 MESSAGE = 120
 """Characters of an error that a line on a failure holds."""

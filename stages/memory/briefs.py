@@ -7,9 +7,12 @@ from pathlib import Path
 
 from models.roles import ArrayBrief, CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Statistic
 from record.claims import Claim, same_values
-from record.events import Decided
+from record.events.searching import Decided
 from record.folder import RunFolder, read_source
-from record.nouns import STAGES, Compare, DataPlan, Expand, Node, StageName, StageSummary
+from record.nouns.data import DataPlan
+from record.nouns.decisions import Compare, Expand
+from record.nouns.nodes import Node
+from record.nouns.stages import STAGES, StageName, StageSummary
 from record.trials import ablation_of
 from search.tree import View, view_of
 from stages.bench import Bench

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from models.roles import Rest, Sibling
-from record.nouns import DataPlan, ErrorClass, Expand, Node, arm_of
+from record.nouns.data import DataPlan, arm_of
+from record.nouns.decisions import Expand
+from record.nouns.nodes import ErrorClass, Node
 from search.score import cells, coverage, gain
 from search.tree import SEARCH_KINDS, View
 

@@ -6,9 +6,10 @@ from difflib import unified_diff
 
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles import CompareInputs, Contender, Preference
-from record.events import Compared, Decided
+from record.events.searching import Compared, Decided
 from record.folder import read_source
-from record.nouns import Compare, Node
+from record.nouns.decisions import Compare
+from record.nouns.nodes import Node
 from stages.bench import Bench
 from stages.memory.briefs import seen_by
 

@@ -13,10 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.events import Decided, Event, Proposed
-from record.fold import RunState, node_id
+from record.events.event import Event
+from record.events.nodes import Proposed
+from record.events.searching import Decided
+from record.fold.state import RunState
 from record.folder import RunFolder, write_source
-from record.nouns import STAGES, Expand, Node, NodeKind, Seen
+from record.nouns.decisions import Expand, Seen
+from record.nouns.nodes import Node, node_id
+from record.nouns.stages import STAGES, NodeKind
 from record.setups import constants_of
 from record.syntax import parse
 from search.policy import GROWS

@@ -16,11 +16,12 @@ from typing import cast
 from models.door import Desk
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles import FeedbackInputs, PlotInputs, Plots, Program
-from record.events import Decided, Executed, Judged, Proposed, Suspected
-from record.fold import node_id
+from record.events.nodes import Executed, Judged, Proposed, Suspected
+from record.events.searching import Decided
 from record.folder import draft_of, is_full, part_of, read_source, seal, write_source
 from record.log import RecordError
-from record.nouns import Attempt, ErrorClass, Expand, Failure, Finding, Node, NodeStatus, Verdict
+from record.nouns.decisions import Expand
+from record.nouns.nodes import Attempt, ErrorClass, Failure, Finding, Node, NodeStatus, Verdict, node_id
 from record.setups import constants_of
 from record.trials import ablation_of
 from review.honesty import check_program, check_record
@@ -30,7 +31,7 @@ from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
 from stages.bench import Bench, in_thread
-from stages.memory.briefs import code_inputs, duty_of, plotting_reference, seen_by
+from stages.memory.briefs import code_inputs, duty_of, parent_brief, plotting_reference, seen_by
 from stages.nodes.curves import converged
 from stages.nodes.plotting import Canvas, draw
 from stages.nodes.watching import watcher
@@ -219,10 +220,9 @@ class _NodeWork:
         replicates = [one for one in self.view.replicates(self.parent.id) if one.status == "good"]
         canvas = Canvas(self.node.id, inputs={
             one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays" for one in replicates})
-        parent_source = read_source(bench.folder.source(self.parent.id))
         answer = await self.desk.ask("plot", PlotInputs(
             data_plan=bench.plan, purpose="aggregate", arrays=canvas.briefs(), plan=self.parent.plan,
-            plots=parent_source.get("plots.py", ""), seeds=tuple(one.seed for one in replicates),
+            plots=parent_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
             lab_reference=plotting_reference(bench)), Plots)
         if not self.node.source_sha256:
             sha256 = write_source(bench.folder.source(self.node.id), {"plots.py": answer.plots})
@@ -252,6 +252,7 @@ class _NodeWork:
             self.judge("buggy", Failure(kind="other", message=f"judged unsound: {verdict.analysis}"), verdict)
 
     def judge(self, status: NodeStatus, failure: Failure | None, verdict: Verdict | None = None) -> None:
+        self.bench.folder.forget_live(self.node.id)
         if self.node.finished:
             return
         reasons = (f"{failure.kind}: {failure.message}",) if failure else ()

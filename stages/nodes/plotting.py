@@ -13,9 +13,11 @@ from models.backend import Image
 from models.door import Desk
 from models.errors import ImagesRefused
 from models.roles import ArrayBrief, FigureReviews, PlotInputs, Plots, VisionInputs
-from record.events import Plotted, Reviewed
+from record.events.nodes import Plotted, Reviewed
 from record.folder import draft_of, read_source, seal, write_file
-from record.nouns import Failure, Figure, FigureReview, Measurement, Plotting
+from record.nouns.figures import Figure, FigureReview
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Failure, Plotting
 from review.figures import About, LintFinding, lint_all, refusing, remarks
 from review.honesty import check_figures
 from sandbox.job import Job

@@ -6,8 +6,10 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from record.events import Decided
-from record.nouns import Expand, Measurement, Node
+from record.events.searching import Decided
+from record.nouns.decisions import Expand
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Node
 from sandbox.job import Glance, Watch
 from sandbox.lookout import POINTS
 from search.hopeless import FEWEST, Peers, Point, is_loss, silence, verdict

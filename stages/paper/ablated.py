@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
-from record.fold import RunState
-from record.nouns import Frozen
+from record.fold.state import RunState
+from record.nouns.frozen import Frozen
 from record.trials import Trial, trials
 
 LATE = ("After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "

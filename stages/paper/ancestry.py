@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import Field
 
-from record.fold import Ancestor, RoleUsage, RunState
-from record.nouns import STAGES, Frozen, NodeKind, StageName
+from record.fold.parts import Ancestor, RoleUsage
+from record.fold.state import RunState
+from record.nouns.frozen import Frozen
+from record.nouns.stages import STAGES, NodeKind, StageName
 from stages.paper.characters import recorded
 
 FORKED = (

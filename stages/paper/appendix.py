@@ -11,8 +11,11 @@ from statistics import fmean
 from typing import cast
 
 from record.claims import Claim, Difference
-from record.fold import RunState
-from record.nouns import STAGES, DatasetFacts, Grade, MetricSpec, Node, arm_of
+from record.fold.state import RunState
+from record.nouns.data import DatasetFacts, MetricSpec, arm_of
+from record.nouns.measurements import Grade
+from record.nouns.nodes import Node
+from record.nouns.stages import STAGES
 from stages.paper.ancestry import origin
 from stages.paper.characters import recorded
 from stages.paper.comparisons import comparisons

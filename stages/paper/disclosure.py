@@ -12,25 +12,21 @@ from typing import Any, Literal
 from pydantic import Field
 
 from record.claims import replicates_of, seedless, winner
-from record.events import Compared, Drafted, Event, Probed, Released
-from record.fold import RunState, fold
+from record.events.event import Event
+from record.events.nodes import Probed
+from record.events.papers import Drafted, Released
+from record.events.searching import Compared
+from record.fold.apply import fold
+from record.fold.state import RunState
 from record.folder import RunFolder
 from record.machine import Machine
-from record.nouns import (
-    STAGES,
-    Action,
-    Attempt,
-    DatasetFacts,
-    Finding,
-    Frozen,
-    Idea,
-    Measurement,
-    Node,
-    NodeKind,
-    NodeStatus,
-    Scorer,
-    StageName,
-)
+from record.nouns.data import DatasetFacts, Scorer
+from record.nouns.decisions import Action
+from record.nouns.frozen import Frozen
+from record.nouns.idea import Idea
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, Finding, Node, NodeStatus
+from record.nouns.stages import STAGES, NodeKind, StageName
 from stages.paper.ablated import AblationsTold, ablations_told
 from stages.paper.ancestry import FORKED, AncestorTold, HumanTold, ancestors_told, humans_told
 

@@ -10,7 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from models.roles import Reflection, SectionEdit, TextEdit
-from record.nouns import Draft, Placement, Section
+from record.nouns.drafts import Draft, Section
+from record.nouns.figures import Placement
 
 SHOWN = 80
 """Characters of a passage that are shown in a report on its edit."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.roles import Mention
-from record.nouns import Draft
+from record.nouns.drafts import Draft
 from review.evidence import Evidence, tex
 from review.evidence.values import printable, spoken
 

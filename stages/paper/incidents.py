@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 from record.attempts import changed, retries
 from record.claims import replicates_of, seedless
-from record.fold import RunState
-from record.nouns import STAGES, Attempt, Compare
+from record.fold.state import RunState
+from record.nouns.decisions import Compare
+from record.nouns.nodes import Attempt
+from record.nouns.stages import STAGES
 from stages.paper.ablated import LATE, missing_rows, planned_rows
 from stages.paper.ancestry import human_rows
 from stages.paper.characters import recorded

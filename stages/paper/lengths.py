@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from models.roles import SectionLength
-from record.nouns import Draft
+from record.nouns.drafts import Draft
 
 WORDS_A_PAGE = 550
 FLOAT = 0.25

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from literature.library import Entry
-from record.nouns import Draft
+from record.nouns.drafts import Draft
 from review.evidence import Evidence
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from record.nouns import Draft, Section
+from record.nouns.drafts import Draft, Section
 from review.evidence import Evidence, allowed, used_keys, values
 from review.evidence.scan import scan
 from stages.paper import references

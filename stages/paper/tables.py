@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from record.claims import GRADES, Claim, Difference
-from record.nouns import DataPlan, DatasetFacts, MetricSpec, arm_of, level_of
+from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, arm_of, level_of
 from stages.paper.characters import recorded
 from stages.paper.parts import Table
 

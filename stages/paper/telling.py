@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from models.roles import Comparison, Telling
-from record.nouns import DataPlan, Draft, arm_of, level_of
+from record.nouns.data import DataPlan, arm_of, level_of
+from record.nouns.drafts import Draft
 
 Outcome = str
 IMPROVED: Outcome = "improved"

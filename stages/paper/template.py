@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from record.folder import draft_of, seal
-from record.nouns import Frozen
+from record.nouns.frozen import Frozen
 
 ROOT = Path(__file__).resolve().parents[2] / "templates_latex"
 SHARED = "shared"

@@ -23,10 +23,10 @@ from models.citing import CiteAskInputs, CiteQueries, CiteQuery, CiteSelectInput
 from models.door import Desk
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from record.citing import FoundWork, Searched, Support
-from record.events import WorksChosen, WorksFound
-from record.fold import RunState
+from record.events.papers import WorksChosen, WorksFound
+from record.fold.state import RunState
 from record.folder import sha256, write_file
-from record.nouns import Draft
+from record.nouns.drafts import Draft
 from stages.bench import Bench, do_work, in_thread
 from stages.paper.references import reference
 from stages.writing.manuscript import library_of

@@ -14,7 +14,7 @@ from literature.library import Entry, as_bibtex, read_library
 from literature.papers import read_papers
 from literature.settings import LiteratureSettings
 from record.citing import CheckedEntry
-from record.events import LibraryChecked
+from record.events.papers import LibraryChecked
 from record.folder import sha256, write_file
 from stages.bench import Bench
 

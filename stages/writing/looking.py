@@ -16,8 +16,8 @@ from models.backend import Image
 from models.door import Desk
 from models.errors import BudgetSpent, ImagesRefused
 from models.roles import FigureReviewInputs, PaperFigureReviews, PlacedFigure
-from record.events import Drafted, FiguresSeen
-from record.nouns import FinalFigure, PaperFigureReview
+from record.events.papers import Drafted, FiguresSeen
+from record.nouns.figures import FinalFigure, PaperFigureReview
 from review.evidence import Evidence, tex
 from stages.bench import Bench, do_work
 from stages.paper.figures_in_pdf import Place, cut, mentions, places, plain

@@ -23,9 +23,10 @@ from record.claims import (
     setups,
     winner,
 )
-from record.fold import RunState
+from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256
-from record.nouns import DataPlan, Draft, arm_of, level_of
+from record.nouns.data import DataPlan, arm_of, level_of
+from record.nouns.drafts import Draft
 from review.evidence import LITERALS, Evidence, Value, families_in, used_keys
 from review.evidence.values import spoken
 from stages.context.lines import lines_of

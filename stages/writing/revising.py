@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from models.door import Desk
 from models.errors import BudgetSpent
 from models.roles import ReflectInputs, Reflection, Round
-from record.events import Drafted
+from record.events.papers import Drafted
 from stages.bench import Bench, do_work
 from stages.paper.editing import Edited, edited
 from stages.paper.findings import APPENDIX

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from models.door import Desk
 from models.roles import OutlineInputs, PaperOutline, Sections, WriteInputs
-from record.events import RULES, Drafted, Released
+from record.events.papers import RULES, Drafted, Released
 from record.folder import sha256, write_file
 from record.manifest import manifest
-from record.nouns import Draft, Section
+from record.nouns.drafts import Draft, Section
 from stages.bench import Bench, do_work
 from stages.paper.disclosure import as_file, disclosure, file_of
 from stages.paper.lengths import too_thin

@@ -15,8 +15,8 @@ import pytest
 
 from agent.alerts import Alerts, AlertSettings, occasion_of
 from agent.settings import SettingsError, compose
-from record.events import Commanded, Ended, Limited, Paused, Recovered, Resumed
-from record.fold import RunState
+from record.events.running import Commanded, Ended, Limited, Paused, Recovered, Resumed
+from record.fold.state import RunState
 
 
 @pytest.fixture

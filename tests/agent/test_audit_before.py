@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.audit import audit
-from record.events import RULES, Released
+from record.events.papers import RULES, Released
+from tests.inspector.story import ended
+from tests.inspector.test_logs import written
 from tests.stages import finished
 
 HASHES = "paper sources of an earlier form, by their hashes"
@@ -26,3 +28,8 @@ def test_a_paper_of_these_rules_is_made_again_and_compared(tmp_path: Path) -> No
     report = audit(finished.written(tmp_path / "run", now))
     assert report.counts["paper sources"] >= 3 and HASHES not in report.counts
     assert "paper/paper.tex" in [one.where for one in report.findings if one.kind == "changed"]
+
+
+def test_a_paper_that_the_record_holds_no_text_of_is_a_finding(tmp_path: Path) -> None:
+    found = audit(written(tmp_path / "calm", ended())).findings
+    assert ("missing", "paper") in [(one.kind, one.where) for one in found]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
-from contextlib import closing
+from contextlib import closing, redirect_stderr
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,15 @@ from agent.audit import audit
 from agent.branch import Shoot, make, trunk_of
 from agent.cli import main
 from agent.settings import override
+from models.backend import Reply, Request
 from models.scripted import ScriptedModel
 from record import control
 from record.branching import PointError
 from record.claims import winner
-from record.events import Commanded, Event, Settled
-from record.fold import RunState
+from record.events.event import Event
+from record.events.running import Commanded
+from record.events.searching import Settled
+from record.fold.state import RunState
 from record.lock import hold
 from record.log import RecordError, open_log, read_state
 from stages.paper.ancestry import FORKED
@@ -57,21 +61,48 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs / "parent"
 
 
+def stopped_at(run: Path, role: str) -> ScriptedModel:
+    """The small study's model; who asks it in that role is asked to stop."""
+    class Stopping(ScriptedModel):
+        async def answer(self, request: Request) -> Reply:
+            if request.role == role:
+                control.send(run, Commanded(verb="stop", text="enough"))
+            return await small.answer(request)
+
+    small = small_model()
+    return Stopping(lambda request: request.inputs)
+
+
 @pytest.fixture(scope="module")
 def own(parent: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A branch of it from a node, that begins with a person's code and goes to its end."""
-    point = good_draft(read_state(parent))
+    """A branch of it from a node, that begins with a person's code and is stopped before its ablations."""
+    point, made = good_draft(read_state(parent)), parent.parent / "own"
     code = tmp_path_factory.mktemp("code")
     (code / "experiment.py").write_text(experiment(shrinkage=0.01))
     (code / "plots.py").write_text(plots())
     (code / "plan.txt").write_text("Hardly any shrinkage.\nIt should do as well.")
     before = files_of(parent)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "open_backend", scripted)
+        patch.setattr(run, "open_backend", lambda _: stopped_at(made, "ablation_plan"))  # pyright: ignore
         assert main(["branch", str(parent), "--from", point, "--code", str(code), "--author", "Ada Lovelace",
-                     "--name", "own"]) == 0
-    assert files_of(parent) == before
-    return parent.parent / "own"
+                     "--name", "own"]) == 130
+    assert files_of(parent) == before and read_state(made).stages["agenda"].settled
+    return made
+
+
+@pytest.fixture(scope="module")
+def again(own: Path) -> Path:
+    """A branch of that branch from a stage, that goes to its end: it has a paper."""
+    before, told = files_of(own), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(told):
+        patch.setattr(run, "open_backend", scripted)
+        assert main(["branch", str(own), "--from", "ablation", "--name", "again", "--set", "search.num_workers=1",
+                     "--note", "mind the spread"]) == 0
+        made = own.parent / "again"
+        assert main(["resume", str(made)]) == 0
+    assert "branch of own at ablation" in told.getvalue()
+    assert files_of(own) == before
+    return made
 
 
 def good_draft(state: RunState) -> str:
@@ -79,51 +110,44 @@ def good_draft(state: RunState) -> str:
 
 
 def test_a_node_that_a_person_wrote_is_checked_like_any_other_and_told_of_everywhere(
-    own: Path, capsys: pytest.CaptureFixture[str]
+    own: Path, again: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert audit(own).findings == []
-    state = read_state(own)
+    state = read_state(again)
     [node] = state.human_nodes
     point = state.ancestry[0].event.point
+    assert node == read_state(own).nodes[node.id]
     assert (node.author, node.parent, node.kind, node.status) == ("Ada Lovelace", point, "improve", "good")
     assert node.title == "Hardly any shrinkage." and node.setups["SHRINKAGE"] == 0.01 and node.verdict is not None
     assert not [key for key in state.answers if key.decision == node.decision and key.role == "code"]
-    told = json.loads((own / "review" / "disclosure.json").read_text())
+    told = json.loads((again / "review" / "disclosure.json").read_text())
     assert [(one["node"], one["author"]) for one in told["human_nodes"]] == [(node.id, "Ada Lovelace")]
-    appendix = (own / "paper" / "appendix.tex").read_text()
+    appendix = (again / "paper" / "appendix.tex").read_text()
     assert f"after the verdict on node \\rec{{{point}" in appendix and "Ada Lovelace" in appendix
-    assert "A person wrote the code of" in (own / "paper" / "paper.tex").read_text()
-    assert main(["reproduce", str(own), "--node", node.id, "--json"]) == 0
+    assert "A person wrote the code of" in (again / "paper" / "paper.tex").read_text()
+    assert main(["reproduce", str(again), "--node", node.id, "--json"]) == 0
     capsys.readouterr()
     assert main(["tree", str(own)]) == 0
     shown = capsys.readouterr().out
     assert "by Ada Lovelace" in shown and f"branch of parent at {point}" in shown
 
 
-def test_a_branch_of_a_branch_from_a_stage_is_a_run_of_its_own(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = files_of(own)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "open_backend", scripted)
-        assert main(["branch", str(own), "--from", "ablation", "--name", "again", "--set", "search.num_workers=1",
-                     "--note", "mind the spread"]) == 0
-        made = own.parent / "again"
-        assert main(["resume", str(made)]) == 0
-    assert "branch of own at ablation" in capsys.readouterr().err
-    assert files_of(own) == before
-    report = audit(made)
+def test_a_branch_of_a_branch_from_a_stage_is_a_run_of_its_own(
+    own: Path, again: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = audit(again)
     assert report.findings == [] and report.counts["ancestors"] == 2 and report.counts["scores"] > 20
-    state, old = read_state(made), read_state(own)
+    state, old = read_state(again), read_state(own)
     assert [one.event.parent for one in state.ancestry] == ["parent", "own"] and winner(state) == winner(old)
     kept = [node for node in old.nodes.values() if node.decision <= state.ancestry[-1].decision]
     assert all(state.nodes[node.id].source_sha256 == node.source_sha256 for node in kept)
     assert state.setting("search.num_workers") == 1
     assert [note.command.text for note in state.notes] == ["mind the spread"]
     assert state.total.calls + state.inherited.calls == len(state.answers)
-    _told_of_its_ancestors(made, state)
-    listed = json.loads((made / "manifest.json").read_text())
+    _told_of_its_ancestors(again, state)
+    listed = json.loads((again / "manifest.json").read_text())
     assert all(f"nodes/{node.id}/attempt1/arrays/loss.npy" in listed for node in kept
                if node.attempts and "loss.npy" in node.attempts[0].arrays)
-    assert main(["status", str(made), "--json"]) == 0
+    assert main(["status", str(again), "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
     assert [one["point"] for one in status["ancestry"]][1:] == ["ablation"]
     assert status["cost"]["calls"] == state.total.calls

@@ -15,7 +15,7 @@ from agent.cli import main
 from record.folder import RunFolder
 from record.lock import hold
 from record.log import EventLog, read_state
-from record.nouns import Idea
+from record.nouns.idea import Idea
 from tests.inspector.story import Story, ended, told
 
 HEAVY = ("torch", "pydantic_ai", "langgraph", "sklearn", "matplotlib", "numpy", "jupyter_client", "transformers")

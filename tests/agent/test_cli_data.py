@@ -12,7 +12,7 @@ from agent.cli import main
 from agent.data import check_unchanged, pinned, sources_of, survey, with_idea
 from agent.settings import Settings, SettingsError, compose, override
 from record.log import read_state
-from record.nouns import Idea
+from record.nouns.idea import Idea
 from sandbox.errors import DatasetError
 from sandbox.isolation.probe import available
 from tests.agent.test_cli import written

@@ -12,7 +12,7 @@ from models import backend as backends
 from models.errors import ModelUnavailable
 from models.preference import PaperPreference, PreferInputs
 from models.scripted import ScriptedModel
-from record.events import Assessed
+from record.events.papers import Assessed
 from tests.agent.test_judge_command import told
 from tests.stages import finished
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from agent.environment import CONNECTED, EXPOSED, ISOLATED, PARTLY, environment_text, isolation_text, notice, packages
-from record.events import Resumed, Started
+from record.events.running import Resumed, Started
 from record.log import MemoryLog
 from tests.stages.small_study import IDEA
 

@@ -14,7 +14,7 @@ from agent.settings import Settings
 from models import prices
 from models.roles import Role
 from models.settings import ModelSettings
-from record.nouns import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
+from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
 from search.settings import SearchSettings, StageLimits
 from stages.settings import PaperSettings
 

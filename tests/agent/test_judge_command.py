@@ -15,7 +15,8 @@ from agent.cli import main
 from agent.commands.run import summary
 from models import backend as backends
 from models.scripted import ScriptedModel
-from record.events import Assessed, Ended
+from record.events.papers import Assessed
+from record.events.running import Ended
 from record.folder import RunFolder
 from record.judgement import Judgement
 from record.lock import hold

@@ -16,18 +16,26 @@ from agent.cli import main
 from agent.commands.reproduce import unlike as run_unlike
 from agent.environment import machine_of
 from agent.settings import Settings, compose
-from record.events import Decided, Event, Executed, Judged, Prepared, Proposed, Settled, Started, Unsealed
-from record.fold import RunState, apply
+from record.events.event import Event
+from record.events.nodes import Executed, Judged, Proposed, Unsealed
+from record.events.running import Started
+from record.events.searching import Decided, Prepared, Settled
+from record.fold.apply import apply
+from record.fold.state import RunState
 from record.folder import RunFolder, write_source
 from record.log import EventLog, read_state
 from record.machine import Machine, unlike
-from record.nouns import Arm, Attempt, DataPlan, DatasetUse, Expand, Idea, MetricSpec
+from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from record.nouns.decisions import Expand
+from record.nouns.idea import Idea
+from record.nouns.nodes import Attempt
 from sandbox.datasets import materialise, registry, undamaged
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
 from sandbox.scoring import score_sealed
 from sandbox.settings import SandboxSettings
-from stages.evidence.reproduction import allowed, lay_out_data
+from stages.evidence.agreement import allowed
+from stages.evidence.reproduction import lay_out_data
 
 CODE = """\
 import numpy as np

@@ -19,12 +19,15 @@ from models.roles import Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record import control
-from record.events import Commanded, Event, Unheeded
-from record.fold import RunState
+from record.events.event import Event
+from record.events.running import Commanded, Unheeded
+from record.events.searching import Decided
+from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.lock import hold
 from record.log import EventLog, read_events, read_state
-from record.nouns import Node
+from record.nouns.decisions import Expand
+from record.nouns.nodes import Node, node_id
 from search.signals import Signals
 from tests.agent.test_cli import written
 from tests.faults.killing import Killed
@@ -184,6 +187,30 @@ def test_a_busy_process_is_not_waited_for(tmp_path: Path, capsys: pytest.Capture
     assert (command.verb, command.text, command.by) == ("pause", "look at n0003", control.user())
 
 
+def test_a_note_names_its_stage_in_the_log(tmp_path: Path) -> None:
+    folder = written(tmp_path / "calm", told())
+    control.send(folder, Commanded(verb="note", text="for now"))
+    control.send(folder, Commanded(verb="note", target="agenda", text="for later"))
+    process(EventLog(folder / "run.db"))[0].look()
+    assert [one.target for one in commanded(folder)] == ["tuning", "agenda"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_note_says_which_prompts_are_too_early_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story = told()
+    story.k += 1
+    story.tell(Decided(k=story.k, action=Expand(stage="agenda", kind="improve", parent="n0003", seed=1)))
+    story.expand("tuning", "tune")  # with it, tuning has as many as it may
+    folder = written(tmp_path / "calm", story)
+    with hold(folder):
+        for stage in ("tuning", "agenda", "ablation"):
+            assert main(["note", str(folder), "x", "--stage", stage]) == 0
+    tuning, agenda, ablation = capsys.readouterr().out.splitlines()
+    assert "its ceiling of 3 is reached" in tuning and "search.tuning.nodes" in tuning
+    assert agenda.endswith(f"not those of what is being written ({node_id(story.k - 1)})")
+    assert ablation.endswith("the next prompts of the stage show it")
+
+
 def test_status_tree_and_why_show_what_was_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     story, node = running()
     story.tell(Commanded(verb="note", text="try fewer rows", by="ada"),
@@ -198,7 +225,7 @@ def test_status_tree_and_why_show_what_was_asked(tmp_path: Path, capsys: pytest.
                       "n0002 closed: dull", "had no effect: stop: too late; and 6 more"):
             assert words in out, words
         assert main(["why", str(folder)]) == 0
-        assert "by ada (lunch)" in capsys.readouterr().out
+        assert "paused: by ada (lunch)" in capsys.readouterr().out
     assert main(["tree", str(folder)]) == 0
     assert "closed: dull" in capsys.readouterr().out
 
@@ -293,6 +320,8 @@ def test_a_real_node_is_killed_the_run_held_and_let_go_on(
     assert main(["stop", str(folder), "--reason", "enough"]) == 0
     awaited(lambda: bool(codes), 30.0)
     assert codes == [130] and main(["kill", str(folder), "n0002", "--reason", "r"]) == 2
+    last = read_state(folder).ended
+    assert last is not None and last.reason.startswith(f"stopped by {control.user()}: enough; ")
     assert not [one for one in read_state(folder).nodes.values() if one.parent == "n0002"]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agent.cli import main
-from inspector.trace import number_of
-from inspector.traced_code import assignment, handing_in
+from inspector.trace.code import assignment, handing_in
+from inspector.trace.tracer import number_of
 from record.claims import Claim, paper_claims, printed, replicates_of, winner
 from record.folder import RunFolder
 from record.log import read_state

@@ -9,27 +9,22 @@ from random import Random
 import pytest
 
 from agent.cli import main
+from agent.commands.why import lines
 from agent.graph import PHASES
 from agent.outlook import AFTER, outlook
 from inspector.found import errors_of, own_part
 from inspector.waiting import Outlook, Step
 from inspector.why import Why, why_of
-from record.events import Compared, Decided, Executed, Judged, Plotted, Released, Resumed, Reviewed, Settled, WorkDone
-from record.fold import fold
-from record.nouns import (
-    Attempt,
-    Compare,
-    End,
-    ErrorClass,
-    Expand,
-    Failure,
-    FigureReview,
-    Measurement,
-    NodeKind,
-    Seen,
-    StageName,
-    summary_of,
-)
+from record.events.nodes import Executed, Judged, Plotted, Reviewed
+from record.events.papers import Released
+from record.events.running import Resumed
+from record.events.searching import Compared, Decided, Settled, WorkDone
+from record.fold.apply import fold
+from record.nouns.decisions import Compare, End, Expand, Seen, summary_of
+from record.nouns.figures import FigureReview
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, ErrorClass, Failure
+from record.nouns.stages import NodeKind, StageName
 from search.policy import BestFirst
 from search.settings import SearchSettings
 from search.tree import view_of
@@ -132,6 +127,14 @@ def test_nobody_works_on_it() -> None:
 def test_errors_are_counted_by_class_with_one_traceback() -> None:
     found = errors_of(told().state)
     assert [(one.kind, one.count, one.mended, one.nodes) for one in found] == [("shape", 1, 1, ("n0001",))]
+
+
+def test_what_a_person_ended_is_not_counted_as_to_be_mended() -> None:
+    one = told()
+    node = one.expand("tuning", "tune")
+    one.tell(Judged(node=node, status="cancelled", failure=Failure(kind="killed", message="ended by a person: slow")))
+    text = "\n".join(line.plain for line in lines(why(one)))
+    assert f"killed 1 ({node}): ended by a person: slow" in text and "shape 1 (n0001; 1 mended by debugging)" in text
 
 
 def test_a_traceback_shows_the_experiments_own_frame_and_the_error() -> None:
@@ -239,6 +242,9 @@ def test_comparisons_and_reports_are_under_way_until_they_are_answered() -> None
     one.tell(Decided(k=4, action=Compare(stage="tuning", a="n0001", b="n0002")),
              Decided(k=5, action=summary_of("preliminary")))
     assert why(one).work == ("comparison of n0001 and n0002", "summary of preliminary")
+    assert "  summary of preliminary: the model is asked" in "\n".join(line.plain for line in lines(why(one)))
+    left = "\n".join(line.plain for line in lines(why(one, None)))
+    assert "  summary of preliminary: begun; taken up again by resume" in left and "is asked" not in left
     one.tell(Compared(k=4, a="n0001", b="n0002", better=None), WorkDone(k=5))
     assert why(one).work == ()
 

@@ -18,7 +18,7 @@ from models.roles import Role
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.context import Digest, Statement
-from record.events import ContextRead
+from record.events.ideating import ContextRead
 from stages.context.digesting import digest_all
 from stages.context.lines import MOST, lines_of
 from stages.context.reading import (

@@ -14,8 +14,9 @@ from models.ideation import DigestInputs
 from models.offline.ideating import digest
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events import ContextRead, Event
-from record.fold import RunState
+from record.events.event import Event
+from record.events.ideating import ContextRead
+from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import MemoryLog
 from record.manifest import manifest

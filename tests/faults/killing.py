@@ -19,8 +19,10 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from record.events import Answered, Event, Executed
-from record.fold import RunState
+from record.events.calls import Answered
+from record.events.event import Event
+from record.events.nodes import Executed
+from record.fold.state import RunState
 from record.log import is_run, read_events, read_state
 from tests.faults.served import noted_of, resume, served_settings, start
 from tests.models.openai_server import OpenAIServer

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from models.settings import ROLES
-from record.fold import RunState
+from record.fold.state import RunState
 
 
 def tree(state: RunState) -> list[tuple[object, ...]]:

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from record.events import Commanded, Event
-from record.fold import RunState
+from record.events.event import Event
+from record.events.running import Commanded
+from record.fold.state import RunState
 from record.lock import RunLockedError, hold
 from record.log import EventLog, Listener, RecordError, read_events, read_state
 from tests.faults.served import resume, served_settings, start, studying

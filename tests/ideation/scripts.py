@@ -21,7 +21,8 @@ from models.ideation import (
 )
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events import Conceived, Event, Ideating
+from record.events.event import Event
+from record.events.ideating import Conceived, Ideating
 from record.ideation import FinalIdea, FoundWork, LiteratureSearch
 from record.log import MemoryLog
 from stages.ideation.ideas import Study, find_ideas

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from models.errors import ModelUnavailable
 from models.ideation import ClosestPick, EarlierIdea, IdeaReflectInputs, IdeaReflection
-from record.events import Event, LookedUp
+from record.events.event import Event
+from record.events.ideating import LookedUp
 from record.idea_file import read_idea
 from record.ideation import DataNeed, LiteratureSearch
 from stages.ideation.feasibility import fit_of

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from record.events import (
-    Answered,
-    Compared,
-    Decided,
-    Ended,
-    Event,
-    Executed,
-    Judged,
-    Limited,
-    Plotted,
-    Prepared,
-    Proposed,
-    Released,
-    Reviewed,
-    Settled,
-    Started,
-    Summarised,
-)
-from record.fold import RunState, fold, node_id
-from record.nouns import (
-    Arm,
-    Attempt,
-    CallKey,
-    Compare,
-    DataPlan,
-    DatasetUse,
-    Expand,
-    Failure,
-    FigureReview,
-    Idea,
-    Measurement,
-    MetricSpec,
-    NodeKind,
-    StageName,
-    StageSummary,
-    Usage,
-)
+from record.events.calls import Answered
+from record.events.event import Event
+from record.events.nodes import Executed, Judged, Plotted, Proposed, Reviewed
+from record.events.papers import Released
+from record.events.running import Ended, Limited, Started
+from record.events.searching import Compared, Decided, Prepared, Settled, Summarised
+from record.fold.apply import fold
+from record.fold.state import RunState
+from record.nouns.calls import CallKey, Usage
+from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from record.nouns.decisions import Compare, Expand
+from record.nouns.figures import FigureReview
+from record.nouns.idea import Idea
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, Failure, node_id
+from record.nouns.stages import NodeKind, StageName, StageSummary
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]loss[/] \u202eeslaf\u202c\r\nsecond \x9b31mline \x00"
 BEGAN = 1_700_000_000.0

@@ -16,10 +16,10 @@ from PIL import Image
 from agent.cli import main
 from inspector.export.pictures import PLAIN, Pictures, shrunk
 from inspector.export.rewriting import Part
-from record.events import Plotted
+from record.events.nodes import Plotted
 from record.folder import RunFolder
 from record.log import EventLog, read_events
-from record.nouns import Figure, FigureFacts
+from record.nouns.figures import Figure, FigureFacts
 from tests.inspector.story import ended
 from tests.inspector.test_logs import written
 
@@ -74,7 +74,7 @@ def test_the_tree_is_that_of_the_command(run: Path, capsys: pytest.CaptureFixtur
 # --- zip ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_zip_opens_as_a_run_and_holds_nothing_withheld(
+def test_a_zip_opens_as_a_run_and_holds_no_data(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -99,7 +99,8 @@ def test_zips_of_the_same_run_are_the_same(run: Path, tmp_path: Path) -> None:
     assert main(["export", str(run), "--zip", str(tmp_path / "c.zip")]) == 0
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "c.zip").read_bytes()
     with_data = set(zipfile.ZipFile(tmp_path / "b.zip").namelist())
-    assert with_data - set(zipfile.ZipFile(tmp_path / "a.zip").namelist()) == {"calm/data/views/digits.npz"}
+    assert with_data - set(zipfile.ZipFile(tmp_path / "a.zip").namelist()) == {
+        "calm/data/views/digits.npz", "calm/data/labels/digits.npz"}
 
 
 # --- html -----------------------------------------------------------------------------------------------------------
@@ -184,6 +185,16 @@ def test_wrong_use_is_one_line_and_writes_nothing(
     [line] = capsys.readouterr().err.splitlines()
     assert said in line
     assert sorted(path.name for path in run.parent.iterdir()) == before and Path("there").read_text() == "mine"
+
+
+def test_what_was_made_before_something_failed_stays_and_is_named(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--events", str(tmp_path / "made"), "--zip", str(tmp_path / "no" / "folder")]
+    assert main(["export", str(run), *arguments]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "cannot write" in line and line.endswith(f"left there: {tmp_path / 'made'}")
+    assert (tmp_path / "made").read_text().startswith('{"seq":1')
 
 
 def test_force_puts_a_new_file_in_its_place(run: Path, tmp_path: Path) -> None:

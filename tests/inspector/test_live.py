@@ -10,7 +10,8 @@ from rich.console import Console
 
 from inspector.live import LiveView, PlainView, drawn, fitting, frame_of, view_for
 from inspector.tree import tree_of
-from record.fold import RunState, apply
+from record.fold.apply import apply
+from record.fold.state import RunState
 from tests.inspector.story import BEGAN, Story, ended, eventful, told
 
 

@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
+from inspector.lines import described
 from inspector.logs import Entry, Printed, logs
 from inspector.output import Output
-from record.events import Executed, Judged
+from record.events.nodes import Executed, Judged
+from record.events.running import Ended
+from record.fold.state import RunState
 from record.folder import RunFolder
 from record.lock import hold
 from record.log import EventLog
-from record.nouns import Attempt
+from record.nouns.nodes import Attempt
 from sandbox.output import Live
 from tests.inspector.story import Story, ended, told
 
@@ -106,6 +109,20 @@ def seal(folder: RunFolder, text: str) -> None:
     log.close()
 
 
+def test_what_a_killed_process_left_of_output_is_taken_away(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    for node in ("n0001", "n0002"):
+        (folder.node(node) / ".attempt1.part").mkdir(parents=True)
+        for number in (1, 2):
+            Live(folder.live(node, number), 10).add("half")
+    folder.forget_live("n0001")
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("nodes/*/.*")}
+    assert left == {"nodes/n0001/.attempt1.part", "nodes/n0002/.attempt1.part", "nodes/n0002/.attempt1.live",
+                    "nodes/n0002/.attempt2.live"}
+    folder.forget_live()
+    assert not list(tmp_path.glob("nodes/*/*.live")) and not list(tmp_path.glob("nodes/*/.*.live"))
+
+
 def test_live_output_is_bounded_and_goes_away(tmp_path: Path) -> None:
     live = Live(tmp_path / "live", 10)
     live.add("0123456")
@@ -138,3 +155,7 @@ def test_output_that_is_no_file_is_not_read(tmp_path: Path) -> None:
     (attempt / "stdout.txt").unlink()
     os.mkfifo(attempt / "stdout.txt")
     assert Output(tmp_path, "n0001", 1).rest() == []
+
+
+def test_a_run_without_a_reason_ends_without_one(tmp_path: Path) -> None:
+    assert described(Ended(exit_code=0, reason=""), RunState()) == "ended with exit code 0"

@@ -10,8 +10,9 @@ from inspector.render import status_lines
 from inspector.status import status_of
 from inspector.waiting import Outlook
 from inspector.why import why_of
-from record.events import Paused, Recovered, Resumed
-from record.fold import RunState, apply, fold
+from record.events.running import Paused, Recovered, Resumed
+from record.fold.apply import apply, fold
+from record.fold.state import RunState
 from tests.inspector.story import BEGAN, Story
 
 NOW = BEGAN + 1000

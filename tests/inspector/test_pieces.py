@@ -9,10 +9,11 @@ from inspector.tree import Made, tree_of
 from inspector.web.pages import Pages
 from inspector.web.pieces import Piece, RunPieces, changed, report_of, update
 from inspector.web.watched import Watched
-from record.events import Event, Settled
-from record.fold import fold
+from record.events.event import Event
+from record.events.searching import Settled
+from record.fold.apply import fold
 from record.log import EventLog
-from record.nouns import Expand
+from record.nouns.decisions import Expand
 from tests.inspector.story import Story, ended, eventful, told
 from tests.record.test_claims import add, recorded
 

@@ -8,9 +8,10 @@ import pytest
 
 from inspector.render import status_lines
 from inspector.status import Status, condition_of, status_of
-from record.events import Ended, Resumed, Settled, Summarised
-from record.fold import fold
-from record.nouns import StageSummary
+from record.events.running import Commanded, Ended, Resumed
+from record.events.searching import Settled, Summarised
+from record.fold.apply import fold
+from record.nouns.stages import StageSummary
 from tests.inspector.story import BEGAN, Story, ended, eventful, told
 
 
@@ -40,6 +41,21 @@ def test_a_run_that_nobody_works_on_says_how_to_go_on() -> None:
     assert found.condition == "interrupted" and found.exit_code is None
     assert found.next.endswith("scientist resume runs/calm")
     assert found.elapsed == len(told().events) - 1
+
+
+def test_a_ceiling_that_was_changed_on_the_way_is_the_one_shown() -> None:
+    story = told()
+    story.tell(Resumed(settings={"search.tuning.nodes": 9}))
+    assert [one.ceiling for one in status(story).stages[:2]] == [5, 9]
+
+
+def test_the_page_shows_the_latest_requests_and_says_where_the_rest_is() -> None:
+    story = told()
+    story.tell(*(Commanded(verb="note", text=f"note {n} " + "x" * 500) for n in range(5)))
+    lines = [line.plain for line in status_lines(status(story))]
+    shown = [line for line in lines if "note for tuning" in line]
+    assert [line.count(f"note {n}") for n, line in enumerate(shown, 2)] == [1, 1, 1] and max(map(len, shown)) < 160
+    assert lines[lines.index(shown[-1]) + 1].endswith("at least 2 before: scientist logs runs/calm")
 
 
 @pytest.mark.parametrize(("code", "condition"), [

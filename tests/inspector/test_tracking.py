@@ -11,10 +11,10 @@ import pytest
 
 from agent.cli import main
 from inspector.tracking.logged import record_of
-from record.events import Executed
+from record.events.nodes import Executed
 from record.folder import RunFolder
 from record.log import EventLog
-from record.nouns import Attempt
+from record.nouns.nodes import Attempt
 from tests.inspector.story import ended
 from tests.inspector.test_logs import written
 
@@ -64,6 +64,7 @@ def test_a_package_that_is_missing_is_named(
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # MLflow's own store asks SQLAlchemy in an outdated way
 @pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="the extra mlflow is not installed")
 def test_mlflow_gives_back_what_it_was_told(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "ml"

@@ -9,9 +9,10 @@ from rich.console import Console
 
 from inspector.render import print_lines, tree_lines
 from inspector.tree import Row, Tree, tree_of
-from record.events import Decided
-from record.fold import RunState, fold
-from record.nouns import Expand
+from record.events.searching import Decided
+from record.fold.apply import fold
+from record.fold.state import RunState
+from record.nouns.decisions import Expand
 from tests.inspector.story import Story, ended, eventful, told
 
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from agent.commands.piped import lasting
 from inspector.live import frame_of
 from inspector.watch import watch, whole
-from record.events import Ended
+from record.events.running import Ended
 from record.lock import hold
 from record.log import EventLog
 from tests.inspector.story import ended, told

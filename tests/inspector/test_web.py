@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from inspector.web.serve import PortTakenError, bound
-from record.events import Judged
+from record.events.nodes import Judged
+from record.events.running import Branched
 from record.log import EventLog
 from record.tail import Tail
 from tests.inspector.story import Story, ended, told
@@ -28,6 +29,16 @@ def test_the_list_has_every_run_with_state_and_best_value(web: httpx.Client) -> 
     assert sorted(re.findall(r'<li class="card run" id="run-(.+?)"', text)) == ["begun", "hostile", "whole"]
     whole = text[text.index('id="run-whole"'):]
     assert ">done<" in whole and "<b>0.2</b>" in whole
+
+
+def test_the_list_says_which_run_is_a_branch_and_of_what(tmp_path: Path) -> None:
+    story = told()
+    recorded(tmp_path / "trunk", story)
+    story.tell(Branched(parent="trunk", point="n0003", events=len(story.events), sha256="0", seed=7))
+    recorded(tmp_path / "shoot", story)
+    with serving(tmp_path) as web:
+        text = web.get("/").text
+    assert text.count("branch of") == 1 and "branch of trunk at n0003" in text[text.index('id="run-shoot"'):]
 
 
 def test_the_tree_has_every_node_by_stage_and_marks_the_best_path(web: httpx.Client) -> None:

@@ -13,8 +13,14 @@ from inspector.web.calls import AT_ONCE, calls_of
 from inspector.web.checks import asked_of, checks_of
 from inspector.web.notebook import cells_of
 from inspector.web.watched import Watched
-from record.events import Answered, Commanded, Decided, Drafted, Probed, Released
-from record.nouns import CallKey, Draft, Section, Usage, Work
+from record.events.calls import Answered
+from record.events.nodes import Probed
+from record.events.papers import Drafted, Released
+from record.events.running import Commanded
+from record.events.searching import Decided
+from record.nouns.calls import CallKey, Usage
+from record.nouns.decisions import Work
+from record.nouns.drafts import Draft, Section
 from record.prompts import keep
 from tests.inspector.story import Story, ended, told
 from tests.inspector.web import HOSTILE_CALL, PNG, Seen, raw, recorded, serving
@@ -102,7 +108,7 @@ def test_checks_tell_what_was_found() -> None:
                Released(released=True, pdf=None, beside={"review/disclosure.json": "0"}))
     found = checks_of(story.state, ("n0004",))
     assert [(one.name, one.good) for one in found.checks] == [
-        ("Binding", False), ("Typesetting", False), ("Probe", False), ("Probe", True), ("Suspect code", False),
+        ("Binding", False), ("Typesetting", False), ("Probe", False), ("Probe", True), ("Suspect", False),
         ("Seeds", False)]
     assert found.files == ("review/disclosure.json",) and found.checks[4].nodes == ("n0003",)
     assert [(one.what, one.node, one.reason, one.by) for one in asked_of(story.state)] == [

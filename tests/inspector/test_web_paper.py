@@ -13,7 +13,8 @@ import pytest
 from inspector.web.paper import Mark, marks_of, streams_of
 from inspector.web.sheets import NoSheetsError, Sheets
 from inspector.web.source import Bit, Block, blocks_of, values_of
-from record.events import FiguresMade, Released, Settled
+from record.events.papers import FiguresMade, Released
+from record.events.searching import Settled
 from tests.inspector.story import Story, told
 from tests.inspector.web import EVIL, Seen, raw, recorded, serving
 

@@ -16,9 +16,15 @@ from pathlib import Path
 import httpx
 
 from inspector.web.serve import bound, server_of
-from record.events import Answered, Commanded, Event, Executed, Judged, Plotted, Proposed, Reviewed
+from record.events.calls import Answered
+from record.events.event import Event
+from record.events.nodes import Executed, Judged, Plotted, Proposed, Reviewed
+from record.events.running import Commanded
 from record.log import EventLog
-from record.nouns import Attempt, CallKey, Failure, Figure, FigureFacts, FigureReview, Measurement, Usage
+from record.nouns.calls import CallKey, Usage
+from record.nouns.figures import Figure, FigureFacts, FigureReview
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, Failure
 from record.prompts import keep
 from tests.inspector.story import Story, ended
 

@@ -56,25 +56,13 @@ from models.roles import (
 from record.ablation import Ablation
 from record.citing import FoundWork, Searched, Support
 from record.judgement import AuditFacts
-from record.nouns import (
-    Arm,
-    AxesFacts,
-    BranchStep,
-    DataPlan,
-    DatasetFacts,
-    DatasetUse,
-    Draft,
-    DrawnFacts,
-    Failure,
-    FigureFacts,
-    FigureReview,
-    Idea,
-    Level,
-    Measurement,
-    MetricSpec,
-    Section,
-    StageSummary,
-)
+from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
+from record.nouns.drafts import Draft, Section
+from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureReview
+from record.nouns.idea import Idea
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Failure
+from record.nouns.stages import BranchStep, StageSummary
 from record.trials import Trial
 from review.judge import read_rubric
 from tests.models.ideation_examples import INPUTS as IDEATION

@@ -10,7 +10,7 @@ from models.backend import Backend, Prompt, Reply, Request, open_backend
 from models.errors import CatalogueError, ModelError
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.nouns import DataPlan
+from record.nouns.data import DataPlan
 from tests.models.examples import INPUTS, PLAN
 from tests.models.openai_server import OpenAIServer, tool
 

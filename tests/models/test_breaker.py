@@ -11,8 +11,8 @@ from models.backend import Reply
 from models.breaker import Breaker
 from models.errors import ModelRefused, ModelUnavailable, ProviderDown, QuotaSpent
 from models.settings import ModelSettings
-from record.events import Paused, Recovered
-from record.nouns import Usage
+from record.events.running import Paused, Recovered
+from record.nouns.calls import Usage
 
 REPLY = Reply(output=ModelSettings(), usage=Usage(input_tokens=1, output_tokens=1), model="m")
 

@@ -18,10 +18,15 @@ from models.errors import BudgetSpent, ContextTooLong, ModelConfigError, ModelEr
 from models.roles import Preference
 from models.scripted import ScriptedModel
 from models.settings import Alternative, ModelSettings, Price
-from record.events import Decided, Event, Limited, Reserved, Resumed, Returned, Started
-from record.fold import fold
+from record.events.calls import Reserved, Returned
+from record.events.event import Event
+from record.events.running import Limited, Resumed, Started
+from record.events.searching import Decided
+from record.fold.apply import fold
 from record.log import MemoryLog
-from record.nouns import Action, CallKey, Idea, Spending, Usage, Work
+from record.nouns.calls import CallKey, Spending, Usage
+from record.nouns.decisions import Action, Work
+from record.nouns.idea import Idea
 from tests.models.examples import INPUTS
 
 PRICED = ModelSettings(name="vllm:m", prices={"vllm:m": Price(input=1.0, output=10.0)}, max_tokens={"compare": 1000})

@@ -17,9 +17,9 @@ from models.ledger import MemoryLedger
 from models.roles import FigureReviews, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events import Answered
+from record.events.calls import Answered
 from record.log import RecordError
-from record.nouns import CallKey, Usage
+from record.nouns.calls import CallKey, Usage
 from record.prompts import keep, prompt_of
 from tests.models.examples import CODE, INPUTS, PROGRAM
 

@@ -44,18 +44,11 @@ from models.roles import (
 from models.settings import ROLES
 from record.citing import FoundWork, Searched
 from record.judgement import AuditFacts
-from record.nouns import (
-    BranchStep,
-    Draft,
-    FigureReview,
-    Level,
-    Measurement,
-    MetricSpec,
-    NodeKind,
-    Section,
-    StageName,
-    StageSummary,
-)
+from record.nouns.data import Level, MetricSpec
+from record.nouns.drafts import Draft, Section
+from record.nouns.figures import FigureReview
+from record.nouns.measurements import Measurement
+from record.nouns.stages import BranchStep, NodeKind, StageName, StageSummary
 from record.trials import Trial
 from tests.models import ideation_examples
 from tests.models.examples import ABLATION, CODE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, WRITE
@@ -132,6 +125,12 @@ def test_a_second_draft_is_asked_to_differ_and_an_item_is_taken_up() -> None:
     assert "draft number" not in render("code", draft.model_copy(update={"ordinal": 0})).user
     item = CODE.model_copy(update={"kind": "improve", "item": "Compare both at three sizes."})
     assert "Compare both at three sizes." in render("code", item).user
+
+
+def test_a_branch_is_told_its_number_before_the_notes() -> None:
+    said = render("code", CODE.model_copy(update={"variation": 4711, "notes": ("Prefer small models.",)})).user
+    assert said.index("number, 4711,") < said.index("> Prefer small models.") < said.index("# Your part")
+    assert "branches" not in render("code", CODE).user
 
 
 @pytest.mark.parametrize(("stage", "kind", "said"), [KINDS[0], *KINDS[2:]])

@@ -26,8 +26,10 @@ from models.roles import (
     StageReport,
 )
 from models.settings import ModelSettings
-from record.events import Answered
-from record.nouns import CallKey, DataPlan, Usage, Verdict
+from record.events.calls import Answered
+from record.nouns.calls import CallKey, Usage
+from record.nouns.data import DataPlan
+from record.nouns.nodes import Verdict
 from review.honesty import check_figures, check_program
 from tests.models.examples import INPUTS, PLAN
 from tests.models.test_backends import BackendContract

@@ -26,7 +26,7 @@ from models.roles import FigureReviews, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from models.tracing import BELOW, SILENT, Tracing, open_tracing
-from record.fold import fold
+from record.fold.apply import fold
 from record.log import read_events
 from record.prompts import prompt_of
 from tests.models.collector import Collector, Taken

@@ -9,27 +9,19 @@ from pathlib import Path
 
 from models.roles import Comparison
 from record.claims import Claim, differences, paper_claims, printed, setups
-from record.events import Decided, Event, Executed, Judged, Prepared, Proposed, Resampled, Settled, Started, Unsealed
-from record.fold import RunState, fold
-from record.nouns import (
-    Arm,
-    Attempt,
-    DataPlan,
-    DatasetFacts,
-    DatasetUse,
-    Draft,
-    Expand,
-    Failure,
-    Idea,
-    Level,
-    Measurement,
-    MetricSpec,
-    NodeKind,
-    OverExamples,
-    Section,
-    Split,
-    StageName,
-)
+from record.events.event import Event
+from record.events.nodes import Executed, Judged, Proposed, Resampled, Unsealed
+from record.events.running import Started
+from record.events.searching import Decided, Prepared, Settled
+from record.fold.apply import fold
+from record.fold.state import RunState
+from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
+from record.nouns.decisions import Expand
+from record.nouns.drafts import Draft, Section
+from record.nouns.idea import Idea
+from record.nouns.measurements import Measurement, OverExamples, Split
+from record.nouns.nodes import Attempt, Failure
+from record.nouns.stages import NodeKind, StageName
 from review.evidence import Evidence, Value
 from stages.paper import references
 from stages.paper.appendix import appendix

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from record.nouns import Draft, Section
+from record.nouns.drafts import Draft, Section
 from review.evidence import check_draft
 from stages.paper.build import build
 from stages.paper.figures_in_pdf import Place, cut, mentions, places, plain

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.offline.writing import outlined
 from models.roles import FinalFigure, OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, WriteInputs
-from record.nouns import Section
+from record.nouns.drafts import Section
 from stages.paper.lengths import lengths, too_thin
 from stages.paper.outlining import complaints_on, groups, mended, section_inputs, taken
 from stages.paper.telling import outcome, tellings, untold

@@ -10,9 +10,14 @@ import pytest
 from literature.errors import LibraryError
 from literature.library import parse
 from record.claims import Difference
-from record.events import Compared, Decided, Executed, Judged, Limited
-from record.fold import RoleUsage, RunState, fold
-from record.nouns import Attempt, Compare, Expand, Failure
+from record.events.nodes import Executed, Judged
+from record.events.running import Limited
+from record.events.searching import Compared, Decided
+from record.fold.apply import fold
+from record.fold.parts import RoleUsage
+from record.fold.state import RunState
+from record.nouns.decisions import Compare, Expand
+from record.nouns.nodes import Attempt, Failure
 from review.evidence import numbers
 from stages.paper import references
 from stages.paper.appendix import appendix

@@ -22,9 +22,12 @@ from record.claims import (
     setups,
     validation_claims,
 )
-from record.events import Decided, Executed, Judged, Settled, Unsealed
+from record.events.nodes import Executed, Judged, Unsealed
+from record.events.searching import Decided, Settled
 from record.log import MemoryLog
-from record.nouns import Attempt, Expand, Measurement
+from record.nouns.decisions import Expand
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt
 from tests.search.worlds import new_log
 
 

@@ -25,9 +25,11 @@ from record.claims import (
     p_value,
     printed,
 )
-from record.events import EVENT, Released, Resampled
+from record.events.event import EVENT
+from record.events.nodes import Resampled
+from record.events.papers import Released
 from record.log import MemoryLog
-from record.nouns import OverExamples
+from record.nouns.measurements import OverExamples
 from tests.record.test_claims import recorded
 
 stats: Any = scipy_stats

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from record.events import Commanded
+from record.events.running import Commanded
 from record.lock import RunLockedError, hold, holder
 from record.log import EventLog, RecordError, is_run, open_log, read_state
 from record.place import on_network

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from record import prompts
-from record.events import Answered
+from record.events.calls import Answered
 from record.log import RecordError
-from record.nouns import CallKey, Usage
+from record.nouns.calls import CallKey, Usage
 from record.prompts import Asked, Kept, keep, prompt_of
 
 TEXT = json.dumps({"asked": "m at temperature 0.5", "role": "code", "system": "You write code.", "user": "Wröte?\n",

@@ -17,12 +17,15 @@ from pathlib import Path
 import pytest
 
 from record import control
-from record.events import EVENT, Commanded, Ended
-from record.fold import fold
+from record.events.event import EVENT
+from record.events.running import Commanded, Ended
+from record.fold.apply import fold
 from record.folder import RunFolder, draft_of, read_source, seal, sha256, write_file, write_source
 from record.lock import RunLockedError, hold, holder
 from record.log import EventLog, RecordError, read_events, read_state
-from record.nouns import Idea, Measurement, arm_of, level_of
+from record.nouns.data import arm_of, level_of
+from record.nouns.idea import Idea
+from record.nouns.measurements import Measurement
 from record.setups import constants_of
 from tests.search.worlds import World, new_log, search, settings
 
@@ -59,7 +62,7 @@ def test_events_survive_json_unchanged() -> None:
 def test_a_killed_writer_loses_nothing_that_append_returned_for(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from record.log import EventLog; from record.events import Commanded\n"
+        "from record.log import EventLog; from record.events.running import Commanded\n"
         "log = EventLog(Path(sys.argv[1]))\n"
         "k = 0\n"
         "while True:\n"
@@ -182,7 +185,7 @@ def test_an_ended_run_is_taken_up_again() -> None:
     log.append(Commanded(verb="stop"))
     log.append(Ended(exit_code=130, reason="stopped"))
     assert log.state.stopping and log.state.ended is not None
-    from record.events import Resumed
+    from record.events.running import Resumed
 
     log.append(Resumed())
     assert not log.state.stopping and log.state.ended is None

@@ -6,15 +6,20 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from record import control
 from record.control import AT_ONCE, BYTES, LONGEST, Look, look, refused, send
-from record.events import Commanded, Event, Resumed, Unheeded
-from record.fold import RunState, fold
+from record.events.event import Event
+from record.events.nodes import Judged
+from record.events.running import Commanded, Resumed, Unheeded
+from record.fold.apply import fold
+from record.fold.state import RunState
 from record.folder import RunFolder, write_file
-from record.nouns import StageName
+from record.nouns.nodes import Failure
+from record.nouns.stages import StageName
 from search.tree import unmarked
 from tests.inspector.story import Story, ended, told
 
@@ -144,6 +149,15 @@ def test_what_can_have_an_effect_is_not_refused() -> None:
 def test_what_has_no_effect_is_refused_in_one_line(command: Commanded, why: str) -> None:
     said = refused(state_of(), command, working=True)
     assert said is not None and why in said and "\n" not in said
+
+
+@pytest.mark.parametrize("mark", ["suspect", "closed"])
+def test_a_node_without_a_verdict_is_not_marked(mark: Literal["suspect", "closed"]) -> None:
+    story = told()
+    killed = story.expand("tuning", "tune")
+    story.tell(Judged(node=killed, status="cancelled", failure=Failure(kind="killed", message="ended by a person: r")))
+    said = refused(state_of(story=story), Commanded(verb="mark", mark=mark, target=killed, text="r"), working=True)
+    assert said is not None and said.startswith(f"{killed} was ended before it had a verdict")
 
 
 def test_asking_for_the_same_twice_is_refused() -> None:

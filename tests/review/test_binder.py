@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from record.nouns import Draft, Section
+from record.nouns.drafts import Draft, Section
 from review.evidence import Evidence, check_draft
 from review.evidence.scan import scan
 from review.evidence.values import parse, printable, render, spoken

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from record.nouns import AxesFacts, DrawnFacts, Figure, FigureFacts, MetricSpec, OverlapFacts
+from record.nouns.data import MetricSpec
+from record.nouns.figures import AxesFacts, DrawnFacts, Figure, FigureFacts, OverlapFacts
 from review.figures import SEVERITIES, About, Kind, lint, lint_all, refusing, remarks
 from review.figures.colours import ciede2000, difference, lab
 from review.figures.pixels import perceptual_hash, read_picture

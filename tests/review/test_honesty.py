@@ -8,7 +8,9 @@ from benchmarks.honesty import PLAN, report, wilson
 from benchmarks.planted import KINDS, cases
 from models.offline.study import catalogue
 from models.roles import Program
-from record.nouns import DatasetFacts, DatasetUse, Finding, Grade, Measurement, MetricSpec, Split
+from record.nouns.data import DatasetFacts, DatasetUse, MetricSpec
+from record.nouns.measurements import Grade, Measurement, Split
+from record.nouns.nodes import Finding
 from review.honesty import check_figures, check_program, check_record
 from review.honesty.probe import labels_probe, seed_probe
 from review.honesty.unseen import OF_CLASSES, OF_NUMBERS

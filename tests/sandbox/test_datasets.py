@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from record.nouns import DatasetFacts
+from record.nouns.data import DatasetFacts
 from sandbox.datasets import SHARES, Entry, catalogue, materialise, registry
 from sandbox.errors import DatasetError
 

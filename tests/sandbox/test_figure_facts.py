@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from lab import _figures
 
-from record.nouns import AxesFacts, FigureFacts
+from record.nouns.figures import AxesFacts, FigureFacts
 
 X = np.arange(5.0)
 Draw = Callable[[Any], object]

@@ -14,7 +14,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from record.nouns import Failure
+from record.nouns.nodes import Failure
 from sandbox.environment import KERNEL_SIDE
 from sandbox.executor import LocalExecutor
 from sandbox.job import ExecutorError, Job

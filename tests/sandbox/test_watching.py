@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns import Failure, Measurement
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Failure
 from sandbox.executor import LocalExecutor
 from sandbox.job import Glance, Job, Logged, Outcome, Watch
 from sandbox.lookout import LINE, LOOK, POINTS, CurveReader

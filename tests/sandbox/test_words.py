@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from record.nouns import ErrorClass
+from record.nouns.nodes import ErrorClass
 from sandbox.failures import Origin, classify, cut_middle, from_death, from_exception
 from sandbox.notebook import notebook
 from sandbox.output import Transcript

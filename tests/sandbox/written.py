@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from record.nouns import Failure, Measurement
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Failure
 from sandbox.failures import Origin, from_timeout
 from sandbox.job import Job, Outcome
 from tests.sandbox.contract import FAILING, LEAVING, MUTE, SLOW, SUM

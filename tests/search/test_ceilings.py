@@ -7,9 +7,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from record.events import Answered, Decided, Limited
+from record.events.calls import Answered
+from record.events.running import Limited
+from record.events.searching import Decided
 from record.log import MemoryLog
-from record.nouns import CallKey, Expand, Usage
+from record.nouns.calls import CallKey, Usage
+from record.nouns.decisions import Expand
 from search.ceilings import Ceilings
 from search.tree import SEARCH_KINDS
 from tests.search import virtual_time

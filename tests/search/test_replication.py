@@ -6,8 +6,12 @@ from random import Random
 
 import pytest
 
-from record.events import Decided, Executed, Judged
-from record.nouns import Expand, Measurement, StageName, arm_of, summary_of
+from record.events.nodes import Executed, Judged
+from record.events.searching import Decided
+from record.nouns.data import arm_of
+from record.nouns.decisions import Expand, summary_of
+from record.nouns.measurements import Measurement
+from record.nouns.stages import StageName
 from search.replication import replicates_for
 from search.settings import StageLimits
 from search.tree import SEARCH_KINDS

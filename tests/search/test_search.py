@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from record.events import Decided, Judged, Proposed
+from record.events.nodes import Judged, Proposed
+from record.events.searching import Decided
 from record.log import MemoryLog
-from record.nouns import Expand, Failure, Seen
+from record.nouns.decisions import Expand, Seen
+from record.nouns.nodes import Failure
 from search.policy import BestFirst, policy_of
 from search.scheduler import Freed, Scheduler
 from search.settings import StageLimits

@@ -7,9 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from record.events import Commanded, Event, Settled
+from record.events.event import Event
+from record.events.running import Commanded
+from record.events.searching import Settled
 from record.log import MemoryLog
-from record.nouns import STAGES, End, Expand, Seen
+from record.nouns.decisions import End, Expand, Seen
+from record.nouns.stages import STAGES
 from search.ceilings import Ceilings
 from search.policy import BestFirst, policy_of
 from search.scheduler import Scheduler

@@ -6,24 +6,17 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from record.events import Compared, Decided, Executed, Judged, Prepared, Proposed, Settled, Started, WorkDone
-from record.fold import RunState, node_id
+from record.events.nodes import Executed, Judged, Proposed
+from record.events.running import Started
+from record.events.searching import Compared, Decided, Prepared, Settled, WorkDone
+from record.fold.state import RunState
 from record.log import MemoryLog
-from record.nouns import (
-    STAGES,
-    Arm,
-    Attempt,
-    Compare,
-    DataPlan,
-    DatasetUse,
-    End,
-    Expand,
-    Failure,
-    Idea,
-    Measurement,
-    MetricSpec,
-    StageName,
-)
+from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from record.nouns.decisions import Compare, End, Expand
+from record.nouns.idea import Idea
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, Failure, node_id
+from record.nouns.stages import STAGES, StageName
 from search.ceilings import Ceilings
 from search.policy import policy_of
 from search.scheduler import Freed, Scheduler

@@ -23,37 +23,20 @@ from models.errors import ModelOutputInvalid
 from models.roles import CodeInputs, ReflectInputs, Reflection
 from models.scripted import ScriptedModel
 from record.claims import replicates_of, winner
-from record.events import (
-    AblationsMissed,
-    AblationsPlanned,
-    Decided,
-    Drafted,
-    Event,
-    Executed,
-    FiguresMade,
-    Limited,
-    Prepared,
-    Resumed,
-    Started,
-    Unsealed,
-    WorkDone,
-)
-from record.fold import RunState
+from record.events.event import Event
+from record.events.nodes import Executed, Unsealed
+from record.events.papers import Drafted, FiguresMade
+from record.events.running import Limited, Resumed, Started
+from record.events.searching import AblationsMissed, AblationsPlanned, Decided, Prepared, WorkDone
+from record.fold.state import RunState
 from record.folder import RunFolder, sha256
 from record.log import MemoryLog
-from record.nouns import (
-    STAGES,
-    AxesFacts,
-    Draft,
-    Expand,
-    Failure,
-    Figure,
-    FigureFacts,
-    Measurement,
-    Section,
-    Work,
-    summary_of,
-)
+from record.nouns.decisions import Expand, Work, summary_of
+from record.nouns.drafts import Draft, Section
+from record.nouns.figures import AxesFacts, Figure, FigureFacts
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Failure
+from record.nouns.stages import STAGES
 from record.trials import trials
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor

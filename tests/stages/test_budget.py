@@ -24,11 +24,18 @@ from models.errors import ModelOutputInvalid
 from models.roles import CodeInputs, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events import Event, Limited, Prepared, Reserved, Resumed, Started
-from record.fold import RunState
+from record.events.calls import Reserved
+from record.events.event import Event
+from record.events.running import Limited, Resumed, Started
+from record.events.searching import Prepared
+from record.fold.state import RunState
 from record.folder import RunFolder, sha256
 from record.log import MemoryLog, read_state
-from record.nouns import STAGES, Expand, Failure, Measurement, Spending
+from record.nouns.calls import Spending
+from record.nouns.decisions import Expand
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Failure
+from record.nouns.stages import STAGES
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from stages.bench import Bench
@@ -98,7 +105,7 @@ def code(rng: Random) -> Callable[[Job], tuple[float, Outcome]]:
 def drawn(job: Job) -> Outcome:
     from PIL import Image
 
-    from record.nouns import AxesFacts, Figure, FigureFacts
+    from record.nouns.figures import AxesFacts, Figure, FigureFacts
 
     (job.folder / "figures").mkdir(parents=True, exist_ok=True)
     facts = FigureFacts(axes=(AxesFacts(xlabel="arm", ylabel="loss", series=1),))
@@ -179,7 +186,7 @@ def test_fifty_searches_stay_below_their_cap_and_leave_the_paper_its_share(tens:
 def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent import run
+    from agent import process, run
 
     settings = capped(seed)
 
@@ -192,7 +199,7 @@ def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
     def opened(_: ModelSettings) -> Paid:
         return Paid(settings.models, Random(seed))
 
-    monkeypatch.setattr(run, "LocalExecutor", scripted)
+    monkeypatch.setattr(process, "LocalExecutor", scripted)
     monkeypatch.setattr(run, "open_backend", opened)
     found = run.start(IDEA, settings, runs=tmp_path, name="capped", listener=lambda event, state: None)
     state = read_state(tmp_path / "capped")

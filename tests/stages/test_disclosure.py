@@ -5,24 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from record.events import (
-    Commanded,
-    Compared,
-    Decided,
-    Drafted,
-    Event,
-    Executed,
-    FiguresMade,
-    Judged,
-    Plotted,
-    Probed,
-    Proposed,
-    Reviewed,
-    Suspected,
-    Unsealed,
-)
-from record.fold import fold
-from record.nouns import Attempt, Compare, Expand, Failure, FigureReview, Finding, Measurement, NodeStatus
+from record.events.event import Event
+from record.events.nodes import Executed, Judged, Plotted, Probed, Proposed, Reviewed, Suspected, Unsealed
+from record.events.papers import Drafted, FiguresMade
+from record.events.running import Commanded
+from record.events.searching import Compared, Decided
+from record.fold.apply import fold
+from record.nouns.decisions import Compare, Expand
+from record.nouns.figures import FigureReview
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, Failure, Finding, NodeStatus
 from stages.paper.disclosure import as_file, disclosure
 from stages.paper.incidents import incidents
 from tests.paper import synthetic

@@ -13,7 +13,7 @@ from models.errors import ImagesRefused
 from models.roles import FigureReviews, PlotInputs, Plots, VisionInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.nouns import AxesFacts, Figure, FigureFacts, FigureReview
+from record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from stages.bench import Bench

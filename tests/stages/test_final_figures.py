@@ -18,8 +18,11 @@ from models.door import Models
 from models.roles import FigurePart, FigureReviews, FigureScript, FiguresInputs, House, VisionInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events import FiguresMade, Settled
-from record.nouns import AxesFacts, DataPlan, DatasetFacts, DatasetUse, Failure, Figure, FigureFacts, FigureReview
+from record.events.papers import FiguresMade
+from record.events.searching import Settled
+from record.nouns.data import DataPlan, DatasetFacts, DatasetUse
+from record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
+from record.nouns.nodes import Failure
 from review.figures import About, lint_all, refusing
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from record.folder import part_of
-from record.nouns import Failure
+from record.nouns.nodes import Failure
 from sandbox.handed_on import CHECKPOINTS, rescue_checkpoints
 from sandbox.job import Job, Outcome
 from stages.bench import Bench

@@ -16,8 +16,10 @@ from models.roles import CodeInputs, PlotInputs, Plots, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import paper_claims, trusted_replicates, winner
-from record.events import Commanded, Prepared, Probed
-from record.nouns import DatasetFacts
+from record.events.nodes import Probed
+from record.events.running import Commanded
+from record.events.searching import Prepared
+from record.nouns.data import DatasetFacts
 from review.honesty.probe import ENTRY, TASK, program
 from sandbox.chance import chance_of
 from sandbox.datasets import materialise
@@ -164,7 +166,7 @@ async def test_code_that_learns_loses_its_advantage_with_permuted_labels(tmp_pat
 
 
 def test_a_probe_is_an_event_that_reads_back() -> None:
-    from record.events import EVENT
+    from record.events.event import EVENT
 
     one = Probed(node="n0001", probe="seed", outcome="still", why="the same")
     assert EVENT.validate_json(one.model_dump_json()) == one

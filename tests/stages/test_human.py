@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from record.events import Decided, Judged, Proposed
-from record.fold import RunState
+from record.events.nodes import Judged, Proposed
+from record.events.searching import Decided
+from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256_of_files, write_source
-from record.nouns import Expand
+from record.nouns.decisions import Expand
 from stages.nodes.human import LARGEST, CodeError, Written, first_choice, read_code
 from stages.paper.ancestry import humans_told
 from tests.search.worlds import new_log, run
@@ -41,7 +42,7 @@ def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
     ({}, "holds no experiment.py"), ({"experiment_py": "def"}, "is no Python, line 1"),
     ({"experiment_py": "\0"}, "is no Python"), ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is no Python"),
     ({"experiment_py": "#" * (LARGEST + 1)}, "more than"), ({"experiment_py": CODE, "data_csv": "1"}, "'data.csv'"),
-    ({"experiment_py": "from record.nouns import Idea"}, "imports 'record.nouns'"),
+    ({"experiment_py": "from record.nouns.idea import Idea"}, "imports 'record.nouns.idea'"),
     ({"experiment_py": "import lab._store"}, "imports 'lab._store'"),
     ({"experiment_py": CODE, "README_md": "x" * 5000}, "5000 characters"),
     ({"experiment_py": "(" * 5000 + ")" * 5000}, "is no Python")])

@@ -18,8 +18,11 @@ from models.judgement import JudgeInputs, answer_type
 from models.offline.researcher import OfflineResearcher
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events import Answered, Assessed, Ended, Limited, Resumed
-from record.fold import RunState, fold
+from record.events.calls import Answered
+from record.events.papers import Assessed
+from record.events.running import Ended, Limited, Resumed
+from record.fold.apply import fold
+from record.fold.state import RunState
 from record.folder import RunFolder, sha256
 from record.judgement import Judgement
 from record.log import EventLog, read_state

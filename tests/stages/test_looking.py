@@ -15,8 +15,9 @@ from models.door import Models
 from models.roles import FigureReviewInputs, PaperFigureReviews
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events import FiguresMade
-from record.nouns import Aspect, Draft, FigureReview, FinalFigure, PaperFigureReview, Section
+from record.events.papers import FiguresMade
+from record.nouns.drafts import Draft, Section
+from record.nouns.figures import Aspect, FigureReview, FinalFigure, PaperFigureReview
 from review.evidence import tex
 from stages.bench import Bench
 from stages.writing.looking import UNSEEN, figures_of, look_at_figures

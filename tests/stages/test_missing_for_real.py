@@ -15,7 +15,7 @@ from models.roles import ReflectInputs, Reflection, TextEdit
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import claims_on_test
-from record.events import Event
+from record.events.event import Event
 from record.log import read_events, read_state
 from record.trials import trials
 from tests.stages.small_study import IDEA, small_model

@@ -12,7 +12,7 @@ from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
 from models.backend import Request
 from models.errors import ContextTooLong, ModelOutputInvalid
 from models.roles import CodeInputs, PlotInputs, Plots
-from record.nouns import ErrorClass, Failure, Node
+from record.nouns.nodes import ErrorClass, Failure, Node
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings, StageLimits

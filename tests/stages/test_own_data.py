@@ -14,9 +14,10 @@ from agent.settings import Settings, compose
 from models.backend import Reply, Request
 from models.roles import PlanInputs, Program, Role
 from models.settings import ModelSettings
-from record.fold import RunState
+from record.fold.state import RunState
 from record.log import read_state
-from record.nouns import DataPlan, DatasetUse, Idea
+from record.nouns.data import DataPlan, DatasetUse
+from record.nouns.idea import Idea
 from sandbox.errors import DatasetError
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import SMALL

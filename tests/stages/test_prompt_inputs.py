@@ -17,29 +17,17 @@ from models.render import render
 from models.roles import CompareInputs, Preference
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events import Decided, Executed, Judged, Prepared, Proposed, Settled, Started, Summarised, WorkDone
-from record.fold import node_id
+from record.events.nodes import Executed, Judged, Proposed
+from record.events.running import Started
+from record.events.searching import Decided, Prepared, Settled, Summarised, WorkDone
 from record.folder import RunFolder, write_source
 from record.log import MemoryLog
-from record.nouns import (
-    Arm,
-    Attempt,
-    Compare,
-    DataPlan,
-    DatasetUse,
-    Expand,
-    Failure,
-    Idea,
-    Level,
-    Measurement,
-    MetricSpec,
-    NodeKind,
-    Seen,
-    StageName,
-    StageSummary,
-    Verdict,
-    Work,
-)
+from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from record.nouns.decisions import Compare, Expand, Seen, Work
+from record.nouns.idea import Idea
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, Failure, Verdict, node_id
+from record.nouns.stages import NodeKind, StageName, StageSummary
 from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings

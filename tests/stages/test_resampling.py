@@ -14,10 +14,14 @@ from models.door import Models
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import Difference, claims_on_test, differences
-from record.events import Decided, Executed, Judged, Prepared, Resampled, Settled, Unsealed, WorkDone
+from record.events.nodes import Executed, Judged, Resampled, Unsealed
+from record.events.searching import Decided, Prepared, Settled, WorkDone
 from record.folder import RunFolder
 from record.log import MemoryLog
-from record.nouns import Attempt, DatasetFacts, Expand, OverExamples, Work
+from record.nouns.data import DatasetFacts
+from record.nouns.decisions import Expand, Work
+from record.nouns.measurements import OverExamples
+from record.nouns.nodes import Attempt
 from sandbox.job import Outcome
 from sandbox.scoring import score_sealed, seal
 from sandbox.scripted import ScriptedExecutor

@@ -14,10 +14,12 @@ from models.backend import Reply, Request
 from models.door import Models
 from models.roles import CodeInputs
 from models.settings import ModelSettings
-from record.events import Commanded, Decided
+from record.events.running import Commanded
+from record.events.searching import Decided
 from record.folder import RunFolder, part_of
 from record.log import EventLog
-from record.nouns import Expand, Node
+from record.nouns.decisions import Expand
+from record.nouns.nodes import Node
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings, StageLimits

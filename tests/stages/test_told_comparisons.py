@@ -7,8 +7,8 @@ from pathlib import Path
 from models.render import render
 from models.roles import Comparison
 from record.claims import differences, paper_claims
-from record.events import Resampled
-from record.fold import apply
+from record.events.nodes import Resampled
+from record.fold.apply import apply
 from record.folder import RunFolder
 from stages.settings import PaperSettings
 from stages.writing.manuscript import Material

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from record.events import Decided, Settled
-from record.nouns import Expand, NodeKind, Seen, StageName
+from record.events.searching import Decided, Settled
+from record.nouns.decisions import Expand, Seen
+from record.nouns.stages import NodeKind, StageName
 from sandbox.job import Glance, Logged
 from search.settings import SearchSettings
 from stages.nodes.watching import watcher

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,14 +18,16 @@ import pytest
 
 from agent.audit import audit
 from agent.settings import Settings, compose
+from inspector.export.archive import pack
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import claims_on_test, replicates_of, winner
-from record.fold import RunState
+from record.fold.state import RunState
 from record.log import read_state
+from record.nouns.nodes import node_id
 from record.prompts import prompt_of
 from tests.models.collector import Collector
-from tests.stages.small_study import IDEA, small_model
+from tests.stages.small_study import IDEA, LABELLED, small_model
 
 SMALL = {
     "seed": 3, "sandbox.timeout": 60, "sandbox.isolation": "auto", "search.order": "ticket", "search.window": 4,
@@ -112,6 +115,19 @@ def test_the_reflector_mended_what_the_binder_refused(whole: Path) -> None:
     assert (whole / "paper" / "paper.pdf").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize(("with_data", "found"), [(True, []), (False, [("not checked", "data")])])
+def test_a_copy_on_another_machine_audits_like_the_run(
+    whole: Path, tmp_path: Path, with_data: bool, found: list[tuple[str, str]]
+) -> None:
+    with open(tmp_path / "run.zip", "wb") as target:
+        pack(whole, target, with_data=with_data)
+    with zipfile.ZipFile(tmp_path / "run.zip") as packed:
+        packed.extractall(tmp_path / "elsewhere")
+    report = audit(tmp_path / "elsewhere" / whole.name)
+    assert [(one.kind, one.where) for one in report.findings] == found
+    assert ("scores" in report.counts) == with_data
+
+
 def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path: Path) -> None:
     report = audit(whole)
     assert report.findings == [] and report.counts["bound values"] >= 4 and report.counts["scores"] > 20
@@ -142,6 +158,16 @@ def test_every_question_was_kept_as_it_was_asked(whole: Path) -> None:
     answers = read_state(whole).answers.values()
     assert not_kept(whole) == [] and len(answers) > 30
     assert {one.name for one in (whole / "prompts").iterdir()} == {f"{one.request_sha256}.json.gz" for one in answers}
+
+
+def test_an_aggregate_is_drawn_after_the_script_that_was_accepted_not_the_first_one(whole: Path) -> None:
+    state = read_state(whole)
+    redrawn = {node.id for node in state.nodes.values() if len(node.plottings) > 1}
+    asked = [kept.asked.user for answered in state.answers.values() if answered.key.role == "plot"
+             and state.nodes[node_id(answered.key.decision)].kind == "aggregate"
+             and state.nodes[node_id(answered.key.decision)].parent in redrawn
+             and (kept := prompt_of(whole, answered)) is not None and kept.asked is not None]
+    assert asked and all(LABELLED in text for text in asked)
 
 
 def test_every_call_was_told_to_the_collector_that_was_set(whole: Path, collector: Collector) -> None:

@@ -11,7 +11,7 @@ from models.offline.claims import listed
 from models.offline.common.names import Cell, Phrases
 from models.offline.common.names import Words as Words  # studies take their words from here, too
 from models.offline.common.names import capital as capital
-from record.nouns import arm_of
+from record.nouns.data import arm_of
 
 Outcome = Literal["better", "worse", "none", "unknown"]
 Groups = dict[Outcome, list[Cell]]

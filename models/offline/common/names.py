@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from models.offline.claims import Claims, listed
-from record.nouns import DataPlan, Level
+from record.nouns.data import DataPlan, Level
 
 Cell = tuple[str, str]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from record.nouns import arm_of, level_of
+from record.nouns.data import arm_of, level_of
 from review.evidence.violations import Evidence
 
 Sort = Literal["arm", "part", "metric", "dataset", "level"]

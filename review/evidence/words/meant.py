@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import product
 
 from models.roles import Comparison
-from record.nouns import arm_of, level_of
+from record.nouns.data import arm_of, level_of
 from review.evidence.violations import Evidence
 from review.evidence.words.grammar import Said, metric_of
 from review.evidence.words.lexicon import WITHOUT, Lexicon, Mention, Sort

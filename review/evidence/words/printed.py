@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from record.nouns import arm_of, level_of
+from record.nouns.data import arm_of, level_of
 from review.evidence.violations import Evidence, Value
 from review.evidence.words.grammar import NOT_TEST
 from review.evidence.words.lexicon import Lexicon, Sort

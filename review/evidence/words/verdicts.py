@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from models.roles import Comparison
-from record.nouns import arm_of
+from record.nouns.data import arm_of
 from review.evidence.violations import Evidence
 from review.evidence.words.grammar import Said, said
 from review.evidence.words.lexicon import Lexicon

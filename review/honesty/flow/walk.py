@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from record.syntax import parse
 from review.honesty.flow.training import Training
 from review.honesty.library import WRITE_METHODS, WRITES
 from review.honesty.values import NOTHING, Body, Constant, Scope, Tag, Tags, Value, either, union
@@ -80,7 +81,7 @@ class Walk(ABC):
     """One walk through a module. `sinks` is filled on the way."""
 
     def __init__(self, source: str) -> None:
-        self.tree = ast.parse(source)
+        self.tree = parse(source)
         self.module = Scope()
         self.scope = self.module
         self.frames = [Frame()]

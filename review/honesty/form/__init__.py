@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from record.nouns import DataPlan, Finding
+from record.nouns.data import DataPlan
+from record.nouns.nodes import Finding
 from review.honesty.flow import Flow, Sink
 from review.honesty.form.budgets import budgets
 from review.honesty.form.errors import READS, attempt, either_way, fallback, suppressed

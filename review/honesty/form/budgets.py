@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from record.nouns import DataPlan, Finding
+from record.nouns.data import DataPlan
+from record.nouns.nodes import Finding
 from review.honesty.form.lines import Lines
 
 BUDGETS = (

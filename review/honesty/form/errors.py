@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from record.nouns import Finding
+from record.nouns.nodes import Finding
 from review.honesty import library as lib
 from review.honesty.form.lines import BROAD, Lines, calls_in
 

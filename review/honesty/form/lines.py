@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 
-from record.nouns import Finding
+from record.nouns.nodes import Finding
 
 
 class Lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from record.nouns import Finding
+from record.nouns.nodes import Finding
 from review.honesty import library as lib
 from review.honesty.form.errors import DRAWS
 from review.honesty.form.lines import Lines

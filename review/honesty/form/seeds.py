@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 
-from record.nouns import Finding
+from record.nouns.nodes import Finding
 from review.honesty.flow import Sink
 from review.honesty.form.lines import Lines
 from review.honesty.values import Tag

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from record.nouns import DataPlan, Finding
+from record.nouns.data import DataPlan
+from record.nouns.nodes import Finding
 from review.honesty.flow import Flow
 from review.honesty.form.budgets import is_arm
 from review.honesty.form.lines import Lines

@@ -1,8 +1,8 @@
 """What a live matplotlib figure says of itself when it is saved, written beside the image as <file>.facts.json.
 
-The form is `record.nouns.FigureFacts`. The host reads it as untrusted: code that wants to can write anything there.
-A plot is never broken by this: what goes wrong here is told in the field `error`, and after `SECONDS` the rest is left
-out (`cut`).
+The form is `record.nouns.figures.FigureFacts`. The host reads it as untrusted: code that wants to can write anything
+there. A plot is never broken by this: what goes wrong here is told in the field `error`, and after `SECONDS` the rest
+is left out (`cut`).
 """
 
 from __future__ import annotations

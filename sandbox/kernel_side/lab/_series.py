@@ -58,7 +58,7 @@ def count(series: list[Series]) -> tuple[int, int]:
 
 
 def fields(series: Series) -> dict[str, Any]:
-    """The fields of `record.nouns.DrawnFacts`."""
+    """The fields of `record.nouns.figures.DrawnFacts`."""
     values = series.values.ravel()
     sample = values[:: max(1, len(values) // MOST_VALUES)]
     finite = sample[np.isfinite(sample)]

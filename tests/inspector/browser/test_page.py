@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from record.events import Commanded, Event, Executed, Judged, Plotted, Proposed, Reviewed
+from record.events.event import Event
+from record.events.nodes import Executed, Judged, Plotted, Proposed, Reviewed
+from record.events.running import Commanded
 from record.log import EventLog
-from record.nouns import Attempt, Failure, Figure, FigureFacts, FigureReview, Measurement
+from record.nouns.figures import Figure, FigureFacts, FigureReview
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, Failure
 from tests.inspector.browser.chromium import Viewer, viewing
 from tests.inspector.browser.conftest import Look
 from tests.inspector.story import Story, ended

@@ -25,7 +25,10 @@ from models.roles import (
     Statistic,
     WriteInputs,
 )
-from record.nouns import DataPlan, DatasetFacts, Failure, Idea, NodeKind, StageName
+from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.idea import Idea
+from record.nouns.nodes import Failure
+from record.nouns.stages import NodeKind, StageName
 from record.setups import constants_of
 from review.evidence.violations import LITERALS, Evidence
 

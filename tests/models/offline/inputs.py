@@ -22,7 +22,9 @@ from models.roles import (
     WriteInputs,
 )
 from record.idea_file import read_idea
-from record.nouns import DatasetFacts, Failure, NodeKind, StageName
+from record.nouns.data import DatasetFacts
+from record.nouns.nodes import Failure
+from record.nouns.stages import NodeKind, StageName
 from review.evidence.violations import LITERALS, Evidence
 
 REPOSITORY = Path(__file__).resolve().parents[3]

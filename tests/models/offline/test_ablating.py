@@ -11,7 +11,8 @@ from models.ablations import AblationPlanInputs, MissingAblations, MissingAblati
 from models.offline.ablating import ablation_plan, missing_ablations
 from models.offline.coding import code
 from record.ablation import Ablation
-from record.nouns import Draft, Idea, Section
+from record.nouns.drafts import Draft, Section
+from record.nouns.idea import Idea
 from record.trials import Trial
 from stages.ablations.planning import risks_told, sift
 from tests.models.offline.any_study import Case, brief

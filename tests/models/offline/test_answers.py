@@ -40,7 +40,11 @@ from models.roles import (
     SummaryInputs,
     VisionInputs,
 )
-from record.nouns import AxesFacts, DataPlan, FigureFacts, Idea, Measurement, Verdict
+from record.nouns.data import DataPlan
+from record.nouns.figures import AxesFacts, FigureFacts
+from record.nouns.idea import Idea
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Verdict
 from stages.paper.outlining import groups, section_inputs
 from tests.models.examples import INPUTS
 from tests.models.ideation_examples import INPUTS as IDEATION

@@ -20,7 +20,10 @@ from models.offline.study import study_of_plan
 from models.offline.writing import fitted, outline, write
 from models.roles import ArrayBrief, Program, ReflectInputs, Sibling, WriteInputs
 from record.idea_file import read_idea
-from record.nouns import Draft, ErrorClass, Failure, Idea, NodeKind, StageName
+from record.nouns.drafts import Draft
+from record.nouns.idea import Idea
+from record.nouns.nodes import ErrorClass, Failure
+from record.nouns.stages import NodeKind, StageName
 from record.setups import constants_of
 from review.evidence.binder import check_draft
 from review.evidence.violations import Evidence

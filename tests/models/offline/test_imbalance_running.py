@@ -15,7 +15,8 @@ from models.offline.coding import code
 from models.offline.plotting import figures, plot
 from models.offline.scripts import with_constant
 from models.roles import ArrayBrief, PlotInputs, Program
-from record.nouns import ErrorClass, Measurement
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import ErrorClass
 from review.figures import lint, refusing
 from sandbox.datasets import materialise
 from sandbox.executor import LocalExecutor

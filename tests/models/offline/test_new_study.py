@@ -27,7 +27,8 @@ from models.roles import (
     SummaryInputs,
     VisionInputs,
 )
-from record.nouns import Draft, Idea
+from record.nouns.drafts import Draft
+from record.nouns.idea import Idea
 from review.evidence.binder import check_draft
 from review.figures import lint, refusing
 from sandbox.datasets import materialise

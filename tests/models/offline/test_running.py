@@ -14,7 +14,7 @@ import pytest_asyncio
 from models.offline.coding import code
 from models.offline.plotting import figures, plot
 from models.roles import ArrayBrief, FiguresInputs, PlotInputs, Program
-from record.nouns import ErrorClass
+from record.nouns.nodes import ErrorClass
 from review.figures import lint, refusing
 from sandbox.datasets import materialise
 from sandbox.executor import LocalExecutor

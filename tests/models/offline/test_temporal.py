@@ -17,7 +17,9 @@ from models.offline.study import catalogue, study_of_plan
 from models.offline.writing import fitted, outline, write
 from models.roles import Program, Sibling
 from record.idea_file import read_idea
-from record.nouns import Draft, Failure, NodeKind, StageName
+from record.nouns.drafts import Draft
+from record.nouns.nodes import Failure
+from record.nouns.stages import NodeKind, StageName
 from review.evidence.binder import check_draft
 from tests.models.offline.any_study import Called, Case, Verdict, brief, evidence
 from tests.models.offline.inputs import REPOSITORY

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from record.nouns import DatasetFacts
+from record.nouns.data import DatasetFacts
 from sandbox.data.own import OwnData
 from sandbox.data.spec import spec_of
 from sandbox.datasets import DATA_BYTES, materialise, registry

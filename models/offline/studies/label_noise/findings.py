@@ -6,7 +6,7 @@ from functools import cached_property
 
 from models.offline.claims import listed
 from models.offline.studies.label_noise.names import BASELINE, METHOD, WORDS, Names, capital
-from record.nouns import Level, arm_of
+from record.nouns.data import Level, arm_of
 
 ABLATED = {
     "without-clean-dev": "fitting the temperature on development labels that are as noisy as the training labels",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from models.offline.claims import Claims, listed
-from record.nouns import Level
+from record.nouns.data import Level
 
 METHOD, BASELINE = "method", "baseline"
 

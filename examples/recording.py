@@ -1,0 +1,172 @@
+"""Makes examples/recorded-run anew: `make recorded-run` (some two minutes on two cores; docs/inspector.md).
+
+A run of the offline model with `recorded.yaml`, in which this script plays a person, Ada, who leaves a note, closes a
+draft, kills a node, and holds the run for a moment: each when the state that it waits for is there. The finished run is
+audited, and copied without caches, lock and orders; its log is written anew as one plain file. It is made below a path
+that means nothing (`/tmp/scientist`), since settings name files, and programs print the paths of their libraries.
+
+What it does not guarantee: the same bytes again. Times differ, and with them which node is killed at which moment.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from agent.commands.control import ask
+from record.events.running import Commanded
+from record.fold.state import RunState
+from record.folder import RunFolder
+from record.log import RecordError, read_state
+from record.snapshot import snapshot
+
+ROOT = Path(__file__).resolve().parents[1]
+HERE = Path("/tmp/scientist")
+"""Where the run is made, with a link to the interpreter, in the place of the path that this machine has for it."""
+TARGET = ROOT / "examples" / "recorded-run"
+GIVEN = ("recorded.yaml", "library.bib")
+IDEA = "ideas/label_noise_calibration.json"
+DATASETS = ["breast_cancer"]
+PERSON = "ada"
+LEFT_OUT = frozenset({"cache", "control", "lock", "run.db", "run.db-wal", "run.db-shm"})
+LIMIT = 900.0
+"""Seconds that the run may take."""
+POLL = 0.1
+
+Order = Callable[[RunState, RunFolder], Commanded | None]
+
+
+class Act(NamedTuple):
+    """What the person does once the run is so far; `order` gives None until then."""
+
+    name: str
+    order: Order
+
+
+# --- the person -----------------------------------------------------------------------------------------------------
+
+
+def _note(state: RunState, _: RunFolder) -> Commanded | None:
+    if state.stage != "preliminary":
+        return None
+    return Commanded(verb="note", target="tuning", text=(
+        "The training part has fewer than three hundred rows: try smaller steps before larger networks."))
+
+
+def _mark(state: RunState, _: RunFolder) -> Commanded | None:
+    for node in state.nodes.values():
+        if node.kind == "draft" and node.varies == "conv" and node.status == "good":
+            return Commanded(verb="mark", target=node.id, mark="closed", text=(
+                "Columns of a table have no neighbours, so there is nothing for a convolution to see."))
+    return None
+
+
+def _kill(state: RunState, folder: RunFolder) -> Commanded | None:
+    """Of a node whose code is at work."""
+    for node in state.nodes.values():
+        if node.kind == "tune" and node.varies.startswith("WEIGHT_DECAY") and folder.live(node.id, 1).exists():
+            return Commanded(verb="kill", target=node.id, text=(
+                "This recording shows what a kill looks like; nothing was wrong with the node."))
+    return None
+
+
+def _pause(state: RunState, _: RunFolder) -> Commanded | None:
+    return Commanded(verb="pause", text="Read the report of the tuning stage first.") if (
+        state.stage == "agenda") else None
+
+
+def _resume(state: RunState, _: RunFolder) -> Commanded | None:
+    return Commanded(verb="resume", text="The numbers look right.") if (
+        state.paused and not any(node.status == "running" for node in state.nodes.values())) else None
+
+
+ACTS = (Act("note", _note), Act("mark", _mark), Act("kill", _kill), Act("pause", _pause), Act("resume", _resume))
+
+
+def steer(run: Path, working: subprocess.Popen[bytes]) -> None:
+    """Do the acts in their order while the run goes on. Raises `SystemExit` where one found no moment."""
+    waiting, end = list(ACTS), time.monotonic() + LIMIT
+    while working.poll() is None:
+        if time.monotonic() > end:
+            raise SystemExit(f"the run took more than {LIMIT:.0f} s")
+        try:
+            command = waiting[0].order(read_state(run), RunFolder(run)) if waiting else None
+        except RecordError:
+            command = None
+        if command is not None:
+            ask(run, command)
+            waiting.pop(0)
+        time.sleep(POLL)
+    if waiting or working.returncode:
+        raise SystemExit(f"the run ended with {working.returncode}; not done: {[act.name for act in waiting]}")
+
+
+# --- the run --------------------------------------------------------------------------------------------------------
+
+
+def made() -> Path:
+    """The finished, audited run."""
+    (HERE / ".venv").symlink_to(ROOT / ".venv")
+    for name in GIVEN:
+        shutil.copyfile(TARGET.parent / name, HERE / name)
+    [idea] = json.loads((TARGET.parent / IDEA).read_text())
+    (HERE / "idea.json").write_text(json.dumps(idea | {"Datasets": DATASETS}))
+    program, run = [str(HERE / ".venv" / "bin" / "python"), "-m", "agent.cli"], HERE / "runs" / TARGET.name
+    arguments = ["--idea", "idea.json", "--config", "recorded.yaml", "--runs", "runs", "--name", TARGET.name]
+    with subprocess.Popen([*program, "run", *arguments], cwd=HERE) as working:
+        try:
+            steer(run, working)
+        finally:
+            working.terminate()
+    subprocess.run([*program, "audit", str(run)], cwd=HERE, check=True, timeout=120)
+    return run
+
+
+def kept(run: Path, place: Path) -> Path:
+    """A copy of what a finished run needs to be read, traced and audited."""
+    for path in sorted(run.rglob("*")):
+        inner = path.relative_to(run)
+        if path.is_file() and inner.parts[0] not in LEFT_OUT and not any(part.startswith(".") for part in inner.parts):
+            (place / inner).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, place / inner)
+    snapshot(run, place / "run.db")
+    return place
+
+
+def telling(run: Path) -> Iterator[str]:
+    """Files in which a path of this machine stands."""
+    names = [str(ROOT).encode(), str(Path.home()).encode() + b"/"]
+    for path in sorted(run.rglob("*")):
+        if path.is_file():
+            text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            yield from (f"{path}: {name.decode()}" for name in names if name in text)
+
+
+def main() -> None:
+    """Make it, and put it in the place of the one that is there."""
+    os.environ.update(dict.fromkeys(("LOGNAME", "USER", "LNAME", "USERNAME"), PERSON))
+    try:
+        HERE.mkdir()
+    except FileExistsError:
+        raise SystemExit(f"{HERE} exists: delete what an earlier recording left there, then try again") from None
+    try:
+        copy = kept(made(), HERE / "copy")
+        if found := list(telling(copy)):
+            raise SystemExit("paths of this machine stand in\n" + "\n".join(found))
+        shutil.rmtree(TARGET, ignore_errors=True)
+        shutil.copytree(copy, TARGET)
+    finally:
+        shutil.rmtree(HERE)
+    sizes = [path.stat().st_size for path in TARGET.rglob("*") if path.is_file()]
+    print(f"{TARGET}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

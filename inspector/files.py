@@ -1,0 +1,114 @@
+"""Files of a run, opened so that no name leads out of it.
+
+A path is walked from the run's folder one name at a time, and no link is followed on the way: generated code writes
+into these folders. Withheld labels, the control folder, caches and hidden files are not shown.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from inspector.text import printable
+
+SHOWN = frozenset({"nodes", "paper", "review", "literature", "probes", "config.yaml", "idea.json", "data_plan.json",
+                   "environment.txt", "manifest.json", "library.bib"})
+"""What may be shown of a run's folder."""
+LARGEST = 64 * 2**20
+"""Bytes of a file that is handed out."""
+TEXT = 200_000
+"""Bytes of a file that is shown as text; of output its end, of code its beginning."""
+LISTED = 400
+_BLOCK = 1 << 16
+
+
+class RefusedError(Exception):
+    """A path is not one that is shown, or no file. The message says why."""
+
+
+class Listed(NamedTuple):
+    """A file by its path within the run."""
+
+    path: str
+    size: int
+
+
+def open_within(run: Path, path: str) -> int:
+    """A descriptor of a regular file; the caller closes it. Raises `RefusedError`."""
+    names = path.split("/")
+    if names[0] not in SHOWN or any(not name or name.startswith(".") or "\0" in name for name in names):
+        raise RefusedError("this path is not shown")
+    folder = -1
+    try:
+        folder = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
+        for name in names[:-1]:
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        file = os.open(names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except (OSError, ValueError):
+        raise RefusedError("there is no such file") from None
+    finally:
+        if folder >= 0:
+            os.close(folder)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise RefusedError("this is no file")
+    return file
+
+
+def size_of(file: int) -> int:
+    return os.fstat(file).st_size
+
+
+def blocks(file: int, size: int) -> Iterator[bytes]:
+    """A file's first `size` bytes; closes it."""
+    with os.fdopen(file, "rb") as opened:
+        while size > 0 and (block := opened.read(min(_BLOCK, size))):
+            size -= len(block)
+            yield block
+
+
+def bytes_of(run: Path, path: str, most: int) -> bytes | None:
+    """A file's first `most` bytes; None where there is none."""
+    try:
+        return b"".join(blocks(open_within(run, path), most))
+    except (RefusedError, OSError):
+        return None
+
+
+def text_of(run: Path, path: str, *, end: bool = False, most: int = TEXT) -> str | None:
+    """A file as safe text, bounded: its beginning, or its end; None where there is none."""
+    try:
+        file = open_within(run, path)
+    except RefusedError:
+        return None
+    with os.fdopen(file, "rb") as opened:
+        size = os.fstat(file).st_size
+        if end and size > most:
+            opened.seek(size - most)
+        text = printable(opened.read(most).decode("utf-8", "replace"))
+    if size <= most:
+        return text
+    return f"... {size - most} bytes before\n{text}" if end else f"{text}\n... {size - most} bytes after"
+
+
+def listed(run: Path, folder: str) -> tuple[Listed, ...]:
+    """Regular files below a folder of the run, by name; links and hidden ones left out, 400 at most."""
+    found: list[Listed] = []
+    for place, folders, names in os.walk(run / folder, followlinks=False):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(place) / name
+            try:
+                about = path.lstat()
+            except OSError:
+                continue
+            if stat.S_ISREG(about.st_mode) and not name.startswith("."):
+                found.append(Listed(str(path.relative_to(run)), about.st_size))
+        if len(found) >= LISTED:
+            break
+    return tuple(found[:LISTED])

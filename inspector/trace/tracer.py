@@ -1,0 +1,149 @@
+"""Where a printed number comes from: a pure reading of the record and of the paper's sources.
+
+A number is looked for as it is printed: `0.021` is found in `-0.021 ± 0.003`, and not in `0.0214`. Numbers that a
+figure draws are not found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from inspector.trace.nouns import Candidate, Trace
+from inspector.trace.origins import Origins
+from inspector.trace.paper import Sources
+from record.claims import Claim, Difference, differences, paper_claims, printed, setups
+from record.fold.state import RunState
+from record.folder import RunFolder
+from record.typeset import as_read
+
+NEAREST = 5
+FORMS = {"mean": "mean", "sd": "standard deviation", "low": "lower end of the interval", "ci": "interval",
+         "high": "upper end of the interval", "n": "replicates", "pm": "mean and standard deviation",
+         "ci_examples": "interval over test examples", "p": "p of the paired t test", "p_adjusted": "corrected p",
+         "mde": "smallest difference that would have been found"}
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|\.\d)")
+
+
+def number_of(text: str) -> str | None:
+    """A number as people write it, as it is printed: a real minus, a leading plus or a percent sign mended."""
+    plain = text.strip().replace("\u2212", "-").removeprefix("+").removesuffix("%").strip()
+    return plain if _NUMBER.fullmatch(plain) else None
+
+
+class Tracer:
+    """Traces of one state of a record: claims and sources are read when they are first asked for, and kept.
+
+    A state that grew, or a paper that was written again, needs a new one. Files behind values are looked at each time.
+    """
+
+    def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
+        """`run` names the folder in commands."""
+        self._state, self._folder, self._run = state, folder, run
+
+    def number(self, number: str) -> Trace:
+        """All that a number may be; it must come from `number_of`."""
+        found = [*self._claims(number), *self._settings(number), *self._values(number)]
+        found += self._rows(number, found)
+        shown = [one for one in found if one.places] or found
+        return Trace(number=number, candidates=tuple(shown), nearest=() if shown else tuple(self._nearest(number)))
+
+    def key(self, key: str) -> Trace | None:
+        """What a printed value is, by the key that it is bound to; None where the record has no such key."""
+        text = self._printed.get(key)
+        if text is None:
+            return None
+        name, _, form = key.rpartition(".")
+        claim, places = self._known.get(name), self._sources.uses.get(key, ())
+        found = self._origins.of_setting(key, text, places) if claim is None else self._origins.of_claim(
+            claim, FORMS.get(form, form), text, places)
+        return Trace(number=text, candidates=(found,))
+
+    # --- what a number may be ---------------------------------------------------------------------------------------
+
+    def _claims(self, number: str) -> Iterator[Candidate]:
+        uses = self._sources.uses
+        for claim, texts in self._texts.values():
+            forms = [key for key, text in texts.items() if _in_text(number, text)]
+            if forms:
+                places = tuple(place for key in forms for place in uses.get(key, ()))
+                chosen = next((key for key in forms if key in uses), forms[0])
+                form = chosen.rpartition(".")[2]
+                yield self._origins.of_claim(claim, FORMS.get(form, form), texts[chosen], places)
+
+    def _settings(self, number: str) -> Iterator[Candidate]:
+        for key, text in self._setups.items():
+            if _in_text(number, text) or _float(text) == float(number):
+                yield self._origins.of_setting(key, text, self._sources.uses.get(key, ()))
+
+    def _values(self, number: str) -> Iterator[Candidate]:
+        """Single values of the paper's claims, which the appendix lists by seed."""
+        for claim in self._known.values():
+            if isinstance(claim, Difference):
+                continue
+            hits = [(node, seed) for node, seed, value in zip(claim.nodes, claim.seeds, claim.values, strict=True)
+                    if f"{value:.4g}" == number]
+            begins = f"{claim.dataset} & {claim.name.replace('_', ' ')} & {claim.condition} &"
+            rows = tuple(
+                self._sources.told(number, lambda text, begins=begins: text.startswith(begins)) if hits else ())
+            for node, seed in hits:
+                one = self._origins.of_claim(claim, f"value of seed {seed}", number, rows, only=node)
+                yield one.model_copy(update={"kind": "value"})
+
+    def _rows(self, number: str, found: Sequence[Candidate]) -> Iterator[Candidate]:
+        """What else the program printed from the record: rows of the appendix that nothing else explains."""
+        known = {(place.file, place.line) for one in found for place in one.places}
+        for place in self._sources.told(number, lambda _: True):
+            if (place.file, place.line) not in known:
+                node = next((name for name in self._state.nodes if re.match(rf"{name}\b", place.text)), "")
+                yield Candidate(kind="text", key=node, what="text of the record, set by the program", printed=number,
+                                places=(place,), again=self._origins.reproduce([node]) if node else "")
+
+    def _nearest(self, number: str) -> list[str]:
+        """What is printed and comes closest, also as a percentage; each with its key."""
+        used = {key: text for key, text in self._printed.items() if key in self._sources.uses} or self._printed
+        asked = float(number)
+        near = [(min(abs(float(token) - asked), abs(100 * float(token) - asked)), token, key)
+                for key, text in used.items() for token in _NUMBER.findall(text)]
+        return [f"{token} ({key})" for _, token, key in sorted(near)[:NEAREST]]
+
+    # --- the record and the paper -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _known(self) -> dict[str, Claim]:
+        found = paper_claims(self._state)
+        return {one.key: one for one in (*found, *differences(self._state, found))}
+
+    @cached_property
+    def _texts(self) -> dict[str, tuple[Claim, dict[str, str]]]:
+        """Of each claim what its forms print, by their keys."""
+        return {name: (claim, {key: as_read(text) for key, text in printed([claim]).items()})
+                for name, claim in self._known.items()}
+
+    @cached_property
+    def _setups(self) -> dict[str, str]:
+        return setups(self._state)
+
+    @cached_property
+    def _printed(self) -> dict[str, str]:
+        return {key: text for _, texts in self._texts.values() for key, text in texts.items()} | self._setups
+
+    @cached_property
+    def _sources(self) -> Sources:
+        return Sources(self._folder, self._printed)
+
+    @cached_property
+    def _origins(self) -> Origins:
+        return Origins(self._state, self._folder, self._known, self._run)
+
+
+def _in_text(number: str, text: str) -> bool:
+    return any(token in (number, f"-{number}") for token in _NUMBER.findall(text))
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,47 @@
+"""Answers of models, and what is set aside for calls and attempts."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from record.nouns.calls import CallKey, Spending, Usage
+from record.nouns.frozen import Frozen
+
+
+class Answered(Frozen):
+    """A model's answer was paid for and committed. `request_sha256` verifies; the key identifies."""
+
+    type: Literal["answered"] = "answered"
+    key: CallKey
+    request_sha256: str
+    model: str
+    answer: dict[str, Any]
+    usage: Usage
+    seconds: float
+    retries: int = 0
+    asked: str = Field(default="", description="model and temperature as configured when asked; the hash covers them")
+
+
+class Reserved(Frozen):
+    """The most that a call or an attempt may take, set aside before it begins; recorded where a budget is set.
+
+    `Answered`, `Executed` or `Returned` settle it. What a kill cut off stays spent.
+    """
+
+    type: Literal["reserved"] = "reserved"
+    k: int = Field(description="the decision that it is for")
+    name: str = Field(description="the call's key, or node/attempt")
+    spending: Spending
+
+
+class Returned(Frozen):
+    """What was set aside for a call was not taken: the provider was not reached, or refused at once."""
+
+    type: Literal["returned"] = "returned"
+    name: str
+
+
+CallEvent = Answered | Reserved | Returned
+"""Any of these."""

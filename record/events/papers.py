@@ -1,0 +1,135 @@
+"""The paper: its figures, its citations, its drafts, its release and what a judge said."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from record.citing import CheckedEntry, FoundWork, Searched, Support
+from record.judgement import Judgement
+from record.nouns.drafts import Draft
+from record.nouns.figures import FigureReview, FinalFigure, PaperFigureReview
+from record.nouns.frozen import Frozen
+from record.nouns.nodes import Failure
+
+
+class FiguresMade(Frozen):
+    """The paper's figures were drawn from recorded arrays."""
+
+    type: Literal["figures_made"] = "figures_made"
+    figures: dict[str, str] = Field(description="file under paper/figures -> sha256")
+    descriptions: dict[str, str] = Field(description="stem -> what it shows")
+    arrays: tuple[str, ...] = Field(description="sha256 of every array that the script was given")
+    reviews: tuple[FigureReview, ...] = ()
+    looked: bool = True
+    failure: Failure | None = Field(default=None, description="of the figures that could not be drawn, a line each")
+    placed: tuple[FinalFigure, ...] = Field(default=(), description="in order; empty in records older than it")
+    left_out: dict[str, str] = Field(default_factory=dict, description="name of a figure -> why the paper has it not")
+
+
+class FiguresSeen(Frozen):
+    """The figures of an assessed draft were looked at in its PDF, with captions and the text that refers to them.
+
+    A figure without changes keeps the review of the round before.
+    """
+
+    type: Literal["figures_seen"] = "figures_seen"
+    round: int
+    looked: bool = Field(description="whether a model saw the pictures")
+    why: str = Field(default="", description="why nobody looked")
+    reviews: tuple[PaperFigureReview, ...] = ()
+    seen: dict[str, str] = Field(
+        default_factory=dict, description="figure -> sha256 over picture, caption and text, as it was reviewed")
+
+
+class LibraryChecked(Frozen):
+    """The library that the run was given was held against its records of verification, and against catalogues."""
+
+    type: Literal["library_checked"] = "library_checked"
+    entries: tuple[CheckedEntry, ...] = ()
+    notes: tuple[str, ...] = Field(default=(), description="papers of the user's folder that are not found")
+    files: dict[str, str] = Field(description="what may be cited of it: file in the run -> sha256")
+
+
+class WorksFound(Frozen):
+    """A round of gathering citations: what was searched for, and what catalogues gave."""
+
+    type: Literal["works_found"] = "works_found"
+    version: int = Field(default=1, description="the writing of the paper that it is for")
+    round: int
+    searches: tuple[Searched, ...]
+    works: tuple[FoundWork, ...] = ()
+
+
+class WorksChosen(Frozen):
+    """Of the works of a round, those that joined the library, with the sentences that they are to support."""
+
+    type: Literal["works_chosen"] = "works_chosen"
+    version: int = 1
+    round: int
+    supports: tuple[Support, ...] = ()
+    refused: dict[str, str] = Field(default_factory=dict, description="title of a chosen work -> why it is not cited")
+    files: dict[str, str] = Field(description="the verified entries: file in the run -> sha256")
+
+
+class Drafted(Frozen):
+    """A version of the paper's text: round 0 by the writer, then by the reflector."""
+
+    type: Literal["drafted"] = "drafted"
+    round: int
+    draft: Draft
+    violations: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    pages: int | None = None
+    done: bool = False
+    anew: bool = Field(default=False, description="assessed again, since the record has changed: the versions before "
+                                                  "it no longer count")
+    over: float = Field(default=0.0, description="pages of main text beyond the limit")
+    complaints: tuple[str, ...] = Field(default=(), description="what should be better, and does not hold up a release")
+    edits: tuple[str, ...] = Field(default=(), description="a reflector's edits that were made, shortened")
+    refused: tuple[str, ...] = Field(default=(), description="its edits that could not be made, and why")
+
+
+RULES = 2
+"""Rules that verdicts and generated parts of a paper follow now. 1: not corrected for several comparisons."""
+
+
+class Released(Frozen):
+    """The paper was built for the last time. `released` is False for a DRAFT that the binder refused."""
+
+    type: Literal["released"] = "released"
+    released: bool
+    pdf: str | None
+    files: dict[str, str] = Field(default_factory=dict, description="paper file -> sha256")
+    beside: dict[str, str] = Field(
+        default_factory=dict, description="the disclosure and what else is released with it: file in the run -> sha256")
+    reasons: tuple[str, ...] = ()
+    pages: int | None = None
+    rules: int = Field(default=1, description="what its verdicts and generated parts follow (`RULES` when it was made)")
+
+
+class Rewriting(Frozen):
+    """The paper of a finished run is written again, beside the one that is there."""
+
+    type: Literal["rewriting"] = "rewriting"
+    version: int
+    settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
+    model: str = ""
+    template: str = Field(
+        default="", description="sha256 of the run's own copy of the paper's template, where another was named")
+
+
+class Assessed(Frozen):
+    """The paper was judged, after its release and without bearing on it; or why there is no judgement."""
+
+    type: Literal["assessed"] = "assessed"
+    judgement: Judgement | None = None
+    why: str = Field(default="", description="why there is no judgement")
+    files: dict[str, str] = Field(default_factory=dict, description="report, relative to the run's folder -> sha256")
+
+
+PaperEvent = (
+    FiguresMade | FiguresSeen | LibraryChecked | WorksFound | WorksChosen | Drafted | Released | Rewriting
+    | Assessed)
+"""Any of these."""

@@ -1,0 +1,120 @@
+"""How a run begins, is taken up, branches, is steered, is limited, and ends."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from record.machine import Machine
+from record.nouns.frozen import Frozen
+from record.nouns.idea import Idea
+from record.nouns.stages import NodeKind, StageName
+
+
+class Started(Frozen):
+    """A run began. `settings` is the whole composed configuration, as it was saved."""
+
+    type: Literal["started"] = "started"
+    idea: Idea
+    settings: dict[str, Any]
+    seed: int
+    version: str
+    model: str
+    isolation: str = Field(default="", description="'bubblewrap', or 'none: ' and why; empty in records older than it")
+    machine: Machine | None = Field(default=None, description="what experiments run in; None in records older than it")
+    template: str = Field(
+        default="", description="sha256 of the run's own copy of the paper's template; empty in older records")
+
+
+class Resumed(Frozen):
+    """A process took the run up again; from here on earlier requests to stop no longer hold."""
+
+    type: Literal["resumed"] = "resumed"
+    settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with resume, by dotted key")
+    model: str = ""
+    isolation: str = Field(default="", description="as in `started`, of this process")
+    machine: Machine | None = Field(default=None, description="as in `started`, of this process")
+    reaped: int = Field(default=0, description="processes of the run's kernels that had outlived the program")
+    template: str = Field(
+        default="", description="sha256 of the run's own copy of the paper's template, where another was named")
+
+
+class Branched(Frozen):
+    """The run begins here as a branch of another one: every event before this one was copied from its log.
+
+    `sha256` is that of the copied events (`record.branching.digest_of`), the parent's log up to the point.
+    """
+
+    type: Literal["branched"] = "branched"
+    parent: str = Field(description="name of the folder of the run that it branched from")
+    path: str = Field(default="", description="where that folder lay")
+    point: str = Field(description="a node (after its verdict), or a stage (before its first decision)")
+    events: int = Field(description="how many events were copied")
+    sha256: str
+    seed: int = Field(description="of the choices after this event; experiments keep the seeds of the run")
+    settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
+    template: str = Field(
+        default="", description="sha256 of the run's own copy of the paper's template, where another was named")
+    version: str = Field(default="", description="of the program")
+    note: str = Field(default="", description="what the person said with it")
+    by: str = Field(default="", description="who branched: as the operating system knows them")
+    beyond: tuple[str, ...] = Field(
+        default=(), description="runs that the parent itself is a branch of, where that was after this point")
+
+
+class Commanded(Frozen):
+    """Somebody asked something of the running process (`control/`)."""
+
+    type: Literal["commanded"] = "commanded"
+    verb: Literal["stop", "pause", "resume", "note", "kill", "mark"]
+    target: str = Field(default="", description="a node (kill, mark), or a stage (note; empty: the one at work)")
+    text: str = Field(default="", description="the reason; of a note, what the next prompts see")
+    mark: Literal["suspect", "closed"] = Field(default="suspect", description="of a mark; closed: nothing builds on it")
+    by: str = Field(default="", description="who asked: as the operating system knows them")
+    file: str = Field(default="", description="its name in control/, written by the process that took it")
+
+
+class Unheeded(Frozen):
+    """Files in `control/` had no effect: they were no commands, or came too late."""
+
+    type: Literal["unheeded"] = "unheeded"
+    number: int
+    told: tuple[str, ...] = Field(description="why, a line each, of the first few")
+
+
+class Limited(Frozen):
+    """A ceiling of the run, or of one stage, was reached: nothing new is proposed there, what is there is reported."""
+
+    type: Literal["limited"] = "limited"
+    reason: str
+    stage: StageName | None = Field(default=None, description="None: the whole run")
+    without: tuple[NodeKind, ...] = Field(
+        default=(), description="nodes after the search (replicate, aggregate) that are not begun any more either")
+
+
+class Paused(Frozen):
+    """The provider of a model is down or a quota is used up: no call is made until then."""
+
+    type: Literal["paused"] = "paused"
+    reason: str
+    until: float = Field(description="when the next call is tried, in seconds since the epoch")
+
+
+class Recovered(Frozen):
+    """The provider answers again."""
+
+    type: Literal["recovered"] = "recovered"
+    seconds: float = Field(description="how long it did not")
+
+
+class Ended(Frozen):
+    """The process ended in an orderly way."""
+
+    type: Literal["ended"] = "ended"
+    exit_code: int
+    reason: str
+
+
+RunEvent = Started | Resumed | Branched | Commanded | Unheeded | Limited | Paused | Recovered | Ended
+"""Any of these."""

@@ -1,0 +1,121 @@
+"""The fields of the state of a run: what `record.fold.apply` writes, and nothing else does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from record.events.calls import Answered, Reserved
+from record.events.ideating import Conceived, ContextRead, Ideating, LookedUp
+from record.events.nodes import Probed
+from record.events.papers import (
+    Assessed,
+    Drafted,
+    FiguresMade,
+    FiguresSeen,
+    LibraryChecked,
+    Released,
+    WorksChosen,
+    WorksFound,
+)
+from record.events.running import Commanded, Ended, Paused, Started
+from record.events.searching import AblationsMissed, AblationsPlanned, Compared, Decided
+from record.fold.parts import Ancestor, RoleUsage, StageState, Steered
+from record.machine import Machine
+from record.nouns.calls import CallKey, Spending
+from record.nouns.data import DataPlan, DatasetFacts, Scorer
+from record.nouns.measurements import Measurement, OverExamples
+from record.nouns.nodes import Failure, Node
+from record.nouns.stages import STAGES, NodeKind, StageName
+
+
+@dataclass
+class Facts:
+    """What is folded. Read it as `record.fold.state.RunState`, which is these fields with what follows from them."""
+
+    started: Started | None = None
+    started_at: float = 0.0
+    last_at: float = 0.0
+    active_seconds: float = 0.0
+    """Time between events, without the gaps before a process took the run up again."""
+    events: int = 0
+    data_plan: DataPlan | None = None
+    datasets: tuple[DatasetFacts, ...] = ()
+    scorers: tuple[Scorer, ...] = ()
+    """Of the user's own, frozen for datasets of the plan."""
+    decisions: dict[int, Decided] = field(default_factory=dict[int, Decided])
+    nodes: dict[str, Node] = field(default_factory=dict[str, Node])
+    finished: set[int] = field(default_factory=set[int])
+    """Decisions whose work is done: nodes judged, comparisons answered, waits, ends, and finished work."""
+    stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})
+    answers: dict[CallKey, Answered] = field(default_factory=dict[CallKey, Answered])
+    usage: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])
+    calls: Counter[int] = field(default_factory=Counter[int])
+    """Model calls by decision."""
+    compared: dict[tuple[str, str], Compared] = field(default_factory=dict[tuple[str, str], Compared])
+    """Answered comparisons by pair, the node that was decided on earlier first."""
+    tests: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
+    resampled: dict[str, OverExamples] = field(default_factory=dict[str, OverExamples])
+    """What resampling the test examples says of differences, by their key; empty in older records."""
+    unscored: dict[str, Failure] = field(default_factory=dict[str, Failure])
+    """Why a scorer of the user's own gave no test values of a node."""
+    probes: list[Probed] = field(default_factory=list[Probed])
+    planned: AblationsPlanned | None = None
+    """The ablations of the last stage; None before they are planned, and where nobody planned any."""
+    missed: AblationsMissed | None = None
+    """What a reviewer of the draft would ask for; None before that was asked, and where it was not."""
+    library: LibraryChecked | None = None
+    """What of the given library may be cited; None without one, and in records older than it."""
+    works_found: list[WorksFound] = field(default_factory=list[WorksFound])
+    works_chosen: list[WorksChosen] = field(default_factory=list[WorksChosen])
+    """What was gathered for the draft, over all writings of the paper."""
+    figures: FiguresMade | None = None
+    drafts: list[Drafted] = field(default_factory=list[Drafted])
+    figures_seen: dict[int, FiguresSeen] = field(default_factory=dict[int, FiguresSeen])
+    """Looks at the figures in the PDF, by round of the draft."""
+    released: Released | None = None
+    assessed: Assessed | None = None
+    context: ContextRead | None = None
+    """What the person's own documents say; None before they are read, and where none were given."""
+    ideating: Ideating | None = None
+    """The topic of an ideation; None in a run."""
+    looked_up: dict[tuple[int, int], LookedUp] = field(default_factory=dict[tuple[int, int], LookedUp])
+    """Queries that were made, by decision and number."""
+    conceived: dict[int, Conceived] = field(default_factory=dict[int, Conceived])
+    """What came of each decision on an idea."""
+    version: int = 1
+    """Which writing of the paper drafts, release and judgement are of."""
+    template: str = ""
+    """sha256 of the run's copy of the template that drafts and release are set with; empty in older records."""
+    ancestry: list[Ancestor] = field(default_factory=list[Ancestor])
+    """Where this run branched off, the first ancestor first. Costs and times of the state are this run's own."""
+    overrides: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Settings that were given when the run was taken up again, by dotted key; later ones win."""
+    models: tuple[str, ...] = ()
+    """The models that the run was started and taken up with."""
+    isolations: tuple[str, ...] = ()
+    """How code ran, in the process that started the run and in those that took it up (`Started.isolation`)."""
+    machines: tuple[Machine, ...] = ()
+    """Where it ran, in the same processes; empty in records older than `Started.machine`."""
+    steered: list[Steered] = field(default_factory=list[Steered])
+    """What people asked of the run while it went on: every command that was taken, in order."""
+    killed: dict[str, Commanded] = field(default_factory=dict[str, Commanded])
+    """Nodes that a person wants ended, finished or not."""
+    stopping: bool = False
+    held: Commanded | None = None
+    """The request by which nothing new is begun; None while there is none. No active seconds pass meanwhile."""
+    unheeded: int = 0
+    """Files in `control/` that had no effect."""
+    limited: str | None = None
+    outage: Paused | None = None
+    """Why no model is asked, and until when; None while they are."""
+    ended: Ended | None = None
+    without: frozenset[NodeKind] = frozenset()
+    """Nodes after the search that are not begun any more, since the budget has no room for them."""
+    settled: dict[int, Spending] = field(default_factory=dict[int, Spending])
+    """What the answers and attempts of each decision took."""
+    lost: dict[int, Spending] = field(default_factory=dict[int, Spending])
+    """What was set aside for calls and attempts of a decision that a kill cut off, or that failed with an open bill."""
+    reserved: dict[str, Reserved] = field(default_factory=dict[str, Reserved])
+    """What is set aside for calls and attempts under way, by `Reserved.name`."""

@@ -1,0 +1,106 @@
+"""Events of a run as a whole, folded: it begins, is taken up, branches, is steered, is limited, ends."""
+
+from __future__ import annotations
+
+from record.events.running import (
+    Branched,
+    Commanded,
+    Ended,
+    Limited,
+    Paused,
+    Recovered,
+    Resumed,
+    RunEvent,
+    Started,
+    Unheeded,
+)
+from record.fold.marks import marks_of
+from record.fold.parts import Ancestor, Steered
+from record.fold.spending import cut_off
+from record.fold.state import RunState
+from record.nouns.stages import STAGES, StageName
+
+
+def apply_process(state: RunState, event: RunEvent, at: float) -> None:
+    """Fold one of them, of that time, into the state, in place."""
+    match event:
+        case Started():
+            _started(state, event, at)
+        case Branched():
+            _branched(state, event, at)
+        case Resumed():
+            _resumed(state, event)
+        case Commanded():
+            _commanded(state, event, at)
+        case Limited():
+            _limited(state, event)
+        case Paused():
+            state.outage = event
+        case Recovered():
+            state.outage = None
+        case Ended():
+            state.ended = event
+        case Unheeded():
+            state.unheeded += event.number
+
+
+def _started(state: RunState, event: Started, at: float) -> None:
+    state.started, state.started_at, state.models = event, at, (event.model,)
+    state.template = event.template
+    state.isolations = (event.isolation,)
+    state.machines = (event.machine,) if event.machine is not None else ()
+
+
+def _resumed(state: RunState, event: Resumed) -> None:
+    state.stopping = False
+    state.held = state.ended = state.outage = None
+    state.overrides |= event.settings
+    cut_off(state, list(state.reserved))
+    if state.released is None:  # what a finished paper says of its origin no longer changes
+        state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
+        if event.machine is not None and event.machine not in state.machines:
+            state.machines = (*state.machines, event.machine)
+        state.limited, state.without = None, frozenset()
+        state.template = event.template or state.template
+        state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
+
+
+def _branched(state: RunState, event: Branched, at: float) -> None:
+    """What was taken so far is another run's; requests, limits and outages of that run no longer hold."""
+    state.ancestry.append(Ancestor(
+        event=event, at=at, decision=state.last_decision, nodes=len(state.nodes), usage=state.usage, spent=state.spent,
+        active_seconds=state.active_seconds, seconds_of_code=state.seconds_of_code))
+    state.started_at, state.active_seconds = at, 0.0
+    state.usage, state.settled, state.lost, state.reserved = {}, {}, {}, {}
+    state.stopping, state.unheeded, state.without = False, 0, frozenset()
+    state.held = state.ended = state.outage = state.limited = None
+    for stage in state.stages.values():
+        if not stage.settled:
+            stage.began = stage.limited = None
+    state.overrides |= event.settings
+    state.template = event.template or state.template
+
+
+def _commanded(state: RunState, event: Commanded, at: float) -> None:
+    named: StageName | None = next((name for name in STAGES if name == event.target), None)
+    stage = named if event.verb == "note" and event.target else state.stage
+    state.steered.append(Steered(state.last_decision, at, stage, event))
+    if event.verb == "stop":
+        state.stopping = True
+    elif event.verb in ("pause", "resume"):
+        state.held = event if event.verb == "pause" else None
+    elif event.verb == "kill":
+        state.killed[event.target] = event
+    elif event.verb == "mark" and event.target in state.nodes:
+        for name, change in marks_of(state, event).items():
+            node = state.nodes[name]
+            state.nodes[name] = node.model_copy(update={"closed": change} if event.mark == "closed" else {
+                "suspect": (*node.suspect, change)})
+
+
+def _limited(state: RunState, event: Limited) -> None:
+    if event.stage is None:
+        state.limited = state.limited or event.reason
+        state.without |= set(event.without)
+    else:
+        state.stages[event.stage].limited = event.reason

@@ -1,0 +1,56 @@
+"""Events of the search and of steps beside it, folded: data plan, decisions, comparisons, stages, ablations."""
+
+from __future__ import annotations
+
+from record.events.searching import (
+    AblationsMissed,
+    AblationsPlanned,
+    Compared,
+    Decided,
+    Prepared,
+    SearchEvent,
+    Settled,
+    Summarised,
+    WorkDone,
+)
+from record.fold.spending import finish
+from record.fold.state import RunState
+from record.nouns.decisions import Compare, Expand, Work
+from record.nouns.nodes import Node, node_id
+
+
+def apply_search(state: RunState, event: SearchEvent) -> None:
+    """Fold one of them into the state, in place."""
+    match event:
+        case Prepared():
+            state.data_plan, state.datasets, state.scorers = event.data_plan, event.datasets, event.scorers
+        case Decided():
+            _decided(state, event)
+        case WorkDone():
+            finish(state, event.k)
+        case Compared():
+            state.compared[event.a, event.b] = event
+            finish(state, event.k)
+        case Settled():
+            stage = state.stages[event.stage]
+            stage.best, stage.reasons, stage.ended, stage.settled = event.best, event.reasons, event.ended, True
+        case Summarised():
+            state.stages[event.summary.stage].summary = event.summary
+        case AblationsPlanned():
+            state.planned = event
+        case AblationsMissed():
+            state.missed = event
+
+
+def _decided(state: RunState, event: Decided) -> None:
+    state.decisions[event.k] = event
+    if isinstance(event.action, Expand):
+        action = event.action
+        state.nodes[node_id(event.k)] = Node(
+            id=node_id(event.k), decision=event.k, parent=action.parent, stage=action.stage, kind=action.kind,
+            seed=action.seed)
+        stage = state.stages[action.stage]
+        if stage.began is None:
+            stage.began = state.active_seconds
+    elif not isinstance(event.action, Work | Compare):
+        state.finished.add(event.k)

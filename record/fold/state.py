@@ -1,0 +1,175 @@
+"""The state of a run, with what follows from its facts: phase, spending, seeds, settings, what people asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from record.events.running import Commanded
+from record.events.searching import Decided
+from record.fold.facts import Facts
+from record.fold.parts import RoleUsage, Steered, total_of
+from record.nouns.calls import Spending
+from record.nouns.decisions import MISSING_ABLATIONS, End, Work
+from record.nouns.nodes import Node, node_id
+from record.nouns.stages import STAGES, StageName
+
+
+@dataclass
+class RunState(Facts):
+    """A run as its log tells it so far."""
+
+    @property
+    def last_decision(self) -> int:
+        """The highest decision number, 0 before the first."""
+        return next(reversed(self.decisions), 0)
+
+    def stage_nodes(self, stage: StageName) -> list[Node]:
+        """The nodes of a stage in the order of their decisions."""
+        return [node for node in self.nodes.values() if node.stage == stage]
+
+    def node_of(self, k: int) -> Node | None:
+        """The node that decision k made, if it made one."""
+        return self.nodes.get(node_id(k))
+
+    @property
+    def paused(self) -> bool:
+        """Whether a person holds the run."""
+        return self.held is not None
+
+    def seed_of(self, k: int) -> int:
+        """The seed of choice k: the run's, or that of the branching before it."""
+        assert self.started is not None
+        return next((one.event.seed for one in reversed(self.ancestry) if one.decision < k), self.started.seed)
+
+    def variation_of(self, k: int) -> int:
+        """What sets choice k apart from the same choice of other branches; 0 where nothing is to."""
+        assert self.started is not None
+        seed = self.seed_of(k)
+        return 0 if seed == self.started.seed else seed
+
+    @property
+    def human_nodes(self) -> list[Node]:
+        """The nodes whose code a person wrote."""
+        return [node for node in self.nodes.values() if node.author]
+
+    @property
+    def inherited(self) -> RoleUsage:
+        """What model calls took before the run branched off; nothing in a run that did not."""
+        return total_of(one for ancestor in self.ancestry for one in ancestor.usage.values())
+
+    @property
+    def notes(self) -> list[Steered]:
+        """Notes of the person who runs us."""
+        return [one for one in self.steered if one.command.verb == "note"]
+
+    def notes_for(self, k: int, stage: StageName) -> tuple[str, ...]:
+        """The notes for a stage that came before decision k: what its prompts show, also when rendered again."""
+        return tuple(one.command.text for one in self.notes if one.after < k and one.stage == stage)
+
+    def marked_since(self, k: int) -> list[Commanded]:
+        """The marks that came after decision k was made: what it and its prompts know nothing of."""
+        return [one.command for one in self.steered if one.command.verb == "mark" and one.after >= k]
+
+    def end_of(self, stage: StageName) -> Decided | None:
+        """The decision that ended the search of a stage, if it was made."""
+        return next((one for one in self.decisions.values()
+                     if isinstance(one.action, End) and one.action.stage == stage), None)
+
+    def work_done(self, task: str) -> bool:
+        """Whether a step outside the search was decided on and is finished."""
+        return any(k in self.finished for k, d in self.decisions.items() if d.action == Work(task=task))
+
+    def paper_task(self, name: str) -> str:
+        """A step of the paper by its name in this writing: each writing has decisions of its own."""
+        return name if self.version == 1 else f"{name} v{self.version}"
+
+    @property
+    def stage(self) -> StageName | None:
+        """The stage that is searched; then the last one, until every stage has its summary; None when all are over.
+
+        What a settled stage still owes (replicates, their aggregate, its summary) is done beside the next search.
+        """
+        unsettled: list[StageName] = [name for name in STAGES if not self.stages[name].settled]
+        unreported: list[StageName] = [name for name in STAGES if self.stages[name].summary is None]
+        return next(iter(unsettled or unreported), None)
+
+    @property
+    def phase(self) -> str:
+        """The step that the state machine enters next: what the router of `agent.graph` follows."""
+        if self.data_plan is None:
+            return "prepare"
+        if self.stage is not None:
+            return self.stage
+        if not self.work_done("score tests"):
+            return "score"
+        if self.figures is None:
+            return "figures"
+        if not self.drafts:
+            return "write"
+        if not any(one.done for one in self.drafts):
+            return "cite" if self._wants_citations else "reflect"
+        if self.released is None:
+            return "missing" if self._reviewed_for_ablations else "release"
+        # Runs that ended before there was a judge are over: a resume does not begin to judge them.
+        over = self.assessed is not None or (self.ended is not None and self.ended.exit_code in (0, 3, 4))
+        return "done" if over else "judge"
+
+    @property
+    def _wants_citations(self) -> bool:
+        """Whether works are still to be gathered for the first draft of this writing."""
+        wanted = self.setting("literature.sources") and self.setting("paper.citation_rounds")
+        return bool(wanted) and len(self.drafts) == 1 and self.limited is None and not self.work_done(
+            self.paper_task("cite"))
+
+    @property
+    def _reviewed_for_ablations(self) -> bool:
+        """Whether missing ablations are still to be asked for: once, for the first writing of the paper."""
+        wanted = self.setting("paper.missing_ablations") or 0
+        return wanted > 0 and self.version == 1 and not self.work_done(MISSING_ABLATIONS.task)
+
+    @property
+    def total(self) -> RoleUsage:
+        """Usage over all roles."""
+        return self.usage_without()
+
+    def usage_without(self, *roles: str) -> RoleUsage:
+        """Usage over all roles but these."""
+        return total_of(one for role, one in self.usage.items() if role not in roles)
+
+    @property
+    def spent(self) -> Spending:
+        """What is paid for, and what is set aside for calls and attempts under way."""
+        return sum((*self.settled.values(), *self.lost.values(), *(one.spending for one in self.reserved.values())),
+                   start=Spending())
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one experiment, as the run is set now; 0 on the CPU."""
+        return int(self.setting("sandbox.gpus_per_node") or 1) if self.setting("sandbox.device") == "cuda" else 0
+
+    def setting(self, key: str) -> Any:
+        """A setting by its dotted key, as the run is set now; None where the record has none."""
+        if key in self.overrides:
+            return self.overrides[key]
+        found: Any = self.started.settings if self.started is not None else {}
+        for name in key.split("."):
+            found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+        return found
+
+    @property
+    def seconds_a_program(self) -> float:
+        """How long it took to write the code of a node, on average; 0.0 before the first."""
+        code = self.usage.get("code")
+        return code.seconds / code.calls if code is not None else 0.0
+
+    @property
+    def corrected(self) -> bool:
+        """Whether verdicts are corrected for several comparisons: those of papers released before that are not."""
+        return self.released is None or self.released.rules > 1
+
+    @property
+    def seconds_of_code(self) -> float:
+        """Seconds that experiments ran, over all attempts of this run; not those before it branched off."""
+        ran = sum(attempt.seconds for node in self.nodes.values() for attempt in node.attempts)
+        return ran - sum(one.seconds_of_code for one in self.ancestry)

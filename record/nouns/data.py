@@ -1,0 +1,119 @@
+"""What is measured on what: the data plan, its metrics, arms and levels, datasets as they were made, scorers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from record.nouns.frozen import Frozen
+
+
+class MetricSpec(Frozen):
+    """A metric by name. The primary one is fixed in the data plan and never redefined."""
+
+    name: str = Field(description="snake_case, one that the scorer knows where predictions are submitted")
+    title: str = Field(default="", description="how a table heads it, e.g. 'log loss'")
+    unit: str = Field(default="", description="empty for a pure number")
+    higher_is_better: bool = Field(description="direction of improvement")
+
+
+class Arm(Frozen):
+    """One compared arm. A measurement's condition is `arm`, or `arm@level` where the plan has levels."""
+
+    name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="short identifier, used as the condition")
+    title: str = Field(default="", description="how a table names it")
+    role: Literal["baseline", "method", "ablation"]
+    description: str = ""
+
+
+class Level(Frozen):
+    """One level of the factor that the study varies besides the arm (a noise rate, a length)."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    title: str = ""
+    value: float | None = Field(default=None, description="the level as a number, for an axis")
+
+
+class DatasetUse(Frozen):
+    """A registered dataset and the role it plays."""
+
+    name: str = Field(description="a name from the catalogue that `lab.data(name)` accepts")
+    reason: str = ""
+
+
+class DataPlan(Frozen):
+    """What `prepare` makes of an idea's prose before any code is written."""
+
+    task: str = Field(description="one sentence: what is learned from what")
+    datasets: tuple[DatasetUse, ...] = Field(min_length=1, description="the first is the main one")
+    metrics: tuple[MetricSpec, ...] = Field(min_length=1, description="the first is primary: it selects")
+    arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
+    levels: tuple[Level, ...] = ()
+    factor: str = Field(default="", description="what the levels are levels of, e.g. 'label noise rate'")
+    expected_seconds: float = Field(gt=0, description="wall clock of one experiment: every arm, level and dataset")
+    untested: tuple[str, ...] = Field(default=(), description="what the idea asks for and this plan cannot test")
+    notes: str = ""
+
+    @property
+    def primary(self) -> MetricSpec:
+        return self.metrics[0]
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Every `arm` or `arm@level` that the plan asks to be measured."""
+        if not self.levels:
+            return tuple(arm.name for arm in self.arms)
+        return tuple(f"{arm.name}@{level.name}" for arm in self.arms for level in self.levels)
+
+
+def arm_of(condition: str) -> str:
+    """The arm named by a condition: `method@noise20` -> `method`."""
+    return condition.partition("@")[0]
+
+
+def level_of(condition: str) -> str:
+    """The level named by a condition, or an empty string."""
+    return condition.partition("@")[2]
+
+
+class DatasetFacts(Frozen):
+    """A dataset as it was materialised for a run."""
+
+    name: str
+    title: str = ""
+    source: str = Field(description="e.g. 'sklearn:load_digits'")
+    features: int
+    classes: int
+    sizes: dict[str, int] = Field(description="examples by split: train, dev, validation, test")
+    duplicates: int = Field(default=0, description="test and validation examples that also stand in train")
+    fingerprint: str = Field(description="sha256 of all splits")
+    seed: int
+    task: str = Field(default="", description="classification, regression, or none: a folder that the code reads; "
+                                              "empty in older records")
+    target: str = Field(default="", description="the column, or what else the labels are")
+    columns: tuple[str, ...] = Field(default=(), description="features as the source has them, before any encoding")
+    class_names: tuple[str, ...] = ()
+    shape: tuple[int, ...] = Field(default=(), description="of one example, where it is no plain row of features")
+    split_rule: str = Field(default="", description="how the splits were made, in words")
+    duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
+    missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
+    origin: str = Field(default="", description="sha256 of the file, folder or examples that it was read from")
+    warnings: tuple[str, ...] = Field(default=(), description="what a reader of its results must know")
+    scorer: str = Field(default="", description="what a frozen scorer of the user's computes, and from what, in words")
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether its examples were made by a program, and not collected."""
+        return self.source.startswith("generated")
+
+
+class Scorer(Frozen):
+    """A scorer of the user's own, as it was frozen before the search (`sandbox.evaluation.scorers`)."""
+
+    dataset: str
+    function: str
+    takes: Literal["predictions", "artifact"]
+    metrics: tuple[MetricSpec, ...] = Field(min_length=1)
+    sha256: str = Field(description="of its file")
+    asks: str = Field(default="", description="what it wants to be handed, in the words of its docstring")

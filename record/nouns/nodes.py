@@ -1,0 +1,137 @@
+"""A node of the search: its attempts, plots, verdict and findings, and why it failed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from record.nouns.figures import Figure, FigureReview
+from record.nouns.frozen import Frozen, Scalar
+from record.nouns.measurements import Measurement
+from record.nouns.stages import NodeKind, StageName
+
+NodeStatus = Literal["proposed", "running", "buggy", "good", "pruned", "cancelled"]
+
+ErrorClass = Literal[
+    "syntax", "import", "shape", "memory", "timeout", "died", "no measurement", "figure", "no answer", "hopeless",
+    "suspect", "killed", "other"]
+"""`no answer`: the model wrote nothing usable; `hopeless`: we ended the code, since it could not come to anything;
+`suspect`: it ran, but its numbers cannot be trusted (docs/honesty.md); `killed`: a person ended it."""
+
+
+class Failure(Frozen):
+    """Why something did not work: an error class for the search, words for the debugger."""
+
+    kind: ErrorClass
+    message: str
+    traceback: str = ""
+
+
+class Attempt(Frozen):
+    """One execution of a node's code."""
+
+    number: int = Field(ge=1)
+    seconds: float = Field(ge=0, description="wall clock, of the code alone")
+    limit: float | None = Field(default=None, description="wall clock that it was allowed; None in older records")
+    alone: bool = Field(default=False, description="whether no other code of ours ran beside it: a retry for memory")
+    failure: Failure | None = None
+    measurements: tuple[Measurement, ...] = Field(default=(), description="final values (no step), validation only")
+    arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
+    sealed: dict[str, str] = Field(default_factory=dict, description="sealed test predictions: file -> sha256")
+    curves_sha256: str | None = Field(default=None, description="of measurements.jsonl, which holds every step")
+    artifacts: dict[str, str] = Field(default_factory=dict, description="file under artifacts/ -> sha256")
+    resumed: bool = Field(default=False, description="whether it went on from a checkpoint of an earlier attempt")
+    peak_host_bytes: int | None = Field(default=None, description="most resident memory; None: not measured")
+    peak_gpu_bytes: int | None = Field(default=None, description="most memory on its GPUs; None: none, or unknown")
+    stdout_tail: str = ""
+    converged: bool | None = Field(default=None, description="whether logged loss curves levelled off; None: no curve")
+
+
+class Plotting(Frozen):
+    """One run of a node's plotting script. `reviews` is None until the figures were looked at."""
+
+    n: int = Field(ge=1)
+    figures: tuple[Figure, ...] = ()
+    failure: Failure | None = None
+    seconds: float = 0.0
+    reviews: tuple[FigureReview, ...] | None = None
+    looked: bool = Field(default=True, description="whether a model looked at the figures; the lint alone did if not")
+
+
+class Verdict(Frozen):
+    """The one typed judgement that a finished node gets."""
+
+    sound: bool = Field(description="does the code test what its plan and the data plan say, on the data they name?")
+    analysis: str = Field(description="three to five sentences: what was found, what it does not show")
+    next_step: str = ""
+
+
+class Finding(Frozen):
+    """What a check of honesty found in a node's code, with its evidence (docs/honesty.md)."""
+
+    kind: str = Field(description="e.g. 'constant', 'random', 'swallowed'")
+    why: str = Field(description="one sentence that a reader can hold against the line")
+    suspect: bool = Field(default=True, description="whether it keeps the node's numbers out; a note otherwise")
+    file: str = "experiment.py"
+    line: int = Field(default=0, description="from 1; 0: it is of no single line")
+    text: str = Field(default="", description="the line")
+
+    def __str__(self) -> str:
+        place = f"{self.file}, line {self.line}: {self.text}: " if self.line else ""
+        return f"{place}{self.why}"
+
+
+class Node(Frozen):
+    """A node as the log tells it so far."""
+
+    id: str
+    decision: int
+    parent: str | None
+    stage: StageName
+    kind: NodeKind
+    seed: int
+    title: str = ""
+    plan: str = ""
+    varies: str = Field(default="", description="the hyperparameter, agenda item or ablated part that it tries")
+    source_sha256: str = ""
+    setups: dict[str, Scalar] = Field(default_factory=dict, description="upper-case constants of the source")
+    author: str = Field(default="", description="the person who wrote the source; empty: a model")
+    attempts: tuple[Attempt, ...] = ()
+    plottings: tuple[Plotting, ...] = ()
+    status: NodeStatus = "proposed"
+    reasons: tuple[str, ...] = ()
+    failure: Failure | None = None
+    verdict: Verdict | None = None
+    suspect: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    closed: str = Field(default="", description="why a person wants nothing built on it; empty where none does")
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """Final validation measurements of the last attempt."""
+        return self.attempts[-1].measurements if self.attempts else ()
+
+    @property
+    def plots(self) -> int:
+        """How often the node was plotted."""
+        return len(self.plottings)
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """The figures of the last plotting."""
+        return self.plottings[-1].figures if self.plottings else ()
+
+    @property
+    def reviews(self) -> tuple[FigureReview, ...]:
+        """The verdicts on the last figures."""
+        return (self.plottings[-1].reviews or ()) if self.plottings else ()
+
+    @property
+    def finished(self) -> bool:
+        return self.status in ("good", "buggy", "pruned", "cancelled")
+
+
+def node_id(k: int) -> str:
+    """The id of the node that decision k makes."""
+    return f"n{k:04d}"

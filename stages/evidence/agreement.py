@@ -1,0 +1,143 @@
+"""Numbers of the record beside those of the nodes that were executed again: equal, within noise, or different.
+
+Where processor, interpreter and threads are those of the record, the digits that are printed must be the same ones.
+Elsewhere, and on a GPU, a mean may differ as far as noise was measured: by less than the difference of two means of so
+many replicates is in all but `CHANCE` of cases (Student t).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+
+from record.claims import Claim, interval, printed, replicates_of
+from record.fold.state import RunState
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Node
+from record.typeset import as_read
+from stages.evidence.reproduced import NodeAgain, Number, Verdict
+from stages.writing.manuscript import claims_of
+
+CHANCE = 0.001
+"""How often a number of code that is not deterministic is called different though it is not."""
+
+Quantity = tuple[str, str, str, str]
+
+
+def numbers(state: RunState, ran: Sequence[NodeAgain], *, same: bool) -> Iterator[Number]:
+    """Every number that these nodes bear on, claims of the paper first; `same` asks for equal digits."""
+    told = {one.node: one for one in ran}
+    after = _with(state, told)
+    covered: set[tuple[str, Quantity]] = set()
+    claims, found = claims_of(state)
+    later, differences = claims_of(after)
+    by_key = {one.key: one for one in (*later, *differences)}
+    for claim in (*claims, *found):
+        if here := [node for node in claim.nodes if node in told]:
+            yield _number(_of_claim(claim, by_key.get(claim.key), here), same=same)
+    covered |= {(node, (one.split, one.dataset, one.name, one.condition)) for one in claims for node in one.nodes}
+    for cell in _cells(state, told, covered):
+        yield _number(cell, same=same)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """Values before and after, node by node; `sd` is over all `of` replicates. `texts` are both as they are printed,
+    by form (`pm`, `ci` ...), where all that it is a mean over ran again."""
+
+    key: str
+    claim: bool
+    nodes: tuple[str, ...]
+    recorded: tuple[float, ...]
+    again: tuple[float | None, ...]
+    sd: float | None
+    of: int
+    texts: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+
+
+def _with(state: RunState, told: Mapping[str, NodeAgain]) -> RunState:
+    """The state as if these nodes had measured what they measured again; what was not measured again is gone."""
+    nodes = dict(state.nodes)
+    for name, one in told.items():
+        *earlier, last = nodes[name].attempts
+        attempts = (*earlier, last.model_copy(update={"measurements": one.measurements}))
+        nodes[name] = nodes[name].model_copy(update={"attempts": attempts})
+    return replace(state, nodes=nodes, tests=state.tests | {
+        name: one.tests for name, one in told.items() if name in state.tests})
+
+
+def _of_claim(claim: Claim, after: Claim | None, here: Sequence[str]) -> _Cell:
+    before = dict(zip(claim.nodes, claim.values, strict=True))
+    again = dict(zip(after.nodes, after.values, strict=True)) if after is not None else {}
+    whole = after is not None and after.nodes == claim.nodes == tuple(here)
+    texts = {key.rpartition(".")[2]: (text, printed([after])[key]) for key, text in printed([claim]).items()
+             } if whole and after else {}
+    return _Cell(claim.key, True, tuple(here), tuple(before[node] for node in here),
+                 tuple(again.get(node) for node in here), claim.sd, claim.n, texts)
+
+
+def _cells(
+    state: RunState, told: Mapping[str, NodeAgain], covered: set[tuple[str, Quantity]]
+) -> Iterator[_Cell]:
+    """Values that no claim is made of: on validation data, and of the seed that the search looked at."""
+    for name, one in told.items():
+        node = state.nodes[name]
+        top = node.parent if node.kind == "replicate" and node.parent else name
+        noise = _values(state, replicates_of(state, top))
+        after = {_quantity(m): m.value for m in (*one.measurements, *one.tests)}
+        for measured in (*node.measurements, *state.tests.get(name, ())):
+            quantity = _quantity(measured)
+            if (name, quantity) not in covered:
+                spread = noise.get(quantity, [])
+                yield _Cell(f"{name}:{'/'.join(quantity)}", False, (name,), (measured.value,), (after.get(quantity),),
+                            interval(spread)[0], len(spread))
+
+
+def _values(state: RunState, nodes: Iterable[Node]) -> dict[Quantity, list[float]]:
+    found: dict[Quantity, list[float]] = {}
+    for node in nodes:
+        for one in (*node.measurements, *state.tests.get(node.id, ())):
+            found.setdefault(_quantity(one), []).append(one.value)
+    return found
+
+
+def _quantity(one: Measurement) -> Quantity:
+    return one.split, one.dataset, one.name, one.condition
+
+
+def _number(cell: _Cell, *, same: bool) -> Number:
+    again = [value for value in cell.again if value is not None]
+    lost = len(again) < len(cell.again)
+    off = None if lost else abs(fmean(again) - fmean(cell.recorded))
+    noise = allowed(cell.sd, cell.of, len(cell.nodes))
+    equal = not lost and all(a == b for a, b in (*zip(map(_text, cell.recorded), map(_text, cell.again), strict=True),
+                                                 *cell.texts.values()))
+    verdict: Verdict = "missing" if lost else "equal" if equal else "different"
+    if verdict == "different" and not same and off is not None and noise is not None and off <= noise:
+        verdict = "within noise"
+    return Number(key=cell.key, claim=cell.claim, nodes=cell.nodes, of=max(cell.of, 1), off=off, noise=noise,
+                  recorded=_shown(cell, cell.recorded, 0), again=_shown(cell, cell.again, 1), verdict=verdict)
+
+
+def _text(value: float | None) -> str:
+    """A value of one seed as the appendix prints it."""
+    return "missing" if value is None else f"{value:.4g}"
+
+
+def _shown(cell: _Cell, values: Iterable[float | None], side: int) -> str:
+    """Mean and interval of a claim all of whose nodes ran, else the values of those that did."""
+    if not cell.texts:
+        return ", ".join(map(_text, values))
+    return " ".join(as_read(cell.texts[form][side]) for form in ("pm", "ci"))
+
+
+def allowed(sd: float | None, replicates: int, ran: int) -> float | None:
+    """How far the mean over `ran` replicates may be from that over the same seeds before; None: no noise is known."""
+    if sd is None or replicates < 2:
+        return None
+    from scipy.stats import t  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+    quantile = float(t.ppf(1 - CHANCE / 2, replicates - 1))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return quantile * sd * math.sqrt(2 / ran)

@@ -1,0 +1,199 @@
+"""`examples/recorded-run`: it shows everything, holds, stays small, and nobody who looks at it changes it."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from agent.cli import main
+from record.fold.state import RunState
+from record.folder import sha256
+from record.log import read_state
+from record.nouns.stages import STAGES
+from record.prompts import prompt_of
+from tests.inspector.web import serving
+
+ROOT = Path(__file__).parents[1]
+RUN = ROOT / "examples" / "recorded-run"
+LARGEST = 6_000_000
+"""Bytes that git keeps of it at most, each file packed by itself."""
+LOOKS = (("status",), ("tree",), ("why",), ("logs",), ("status", "--json"), ("tree", "--json"))
+
+
+@pytest.fixture(scope="module")
+def state() -> RunState:
+    return read_state(RUN)
+
+
+@pytest.fixture(scope="module")
+def web() -> Generator[httpx.Client]:
+    before = _files(RUN)
+    with serving(RUN) as client:
+        yield client
+    assert _files(RUN) == before, "looking changes nothing"
+
+
+def _files(run: Path) -> dict[str, str]:
+    """Every file and folder with what is in it."""
+    return {str(path.relative_to(run)): sha256(path) if path.is_file() else "" for path in sorted(run.rglob("*"))}
+
+
+# --- what it is -----------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_node_and_act_is_in_it(state: RunState) -> None:
+    nodes = list(state.nodes.values())
+    assert {node.kind for node in nodes} == {"draft", "debug", "improve", "tune", "ablate", "replicate", "aggregate"}
+    assert {node.stage for node in nodes} == set(STAGES)
+    assert {node.status for node in nodes} == {"good", "buggy", "cancelled"}
+    asked = [one.command for one in state.steered]
+    assert [one.verb for one in asked] == ["note", "mark", "kill", "pause", "resume"]
+    assert {one.by for one in asked} == {"ada"}
+    assert all(one.text for one in asked)
+    assert state.released is not None and state.released.released and state.ended is not None
+    assert state.ended.exit_code == 0 and state.assessed is not None
+
+
+def test_prompts_of_all_calls_are_kept_and_a_note_is_in_those_of_its_stage(state: RunState) -> None:
+    [note] = [one.command.text for one in state.steered if one.command.verb == "note"]
+    noted: set[str] = set()
+    for answered in state.answers.values():
+        kept = prompt_of(RUN, answered)
+        assert kept is not None and kept.asked is not None and not kept.changed
+        if note in kept.asked.user:
+            noted |= {node.stage for node in state.nodes.values() if node.decision == answered.key.decision}
+    assert noted == {"tuning"}
+
+
+def test_it_is_small_and_tells_nothing_of_a_machine() -> None:
+    kept = 0
+    wrong = re.compile(rb"/root/|/home/\w|/work/main|/Users/\w")
+    for path in RUN.rglob("*"):
+        if path.is_file():
+            text = path.read_bytes()
+            kept += len(zlib.compress(text))
+            assert not wrong.search(gzip.decompress(text) if path.suffix == ".gz" else text), path
+    assert kept <= LARGEST
+    assert not [name for name in ("run.db-wal", "run.db-shm", "lock", "cache", "control") if (RUN / name).exists()]
+
+
+@pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".git").exists(), reason="no git checkout")
+def test_git_takes_all_of_it_and_touches_no_byte() -> None:
+    names = "".join(f"{path.relative_to(ROOT)}\n" for path in RUN.rglob("*") if path.is_file())
+    ignored = subprocess.run(["git", "check-ignore", "--no-index", "--stdin"], cwd=ROOT, input=names, text=True,
+                             capture_output=True, timeout=60)
+    assert ignored.stdout == ""
+    found = subprocess.run(["git", "check-attr", "text", "diff", "--stdin"], cwd=ROOT, input=names, text=True,
+                           capture_output=True, timeout=60, check=True)
+    assert found.stdout and all(line.endswith(": unset") for line in found.stdout.splitlines())
+
+
+# --- looking changes nothing ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_looking_changes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = _files(RUN)
+    for words in LOOKS:
+        assert main([words[0], str(RUN), *words[1:]]) == 0, words
+    assert main(["audit", str(RUN)]) == 0
+    assert "clean: 0 unbound" in capsys.readouterr().out
+    assert main(["trace", str(RUN), _printed()]) == 0
+    out = [f"--{kind}={tmp_path / kind}" for kind in ("events", "tree", "zip")]
+    assert main(["export", str(RUN), *out]) == 0
+    capsys.readouterr()
+    assert main(["resume", str(RUN)]) == 0
+    assert "done (exit code 0)" in capsys.readouterr().out
+    assert main(["pause", str(RUN)]) == 2
+    assert "the run is over" in capsys.readouterr().err
+    assert _files(RUN) == before
+
+
+def _printed() -> str:
+    """A number that the results print."""
+    text = (RUN / "paper" / "results.tex").read_text()
+    found = re.search(r"\b0\.\d{3}\b", text)
+    assert found
+    return found[0]
+
+
+@pytest.mark.slow
+def test_it_opens_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    scientist = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    if subprocess.run([*scientist, "true"], capture_output=True, timeout=30).returncode:
+        pytest.skip("bubblewrap does not work here")
+    code = ("import sys; from agent.cli import main; "
+            "sys.exit(max(main([word, sys.argv[1]]) for word in ('audit', 'resume')))")
+    done = subprocess.run([*scientist, sys.executable, "-c", code, str(RUN)], cwd=ROOT, capture_output=True,
+                          text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+# --- every page -----------------------------------------------------------------------------------------------------
+
+
+def _links(text: str, *, having: str) -> Iterator[str]:
+    yield from dict.fromkeys(link.replace("&amp;", "&") for link in re.findall(r'(?:href|src)="(/[^"#]+)', text)
+                             if having in link)
+
+
+@pytest.mark.slow
+def test_every_node_has_its_panel_with_its_parts(web: httpx.Client, state: RunState) -> None:
+    page = "/runs/recorded-run/nodes/"
+    for node in state.nodes.values():
+        answer = web.get(page + node.id)
+        assert answer.status_code == 200, node.id
+        text = answer.text
+        if node.status == "cancelled":
+            assert "This recording shows what a kill looks like" in text
+            continue
+        assert "<h3>experiment.py</h3>" in text or node.kind == "aggregate", node.id
+        if node.kind in ("debug", "improve", "tune", "ablate"):
+            assert '<pre class="diff">' in text, node.id
+        if node.kind not in ("replicate", "aggregate"):
+            assert "prompt and answer" in text, node.id
+        for link in _links(text, having="/plots"):
+            assert web.get(link).status_code == 200, link
+    failed = next(node for node in state.nodes.values() if node.status == "buggy")
+    assert "RuntimeError" in web.get(page + failed.id).text
+
+
+def test_every_page_answers(web: httpx.Client, state: RunState) -> None:
+    page = web.get("/runs/recorded-run").text
+    for part in ("tree", "reports", "paper", "checked", "costs", "events"):
+        assert f'id="{part}"' in page
+    assert "every number, figure and citation is tied to the record" in page and "by ada" in page
+    assert "the run is over" in page and 'method="post"' not in page.split('id="tree"')[0].split('id="wheel"')[1]
+    calls = web.get("/runs/recorded-run/calls").text
+    for key in list(state.answers)[:: max(1, len(state.answers) // 12)]:
+        answer = web.get(f"/runs/recorded-run/calls/{quote(str(key), safe='')}")
+        assert answer.status_code == 200 and "Prompt" in answer.text, key
+    assert "code" in calls
+    notebook = next(node.id for node in state.nodes.values() if node.kind == "debug")
+    assert web.get(f"/runs/recorded-run/nodes/{notebook}/notebook/1").status_code == 200
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not all(map(shutil.which, ("pdftotext", "pdftoppm"))), reason="poppler-utils is not installed")
+def test_numbers_of_the_paper_lead_to_measurements(web: httpx.Client) -> None:
+    text = web.get("/runs/recorded-run/paper").text
+    numbers = list(_links(text, having="/trace?key=test"))
+    assert len(numbers) > 20
+    for link in numbers[:: max(1, len(numbers) // 8)]:
+        assert re.search(r"n\d{4}", web.get(link).text), link
+    [*sheets] = _links(text, having="/sheets/")
+    assert web.get(sheets[0]).headers["content-type"] == "image/png"
+    [*figures] = _links(text, having="/figures/")
+    assert figures and all(web.get(link).status_code == 200 for link in figures)
