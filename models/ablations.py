@@ -25,6 +25,7 @@ class AblationPlanInputs(Frozen):
     most: int = Field(ge=1, description="ablations at most")
     node_seconds: float = Field(description="wall-clock limit of one experiment")
     notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
+    written: tuple[str, ...] = Field(default=(), description="ablations that a person wrote and that run already")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
 
 

@@ -467,6 +467,7 @@ class Comparison(Frozen):
     metric: str
     better: str = Field(description="condition with the better mean")
     worse: str
+    equal: bool = Field(default=False, description="whether the means are equal, so that neither is better")
     verdict: Called = Field(description="of `subject` against the other; corrected for the comparisons beside it")
     n: int
     condition: str = Field(default="", description="whose verdict it is; that of the better one where it is not said")

@@ -7,6 +7,7 @@ changed: an update costs what is new, however many nodes there are. A node that 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -94,7 +95,7 @@ class RunPieces:
         yield self._piece("asked", "events", run.name, asked_of(run.state))
         yield self._piece("judgement", "paper", run.name, run.state.released, run.state.assessed, run.state.version)
         yield self._piece("checks", "checked", run.name, checks_of(
-            run.state, tuple(row.id for row in rows if row.seedless)))
+            run.state, tuple(row.id for row in rows if row.seedless)), shlex.quote(str(run.folder)))
 
     def _report(self, stage: StageName) -> Report:
         """The report of a stage, made anew when what it rests on is: its intervals and tests cost milliseconds."""

@@ -19,6 +19,7 @@ from models.door import Desk
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from record.ablation import Ablation, alike
 from record.events.searching import AblationsPlanned, Decided
+from record.fold.state import RunState
 from record.nouns.data import DataPlan
 from search.tree import view_of
 from stages.bench import Bench
@@ -42,7 +43,8 @@ async def _planned(bench: Bench, decided: Decided, desk: Desk) -> AblationsPlann
         return AblationsPlanned(why="no stage before found a node to ablate")
     inputs = AblationPlanInputs(idea=bench.idea, data_plan=bench.plan, method=parent_brief(bench.folder, view.root),
                                 most=most, node_seconds=bench.node_seconds,
-                                notes=bench.state.notes_for(decided.k, "ablation"))
+                                notes=bench.state.notes_for(decided.k, "ablation"),
+                                written=written_by_people(bench.state))
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()
     risks = bench.idea.risks[:MOST_RISKS]
@@ -60,6 +62,11 @@ async def _planned(bench: Bench, decided: Decided, desk: Desk) -> AblationsPlann
         complaints = (*complaints, str(error))
     why = "" if kept else f"no usable plan came of the model: {'; '.join(complaints)}"
     return AblationsPlanned(ablations=kept, risks=told, why=why)
+
+
+def written_by_people(state: RunState) -> tuple[str, ...]:
+    """What people's own code for the last stage does, a line a node: it is there before the stage is planned."""
+    return tuple(f"{node.id}: {node.plan}" for node in state.human_nodes if node.stage == "ablation")
 
 
 def sift(

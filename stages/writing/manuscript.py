@@ -225,7 +225,7 @@ def _condition(plan: DataPlan, condition: str) -> str:
 def _comparison(one: Difference) -> Comparison:
     worse = one.other if one.better == one.condition else one.condition
     return Comparison(key=one.key, dataset=one.dataset, metric=one.name, better=one.better, worse=worse,
-                      verdict=one.called, n=one.n, condition=one.condition, note=_note(one))
+                      equal=one.mean == 0, verdict=one.called, n=one.n, condition=one.condition, note=_note(one))
 
 
 def _note(one: Difference) -> str:

@@ -282,6 +282,7 @@ ABLATION = Ablation(
     metrics=("accuracy", "log_loss"), why="The claim needs a slow start.")
 INPUTS["ablation_plan"] = AblationPlanInputs(
     idea=IDEA, data_plan=PLAN, method=PARENT, most=5, node_seconds=120.0,
+    written=("n0031: The penalty's weight is drawn at random.",),
     complaints=("'no-margin' names the metric 'f1'; the data plan has accuracy, log_loss",))
 FOUND = FoundWork(number=1, source="openalex", id="W1", title="Margins of Old", authors=("Ann One", "Bob Two"),
                   years=(2001,), venue="Journal of Margins", abstract="We define the margin, and bound it.")

@@ -328,6 +328,14 @@ def test_the_rule_on_digits_names_its_exceptions() -> None:
     assert "these literals:\n  none." in render("write", bare).system
 
 
+def test_no_condition_is_called_the_better_one_where_means_are_equal() -> None:
+    one = WRITE.comparisons[0]
+    for equal, told in ((True, "(their means are equal)"), (False, f"({one.better} has the better mean)")):
+        shown = (one.model_copy(update={"equal": equal}),)
+        user = render("write", INPUTS["write"].model_copy(update={"comparisons": shown})).user
+        assert told in user and ("has the better mean)" in user) != equal
+
+
 def test_the_reviewer_is_told_how_many_pictures_there_are() -> None:
     assert "attached, 1 in all" in render("vision", INPUTS["vision"], images=1).user
 

@@ -12,6 +12,7 @@ from record.events.searching import Decided
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256_of_files, write_source
 from record.nouns.decisions import Expand
+from stages.ablations.planning import written_by_people
 from stages.nodes.human import LARGEST, CodeError, Written, first_choice, read_code
 from stages.paper.ancestry import humans_told
 from tests.search.worlds import new_log, run
@@ -125,3 +126,15 @@ def test_the_author_is_disclosed() -> None:
     log.append(Proposed(node="n0001", decision=1, title="t", plan="p", varies="v", source_sha256="0", author="Ada"))
     log.append(Judged(node="n0001", status="buggy"))
     assert [(one.node, one.author, one.kind) for one in humans_told(log.state)] == [("n0001", "Ada", "draft")]
+
+
+def test_who_plans_the_ablations_is_told_of_those_that_a_person_wrote() -> None:
+    log = new_log()
+    assert written_by_people(log.state) == ()
+    ablate = Expand(stage="ablation", kind="ablate", seed=0)
+    improve = Expand(stage="agenda", kind="improve", seed=0)
+    for k, action, author in ((1, improve, "Ada"), (2, ablate, "Ada"), (3, ablate, "")):
+        log.append(Decided(k=k, action=action))
+        log.append(Proposed(node=f"n000{k}", decision=k, title="t", plan=f"cut {k}", varies="v", source_sha256="0",
+                            author=author))
+    assert written_by_people(log.state) == ("n0002: cut 2",)
