@@ -127,9 +127,12 @@ def test_a_second_draft_is_asked_to_differ_and_an_item_is_taken_up() -> None:
     assert "Compare both at three sizes." in render("code", item).user
 
 
-def test_a_branch_is_told_its_number_before_the_notes() -> None:
-    said = render("code", CODE.model_copy(update={"variation": 4711, "notes": ("Prefer small models.",)})).user
-    assert said.index("number, 4711,") < said.index("> Prefer small models.") < said.index("# Your part")
+def test_a_branch_is_told_what_to_put_first_before_the_notes() -> None:
+    asked = {number: render("code", CODE.model_copy(update={"variation": number, "notes": ("Prefer small models.",)}))
+             for number in (4711, 4712, 4713)}
+    said = asked[4711].user
+    assert said.index("move entry 3 to the front") < said.index("> Prefer small models.") < said.index("# Your part")
+    assert "move entry 4 to the front" in asked[4712].user and "move entry 2 to the front" in asked[4713].user
     assert "branches" not in render("code", CODE).user
 
 
