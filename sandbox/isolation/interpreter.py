@@ -52,8 +52,9 @@ def interpreter(python: str) -> Interpreter:
                              env=environment, cwd="/", stdin=subprocess.DEVNULL)
         said = json.loads(ran.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        raise ExecutorError(f"cannot run {python!r} (sandbox.python): {_first_line(error)}; a run that was made elsewhere "
-                            "names an interpreter of that machine: give one of this, --set sandbox.python=PATH") from error
+        raise ExecutorError(f"cannot run {python!r} (sandbox.python): {_first_line(error)}; a run that was made "
+                            "elsewhere names an interpreter of that machine: give one of this one, "
+                            "--set sandbox.python=PATH") from error
     named = [*said["prefixes"], said["user_site"], *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),
              os.environ.get("CUDA_HOME", "")]
     trees = {Path(one) for one in named if one} | set(_behind_links(Path(shutil.which(python) or python)))
