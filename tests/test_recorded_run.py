@@ -131,7 +131,8 @@ def _printed() -> str:
 def test_it_opens_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
-    scientist = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    scientist = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", str(tmp_path),
+                 str(tmp_path), "--setenv", "TMPDIR", str(tmp_path), "--setenv", "HOME", str(tmp_path)]
     if subprocess.run([*scientist, "true"], capture_output=True, timeout=30).returncode:
         pytest.skip("bubblewrap does not work here")
     code = ("import sys; from agent.cli import main; "

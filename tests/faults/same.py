@@ -26,5 +26,5 @@ def _masked(line: str) -> str:
     line = re.sub(r"127\.0\.0\.1:\d+", "#", line)
     if re.match(r"\\rec\{n\d{4}\}", line):
         return re.sub(r"\\rec\{[\d.]+\}(?= & [^&]*\\\\\*?$)", "#", line)
-    roles = "|".join((*ROLES, "total"))
+    roles = "|".join(re.escape(role.replace("_", r"\_\allowbreak{}")) for role in (*ROLES, "total"))
     return re.sub(r"\d+", "#", line) if re.match(rf"(\\midrule )?({roles}) &", line) else line
