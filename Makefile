@@ -36,7 +36,7 @@ recorded-run: setup  ## make examples/recorded-run anew, and the pictures of doc
 test: setup  ## every test
 	$(BIN)/python -m pytest
 
-test-fast: setup  ## the tests that start no kernel and take less than two seconds each, on all cores
+test-fast: setup  ## the tests of single parts, on all cores: no kernel, no TeX, no server, no whole run
 	$(BIN)/python -m pytest -m "not slow" -n auto
 
 check: setup  ## lint, types, and who may import whom

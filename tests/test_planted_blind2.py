@@ -14,6 +14,8 @@ import pytest
 from benchmarks.planted_blind2 import KINDS, Case, cases
 from benchmarks.planted_blind2.language import spelled
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def rendered(seed: int) -> tuple[Case, ...]:

@@ -23,6 +23,8 @@ from record.nouns.stages import STAGES
 from record.prompts import prompt_of
 from tests.inspector.web import serving
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 RUN = ROOT / "examples" / "recorded-run"
 LARGEST = 6_000_000

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agent.audit import audit
 from record.events.papers import RULES, Released
 from tests.inspector.story import ended
 from tests.inspector.test_logs import written
 from tests.stages import finished
+
+pytestmark = pytest.mark.slow
 
 HASHES = "paper sources of an earlier form, by their hashes"
 

@@ -25,6 +25,8 @@ from record.judgement import DimensionScore, Judgement
 from record.log import RecordError
 from tests.agent.test_cli_bad_input import refused
 
+pytestmark = pytest.mark.slow
+
 TASKS = tuple(Task(name, f"the task {name} is text", name) for name in ("a", "b", "c"))
 OFFLINE = ("--set", "literature.sources=[]")
 

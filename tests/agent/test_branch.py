@@ -33,6 +33,8 @@ from search.tree import view_of
 from tests.search import virtual_time
 from tests.search.worlds import World, new_log, run, search, settings, tree
 
+pytestmark = pytest.mark.slow
+
 Timed = list[tuple[Event, float]]
 
 

@@ -18,6 +18,8 @@ from record.log import EventLog, read_state
 from record.nouns.idea import Idea
 from tests.inspector.story import Story, ended, told
 
+pytestmark = pytest.mark.slow
+
 HEAVY = ("torch", "pydantic_ai", "langgraph", "sklearn", "matplotlib", "numpy", "jupyter_client", "transformers")
 COMMANDS = ("run", "resume", "stop", "pause", "kill", "mark", "note", "status", "tree", "exec", "audit", "judge", "why",
             "doctor")

@@ -11,6 +11,8 @@ import pytest
 
 from agent.cli import main
 
+pytestmark = pytest.mark.slow
+
 IDEA: dict[str, Any] = {"Name": "calm", "Title": "Calm networks", "Experiments": ["train one"]}
 
 

@@ -20,6 +20,8 @@ from tests.agent.test_cli_bad_input import refused
 from tests.inspector.story import told
 from tests.sandbox.data.files import fields, pictures, table
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = "target=good,drop=farm,drop=day,drop=tons"
 
 

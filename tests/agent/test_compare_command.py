@@ -16,6 +16,8 @@ from record.events.papers import Assessed
 from tests.agent.test_judge_command import told
 from tests.stages import finished
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -25,6 +25,8 @@ from record.place import kind_of
 from sandbox.isolation import mending
 from sandbox.settings import SandboxSettings
 
+pytestmark = pytest.mark.slow
+
 DEBIAN = System("debian", "12", "debian")
 
 

@@ -22,6 +22,8 @@ from models.backend import open_backend
 from models.settings import ModelSettings, RoleModel
 from tests.models.openai_server import Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool
 
+pytestmark = pytest.mark.slow
+
 SEED = 5
 REMEMBERS = 10**9
 

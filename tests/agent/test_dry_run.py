@@ -14,6 +14,8 @@ from pydantic_ai import models as pydantic_ai_models
 from agent.cli import main
 from tests.models.openai_server import OpenAIServer, status, tool
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 IDEA = ROOT / "examples" / "ideas" / "label_noise_calibration.json"
 PLAN: dict[str, Any] = {

@@ -11,6 +11,8 @@ from agent.cli import main
 from tests.agent.test_cli_bad_input import refused
 from tests.review.test_agreement import HUMAN, JUDGE, file, judged, people
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -27,6 +27,8 @@ from tests.review.test_judge import BODY, OWN, QUOTE, given_answer, pdf
 from tests.stages import finished
 from tests.stages.test_judging import reader
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "\x1b[2J[bold red]ten[/] \u202eout\u202c\nof ten"
 KEYS = {"paper", "paper_sha256", "rubric", "rubric_sha256", "model", "heuristic", "scores", "confidence",
         "most_confidence", "strengths", "weaknesses", "left_out", "checks", "removed", "coverage", "pages", "exhibits",

@@ -12,6 +12,8 @@ from agent.cli import main
 from tests.models.openai_server import OpenAIServer, Step, content, drop, stall, status, tool
 from tests.review.test_judge import BODY, given_answer
 
+pytestmark = pytest.mark.slow
+
 PARTIAL = json.dumps(given_answer())[:200]
 REFUSAL = "I cannot review this paper."
 FAILING = {

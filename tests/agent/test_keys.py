@@ -15,6 +15,8 @@ import pytest
 from agent.cli import main
 from models.offline.researcher import OfflineResearcher
 
+pytestmark = pytest.mark.slow
+
 KEY = "plantedkey4711deadbeefcafe"
 IDEA = {"Name": "x", "Title": "X", "Experiments": ["one"]}
 

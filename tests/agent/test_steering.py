@@ -37,6 +37,8 @@ from tests.models.openai_server import OpenAIServer
 from tests.stages.small_study import IDEA, experiment, small_model
 from tests.stages.test_whole_run import small_settings
 
+pytestmark = pytest.mark.slow
+
 
 def running(story: Story | None = None) -> tuple[Story, str]:
     """A story with a node that runs."""

@@ -35,6 +35,8 @@ from stages.context.reading import (
 from tests.context.papers import ONE, pdf
 from tests.models.examples import INPUTS
 
+pytestmark = pytest.mark.slow
+
 needs_poppler = pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
 NOTE = "We found that seeds matter. The notes ask for at least five seeds in every comparison.\n"
 

@@ -23,6 +23,8 @@ from record.nouns.figures import Figure, FigureFacts
 from tests.inspector.story import ended
 from tests.inspector.test_logs import written
 
+pytestmark = pytest.mark.slow
+
 EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
 KEY = "sk-0123456789abcdef-key"
 

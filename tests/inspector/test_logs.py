@@ -22,6 +22,8 @@ from record.nouns.nodes import Attempt
 from sandbox.output import Live
 from tests.inspector.story import Story, ended, told
 
+pytestmark = pytest.mark.slow
+
 NASTY = "\x1b[2J\x1b]0;owned\x07\u202edrawkcab\x00"
 
 

@@ -26,6 +26,8 @@ from record.log import EventLog
 from tests.inspector.story import ended, told
 from tests.inspector.test_logs import written
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("height", [4, 8, 12, 24, 60])
 def test_all_stages_never_outgrow_the_terminal(height: int) -> None:

@@ -21,6 +21,8 @@ from record.tail import Tail
 from tests.inspector.story import Story, ended, told
 from tests.inspector.web import HOSTILE_CALL, Seen, add, raw, recorded, serving
 
+pytestmark = pytest.mark.slow
+
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 

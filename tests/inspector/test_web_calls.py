@@ -25,6 +25,8 @@ from record.prompts import keep
 from tests.inspector.story import Story, ended, told
 from tests.inspector.web import HOSTILE_CALL, PNG, Seen, raw, recorded, serving
 
+pytestmark = pytest.mark.slow
+
 PROMPT = json.dumps({"asked": "m at 0", "role": "write", "system": "Be exact.", "user": "Write it down.",
                      "images": [hashlib.sha256(PNG).hexdigest(), "1" * 64], "schema": {"title": "Text"}})
 

@@ -18,6 +18,8 @@ from record.events.searching import Settled
 from tests.inspector.story import Story, told
 from tests.inspector.web import EVIL, Seen, raw, recorded, serving
 
+pytestmark = pytest.mark.slow
+
 needs_poppler = pytest.mark.skipif(shutil.which("pdftotext") is None or shutil.which("pdftoppm") is None,
                                    reason="poppler-utils is not installed")
 PLAIN, SMOOTH = (f"validation/digits/log_loss/{arm}" for arm in ("plain", "smooth"))

@@ -17,6 +17,8 @@ from record.lock import hold
 from tests.inspector.story import ended, told
 from tests.inspector.web import EVIL, Seen, add, recorded, serving
 
+pytestmark = pytest.mark.slow
+
 RUN = "/runs/calm"
 
 

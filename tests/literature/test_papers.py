@@ -21,6 +21,8 @@ from literature.works import Work
 from tests.literature.catalogues import Catalogues, silent
 from tests.literature.worlds import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
 
+pytestmark = pytest.mark.slow
+
 needs_poppler = pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
 
 

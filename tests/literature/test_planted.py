@@ -17,6 +17,8 @@ from literature.verify import Refused, Unverified, Verified
 from tests.literature.catalogues import Catalogues, Fault, broken, busy, down, malformed, other_form
 from tests.literature.worlds import FALSE_ENTRIES, RETRACTED_ENTRIES, TRUE, TRUE_ENTRIES, WORLD
 
+pytestmark = pytest.mark.slow
+
 FAULTS: tuple[Fault, ...] = (down, busy, malformed, other_form, broken)
 
 

@@ -31,6 +31,8 @@ from tests.literature.catalogues import (
     silent,
 )
 
+pytestmark = pytest.mark.slow
+
 SECRET = Credentials(semantic_scholar="sk-of-semantic-scholar", mail="me@example.org")
 MAKE: dict[SourceName, Callable[[Web], Source]] = {
     "openalex": lambda web: OpenAlex(web, SECRET), "crossref": lambda web: Crossref(web, SECRET),

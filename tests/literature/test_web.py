@@ -18,6 +18,8 @@ from literature.web import LARGEST, Question, Web
 from tests.literature.catalogues import Catalogues, Exchange, down, silent
 from tests.literature.worlds import TRUE_ENTRIES, WORLD
 
+pytestmark = pytest.mark.slow
+
 ASK = Question(
     "crossref", "works", {"query.bibliographic": "calibration of networks", "rows": "3"}, {"mailto": "a@b.c"})
 

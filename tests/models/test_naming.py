@@ -13,6 +13,8 @@ from models.errors import ModelConfigError
 from models.naming import Address, locate
 from models.settings import ROLES, ModelSettings
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("name", "base_url", "address"),

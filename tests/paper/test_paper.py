@@ -17,6 +17,8 @@ from stages.paper.round import assess
 from stages.paper.template import TemplateError, load
 from tests.paper import synthetic
 
+pytestmark = pytest.mark.slow
+
 TEMPLATE = load("workshop")
 KEY = "test/digits/log_loss/method@noise20.mean"
 

@@ -66,7 +66,7 @@ def test_what_was_changed_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [
     b"", b"no gzip", gzip.compress(TEXT.encode())[:-9], gzip.compress(b"[" * 100_000), gzip.compress(b"\xff\xfe"),
-    gzip.compress(b'{"role": "code"}')])
+    gzip.compress(b'{"role": "code"}')], ids=["empty", "plain", "cut off", "no JSON", "no text", "a part"])
 def test_what_cannot_be_read_says_so(tmp_path: Path, packed: bytes) -> None:
     kept = planted(tmp_path, packed)
     assert kept is not None and kept.asked is None and "changed since" in kept.changed

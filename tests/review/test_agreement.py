@@ -15,6 +15,8 @@ from benchmarks import agreement as study
 from review.agreement import AgreementError, DimensionAgreement, NoPairsError, ScaleRange, TableError, agreement
 from review.agreement.figure import draw
 
+pytestmark = pytest.mark.slow
+
 HUMAN = ("reviewer_id", "model_name", "workshop_name", "Overall")
 JUDGE = ("workshop_name", "model_name", "model", "Overall")
 Rows = list[tuple[object, ...]]

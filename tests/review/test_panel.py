@@ -43,6 +43,8 @@ from review.judge.rubric import RUBRICS
 from review.judge.sections import Part
 from tests.review.test_judge import BODY, QUOTE, given_answer, pdf
 
+pytestmark = pytest.mark.slow
+
 RUBRIC = read_rubric()
 
 

@@ -13,6 +13,8 @@ from lab import _figures
 
 from record.nouns.figures import AxesFacts, FigureFacts
 
+pytestmark = pytest.mark.slow
+
 X = np.arange(5.0)
 Draw = Callable[[Any], object]
 DRAWINGS: list[tuple[Draw, int, int]] = [

@@ -12,6 +12,8 @@ import pytest
 from sandbox.datasets import materialise
 from sandbox.sequences import ARITHMETIC, BOUNDS, CLASSES, SYMBOLS, Arithmetic, drawn, expressions
 
+pytestmark = pytest.mark.slow
+
 SETS = pytest.mark.parametrize("source", ARITHMETIC, ids=[one.name for one in ARITHMETIC])
 
 

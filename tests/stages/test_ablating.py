@@ -49,6 +49,8 @@ from stages.paper.ablated import ablation_sentences, ablations_told, missing_row
 from stages.stage import Research
 from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model
 
+pytestmark = pytest.mark.slow
+
 FLAGS: dict[str, Any] = {
     "models.name": "vllm:m", "models.prices": {"vllm:m": {"input": 3.0, "output": 15.0}}, "sandbox.timeout": 60,
     "sandbox.isolation": "auto", "search.order": "ticket", "search.window": 4, "search.num_workers": 2,

@@ -42,6 +42,8 @@ from stages.bench import Bench
 from stages.stage import NothingWorkedError, Research
 from tests.stages.small_study import IDEA, PLAN, experiment, plots, small_model
 
+pytestmark = pytest.mark.slow
+
 PLACES = 4
 FLAGS: dict[str, Any] = {
     "models.name": "vllm:m", "models.prices": {"vllm:m": {"input": 3.0, "output": 15.0}}, "sandbox.device": "cuda",

@@ -44,6 +44,8 @@ from tests.literature.catalogues import Catalogues, down
 from tests.literature.worlds import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
 from tests.paper import synthetic
 
+pytestmark = pytest.mark.slow
+
 SENTENCE = "Modern networks are badly calibrated."
 DRAFT = Draft(title="T", abstract="We ask.", sections=(
     Section(title="Introduction", body=f"{SENTENCE}  We measure how\nbadly."), Section(title="Results", body="Open.")))

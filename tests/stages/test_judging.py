@@ -37,6 +37,8 @@ from stages.settings import PaperSettings
 from tests.paper import synthetic
 from tests.stages import finished
 
+pytestmark = pytest.mark.slow
+
 QUOTES = {"overall": "the paper says nothing of the kind"}
 
 

@@ -40,6 +40,8 @@ from stages.writing.revising import reflect, reflect_inputs
 from stages.writing.work import best_of, material_of, write
 from tests.paper import synthetic
 
+pytestmark = pytest.mark.slow
+
 TITLES = ("Introduction", "Method", "Results", "Conclusion")
 UNTIED = "It gains 12 points."
 

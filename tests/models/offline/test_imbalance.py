@@ -30,6 +30,8 @@ from review.evidence.violations import Evidence
 from tests.models.offline.any_study import Called, Case, Verdict, brief, evidence
 from tests.models.offline.inputs import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 CASE = Case(read_idea(REPOSITORY / "examples" / "ideas" / "image_imbalance.json"))
 ABLATIONS = ("without-augmentation", "without-balancing", "without-focus", "without-skew-and-noise")
 VERDICTS: tuple[Verdict, ...] = ("improved", "no measurable difference", "unknown")

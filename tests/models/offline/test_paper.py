@@ -19,6 +19,8 @@ from review.evidence.violations import Evidence
 from stages.paper.editing import edited
 from tests.models.offline.inputs import Called, Verdict, evidence, write_inputs
 
+pytestmark = pytest.mark.slow
+
 ABLATIONS = ("without-smoothing", "without-temperature", "without-clean-dev", "without-smoothing-and-weight-decay")
 VERDICTS: tuple[Verdict, ...] = ("improved", "no measurable difference", "unknown")
 

@@ -24,6 +24,8 @@ from review.evidence.binder import check_draft
 from tests.models.offline.any_study import Called, Case, Verdict, brief, evidence
 from tests.models.offline.inputs import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 CASE = Case(read_idea(REPOSITORY / "examples" / "ideas" / "temporal_consistency.json"))
 ABLATIONS = ("without-order", "without-recurrence", "without-recurrence-or-penalty", "without-mild-weight")
 VERDICTS: tuple[Verdict, ...] = ("improved", "no measurable difference", "unknown")

@@ -16,6 +16,8 @@ from sandbox.datasets import DATA_BYTES, SHARES
 from sandbox.errors import DatasetError
 from tests.sandbox.data.files import fields, made, pictures, refusal, table
 
+pytestmark = pytest.mark.slow
+
 # --- NPZ ------------------------------------------------------------------------------------------------------------
 
 
