@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from agent.commands.edge import DONE, WrongUse, say
 from agent.commands.look import run_folder
@@ -25,6 +25,9 @@ from inspector.tree import tree_of
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import read_rows, read_state
+
+if TYPE_CHECKING:
+    from inspector.tracking.logged import Record
 
 SHORTEST = 16
 """Characters from which on the value of a key is looked for in what is exported; shorter ones are placeholders."""
@@ -78,9 +81,14 @@ def _steps(
     if (zipped := wanted.zip) is not None:
         yield str(zipped), lambda: _zip(folder, zipped, secrets, wanted)
     if (mlflow := wanted.mlflow) is not None:
-        yield mlflow, lambda: _mlflow(folder, mlflow, force=wanted.force)
+        from inspector.tracking.mlflow import to_mlflow
+
+        yield mlflow, lambda: _tracked(folder, "MLflow", lambda record: to_mlflow(record, mlflow, force=wanted.force))
     if (wandb := wanted.wandb) is not None:
-        yield str(wandb), lambda: _wandb(folder, wandb, force=wanted.force)
+        from inspector.tracking.wandb import to_wandb
+
+        yield str(wandb), lambda: _tracked(
+            folder, "W&B (offline)", lambda record: to_wandb(record, wandb, force=wanted.force))
 
 
 def _each(steps: Iterable[tuple[str, Callable[[], None]]]) -> None:
@@ -188,27 +196,14 @@ def _done(file: Path, what: str = "") -> None:
 # --- trackers -------------------------------------------------------------------------------------------------------
 
 
-def _mlflow(folder: Path, place: str, *, force: bool) -> None:
+def _tracked(folder: Path, name: str, to: Callable[[Record], str]) -> None:
+    """Hand the record of a run to a tracker. Raises `WrongUse`."""
     from inspector.tracking.errors import TrackerError
     from inspector.tracking.logged import record_of
-    from inspector.tracking.mlflow import to_mlflow
 
     record = record_of(folder)
     try:
-        where = to_mlflow(record, place, force=force)
+        where = to(record)
     except TrackerError as error:
         raise WrongUse(str(error)) from None
-    print(f"MLflow: {len(record.nodes)} nodes in {plain(where)}", flush=True)
-
-
-def _wandb(folder: Path, place: Path, *, force: bool) -> None:
-    from inspector.tracking.errors import TrackerError
-    from inspector.tracking.logged import record_of
-    from inspector.tracking.wandb import to_wandb
-
-    record = record_of(folder)
-    try:
-        where = to_wandb(record, place, force=force)
-    except TrackerError as error:
-        raise WrongUse(str(error)) from None
-    print(f"W&B (offline): {len(record.nodes)} nodes in {plain(where)}", flush=True)
+    print(f"{name}: {len(record.nodes)} nodes in {plain(where)}", flush=True)

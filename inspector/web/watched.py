@@ -11,11 +11,11 @@ import time
 from collections import deque
 from pathlib import Path
 
+from inspector.follow import process_on
 from inspector.status import Happened, Status, happened, status_in
 from inspector.tree import Made, Tree, tree_of
 from record.fold.apply import apply
 from record.fold.state import RunState
-from record.lock import holder
 from record.log import RecordError, is_run
 from record.tail import SETTLED, Stamp, Tail, stamps
 
@@ -92,10 +92,7 @@ class Watched:
         if now - self._asked < HOLDER:
             return False
         self._asked = now
-        try:
-            process = holder(self.folder)
-        except OSError:
-            process = None
+        process = process_on(self.folder)
         changed, self._process = process != self._process, process
         return changed
 
