@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from models.roles import ParentBrief
+from models.roles import ParentBrief, Study
 from record.ablation import Ablation
-from record.nouns.data import DataPlan
 from record.nouns.drafts import Draft
 from record.nouns.frozen import Frozen
-from record.nouns.idea import Idea
 from record.trials import Trial
 
 
-class AblationPlanInputs(Frozen):
+class AblationPlanInputs(Study):
     """For role `ablation_plan`; answers with `AblationPlan`. Validation results only."""
 
-    idea: Idea
-    data_plan: DataPlan
     method: ParentBrief = Field(description="the node that is ablated, with its code")
     most: int = Field(ge=1, description="ablations at most")
     node_seconds: float = Field(description="wall-clock limit of one experiment")
@@ -44,11 +40,9 @@ class AblationPlan(Frozen):
     risks: tuple[RiskTested, ...] = Field(default=(), description="every risk factor of the idea once")
 
 
-class MissingAblationsInputs(Frozen):
+class MissingAblationsInputs(Study):
     """For role `missing_ablations`; answers with `MissingAblations`."""
 
-    idea: Idea
-    data_plan: DataPlan
     draft: Draft = Field(description="with the values that its macros print")
     trials: tuple[Trial, ...] = Field(description="what was planned, and what became of it")
     method_plan: str

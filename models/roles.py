@@ -32,6 +32,14 @@ Role = Literal["plan", "code", "plot", "vision", "feedback", "compare", "summary
                "idea", "idea_reflect", "related_work", "proposal", "idea_of", "digest", "prefer", "judge_notes"]
 
 
+class Study(Frozen):
+    """What every role is told that works on the study as a whole: prompts begin with it (`prompts/_study.md`)."""
+
+    idea: Idea
+    data_plan: DataPlan
+    facts: tuple[DatasetFacts, ...] = Field(default=(), description="the datasets as they were materialised")
+
+
 # --- plan -----------------------------------------------------------------------------------------------------------
 
 
@@ -131,12 +139,9 @@ class Duty(Frozen):
         return tuple(f"{arm}@{level}" for arm in self.arms for level in self.levels) if self.levels else self.arms
 
 
-class CodeInputs(Frozen):
+class CodeInputs(Study):
     """For role `code`; answers with `Program`."""
 
-    idea: Idea
-    data_plan: DataPlan
-    facts: tuple[DatasetFacts, ...]
     stage: StageName
     kind: NodeKind
     goal: str
@@ -175,12 +180,22 @@ class Program(Frozen):
 # --- plot and figures -----------------------------------------------------------------------------------------------
 
 
+class Range(Frozen):
+    """Of the finite values of an array, or of a column of it."""
+
+    low: float
+    high: float
+    mean: float
+
+
 class ArrayBrief(Frozen):
-    """A recorded array: where a plotting script finds it, relative to its folder."""
+    """A recorded array: where a plotting script finds it, relative to its folder, and what its values are."""
 
     path: str
     shape: tuple[int, ...]
     dtype: str
+    ranges: tuple[Range, ...] = Field(default=(), description="of the whole array; of a narrow table, of each column")
+    missing: int = Field(default=0, description="values that are not finite")
 
 
 class PlotInputs(Frozen):
@@ -203,17 +218,6 @@ class Plots(Frozen):
     plots: str
 
 
-class ArraySummary(Frozen):
-    """What is in a recorded array, as far as numbers say it; low, high and mean of its finite values."""
-
-    path: str
-    shape: tuple[int, ...]
-    low: float | None = None
-    high: float | None = None
-    mean: float | None = None
-    missing: int = Field(default=0, description="values that are not finite")
-
-
 class VisionInputs(Frozen):
     """For role `vision`, the images given in the same order; answers with `FigureReviews`.
 
@@ -229,7 +233,7 @@ class VisionInputs(Frozen):
     facts: tuple[FigureFacts, ...]
     lint: tuple[tuple[str, ...], ...] = Field(description="what the figure lint refuses it for, one tuple a figure")
     remarks: tuple[tuple[str, ...], ...] = Field(default=(), description="what it only complains of, likewise")
-    arrays: tuple[ArraySummary, ...] = Field(default=(), description="what the figures may have been drawn from")
+    arrays: tuple[ArrayBrief, ...] = Field(default=(), description="what the figures may have been drawn from")
     earlier: tuple[tuple[str, ...], ...] = Field(
         default=(), description="what the last review found in a figure of that name, one tuple a figure")
     measurements: tuple[Measurement, ...] = Field(default=(), description="on validation, of the node alone")
@@ -242,10 +246,9 @@ class FigureReviews(Frozen):
 # --- feedback ------------------------------------------------------------------------------------------------------
 
 
-class FeedbackInputs(Frozen):
+class FeedbackInputs(Study):
     """For role `feedback`; answers with `Verdict`."""
 
-    data_plan: DataPlan
     stage: StageName
     kind: NodeKind
     plan: str
@@ -274,11 +277,9 @@ class Contender(Frozen):
     analysis: str = Field(default="", description="of its verdict")
 
 
-class CompareInputs(Frozen):
+class CompareInputs(Study):
     """For role `compare`; answers with `Preference`."""
 
-    idea: Idea
-    data_plan: DataPlan
     stage: StageName
     a: Contender
     b: Contender
@@ -363,11 +364,9 @@ class NodeLine(Frozen):
     analysis: str = Field(default="", description="of its verdict, for nodes that worked")
 
 
-class SummaryInputs(Frozen):
+class SummaryInputs(Study):
     """For role `summary`; answers with `StageReport`. Validation results only."""
 
-    idea: Idea
-    data_plan: DataPlan
     stage: StageName
     ended: str
     nodes: tuple[NodeLine, ...]
@@ -405,11 +404,9 @@ class House(Frozen):
     reference: str = Field(default="", description="the documentation of the module `house`, as text")
 
 
-class FiguresInputs(Frozen):
+class FiguresInputs(Study):
     """For role `figures`: the paper's final figures from recorded arrays; answers with `FigureScript`."""
 
-    idea: Idea
-    data_plan: DataPlan
     arrays: tuple[ArrayBrief, ...]
     statistics: tuple[Statistic, ...] = Field(description="also in inputs/statistics.json, as a list of these objects")
     example_plots: str = Field(description="plots.py of the winning node, which shows what its arrays hold")
@@ -446,6 +443,7 @@ class ClaimLine(Frozen):
     key: str
     printed: str
     meaning: str
+    primary: bool = Field(default=False, description="whether it is of the plan's primary metric, which is never cut")
 
 
 class Reference(Frozen):
@@ -492,12 +490,9 @@ class Telling(Frozen):
     abstract: bool = Field(default=False, description="whether the abstract has to tell it as well")
 
 
-class WriteInputs(Frozen):
+class WriteInputs(Study):
     """The record as a paper is made from it: what roles `outline`, `write` and `reflect` share."""
 
-    idea: Idea
-    data_plan: DataPlan
-    facts: tuple[DatasetFacts, ...]
     summaries: tuple[StageSummary, ...]
     results: tuple[ClaimLine, ...] = Field(description="use as \\result{key}")
     setups: tuple[ClaimLine, ...] = Field(description="use as \\setup{key}")
@@ -610,6 +605,8 @@ class ReflectInputs(Frozen):
     """For role `reflect`; answers with `Reflection`."""
 
     inputs: WriteInputs
+    results: tuple[ClaimLine, ...] = Field(default=(), description="of the record's what the draft may need")
+    comparisons: tuple[Comparison, ...] = Field(default=(), description="likewise")
     draft: Draft
     pages: int | None = Field(default=None, description="pages of main text; None where it did not compile")
     over: float = Field(default=0.0, description="pages of main text beyond the limit")

@@ -16,7 +16,7 @@ from record.events.searching import Decided, WorkDone
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import Recorder
-from record.nouns.data import DataPlan
+from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.decisions import Work
 from record.nouns.idea import Idea
 from sandbox.datasets import Sources, registry
@@ -75,6 +75,11 @@ class Bench:
     def plan(self) -> DataPlan:
         assert self.state.data_plan is not None
         return self.state.data_plan
+
+    @property
+    def facts(self) -> tuple[DatasetFacts, ...]:
+        """The datasets as they were materialised."""
+        return self.state.datasets
 
     @property
     def lab_reference(self) -> str:

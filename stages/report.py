@@ -144,7 +144,7 @@ def summary_inputs(bench: Bench, stage: StageName) -> SummaryInputs:
     claims = sorted((claim for claim in _claims(state, tops) if claim.name in planned),
                     key=lambda claim: planned[claim.name])
     return SummaryInputs(
-        idea=bench.idea, data_plan=plan, stage=stage, ended=known.ended or "", best=known.best,
+        idea=bench.idea, data_plan=plan, facts=bench.facts, stage=stage, ended=known.ended or "", best=known.best,
         nodes=tuple(node_line(node, plan) for node in state.stage_nodes(stage) if node.kind in SEARCH_KINDS),
         best_plan=best.plan if best else "", reasons=known.reasons, selection=selection_of(whole_stage(bench, stage)),
         statistics=tuple(_statistic(claim) for claim in claims),

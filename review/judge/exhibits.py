@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from models.cutting import middle
 from models.exhibits import Exhibit, ExhibitKind
-from models.render import middle
 from record.judgement import Removed
 from review.judge.errors import PaperError
 from review.judge.guards import neutral

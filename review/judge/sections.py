@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from models.render import middle, oneline
+from models.cutting import middle, oneline
 
 LEAST = 800
 """Characters below which a section is not worth cutting: it is left out as a whole."""

@@ -56,7 +56,8 @@ def _inputs(bench: Bench, complaints: tuple[str, ...]) -> MissingAblationsInputs
     state = bench.state
     best = state.nodes[winner(state) or ""]
     return MissingAblationsInputs(
-        idea=bench.idea, data_plan=bench.plan, draft=as_read(best_of(state.drafts).draft, state), trials=trials(state),
+        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, draft=as_read(best_of(state.drafts).draft, state),
+        trials=trials(state),
         method_plan=best.plan, method_source=read_source(bench.folder.source(best.id))["experiment.py"],
         most=bench.paper.missing_ablations, node_seconds=bench.node_seconds, complaints=complaints)
 

@@ -41,10 +41,10 @@ async def _planned(bench: Bench, decided: Decided, desk: Desk) -> AblationsPlann
     view = view_of(bench.state, "ablation", decided.seen, before=decided.k, settings=bench.search)
     if view.root is None:
         return AblationsPlanned(why="no stage before found a node to ablate")
-    inputs = AblationPlanInputs(idea=bench.idea, data_plan=bench.plan, method=parent_brief(bench.folder, view.root),
-                                most=most, node_seconds=bench.node_seconds,
-                                notes=bench.state.notes_for(decided.k, "ablation"),
-                                written=written_by_people(bench.state))
+    inputs = AblationPlanInputs(
+        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, method=parent_brief(bench.folder, view.root),
+        most=most, node_seconds=bench.node_seconds, notes=bench.state.notes_for(decided.k, "ablation"),
+        written=written_by_people(bench.state))
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()
     risks = bench.idea.risks[:MOST_RISKS]

@@ -79,7 +79,7 @@ def _studio(bench: Bench, node: Node) -> Studio:
 
 async def _turn(bench: Bench, desk: Desk, studio: Studio, sheet: _Sheet, *, turn: int, node: Node) -> None:
     """Ask for the figures that are not there yet, draw them and look at them."""
-    script = await desk.ask("figures", _inputs(bench, studio, sheet, node), FigureScript)
+    script = await desk.ask("figures", await _inputs(bench, studio, sheet, node), FigureScript)
     parts = {one.name: one for one in script.figures if one.name not in sheet.kept}
     asked = script.model_copy(update={"figures": tuple(parts.values())[: 2 * MOST]})
     drawings = await draw_all(studio, asked, turn=turn)
@@ -104,10 +104,11 @@ def _wrong(drawing: Drawing, reviews: dict[str, FigureReview]) -> str:
     return refused.message.partition(": ")[2] if refused else ""
 
 
-def _inputs(bench: Bench, studio: Studio, sheet: _Sheet, node: Node) -> FiguresInputs:
+async def _inputs(bench: Bench, studio: Studio, sheet: _Sheet, node: Node) -> FiguresInputs:
     return FiguresInputs(
-        idea=bench.idea, data_plan=bench.plan, arrays=studio.canvas.briefs(), statistics=studio.statistics,
-        example_plots=parent_brief(bench.folder, node).plots, ablations=ablation_conditions(bench.state),
+        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, arrays=await studio.canvas.briefs(),
+        statistics=studio.statistics, example_plots=parent_brief(bench.folder, node).plots,
+        ablations=ablation_conditions(bench.state),
         synthetic=tuple(sorted(generated(bench.state.datasets))), house=studio.house,
         lab_reference=plotting_reference(bench), complaints=sheet.complaints, keep=tuple(sheet.kept),
         previous="\n\n".join(f"# --- {name}\n{sheet.codes[name]}" for name in sheet.failed))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from models.roles import ArrayBrief, CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Statistic
+from models.roles import CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Statistic
 from record.claims import Claim, same_values
 from record.events.searching import Decided
 from record.folder import RunFolder, read_source
@@ -43,7 +42,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
     parent = view.nodes[action.parent] if action.parent else None
     siblings, rest = memory(view, action)
     return CodeInputs(
-        idea=bench.idea, data_plan=bench.plan, facts=bench.state.datasets, stage=action.stage, kind=action.kind,
+        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=action.stage, kind=action.kind,
         variation=bench.state.variation_of(decided.k), goal=GOALS[action.stage], item=action.item,
         ordinal=action.ordinal, duty=duty_of(view),
         ablation=ablation_of(bench.state, action.item) if action.stage == "ablation" else None,
@@ -135,17 +134,3 @@ def statistic(claim: Claim) -> Statistic:
     """A claim as prompts and figure scripts see it."""
     return Statistic(key=claim.key, name=claim.name, dataset=claim.dataset, condition=claim.condition,
                      mean=claim.mean, sd=claim.sd, n=claim.n, low=claim.low, high=claim.high)
-
-
-def array_briefs(folder: Path, names: Sequence[str], *, prefix: str = "arrays") -> tuple[ArrayBrief, ...]:
-    """Shapes and types of recorded arrays, read from their headers alone. Arrays that are none are left out."""
-    import numpy as np
-
-    briefs: list[ArrayBrief] = []
-    for name in sorted(names):
-        try:
-            array = np.load(folder / name, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError):
-            continue
-        briefs.append(ArrayBrief(path=f"{prefix}/{name}", shape=tuple(array.shape), dtype=str(array.dtype)))
-    return tuple(briefs)

@@ -34,7 +34,7 @@ def compare_inputs(bench: Bench, decided: Decided) -> CompareInputs:
     view = seen_by(bench, decided)
     a, b = (_contender(bench, view.nodes[node]) for node in (action.a, action.b))
     differing = unified_diff(a.experiment.splitlines(), b.experiment.splitlines(), "A", "B", lineterm="", n=2)
-    return CompareInputs(idea=bench.idea, data_plan=bench.plan, stage=action.stage, a=a, b=b,
+    return CompareInputs(idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=action.stage, a=a, b=b,
                          difference="\n".join(differing), noise=view.noise)
 
 

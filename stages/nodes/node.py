@@ -221,7 +221,7 @@ class _NodeWork:
         canvas = Canvas(self.node.id, inputs={
             one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays" for one in replicates})
         answer = await self.desk.ask("plot", PlotInputs(
-            data_plan=bench.plan, purpose="aggregate", arrays=canvas.briefs(), plan=self.parent.plan,
+            data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
             plots=parent_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
             lab_reference=plotting_reference(bench)), Plots)
         if not self.node.source_sha256:
@@ -239,8 +239,9 @@ class _NodeWork:
         bench, node = self.bench, self.node
         parent = self.parent if self.action.parent else None
         return await self.desk.ask("feedback", FeedbackInputs(
-            data_plan=bench.plan, stage=node.stage, kind=node.kind, plan=node.plan, varies=node.varies,
-            experiment=read_source(bench.folder.source(node.id))["experiment.py"], measurements=node.measurements,
+            idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=node.stage, kind=node.kind, plan=node.plan,
+            varies=node.varies, experiment=read_source(bench.folder.source(node.id))["experiment.py"],
+            measurements=node.measurements,
             parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
             ablation=ablation_of(bench.state, self.action.item) if node.stage == "ablation" else None,
             duty=duty_of(self.view), figures=node.reviews), Verdict)

@@ -21,9 +21,9 @@ from record.nouns.nodes import Failure, Plotting
 from review.figures import About, LintFinding, lint_all, refusing, remarks
 from review.honesty import check_figures
 from sandbox.job import Job
-from stages.bench import Bench
-from stages.memory.briefs import array_briefs, plotting_reference
-from stages.nodes.array_summaries import array_summaries
+from stages.bench import Bench, in_thread
+from stages.memory.briefs import plotting_reference
+from stages.nodes.array_summaries import array_briefs
 
 PLOT_SECONDS = 300.0
 """Wall-clock limit of a plotting script."""
@@ -43,11 +43,9 @@ class Canvas:
             yield "arrays", self.arrays
         yield from ((f"inputs/{name}", folder) for name, folder in self.inputs.items())
 
-    def briefs(self) -> tuple[ArrayBrief, ...]:
-        """Every array, as a plotting script finds it."""
-        own = array_briefs(self.arrays, _names(self.arrays)) if self.arrays is not None else ()
-        return own + tuple(brief for name, folder in self.inputs.items()
-                           for brief in array_briefs(folder, _names(folder), prefix=f"inputs/{name}"))
+    async def briefs(self) -> tuple[ArrayBrief, ...]:
+        """Every array, as a plotting script finds it, with its range."""
+        return await in_thread(lambda: array_briefs(self.folders()))
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ async def _replot(bench: Bench, desk: Desk, canvas: Canvas, *, script: str, fail
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
     about = subject_of(bench, canvas)
     answer = await desk.ask("plot", PlotInputs(
-        data_plan=bench.plan, purpose="replot", arrays=canvas.briefs(), plan=about.plan, plots=script,
+        data_plan=bench.plan, purpose="replot", arrays=await canvas.briefs(), plan=about.plan, plots=script,
         complaints=complaints, seeds=about.seeds, lab_reference=plotting_reference(bench)), Plots)
     return answer.plots
 
@@ -227,12 +225,12 @@ async def _look(
     bench: Bench, desk: Desk, gallery: Gallery, *, about: Subject, found: dict[Figure, tuple[LintFinding, ...]]
 ) -> dict[str, FigureReview]:
     """What the vision model says of the figures in `found`, by name; it is told what the lint found."""
-    earlier, folders = gallery.found, gallery.canvas.folders() if gallery.canvas else ()
+    earlier = gallery.found
     answer = await desk.ask("vision", VisionInputs(
         data_plan=bench.plan, subject=about.kind, seeds=about.seeds, plan=about.plan, measurements=about.measurements,
         names=tuple(figure.name for figure in found), facts=tuple(figure.facts for figure in found),
         lint=tuple(map(refusing, found.values())), remarks=tuple(map(remarks, found.values())),
-        arrays=await asyncio.to_thread(array_summaries, folders),
+        arrays=await gallery.canvas.briefs() if gallery.canvas else (),
         earlier=tuple(earlier.get(figure.name, ()) for figure in found)), FigureReviews,
         images=[Image((gallery.folder / figure.name).read_bytes()) for figure in found])
     return {review.name: review for review in answer.reviews}
@@ -250,7 +248,3 @@ def refusal(reviews: tuple[FigureReview, ...]) -> Failure | None:
     refused = [f"{review.name}: {'; '.join(review.issues) or 'refused without a reason'}"
                for review in reviews if not review.readable]
     return Failure(kind="figure", message="\n".join(refused)) if refused else None
-
-
-def _names(folder: Path | None) -> list[str]:
-    return sorted(path.name for path in folder.glob("*.npy")) if folder is not None and folder.is_dir() else []

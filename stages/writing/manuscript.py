@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from literature.errors import LibraryError
 from literature.library import Entry
@@ -48,6 +49,9 @@ SHOWN = {"mean": "mean", "pm": "mean and standard deviation", "ci": "95 % interv
 DETECTABLE = {"mde": "smallest true difference that would have been found in four of five such studies"}
 OF_CONFIRMATORY = {"ci_examples": "95 % interval over test examples", "p_adjusted": "p, corrected", **DETECTABLE}
 """Further forms of differences that the data plan asked for; others have too many to list them all."""
+
+
+AClaim = TypeVar("AClaim", bound=Claim)
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,8 @@ def write_inputs(material: Material) -> WriteInputs:
     assert state.started is not None and state.data_plan is not None
     claims, found = claims_of(state)
     best = state.nodes[winner(state) or ""]
-    results, comparisons = _lines(state.data_plan, [*claims, *found]), tuple(_comparison(one) for one in found)
+    wanted = _wanted(state.data_plan, found)
+    results, comparisons = _lines(state.data_plan, [*claims, *wanted]), tuple(_comparison(one) for one in wanted)
     told = (material.isolation, *_disclosures(state))
     return WriteInputs(
         idea=state.started.idea, data_plan=state.data_plan, facts=state.datasets,
@@ -193,11 +198,21 @@ def drawn_figures(state: RunState) -> tuple[FinalFigure, ...]:
         FinalFigure(name=name, description=text) for name, text in state.figures.descriptions.items())
 
 
-def _lines(plan: DataPlan, claims: list[Claim]) -> tuple[ClaimLine, ...]:
+def _lines(plan: DataPlan, claims: Sequence[Claim]) -> tuple[ClaimLine, ...]:
     texts = printed(claims)
     return tuple(ClaimLine(key=f"{claim.key}.{suffix}", printed=texts[f"{claim.key}.{suffix}"],
-                           meaning=f"{meaning}: {_meaning(plan, claim)}")
-                 for claim in claims for suffix, meaning in (SHOWN | _more(claim)).items())
+                           meaning=f"{meaning}: {_meaning(plan, claim)}", primary=claim.name == plan.primary.name)
+                 for claim in _wanted(plan, claims) for suffix, meaning in (SHOWN | _more(claim)).items())
+
+
+def _wanted(plan: DataPlan, claims: Sequence[AClaim]) -> list[AClaim]:
+    """The claims that a paper is written from: the plan's metrics in its order, then what only the code can know.
+
+    Predictions are scored by every metric that fits them; nobody asked for those that the plan does not name.
+    """
+    place = {metric.name: k for k, metric in enumerate(plan.metrics)}
+    named = [claim for claim in claims if claim.name in place or claim.grade == "logged"]
+    return sorted(named, key=lambda claim: place.get(claim.name, len(place)))
 
 
 def _more(claim: Claim) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from models.door import Desk
 from models.errors import BudgetSpent
-from models.roles import ReflectInputs, Reflection, Round
+from models.roles import ClaimLine, Comparison, ReflectInputs, Reflection, Round, WriteInputs
 from record.events.papers import Drafted
 from stages.bench import Bench, do_work
 from stages.paper.editing import Edited, edited
@@ -70,14 +70,28 @@ def reflect_inputs(bench: Bench, before: Sequence[Drafted], *, news: tuple[str, 
     """What the reflector gets: the best version so far, what is wrong with it, and what was tried."""
     base = best_of(before)
     seen = bench.state.figures_seen.get(base.round)
+    inputs = write_inputs(material_of(bench))
+    results, comparisons = needed(inputs, base, news)
     return ReflectInputs(
-        inputs=write_inputs(material_of(bench)), draft=base.draft, pages=base.pages, over=base.over,
+        inputs=inputs, results=results, comparisons=comparisons, draft=base.draft, pages=base.pages, over=base.over,
         violations=base.violations, complaints=base.complaints,
         compile_findings=tuple(one for one in base.findings if not one.startswith(APPENDIX)),
         lengths=lengths(base.draft, base.pages),
         figure_reviews=bench.state.figures.reviews if bench.state.figures else (),
         paper_figures=seen.reviews if seen is not None else (), rewritable=rewritable(base), tried=told(before),
         news=news, supports=tuple(support for one in chosen_in(bench.state) for support in one.supports))
+
+
+def needed(
+    inputs: WriteInputs, base: Drafted, news: Sequence[str] = ()
+) -> tuple[tuple[ClaimLine, ...], tuple[Comparison, ...]]:
+    """Of the record what a revision may need: the primary metric, and what the draft or a finding about it names."""
+    draft = base.draft
+    said = "\n".join((draft.title, draft.abstract, *(one.body for one in draft.sections), *draft.captions.values(),
+                      *base.violations, *base.complaints, *news, *(key for one in inputs.tellings for key in one.keys)))
+    primary = inputs.data_plan.primary.name
+    return (tuple(line for line in inputs.results if line.primary or line.key.rpartition(".")[0] in said),
+            tuple(one for one in inputs.comparisons if one.metric == primary or one.key in said))
 
 
 def rewritable(base: Drafted) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from models.judgement import JudgeInputs, RecordFacts
 from models.preference import PreferInputs, ShownPaper
 from models.roles import (
     ArrayBrief,
-    ArraySummary,
     Candidate,
     CatalogueEntry,
     ClaimLine,
@@ -38,6 +37,7 @@ from models.roles import (
     PlannedSection,
     PlotInputs,
     Program,
+    Range,
     Reference,
     ReflectInputs,
     Rest,
@@ -136,7 +136,8 @@ STATISTICS = (
     Statistic(key="acc.margin.n50", name="accuracy", dataset="digits", condition="margin@n50", mean=0.82, sd=None, n=1,
               low=None, high=None),
 )
-ARRAYS = (ArrayBrief(path="inputs/n3-1/loss-curves.npy", shape=(4, 40), dtype="float64"),)
+ARRAYS = (ArrayBrief(path="inputs/n3-1/loss-curves.npy", shape=(4, 40), dtype="float64",
+                      ranges=(Range(low=0.1, high=2.3, mean=0.6),)),)
 FIGURE = FinalFigure(name="accuracy-by-size", description="Accuracy of both arms over the number of examples.")
 
 CODE = CodeInputs(
@@ -191,26 +192,28 @@ INPUTS: dict[Role, BaseModel] = {
             DrawnFacts(kind="line", label="plain", points=30, low=0.2, high=1.1, mean=0.5, first=1.1, last=0.2),)),),
                            width_inches=6.0, height_inches=4.0),),
         lint=(("axes 1: no label on the y axis",),), remarks=(("The plot has bars that do not start at zero.",),),
-        arrays=(ArraySummary(path="arrays/loss.npy", shape=(30,), low=0.2, high=1.1, mean=0.5),),
+        arrays=(ArrayBrief(path="arrays/loss.npy", shape=(30,), dtype="float64",
+                           ranges=(Range(low=0.2, high=1.1, mean=0.5),)),),
         earlier=(("The legend covers the lines.",),),
         measurements=MEASUREMENTS,
     ),
     "feedback": FeedbackInputs(
-        data_plan=PLAN, stage="tuning", kind="tune", plan="Learning rate down.", varies="LEARNING_RATE=0.003",
+        idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", plan="Learning rate down.",
+        varies="LEARNING_RATE=0.003",
         experiment="LEARNING_RATE = 0.003\n", measurements=MEASUREMENTS, parent_measurements=MEASUREMENTS[:2],
         stdout_tail="done\n", duty=DUTY,
         figures=(FigureReview(name="loss.png", readable=True, issues=("The title is long.",),
                               description="Losses fall."),),
     ),
     "compare": CompareInputs(
-        idea=IDEA, data_plan=PLAN, stage="tuning", noise={"digits": 0.0123},
+        idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", noise={"digits": 0.0123},
         difference="--- A\n+++ B\n@@ -1 +1 @@\n-LEARNING_RATE = 0.01\n+LEARNING_RATE = 0.003",
         a=Contender(id="n3", plan="A two-layer network.", varies="design", experiment="LEARNING_RATE = 0.01\n",
                     measurements=MEASUREMENTS, seconds=12.5, analysis="Both arms train."),
         b=Contender(id="n5", plan="Learning rate down.", varies="LEARNING_RATE=0.003",
                     experiment="LEARNING_RATE = 0.003\n", measurements=MEASUREMENTS)),
     "summary": SummaryInputs(
-        idea=IDEA, data_plan=PLAN, stage="tuning", ended="the ceiling of 3 nodes was reached", best="n5",
+        idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", ended="the ceiling of 3 nodes was reached", best="n5",
         best_plan="Learning rate down.", branch=BRANCH, reasons=("best accuracy",), statistics=STATISTICS,
         replicates_failed=1,
         nodes=(NodeLine(id="n5", kind="tune", varies="LEARNING_RATE=0.003", status="good", outcome="accuracy 0.82",
@@ -224,8 +227,9 @@ INPUTS: dict[Role, BaseModel] = {
                      n=2, low=None, high=None, called="unknown", better="margin@n50")),
     ),
     "figures": FiguresInputs(
-        idea=IDEA, data_plan=PLAN, arrays=ARRAYS, statistics=STATISTICS, example_plots="import numpy as np\n",
-        ablations=("no-warmup@n50",), lab_reference=LAB, complaints=("loss-curves: the legend covers data",),
+        idea=IDEA, data_plan=PLAN, facts=FACTS, arrays=ARRAYS, statistics=STATISTICS,
+        example_plots="import numpy as np\n", ablations=("no-warmup@n50",), lab_reference=LAB,
+        complaints=("loss-curves: the legend covers data",),
         previous="pass\n",
         keep=("accuracy-by-size",), synthetic=("rings",),
         house=House(text_width=6.75, column_width=3.25, reference="`save(figure, name)`: writes both files"),
@@ -244,7 +248,8 @@ INPUTS: dict[Role, BaseModel] = {
         comparisons=WRITE.comparisons, figures=WRITE.figures, tables=WRITE.tables, references=WRITE.references,
         tellings=WRITE.tellings, written=(Section(title="Introduction", body="Margins \\ldots"),)),
     "reflect": ReflectInputs(
-        inputs=WRITE, pages=5, violations=("untied number 0.83 in Experiments",), compile_findings=("Overfull \\hbox",),
+        inputs=WRITE, results=WRITE.results, comparisons=WRITE.comparisons, pages=5,
+        violations=("untied number 0.83 in Experiments",), compile_findings=("Overfull \\hbox",),
         draft=Draft(
             title="Margins", abstract="We ask.", sections=(Section(title="Introduction", body="Margins \\ldots"),),
             captions={"accuracy-by-size": "Accuracy."}, placements={"accuracy-by-size": "appendix"},
@@ -281,7 +286,7 @@ ABLATION = Ablation(
     name="sudden-penalty", part="the warm-up of the penalty", action="replace", replacement="the full penalty at once",
     metrics=("accuracy", "log_loss"), why="The claim needs a slow start.")
 INPUTS["ablation_plan"] = AblationPlanInputs(
-    idea=IDEA, data_plan=PLAN, method=PARENT, most=5, node_seconds=120.0,
+    idea=IDEA, data_plan=PLAN, facts=FACTS, method=PARENT, most=5, node_seconds=120.0,
     written=("n0031: The penalty's weight is drawn at random.",),
     complaints=("'no-margin' names the metric 'f1'; the data plan has accuracy, log_loss",))
 FOUND = FoundWork(number=1, source="openalex", id="W1", title="Margins of Old", authors=("Ann One", "Bob Two"),
@@ -292,7 +297,7 @@ INPUTS["cite_ask"] = CiteAskInputs(
     draft=Draft(title="Margins", abstract="We ask.", sections=(Section(title="Introduction", body="Margins \\ldots"),)))
 INPUTS["cite_select"] = CiteSelectInputs(idea=IDEA, references=WRITE.references, searches=(SEARCHED,), works=(FOUND,))
 INPUTS["missing_ablations"] = MissingAblationsInputs(
-    idea=IDEA, data_plan=PLAN, most=2, node_seconds=120.0, method_plan="A two-layer network.",
+    idea=IDEA, data_plan=PLAN, facts=FACTS, most=2, node_seconds=120.0, method_plan="A two-layer network.",
     method_source="LEARNING_RATE = 0.01\n", complaints=("'sudden-penalty' makes the same change as 'no-warmup'",),
     draft=Draft(title="Margins", abstract="We ask.", sections=(
         Section(title="Results", body="The margin brings the accuracy to 0.820."),)),

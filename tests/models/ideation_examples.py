@@ -70,8 +70,8 @@ INPUTS: dict[Role, BaseModel] = {
 def huge(long: str) -> dict[str, dict[str, object]]:
     """For each role what makes its prompt as large as it may come."""
     text = TEXT.model_copy(update={
-        "title": long, "abstract": long, "related_work": long, "short_hypothesis": long, "experiments": (long,) * 50,
-        "risks": (long,) * 50, "datasets": (long,) * 50, "metric": long})
+        "title": long[:300], "related_work": long, "short_hypothesis": long[:2000], "abstract": long[:5000],
+        "risks": (long,) * 50, "datasets": (long,) * 50, "metric": long[:300]})
     means = MEANS.model_copy(update={
         "gpus": (long,) * 8, "packages": (long,) * 99, "described": (long,) * 99, "metrics": (long,) * 99})
     work = WORK.model_copy(update={"title": long, "abstract": long, "authors": (long,) * 50, "venue": long})

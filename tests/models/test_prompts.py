@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from pydantic import BaseModel
 
+from models.cutting import fence, middle, oneline
 from models.exhibits import Exhibit, Note, ReadPart
 from models.judgement import MOST_DIMENSIONS, Band, Dimension, Rubric, Scale
+from models.listing import table
 from models.preference import ShownPaper
-from models.render import PROMPTS, fence, middle, oneline, render, table
+from models.render import PROMPTS, render
 from models.roles import (
     ArrayBrief,
     Candidate,
@@ -44,7 +46,7 @@ from models.roles import (
 from models.settings import ROLES
 from record.citing import FoundWork, Searched
 from record.judgement import AuditFacts
-from record.nouns.data import Level, MetricSpec
+from record.nouns.data import MetricSpec
 from record.nouns.drafts import Draft, Section
 from record.nouns.figures import FigureReview
 from record.nouns.measurements import Measurement
@@ -115,8 +117,8 @@ def test_the_system_part_of_code_is_constant_over_a_run() -> None:
 
 
 def test_code_is_told_whether_it_has_a_network() -> None:
-    without, connected = (render("code", CODE.model_copy(update={"network": one})).system for one in (False, True))
-    assert "without network" in without and "without network" not in connected and "with a network" in connected
+    without, connected = (render("code", CODE.model_copy(update={"network": one})).user for one in (False, True))
+    assert "There is no network" in without and "no network" not in connected and "There is a network" in connected
 
 
 def test_a_second_draft_is_asked_to_differ_and_an_item_is_taken_up() -> None:
@@ -156,10 +158,10 @@ def test_nodes_that_are_decided_at_the_same_time_take_different_options(
 
 def test_models_and_artifacts_at_hand_are_named() -> None:
     without = render("code", CODE.model_copy(update={"parent": PARENT}))
-    assert "Pretrained models" not in without.system and "It left artifacts" not in without.user
+    assert "Pretrained models" not in without.user and "It left artifacts" not in without.user
     parent = PARENT.model_copy(update={"artifacts": ("mean.npy", "net")})
     shown = render("code", CODE.model_copy(update={"pretrained": ("a/b@1", "gpt2@main"), "parent": parent}))
-    assert "Pretrained models, as name@revision: a/b@1, gpt2@main." in shown.system
+    assert "Pretrained models, as name@revision: a/b@1, gpt2@main." in shown.user
     assert f'`lab.artifact("mean.npy", node="{parent.id}")`, `lab.artifact("net", node="{parent.id}")`.' in shown.user
 
 
@@ -206,11 +208,8 @@ def test_ablation_conditions_are_not_asked_of_every_experiment() -> None:
 
 @functools.cache
 def huge() -> dict[str, BaseModel]:
-    """Inputs in which everything that can grow has grown."""
-    idea = CODE.idea.model_copy(update={
-        "abstract": LONG, "related_work": LONG, "short_hypothesis": LONG,
-        "experiments": (LONG,) * 40, "risks": (LONG,) * 40,
-    })
+    """Inputs in which everything that can grow has grown, but for what binds and for code: those are never cut."""
+    idea = CODE.idea.model_copy(update={"related_work": LONG, "risks": (LONG,) * 40, "datasets": (LONG,) * 40})
     measured = tuple(
         Measurement(
             name="accuracy", value=i / 7, condition=f"a{i}", dataset="d", split="validation", seed=1, grade="logged"
@@ -219,25 +218,23 @@ def huge() -> dict[str, BaseModel]:
     )
     failure = PARENT.failure.model_copy(update={"message": LONG, "traceback": LONG}) if PARENT.failure else None
     parent = PARENT.model_copy(update={
-        "experiment": LONG, "plots": LONG, "analysis": LONG, "stdout_tail": LONG, "plan": LONG,
+        "analysis": LONG, "stdout_tail": LONG[:4000], "plan": LONG,
         "measurements": measured, "failure": failure, "next_step": LONG,
     })
-    plan = PLAN.model_copy(update={"notes": LONG, "levels": tuple(Level(name=f"l{i}") for i in range(500))})
     siblings = tuple(Sibling(id=f"n{i}", kind="tune", varies=LONG, outcome=LONG) for i in range(500))
     rest = Rest(worked=9, failed={"shape": 9}, tried=(LONG,) * 500, more=9)
-    contender = Contender(id="n1", plan=LONG, varies=LONG, experiment=LONG, measurements=measured, analysis=LONG)
+    contender = Contender(id="n1", plan=LONG, varies=LONG, experiment="pass", measurements=measured, analysis=LONG)
     statistics = tuple(
-        Statistic(key=f"k{i}", name="accuracy", dataset="d", condition="c", mean=1, sd=None, n=1, low=None, high=None)
+        Statistic(key=f"k{i}", name="log_loss", dataset="d", condition="c", mean=1, sd=None, n=1, low=None, high=None)
         for i in range(3000)
     )
-    duty = Duty(datasets=("d",) * 500, arms=("a",) * 500, levels=("l",) * 50)
     flying = tuple(InFlight(id=f"n{i}", kind="tune", item=LONG) for i in range(500))
     review = FigureReview(name="f.png", readable=True, issues=(LONG,) * 50, description=LONG)
     lines = tuple(NodeLine(id=f"n{i}", kind="tune", varies=LONG, status="good", outcome=LONG, analysis=LONG)
                   for i in range(500))
-    contrast = Contrast(name="accuracy", dataset="d", condition="c", other="b", mean=1, sd=None, n=1, low=None,
+    contrast = Contrast(name="log_loss", dataset="d", condition="c", other="b", mean=1, sd=None, n=1, low=None,
                         high=None, called="unknown", better="c")
-    selection = Selection(rule=LONG, arms=("a",) * 500, cells=9, reference="n1",
+    selection = Selection(rule=LONG[:800], arms=("a",) * 500, cells=9, reference="n1",
                           candidates=(Candidate(id="n1", cells=1, mean=None, gain=0.0),) * 500)
     arrays = tuple(ArrayBrief(path=f"arrays/{i}.npy", shape=(1,), dtype="f8") for i in range(3000))
     claims = tuple(ClaimLine(key=f"k{i}", printed="1", meaning=LONG) for i in range(3000))
@@ -245,35 +242,35 @@ def huge() -> dict[str, BaseModel]:
     summary = StageSummary(stage="tuning", tried=LONG, found=LONG, held=LONG, next=LONG, numbers=(LONG,) * 99,
                            failures=(LONG,) * 99)
     write = WRITE.model_copy(update={
-        "idea": idea, "results": claims, "setups": claims, "winner_source": LONG, "winner_plan": LONG,
+        "idea": idea, "results": claims, "setups": claims, "winner_plan": LONG,
         "disclosures": (LONG,) * 500, "summaries": (summary,) * 4, "branch": (step,) * 99,
-        "tellings": (Telling(id="told-1", text=LONG),) * 500,
+        "tellings": (Telling(id="told-1", text=LONG[:600]),) * 500,
         "references": (Reference(key="k", title=LONG, authors=LONG, year="2020", note=LONG, abstract=LONG),) * 99,
     })
     shown = PlacedFigure(
-        name="n", page=1, placement="main", width=5, description=LONG, caption=LONG, lint=(LONG,) * 50,
+        name="n", page=1, placement="main", width=5, description=LONG, caption=LONG[:2000], lint=(LONG,) * 50,
         data=(LONG,) * 50, mentions=(Mention(where=LONG, text=LONG),) * 50)
-    common: dict[str, object] = {"idea": idea, "data_plan": plan}
+    common: dict[str, object] = {"idea": idea}
     found = FoundWork(number=1, source="openalex", id="W1", title=LONG, authors=(LONG,) * 99, venue=LONG, abstract=LONG)
     searched = Searched(sentence=LONG, query=LONG, found=(1,) * 6)
     changes: dict[str, dict[str, object]] = {
-        "plan": {}, "code": {"parent": parent, "siblings": siblings, "rest": rest, "goal": LONG, "item": LONG,
-                             "notes": (LONG,) * 99, "duty": duty, "in_flight": flying},
-        "plot": {"arrays": arrays, "plots": LONG, "complaints": (LONG,) * 99, "plan": LONG},
+        "plan": {}, "code": {"parent": parent, "siblings": siblings, "rest": rest, "notes": (LONG,) * 99,
+                             "in_flight": flying},
+        "plot": {"arrays": arrays, "complaints": (LONG,) * 99, "plan": LONG},
         "vision": {"plan": LONG, "measurements": measured, "lint": ((LONG,) * 50,), "earlier": ((LONG,) * 50,),
                    "subject": "aggregate", "seeds": (1,) * 500},
-        "feedback": {"experiment": LONG, "measurements": measured, "stdout_tail": LONG, "plan": LONG, "duty": duty,
-                     "figures": (review,) * 50},
+        "feedback": {"measurements": measured, "stdout_tail": LONG[:4000], "plan": LONG,
+                     "parent_measurements": measured, "figures": (review,) * 50},
         "compare": {"a": contender, "b": contender, "difference": LONG},
         "summary": {"statistics": statistics, "best_plan": LONG, "reasons": (LONG,) * 99, "nodes": lines,
                     "differences": (contrast,) * 3000, "selection": selection},
-        "figures": {"arrays": arrays, "statistics": statistics, "example_plots": LONG, "previous": LONG},
+        "figures": {"arrays": arrays, "statistics": statistics},
         "outline": {"inputs": write},
         "write": {"inputs": write, "results": claims, "setups": claims, "tellings": write.tellings,
-                  "written": (Section(title="T", body=LONG),) * 12},
-        "reflect": {"inputs": write, "violations": (LONG,) * 999, "compile_findings": (LONG,) * 999},
+                  "written": (Section(title="T", body=LONG[:6000]),) * 12},
+        "reflect": {"inputs": write, "results": claims, "violations": (LONG,) * 999, "compile_findings": (LONG,) * 999},
         "ablation_plan": {"method": parent, "complaints": (LONG,) * 99, "notes": (LONG,) * 99},
-        "missing_ablations": {"method_plan": LONG, "method_source": LONG, "complaints": (LONG,) * 99, "trials": (
+        "missing_ablations": {"method_plan": LONG, "complaints": (LONG,) * 99, "trials": (
             Trial(ablation=ABLATION, by="author", outcome="failed", why=LONG),) * 99, "draft": Draft(
             title="t", abstract=LONG, sections=(Section(title="T", body=LONG),) * 40)},
         "cite_ask": {"before": (searched,) * 99, "draft": Draft(
@@ -303,7 +300,7 @@ def huge() -> dict[str, BaseModel]:
 @pytest.mark.parametrize("role", ROLES)
 def test_a_prompt_is_bounded_whatever_it_is_given(role: str) -> None:
     text = whole(role, huge()[role])
-    most = {"judge": 300_000, "reflect": 250_000, "outline": 210_000}.get(role, 180_000)
+    most = {"judge": 300_000, "reflect": 260_000, "outline": 220_000, "write": 220_000}.get(role, 180_000)
     assert len(text) < most, "the largest rubric, library, files and notes all at once"
     assert "left out" in text
 

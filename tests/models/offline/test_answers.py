@@ -62,7 +62,7 @@ def measured(values: dict[str, float], dataset: str = "digits") -> tuple[Measure
 ALL = measured({condition: 0.5 - 0.1 * condition.startswith("method") for condition in PLAN.conditions})
 VISION = VisionInputs(data_plan=PLAN, plan="", names=("a.png", "b.png"), lint=((), ("Panel 1 has no x label.",)),
                       facts=(FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="log loss"),)), FigureFacts()))
-FEEDBACK = FeedbackInputs(data_plan=PLAN, stage="tuning", kind="tune", plan="", varies="", experiment="",
+FEEDBACK = FeedbackInputs(idea=IDEA, data_plan=PLAN, stage="tuning", kind="tune", plan="", varies="", experiment="",
                           measurements=ALL, parent_measurements=measured({"method@noise20": 0.9}))
 COMPARE = CompareInputs(
     idea=IDEA, data_plan=PLAN, stage="tuning", noise={"digits": 0.1}, difference="",

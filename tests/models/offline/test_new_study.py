@@ -256,8 +256,8 @@ async def test_it_fails_is_mended_measures_and_is_drawn(executor: LocalExecutor,
     good = await run(mended, "n1")
     assert {m.condition for m in good.measurements} == {"plain", "dropped"} and len(good.sealed) >= 2
     assert (await run(mended, "n2", 4)).measurements != good.measurements, "the seed decides what is dropped"
-    checked = FeedbackInputs(data_plan=CASE.plan, stage="preliminary", kind="debug", plan="", varies="", experiment="",
-                             measurements=good.measurements)
+    checked = FeedbackInputs(idea=CASE.idea, data_plan=CASE.plan, stage="preliminary", kind="debug", plan="",
+                             varies="", experiment="", measurements=good.measurements)
     assert feedback(checked).sound
 
     inputs = {name: tmp_path / name / "arrays" for name in ("n1", "n2")}
