@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.roles import ArrayBrief, Range
+from stages.bench import in_thread
 
 MOST_VALUES = 1_000_000
 """Values of an array that are read; of more, every k-th row."""
@@ -16,10 +17,11 @@ NARROW = 4
 """Columns of a table whose ranges are told one by one."""
 
 
-def array_briefs(folders: Iterable[tuple[str, Path]]) -> tuple[ArrayBrief, ...]:
-    """The arrays of (prefix, folder), by name. What is no array of numbers is left out."""
-    return tuple(brief for prefix, folder in folders for path in sorted(folder.glob("*.npy"))
-                 if (brief := _of_file(path, f"{prefix}/{path.name}")) is not None)
+async def array_briefs(folders: Iterable[tuple[str, Path]]) -> tuple[ArrayBrief, ...]:
+    """The arrays of (prefix, folder), by name. What is no array is left out."""
+    files = [(path, f"{prefix}/{path.name}") for prefix, folder in folders for path in sorted(folder.glob("*.npy"))]
+    found = [await in_thread(lambda one=one: _of_file(*one)) for one in files]
+    return tuple(brief for brief in found if brief is not None)
 
 
 def _of_file(path: Path, name: str) -> ArrayBrief | None:

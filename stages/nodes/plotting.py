@@ -21,7 +21,7 @@ from record.nouns.nodes import Failure, Plotting
 from review.figures import About, LintFinding, lint_all, refusing, remarks
 from review.honesty import check_figures
 from sandbox.job import Job
-from stages.bench import Bench, in_thread
+from stages.bench import Bench
 from stages.memory.briefs import plotting_reference
 from stages.nodes.array_summaries import array_briefs
 
@@ -45,7 +45,7 @@ class Canvas:
 
     async def briefs(self) -> tuple[ArrayBrief, ...]:
         """Every array, as a plotting script finds it, with its range."""
-        return await in_thread(lambda: array_briefs(self.folders()))
+        return await array_briefs(self.folders())
 
 
 @dataclass(frozen=True)
