@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -82,6 +82,15 @@ class Backend(Protocol):
 
     async def answer(self, request: Request) -> Reply:
         """The answer, an instance of `request.output_type`. Raises `ModelError`."""
+        ...
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """A backend that may know how much its models read at once."""
+
+    async def reads(self, role: Role) -> int | None:
+        """Tokens of prompt and answer together that the model of a role takes; None: nobody knows."""
         ...
 
 

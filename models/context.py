@@ -31,6 +31,8 @@ LEAST = 1024
 """Tokens that an answer must have room for, unless fewer were asked for."""
 PATIENCE = 5.0
 """Seconds for a question about a length; loading a model into Ollama may take as long as a request."""
+MEND = ("choose one that reads more, or let the server give it more (Ollama: OLLAMA_CONTEXT_LENGTH=65536, vLLM: "
+        "--max-model-len); if the length is wrong, set models.context_tokens")
 OLLAMA_DEFAULT = 4096
 """What Ollama reads on small GPUs when nothing was set; older ones do not tell."""
 
@@ -56,9 +58,17 @@ def fitted(request: Request, window: int | None, *, model: str) -> Request:
     if room < min(LEAST, request.max_tokens):
         raise ContextTooLong(
             f"{model}: the prompt of role {request.role!r} takes about {taken} tokens and the model reads {window}; "
-            "choose one that reads more, or let the server give it more (Ollama: OLLAMA_CONTEXT_LENGTH=65536, vLLM: "
-            "--max-model-len); if the length is wrong, set models.context_tokens")
+            f"{MEND}")
     return replace(request, max_tokens=room)
+
+
+def check_room(request: Request, window: int | None, *, beside: int, model: str) -> None:
+    """Refuse a prompt that leaves no room for so many characters beside it. Raises `ContextTooLong`."""
+    taken = estimated_tokens(request) + round(beside / CHARS_A_TOKEN)
+    if window is not None and taken > window:
+        raise ContextTooLong(
+            f"{model}: role {request.role!r} takes about {taken} tokens in this study, {beside} characters of code "
+            f"among them, and the model reads {window}; {MEND}")
 
 
 # --- asked of the server --------------------------------------------------------------------------------------------

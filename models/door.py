@@ -19,9 +19,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from models.backend import Backend, Image, Reply, Request
+from models.backend import Backend, Image, Reader, Reply, Request
 from models.breaker import Breaker
 from models.budget import Budget
+from models.context import check_room
 from models.errors import ModelError, ModelUnavailable, StaleAnswer
 from models.ledger import Ledger
 from models.render import render
@@ -71,6 +72,15 @@ class Models:
     def name_of(self, role: Role) -> str:
         """The model that plays a role, as it was configured."""
         return self._backend.name_of(role)
+
+    async def check_room(self, role: Role, inputs: BaseModel, output_type: type[BaseModel], *, beside: int) -> None:
+        """Refuse a prompt beside which so many characters do not fit into what the role's model reads.
+
+        Raises: `ContextTooLong`.
+        """
+        if isinstance(self._backend, Reader):
+            check_room(self._request(role, inputs, output_type, ()), await self._backend.reads(role), beside=beside,
+                       model=self.name_of(role))
 
     def at(self, decision: int, attempt: int) -> Desk:
         """A caller for one attempt at one decision. Make it once an attempt: it counts from zero."""

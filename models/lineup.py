@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from models.backend import Backend, Reply, Request
+from models.backend import Backend, Reader, Reply, Request
 from models.errors import ImagesRefused, ModelConfigError, ModelUnavailable, QuotaSpent
 from models.roles import Role
 
@@ -43,6 +43,11 @@ class Chain:
                     raise
         raise _soonest(failed)
 
+    async def reads(self, role: Role) -> int | None:
+        """What the model reads that reads least, of those that are known."""
+        told = [await one.reads(role) for one in self._backends if isinstance(one, Reader)]
+        return min((tokens for tokens in told if tokens is not None), default=None)
+
     def _order(self, request: Request) -> list[int]:
         """The places to ask: the role's own first, those at rest last, the blind never to look at pictures."""
         fit = [place for place, one in enumerate(self._backends) if place == 0 or one.sees or not request.images]
@@ -69,6 +74,9 @@ class Lineup:
 
     def name_of(self, role: Role) -> str:
         return self._chains[role].first.name_of(role) if role in self._chains else "nobody"
+
+    async def reads(self, role: Role) -> int | None:
+        return await self._chains[role].reads(role) if role in self._chains else None
 
     async def answer(self, request: Request) -> Reply:
         chain = self._chains.get(request.role)

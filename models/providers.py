@@ -135,6 +135,9 @@ class ProviderModel:
             raise
         return self._reply(output, patient)
 
+    async def reads(self, role: Role) -> int | None:
+        return await self.context_tokens()
+
     async def context_tokens(self) -> int | None:
         """How many tokens the model reads at once: as set, by the public list, or as its server says; or None."""
         if not self._probed and not self._address.own_prices and self._address.prefix in _CHAT:

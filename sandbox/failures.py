@@ -84,7 +84,7 @@ def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], of: O
     """The failure for code that reached its wall-clock limit (seconds)."""
     how = "it was interrupted" if stopped else "it did not stop when interrupted and was killed"
     return Failure(kind="timeout", message=f"the wall-clock limit of {limit:g} s was reached; {how}. "
-                   "Do less work, or look at lab.seconds_left() and finish in time",
+                   "Do less work, and keep each finished condition with lab.checkpoint",
                    traceback=of.trace("\n".join(traceback)))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from models.door import Desk
-from models.roles import CatalogueEntry, PlanInputs
+from models.errors import ContextTooLong, ModelConfigError
+from models.roles import CatalogueEntry, PlanInputs, Study
 from record.events.searching import Prepared
 from record.folder import write_file
 from record.nouns.data import DataPlan, MetricSpec, Scorer
@@ -15,6 +16,7 @@ from sandbox.scoring import METRICS
 from stages.bench import Bench, do_work, in_thread
 from stages.context.lines import lines_of
 from stages.context.work import read_context
+from stages.room import check_room
 from stages.writing.library import check_library
 
 ROUNDS = 3
@@ -26,7 +28,10 @@ class PlanError(Exception):
 
 
 async def prepare(bench: Bench) -> None:
-    """Record the data plan of the run's idea, and its datasets. Raises `PlanError`."""
+    """Record the data plan of the run's idea, and its datasets.
+
+    Raises: `PlanError`, and `ModelConfigError` where the models cannot read what the study tells them.
+    """
     await read_context(bench)
 
     async def work(desk: Desk) -> None:
@@ -41,6 +46,7 @@ async def prepare(bench: Bench) -> None:
                    for use in plan.datasets if use.name in bench.scorers}
         facts = [one.model_copy(update={"scorer": in_words(scorers[one.name])}) if one.name in scorers else one
                  for one in facts]
+        await check_room(bench, Study(idea=bench.idea, data_plan=plan, facts=tuple(facts)))
         write_file(bench.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         bench.recorder.append(Prepared(
             data_plan=plan, datasets=tuple(facts), scorers=tuple(scorers.values())))
@@ -57,9 +63,13 @@ async def _plan(bench: Bench, desk: Desk) -> DataPlan:
     metrics = dict(METRICS) | {metric.name: metric for one in scorers.values() for metric in one.metrics}
     complaints: tuple[str, ...] = ()
     for _ in range(ROUNDS):
-        plan = await desk.ask("plan", PlanInputs(
+        inputs = PlanInputs(
             idea=bench.idea, catalogue=known, metrics=tuple(metrics), node_seconds=bench.node_seconds,
-            device=bench.device, shares=SHARES, context=lines_of(bench.state.context), complaints=complaints), DataPlan)
+            device=bench.device, shares=SHARES, context=lines_of(bench.state.context), complaints=complaints)
+        try:
+            plan = await desk.ask("plan", inputs, DataPlan)
+        except ContextTooLong as error:
+            raise ModelConfigError(str(error)) from None
         complaints = faults_of(plan, {entry.name for entry in known}, metrics)
         if not complaints:
             return plan

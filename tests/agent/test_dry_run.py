@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,6 +89,24 @@ def test_a_model_that_is_away_is_one_line(place: Path, capsys: pytest.CaptureFix
         assert asked(server, "--json") == 1
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
+
+
+LONG = {**PLAN, "notes": "Width is 128 everywhere. " * 2000}
+
+
+@pytest.mark.parametrize("dry", [("--dry-run",), ("--name", "r")])
+def test_a_study_that_its_model_cannot_read_is_refused_before_any_experiment(
+    place: Path, capsys: pytest.CaptureFixture[str], dry: tuple[str, ...]
+) -> None:
+    """Plan and claim are never cut, so a model must have room for them."""
+    with OpenAIServer([tool(LONG)]) as server:
+        given = ["--model", "openai-chat:m", "--base-url", server.url, "--set", "models.context_tokens=24000"]
+        assert main(["run", "--idea", str(IDEA), *given, *dry]) == 2
+        assert len(server.requests) == 1, "the planner alone was asked"
+    err = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "role 'code' takes about" in err and "the model reads 24000" in err and "the data plan 5" in err
+    assert not list(Path.cwd().glob("runs/*"))
+    shutil.rmtree("runs", ignore_errors=True)
 
 
 def test_an_idea_outside_the_catalogue_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

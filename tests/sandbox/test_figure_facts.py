@@ -40,6 +40,9 @@ DRAWINGS: list[tuple[Draw, int, int]] = [
     (lambda ax: ax.step(X, X, label="a"), 1, 1),
     (lambda ax: ax.pie([1, 2]), 1, 0),
     (lambda ax: [ax.plot(X + i, color="grey", alpha=0.3) for i in range(5)], 1, 0),
+    (lambda ax: (ax.plot(X, label="a"), [ax.plot([i], [1], "o", color=f"C{i}") for i in range(5)]), 1, 1),
+    (lambda ax: (ax.plot(X), [ax.scatter([i], [1], color=f"C{i}") for i in range(5)]), 1, 0),
+    (lambda ax: [ax.plot([i], [1], "o", color=f"C{i}") for i in range(3)], 3, 0),
 ]
 EMPTY: list[Draw] = [
     lambda ax: None, lambda ax: ax.plot([], []), lambda ax: ax.plot([np.nan, np.nan]), lambda ax: ax.scatter([], []),

@@ -49,12 +49,20 @@ def series_of(axes: Any) -> list[Series]:
 
 
 def count(series: list[Series]) -> tuple[int, int]:
-    """How many series a reader sees, and how many of them are labelled."""
+    """How many series a reader sees, and how many of them are labelled.
+
+    A single point without a label marks a place on another series.
+    """
+    series = [one for one in series if not _marks_a_place(one)] or series
     labels = {one.label for one in series if one.label}
     groups = {one.group for one in series if not one.label}
     if labels or groups - {PARTS}:
         groups.discard(PARTS)
     return len(labels) + len(groups), len(labels)
+
+
+def _marks_a_place(one: Series) -> bool:
+    return not one.label and one.kind in ("line", "scatter") and one.values.size == 1
 
 
 def fields(series: Series) -> dict[str, Any]:
