@@ -49,6 +49,7 @@ bench: setup  ## what is too slow for the tests; JSON in build/bench/
 	$(BIN)/python -m benchmarks.search --out build/bench/search.json
 	$(BIN)/python -m benchmarks.durability --out build/bench/durability.json
 	$(BIN)/python -m benchmarks.record --out build/bench/record.json
+	$(BIN)/python -m benchmarks.prompts examples/recorded-run --out build/bench/prompts.json
 	$(BIN)/python -m benchmarks.sandbox --out build/bench/sandbox.json
 	$(BIN)/python -m benchmarks.honesty --out build/bench/honesty.json
 	$(BIN)/python -m benchmarks.figures --out build/bench/figures.json

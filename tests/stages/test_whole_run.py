@@ -13,11 +13,13 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.audit import audit
 from agent.settings import Settings, compose
+from benchmarks.prompts import calls_of, measured
 from inspector.export.archive import pack
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
@@ -27,6 +29,7 @@ from record.log import read_state
 from record.nouns.nodes import node_id
 from record.prompts import prompt_of
 from tests.models.collector import Collector
+from tests.models.test_beginnings import DRAWN, STUDY, common
 from tests.stages.small_study import IDEA, LABELLED, small_model
 
 SMALL = {
@@ -255,3 +258,24 @@ def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tm
     assert child.returncode == 0
     assert tree(state) == tree(read_state(whole))
     assert state.drafts[-1].draft == read_state(whole).drafts[-1].draft
+
+
+def test_what_the_calls_of_the_run_share_comes_first(whole: Path) -> None:
+    """No two calls of a role differ in `system`, and all roles that know the study begin with it, byte for byte."""
+    calls, lost = calls_of(whole)
+    systems = {call.asked.role: {one.asked.system for one in calls if one.asked.role == call.asked.role}
+               for call in calls}
+    assert not lost and {role: len(found) for role, found in systems.items()} == dict.fromkeys(systems, 1)
+    state = read_state(whole)
+    assert state.data_plan is not None
+    for roles, last in ((STUDY, state.datasets[-1].source), (DRAWN, state.data_plan.arms[-1].name)):
+        texts = [call.sent for call in calls if call.asked.role in roles]
+        assert len(texts) > 3 and last in common(texts) and len(common(texts)) > 900
+
+
+def test_the_measure_of_prompts_counts_what_calls_share(whole: Path) -> None:
+    found: Any = measured(whole)
+    code = found["roles"]["code"]
+    assert found["differing"] == [] and found["not_kept"] == 0 and found["search_nodes"] > 3
+    assert found["whole_run"]["sent_not_shared"] < found["whole_run"]["sent"]
+    assert code["sent_not_shared"] < 0.4 * code["sent"], "rules, study, `lab` and a parent's code are shared"
