@@ -80,14 +80,15 @@ def measured(run: Path) -> dict[str, object]:
     calls, lost = calls_of(run)
     begun = shared(calls)
     state = read_state(run)
-    nodes = {k for k, one in state.decisions.items() if _searches(state, k)}
+    nodes = {k for k in state.decisions if _searches(state, k)}
     of_nodes = [k for k, call in enumerate(calls) if call.answered.key.decision in nodes]
     roles = {role: [k for k, call in enumerate(calls) if call.asked.role == role]
              for role in {call.asked.role for call in calls}}
     return {
         "calls": len(calls), "not_kept": lost, "whole_run": _sums(calls, begun, range(len(calls)), 1),
         "search_nodes": len(nodes), "a_search_node": _sums(calls, begun, of_nodes, len(nodes) or 1),
-        "roles": {role: _sums(calls, begun, own, len(own)) | {"calls": len(own)} for role, own in sorted(roles.items())},
+        "roles": {role: _sums(calls, begun, own, len(own)) | {"calls": len(own)}
+                  for role, own in sorted(roles.items())},
         "differing": sorted(role for role, own in roles.items() if len({calls[k].asked.system for k in own}) > 1)}
 
 
