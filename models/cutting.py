@@ -32,13 +32,13 @@ WORTH = 0.1
 _END = re.compile(r"[.!?][\"')\]]*(?=\s|$)")
 
 
-def middle(text: str, limit: int) -> str:
+def middle(text: str, limit: int, *, worth: float = WORTH) -> str:
     """The text, or its head and tail with a mark between that says how much was left out; about `limit` characters.
 
-    Whole where the cut would save less than a tenth.
+    Whole where the cut would save less than the share `worth` of it.
     """
     left = len(text) - limit
-    if left < WORTH * len(text) or left <= 0:
+    if left < worth * len(text) or left <= 0:
         return text
     head, tail = limit * 2 // 5, limit - limit * 2 // 5
     return f"{text[:head]}\n[... {left} characters left out here ...]\n{text[-tail:]}"

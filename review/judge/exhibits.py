@@ -44,7 +44,7 @@ def file_exhibit(kind: ExhibitKind, path: Path) -> Shown:
     text = _text(path, kind)
     limit = SHOWN[kind]
     cut = (f"{len(text) - limit} of {len(text)} characters in the middle of {path.name}",) if len(text) > limit else ()
-    shown, removed = neutral(middle(text, limit), f"--{kind} {path.name}")
+    shown, removed = neutral(middle(text, limit, worth=0), f"--{kind} {path.name}")
     return Shown(Exhibit(kind=kind, name=path.name, text=shown, left_out=cut), removed)
 
 
@@ -67,7 +67,7 @@ def code_exhibit(folder: Path, paper: str) -> Shown:
         used += share
         if share < len(text):
             left_out.append(f"{name}: {len(text) - share} of {len(text)} characters in its middle")
-        blocks.append(f"=== {name}\n{middle(text, share)}")
+        blocks.append(f"=== {name}\n{middle(text, share, worth=0)}")
     more = [f"and {len(left_out) - 19} more files"] if len(left_out) > 20 else []
     shown, removed = neutral("\n\n".join(blocks), f"--code {folder.name}")
     cut = (*left_out[:20 - len(more)], *more)

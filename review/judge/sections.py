@@ -120,7 +120,7 @@ def fitted(parts: Sequence[Part], limit: int) -> Shown:
     most = limit * 11 // 10  # titles and marks come on top
     if len(text) > most:  # thousands of headings with little below them
         left_out = (*left_out, f"{len(text) - most} characters in the middle of the rest")
-    return Shown(middle(text, most), left_out)
+    return Shown(middle(text, most, worth=0), left_out)
 
 
 def shares(parts: Sequence[Part], limit: int) -> list[int]:
@@ -152,7 +152,7 @@ def _shown(parts: Sequence[Part], allowed: Sequence[int]) -> Iterator[str]:
             continue
         yield from _mark(skipped)
         skipped = []
-        yield (f"## {oneline(part.title, 160)}\n\n" if part.title else "") + middle(part.text, share)
+        yield (f"## {oneline(part.title, 160)}\n\n" if part.title else "") + middle(part.text, share, worth=0)
     yield from _mark(skipped)
 
 
