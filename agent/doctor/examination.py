@@ -31,7 +31,8 @@ def examine(patient: Patient) -> Iterator[Finding]:
     system, sandbox = read_system(), settings.sandbox
     probes: tuple[tuple[str, Callable[[], Finding]], ...] = (
         ("python", packages.python),
-        ("packages", lambda: packages.packages(sandbox.python)),
+        ("packages", packages.packages),
+        ("experiments", lambda: packages.of_experiments(sandbox.python)),
         ("gpu", lambda: machine.gpu(sandbox.python, sandbox.device)),
         ("memory", lambda: machine.memory(settings.search.num_workers)),
         ("disk", lambda: machine.disk(place, settings.min_free_gb)),

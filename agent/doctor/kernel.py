@@ -29,7 +29,7 @@ def kernel(settings: SandboxSettings) -> Finding:
     """
     if settings.isolation == "required":
         settings = settings.model_copy(update={"isolation": "auto"})
-    mend = f"check sandbox.python ({settings.python}): it needs ipykernel and numpy; then: make setup"
+    mend = f"check sandbox.python ({settings.python}): it needs ipykernel and numpy"
     limit = LIMIT + settings.start_timeout + settings.grace
     try:
         outcome = asyncio.run(_tried(settings, limit))

@@ -1,8 +1,9 @@
-"""Python and the packages that the program and its experiments need, as the interpreter of the kernels has them."""
+"""Python and packages: what the program needs of the interpreter that runs it, and experiments of the kernels' own."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -24,10 +25,14 @@ LIMIT = 180.0
 
 MEND = "pip install -c constraints.txt -e . in the program's folder (or: make setup)"
 IMPORTED_AS = {
-    "scikit-learn": "sklearn", "pillow": "PIL", "pyyaml": "yaml", "jupyter-client": "jupyter_client",
-    "pydantic-ai-slim": "pydantic_ai",
+    "scikit-learn": "sklearn", "pillow": "PIL", "pyyaml": "yaml", "pydantic-ai-slim": "pydantic_ai",
+    "nvidia-ml-py": "pynvml",
 }
 """Distributions whose package has another name."""
+KERNEL = ("ipykernel", "numpy")
+"""What a kernel does not start without."""
+EXPERIMENTS = ("cloudpickle", "datasets", "matplotlib", "scikit-learn", "torch", "transformers")
+"""What experiments are free to do without: prompts name what is there."""
 
 SCRIPT = """
 import importlib, json, sys
@@ -63,15 +68,32 @@ def python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
     return ok("python", shown)
 
 
-def packages(interpreter: str, *, limit: float = LIMIT) -> Finding:
-    """Every package that we declare: importable by the kernels' interpreter, and of a version that we allow."""
+def packages(*, limit: float = LIMIT) -> Finding:
+    """Every package that we declare: importable by the interpreter that runs us, and of a version that we allow."""
     wanted = declared()
     if not wanted:
         return warning("packages", "the program's metadata names none: it was installed in an unusual way", MEND)
-    found = installed(interpreter, [one.name for one in wanted], limit=limit)
+    found = installed(sys.executable, [one.name for one in wanted], limit=limit)
     if isinstance(found, str):
-        return fault("packages", found, f"check sandbox.python ({interpreter}), then: make setup")
+        return fault("packages", found, MEND)
     return judged(wanted, found, tested())
+
+
+def of_experiments(interpreter: str, *, limit: float = LIMIT) -> Finding:
+    """What kernels and experiments import, where they have an interpreter of their own."""
+    if (shutil.which(interpreter) or interpreter) == sys.executable:
+        return ok("experiments", "their interpreter is the program's own")
+    found = installed(interpreter, (*KERNEL, *EXPERIMENTS), limit=limit)
+    if isinstance(found, str):
+        return fault("experiments", found, f"check sandbox.python ({interpreter})")
+    missing = {one.name: f"{one.name} ({one.error})" for one in found if one.error}
+    mend = f"{interpreter} -m pip install {' '.join(missing)}"
+    if missing.keys() & set(KERNEL):
+        return fault("experiments", f"{interpreter} lacks {', '.join(missing.values())}", mend)
+    if missing:
+        return warning("experiments", f"{interpreter} lacks {', '.join(missing.values())}: no experiment can use it",
+                       f"if they should: {mend}")
+    return ok("experiments", f"{interpreter} has all {len(found)} that they usually import")
 
 
 def declared(root: Path = ROOT) -> list[Requirement]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import time
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from agent.cli import main
 from agent.doctor import isolation, kernel, keys, machine, packages, typesetting
@@ -89,6 +91,33 @@ def test_every_dependency_is_looked_at_and_every_tested_version_known() -> None:
     names = {one.name for one in packages.declared()}
     assert {"torch", "numpy", "pydantic-ai-slim", "typer"} <= names
     assert set(packages.tested()) >= {one.lower() for one in names}
+
+
+def test_every_dependency_is_imported_by_a_name_that_its_metadata_has() -> None:
+    provided = packages_distributions()
+    for one in packages.declared():
+        name = packages.IMPORTED_AS.get(one.name, one.name.replace("-", "_"))
+        assert canonicalize_name(one.name) in {canonicalize_name(by) for by in provided.get(name, [])}, one.name
+
+
+@pytest.mark.parametrize(("lacks", "expected"), [
+    ("", "ok"), ("torch", "warning"), ("ipykernel", "fault"), ("nvidia-ml-py", "ok"), ("typer", "ok")])
+def test_the_kernels_own_interpreter_is_asked_for_what_experiments_use_alone(
+    tmp_path: Path, lacks: str, expected: str
+) -> None:
+    script = f"""import json, sys
+for name, _ in json.loads(sys.argv[3]):
+    print("found " + json.dumps({{"name": name, "version": "1", "error": "no module" * (name == "{lacks}")}}))"""
+    (tmp_path / "answer.py").write_text(script)
+    plant(tmp_path, "python", f'exec {sys.executable} {tmp_path}/answer.py "$@"')
+    found = packages.of_experiments(str(tmp_path / "python"))
+    assert grade(found) == expected and (not lacks or expected == "ok" or f"pip install {lacks}" in found.mend)
+
+
+@pytest.mark.slow
+def test_the_environment_of_the_program_itself_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert grade(packages.packages()) == "ok"
+    assert packages.of_experiments(sys.executable).found == "their interpreter is the program's own"
 
 
 def test_an_import_is_really_tried() -> None:
@@ -319,6 +348,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         return Finding(check="x", grade="ok", found="fine")
 
     monkeypatch.setattr(packages, "packages", fine)
+    monkeypatch.setattr(packages, "of_experiments", fine)
     monkeypatch.setattr(kernel, "kernel", fine)
     monkeypatch.setattr(machine, "gpu", fine)
     monkeypatch.chdir(tmp_path)
@@ -331,7 +361,7 @@ def test_the_command_prints_a_line_a_check_and_makes_no_folder(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed")
     code = main(["doctor", "--runs", str(tmp_path / "runs")])
     out = capsys.readouterr().out.splitlines()
-    assert len(out) == 12 and "not asked" in out[-1]
+    assert len(out) == 13 and "not asked" in out[-1]
     assert all(line.split()[0] in ("ok", "warning", "fault") for line in out[:-1])
     assert code == (5 if any(line.startswith("fault") for line in out) else 0)
     assert "secret" not in "".join(out) and not (tmp_path / "runs").exists()
