@@ -48,7 +48,7 @@ FAMILIAR = {
     **{f"models.{role}": f"models.{role}.name" for role in ROLES},
 }
 """Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
-PATHS = ("paper.bib", "paper.papers", "context")
+PATHS = ("paper.bib", "paper.papers", "context", "keys")
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
 SCORERS = "sandbox.scorers"
 """The key whose texts, DATASET=FILE.py:FUNCTION, hold a path each."""
@@ -87,6 +87,9 @@ class Settings(Frozen):
     data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
     context: Path | None = Field(
         default=None, description="a folder of papers (PDF) and notes that are read first; flag --context")
+    keys: Path | None = Field(
+        default=None, description="a folder whose .env holds keys of providers, also when the run is taken up again; "
+                                  "None: the configuration file's own, where that has one")
     budget: BudgetSettings = BudgetSettings()
     search: SearchSettings = SearchSettings()
     sandbox: SandboxSettings = SandboxSettings()
@@ -109,19 +112,32 @@ def compose(
 
     Raises: `SettingsError`.
     """
-    if environment is None:
-        environment = os.environ
-        read_keys(config.parent if config is not None else Path(), os.environ)
-    layers = [_Layer("in the environment", from_environment(environment)),
-              _Layer("on the command line", dict(flags or {}))]
+    held = os.environ if environment is None else environment
+    base: dict[str, Any] = {}
+    if environment is None and config is not None and (config.parent / ".env").is_file():
+        base["keys"] = str(config.parent.absolute())
+        read_keys(config.parent, os.environ)  # now, since the file may name them
+    layers = [_Layer("in the environment", from_environment(held)), _Layer("on the command line", dict(flags or {}))]
     if config is not None:
-        layers.insert(0, _Layer(f"in {config}", read_config(config, environment), config.parent))
-    return _built({}, layers)
+        layers.insert(0, _Layer(f"in {config}", read_config(config, held), config.parent))
+    settings = _built(base, layers)
+    return _with_keys(settings) if environment is None else settings
 
 
 def override(recorded: Mapping[str, Any], flags: Mapping[str, Any]) -> Settings:
-    """Recorded settings with some keys replaced, for a run that is resumed. Raises `SettingsError`."""
-    return _built(recorded, [_Layer("on the command line", flags)])
+    """Recorded settings with some keys replaced, for a run that is resumed, and its keys where they lay before.
+
+    Raises: `SettingsError`.
+    """
+    return _with_keys(_built(recorded, [_Layer("on the command line", flags)]))
+
+
+def _with_keys(settings: Settings) -> Settings:
+    """The settings; what their providers need is in the environment then."""
+    for folder in (settings.keys, Path()):
+        if folder is not None:
+            read_keys(folder, os.environ)
+    return settings
 
 
 def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:

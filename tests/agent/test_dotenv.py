@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from agent.cli import main
 from agent.dotenv import read_keys
 from agent.settings import compose
+from record.events.papers import Assessed
+from tests.stages import finished
 
 FILE = """
 # providers
@@ -66,8 +69,33 @@ def test_the_command_line_reads_it_and_shows_no_value(
     (tmp_path / ".env").write_text("OPENROUTER_API_KEY=sk-or-very-secret\n")
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--idea", "none.json"]) == 2
-    import os
-
     assert os.environ["OPENROUTER_API_KEY"] == "sk-or-very-secret"
     shown = capsys.readouterr()
     assert "very-secret" not in shown.out + shown.err
+
+
+@pytest.mark.parametrize("command", [
+    ["resume", "RUN", "--set", "paper.template=none"], ["write", "RUN", "--set", "paper.template=none"],
+    ["judge", "RUN", "--model", "nonsense"], ["reproduce", "RUN", "--set", "sandbox.python=none"],
+    ["branch", "RUN", "--from", "n0002", "--set", "models.name=nonsense"]])
+def test_who_takes_a_run_up_finds_the_keys_beside_its_configuration_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    for folder in ("conf", "work"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "conf" / ".env").write_text("PLANTED_API_KEY=beside\n")
+    (tmp_path / "conf" / "c.yaml").write_text("models: {name: offline}\n")
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("PLANTED_API_KEY", "x")
+    monkeypatch.delenv("PLANTED_API_KEY")
+    settings = compose(config=Path("../conf/c.yaml"))
+    assert os.environ.pop("PLANTED_API_KEY") == "beside"
+    run = finished.written(tmp_path / "run", Assessed(why="off"), settings=settings)
+    assert main([str(run) if word == "RUN" else word for word in command]) != 0
+    capsys.readouterr()
+    assert os.environ.get("PLANTED_API_KEY") == "beside"
+
+
+def test_nothing_is_noted_of_a_folder_without_keys(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("seed: 1\n")
+    assert compose(config=tmp_path / "c.yaml").keys is None

@@ -26,13 +26,13 @@ PAPER = rf"""\documentclass{{article}}
 """
 
 
-def events(*, released: bool = True) -> list[Event]:
+def events(*, released: bool = True, settings: Settings | None = None) -> list[Event]:
     """Everything up to the release of the paper."""
     first, *search = synthetic.events()
     assert isinstance(first, Started)
     k = max(event.k for event in search if isinstance(event, Decided)) + 1
     return [
-        first.model_copy(update={"settings": Settings().model_dump(mode="json")}), *search,
+        first.model_copy(update={"settings": (settings or Settings()).model_dump(mode="json")}), *search,
         *(Summarised(summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
         Decided(k=k, action=Work(task="score tests")), WorkDone(k=k),
         FiguresMade(figures={}, descriptions={"loss": "the loss"}, arrays=()),
@@ -40,7 +40,7 @@ def events(*, released: bool = True) -> list[Event]:
         Released(released=released, pdf=None, reasons=() if released else ("an untied number",), pages=4)]
 
 
-def written(root: Path, *more: Event, released: bool = True) -> Path:
+def written(root: Path, *more: Event, released: bool = True, settings: Settings | None = None) -> Path:
     """The folder with these events and its paper."""
     folder = RunFolder(root)
     folder.create()
@@ -49,7 +49,7 @@ def written(root: Path, *more: Event, released: bool = True) -> Path:
     source.write_text(PAPER)
     times = iter(range(1, 10_000))
     log = EventLog(folder.db, clock=lambda: float(next(times)))
-    for event in (*events(released=released), *more):
+    for event in (*events(released=released, settings=settings), *more):
         if isinstance(event, Released):
             event = event.model_copy(update={"files": {"paper.tex": sha256(source)}})
         log.append(event)
