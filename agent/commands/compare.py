@@ -180,7 +180,7 @@ def _rows(sides: Sequence[Side]) -> Iterator[tuple[str, ...]]:
     yield "pages, references", *(f"{one.pages if one.pages is not None else '-'}, {one.references}" for one in facts)
     yield from _scores(sides)
     yield "model", *(plain(", ".join(one.models)) or "-" for one in facts)
-    yield "cost", *(f"{dollars(one.usd, one.unpriced)}, {one.calls} calls" for one in facts)
+    yield "cost", *(f"{dollars(side.usd, side.unpriced)}, {side.calls} calls" for side in sides)
     yield "time", *(f"{duration(side.seconds)}, experiments {duration(side.facts.code_seconds)}" for side in sides)
 
 

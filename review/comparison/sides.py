@@ -44,6 +44,9 @@ class Side(Frozen):
     claims_left_out: int = 0
     judgement: Judgement | None = None
     seconds: float = Field(description="that the run was worked on")
+    calls: int = Field(description="of models, as `status` counts them: unlike in facts, the judge's own too")
+    usd: float
+    unpriced: int = Field(description="calls whose price is unknown")
 
 
 def side_of(run: str, state: RunState, draft: Draft | None) -> Side:
@@ -56,7 +59,8 @@ def side_of(run: str, state: RunState, draft: Draft | None) -> Side:
         released=released.released if released else None, reasons=released.reasons if released else (),
         facts=facts_of(state, draft or _UNWRITTEN),
         claims=claims[:MOST_CLAIMS], claims_left_out=max(0, len(claims) - MOST_CLAIMS),
-        judgement=state.assessed.judgement if state.assessed else None, seconds=round(state.active_seconds, 1))
+        judgement=state.assessed.judgement if state.assessed else None, seconds=round(state.active_seconds, 1),
+        calls=state.total.calls, usd=round(state.total.usd, 6), unpriced=state.total.unpriced)
 
 
 def _claims(state: RunState) -> tuple[KeyClaim, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from models import backend as backends
 from models.errors import ModelUnavailable
 from models.preference import PaperPreference, PreferInputs
 from models.scripted import ScriptedModel
+from record.events.calls import Answered
 from record.events.papers import Assessed
+from record.log import EventLog
+from record.nouns.calls import CallKey, Usage
 from tests.agent.test_judge_command import told
 from tests.stages import finished
 
@@ -43,6 +47,24 @@ def test_records_are_laid_side_by_side_without_a_model(runs: Path, capsys: pytes
     found = json.loads(capsys.readouterr().out)
     assert [side["run"] for side in found["sides"]] == ["one", "two"] and found["pairs"] == [] and found["model"] == ""
     assert set(found) == {"sides", "model", "pairs", "failed", "tally", "took", "removed"}
+
+
+def test_calls_and_their_price_are_those_that_status_counts(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, role in enumerate(("write", "judge", "judge")):
+        with closing(EventLog(runs / "one" / "run.db")) as log:
+            log.append(Answered(key=CallKey(decision=99, attempt=0, role=role, ordinal=number), request_sha256="0",
+                                model="m", answer={}, usage=Usage(usd=0.25), seconds=1.0))
+    assert main(["status", "one", "--json"]) == 0
+    cost = json.loads(capsys.readouterr().out)["cost"]
+    assert main(["compare", "one", "two", "--json"]) == 0
+    side = json.loads(capsys.readouterr().out)["sides"][0]
+    assert {name: side[name] for name in ("calls", "usd", "unpriced")} == {
+        name: cost[name] for name in ("calls", "usd", "unpriced")}
+    assert cost["calls"] == side["facts"]["calls"] + 2, "the judge is not told of its own"
+    assert main(["compare", "one", "two"]) == 0
+    assert f"{cost['calls']} calls" in capsys.readouterr().out
 
 
 def test_a_judge_that_favours_the_first_place_is_told(
