@@ -8,6 +8,7 @@ from inspector.status import Ahead
 from models import prices
 from models.roles import Role
 from record.fold.state import RunState
+from record.nouns.calls import Usage
 
 WRITE_UP: tuple[Role, ...] = ("summary", "figures", "outline", "write", "reflect", "judge")
 """The roles that are still asked once nothing new is proposed."""
@@ -58,7 +59,8 @@ def _usd(calls: dict[Role, int], settings: Settings) -> float | None:
     total = 0.0
     for role, number in calls.items():
         models = settings.models.candidates(role)
-        cost = prices.usd(models[0], *TOKENS[role]) if models else 0.0
+        into, out = TOKENS[role]
+        cost = prices.usd(models[0], Usage(input_tokens=into, output_tokens=out)) if models else 0.0
         if cost is None:
             return None
         total += number * cost

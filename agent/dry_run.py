@@ -23,6 +23,7 @@ from record.events.running import Started
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import MemoryLog
+from record.nouns.calls import Usage
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
@@ -81,7 +82,8 @@ def priced(found: Forecast, settings: Settings) -> Forecast:
     likely, most = 0.0, 0.0
     for line in found.calls:
         into, out = TOKENS[line.role]
-        costs = [prices.usd(one, into, out) for one in settings.models.candidates(line.role)]
+        used = Usage(input_tokens=into, output_tokens=out)
+        costs = [prices.usd(one, used) for one in settings.models.candidates(line.role)]
         known = [cost for cost in costs if cost is not None]
         if len(known) < len(costs):
             return found

@@ -97,7 +97,8 @@ def ideate(
             asyncio.run(_work(order, settings, folder, log, told, read))
             return log.state
     except (ModelConfigError, CatalogueError):
-        if made and not (folder / "ideas.json").exists():
+        state = state_in(folder)
+        if made and (state is None or not state.answers):  # what was paid for is gone on with
             shutil.rmtree(folder)
         raise
 

@@ -20,7 +20,7 @@ from rich.text import Text
 from inspector.lines import described
 from inspector.render import metric_words, row_line, stage_line
 from inspector.status import held_words
-from inspector.text import count, countdown, dollars, duration, plain, short
+from inspector.text import cached, count, countdown, dollars, duration, plain, short
 from inspector.tree import Row, StageRows, Tree, tree_of
 from record.events.event import Event
 from record.events.running import Commanded, Ended, Paused
@@ -154,7 +154,8 @@ class LiveView:
 def frame_of(state: RunState, told: tuple[str, ...] = ()) -> Frame:
     """What a live view shows of a state."""
     started, total = state.started, state.total
-    calls = (f"{total.calls} calls  {count(total.input_tokens)} tokens in, {count(total.output_tokens)} out  "
+    calls = (f"{total.calls} calls  {count(total.input_tokens)} tokens in"
+             f"{cached(total.cached_tokens, total.cached_usd)}, {count(total.output_tokens)} out  "
              f"{dollars(total.usd, total.unpriced)}")
     return Frame(
         title=plain(started.idea.title) if started else "", model=plain(started.model) if started else "",

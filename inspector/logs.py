@@ -15,7 +15,7 @@ from typing import NamedTuple
 from inspector.follow import Follower
 from inspector.lines import described
 from inspector.output import Output
-from inspector.text import count, duration, plain, short
+from inspector.text import cached, count, duration, plain, short
 from record.events.calls import Answered
 from record.events.event import Event
 from record.events.nodes import Executed, Plotted, Probed, Proposed, Reviewed, Suspected
@@ -124,8 +124,10 @@ def small_step(event: Event) -> str | None:
             return f"{event.node} is written: {short(event.varies or event.title, 80)}"
         case Answered():
             usage = event.usage
-            return (f"{plain(event.model)} answered as {event.key.role}: {count(usage.input_tokens)} tokens in, "
-                    f"{count(usage.output_tokens)} out, {duration(event.seconds)}")
+            return (f"{plain(event.model)} answered as {event.key.role}: {count(usage.input_tokens)} tokens in"
+                    f"{cached(usage.cached_tokens, usage.cached_usd or 0.0)}, {count(usage.output_tokens)} out, "
+                    f"{duration(event.seconds)}"
+                    + (f", asked without {' and '.join(event.left_out)}" if event.left_out else ""))
         case Plotted():
             return f"{event.node} drew {len(event.figures)} figures"
         case Reviewed():

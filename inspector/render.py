@@ -11,7 +11,7 @@ from rich.text import Text
 
 from inspector.origin import origin_words
 from inspector.status import Ahead, BudgetUse, StageCounts, Status
-from inspector.text import count, dollars, duration, plain, short
+from inspector.text import cached, count, dollars, duration, plain, short
 from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree
 from record.nouns.calls import Spending
 from record.nouns.nodes import NodeStatus
@@ -162,9 +162,11 @@ def status_lines(status: Status) -> list[Text]:
         lines.append(_pair(stage.stage, f"{stage.searched}/{stage.ceiling or '?'} nodes ({counts or 'none'}){best}"
                                         + "".join(f"; {text}" for text in _remarks(stage))))
     cost = status.cost
-    lines.append(_pair("calls", f"{cost.calls} to {status.model}, {count(cost.input_tokens)} tokens in, "
+    lines.append(_pair("calls", f"{cost.calls} to {status.model}, {count(cost.input_tokens)} tokens in"
+                                f"{cached(cost.cached_tokens, cost.cached_usd)}, "
                                 f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}"))
-    lines += [_pair("", f"{one.role}: {_calls(one.calls)}, {count(one.input_tokens)} in, "
+    lines += [_pair("", f"{one.role}: {_calls(one.calls)}, {count(one.input_tokens)} in"
+                        f"{cached(one.cached_tokens, one.cached_usd)}, "
                         f"{count(one.output_tokens)} out, {dollars(one.usd, one.unpriced)}, {duration(one.seconds)}")
               for one in status.roles]
     if status.budget is not None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
+from pydantic import Field
+
 from inspector.lines import asked_for, described
 from inspector.origin import Origin, origins_of
 from inspector.text import countdown, plain, short
@@ -65,6 +67,9 @@ class Cost(Frozen):
     calls: int
     input_tokens: int
     output_tokens: int
+    cached_tokens: int = Field(description="of the input, read from the providers' caches, as far as they say")
+    cache_write_tokens: int
+    cached_usd: float = Field(description="of `usd`, what the cached tokens took")
     usd: float
     unpriced: int
     model_seconds: float
@@ -78,6 +83,9 @@ class RoleCost(Frozen):
     calls: int
     input_tokens: int
     output_tokens: int
+    cached_tokens: int = Field(description="of the input, read from the providers' caches, as far as they say")
+    cache_write_tokens: int
+    cached_usd: float = Field(description="of `usd`, what the cached tokens took")
     usd: float
     unpriced: int
     seconds: float
@@ -248,6 +256,8 @@ def _cost(state: RunState) -> Cost:
     total = state.total
     return Cost(
         calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
+        cached_tokens=total.cached_tokens, cache_write_tokens=total.cache_write_tokens,
+        cached_usd=round(total.cached_usd, 6),
         usd=round(total.usd, 6), unpriced=total.unpriced, model_seconds=round(total.seconds, 3),
         code_seconds=round(state.seconds_of_code, 3))
 
@@ -255,6 +265,8 @@ def _cost(state: RunState) -> Cost:
 def _roles(state: RunState) -> tuple[RoleCost, ...]:
     return tuple(RoleCost(
         role=role, calls=one.calls, input_tokens=one.input_tokens, output_tokens=one.output_tokens,
+        cached_tokens=one.cached_tokens, cache_write_tokens=one.cache_write_tokens,
+        cached_usd=round(one.cached_usd, 6),
         usd=round(one.usd, 6), unpriced=one.unpriced, seconds=round(one.seconds, 3))
         for role, one in state.usage.items())
 

@@ -69,6 +69,11 @@ def count(number: int) -> str:
     return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1e6:.1f}M"
 
 
+def cached(tokens: int, usd: float) -> str:
+    """How much of a prompt came out of a provider's cache, as ` (8.1k cached, $0.02)`; empty where nothing did."""
+    return f" ({count(tokens)} cached, {dollars(usd, 0)})" if tokens else ""
+
+
 def dollars(usd: float, unpriced: int) -> str:
     """Cost in USD; says so where the price of some calls is unknown."""
     known = f"${usd:.2f}" if usd < 100 else f"${usd:.0f}"

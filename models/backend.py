@@ -51,6 +51,8 @@ class Request:
     images: tuple[Image, ...] = ()
     temperature: float = 1.0
     max_tokens: int = 8192
+    cut_at: int = 0
+    """Tokens at which an answer to this request was cut before; 0: none was."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Reply:
     usage: Usage
     model: str
     retries: int = 0
+    left_out: tuple[str, ...] = ()
+    """What of the request the model does not take, and was not sent."""
 
 
 class Backend(Protocol):

@@ -2,7 +2,8 @@
 
 A call comes here when its own retries are used up. While the circuit is open no other request is sent; experiments go
 on. Each wait is an event (`Paused`, with the time of the next try), and so is the recovery. An outage is probed at
-growing waits, for up to `models.outage_timeout` altogether; a quota window is waited out in one piece, if it ends
+growing waits, for up to `models.outage_timeout` altogether (a key that is no longer accepted and a model that is gone
+are outages, too: they may be mended at the provider); a quota window is waited out in one piece, if it ends
 within that or before the run's time limit.
 
 What it does not tell apart: one breaker serves all models of a run; where one provider of several is down, all wait.
@@ -17,7 +18,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from models.backend import Reply
-from models.errors import ModelError, ModelRefused, ModelUnavailable, ProviderDown, QuotaSpent
+from models.errors import (
+    AccessLost,
+    ModelConfigError,
+    ModelError,
+    ModelRefused,
+    ModelUnavailable,
+    ProviderDown,
+    QuotaSpent,
+)
 from models.settings import ModelSettings
 from record.events.running import Paused, Recovered
 
@@ -55,6 +64,9 @@ class Breaker:
                 raise
             except ModelUnavailable as error:
                 lonely += self._answers > answers
+                if lonely >= LONELY and isinstance(error, AccessLost | QuotaSpent):
+                    raise ProviderDown(f"{error}; other models answer meanwhile, so it is not waited for any "
+                                       "longer") from None
                 if lonely >= LONELY:
                     raise ModelRefused(
                         f"this request got no answer {lonely} times while others did, so the provider is not down; "
@@ -78,6 +90,10 @@ class Breaker:
         except ModelUnavailable as error:
             if probe or self._since is None:
                 self._failed(error)
+            raise
+        except ModelConfigError as error:
+            if self._answers:  # a model that plays its first part late: what the others gave is kept
+                raise ProviderDown(f"{error}; then resume") from None
             raise
         except ModelError:
             self._answered()  # a refusal is an answer too

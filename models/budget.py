@@ -97,8 +97,17 @@ class Budget:
     def reserve_call(self, k: int, name: str, request: Request) -> None:
         """Set aside what a call of decision k may take. Raises `BudgetSpent`."""
         if self._caps.of_calls:
-            size = prompt_tokens(request)
-            self._reserve(k, name, most_of_call(self._models, request.role, size, max_tokens=request.max_tokens))
+            self._reserve(k, name, self._most(request))
+
+    def reserve_longer(self, k: int, name: str, request: Request) -> bool:
+        """Set aside what a longer answer to a call may take, where there is room for it; whether there was."""
+        if not self._caps.of_calls:
+            return True
+        more = Reserved(k=k, name=name, spending=self._most(request))
+        if self._excess(more) is not None:
+            return False
+        self._recorder.append(more)
+        return True
 
     def reserve_attempt(self, k: int, name: str, limit: float) -> None:
         """Set aside what an attempt of decision k may take, with a limit in seconds. Raises `BudgetSpent`."""
@@ -122,7 +131,7 @@ class Budget:
 
     def _reserve(self, k: int, name: str, spending: Spending) -> None:
         more = Reserved(k=k, name=name, spending=spending)
-        cap = self._caps.excess(self._bound(more, nodes=False), spending) or self._eaten(more)
+        cap = self._excess(more)
         if cap is None:
             self._recorder.append(more)
             return
@@ -132,6 +141,13 @@ class Budget:
         if state.limited is None and state.released is None:
             self._recorder.append(Limited(reason=reason))
         raise BudgetSpent(f"{reason}; resume with a higher --budget-usd, --budget-tokens or --gpu-hours")
+
+    def _most(self, request: Request) -> Spending:
+        return most_of_call(self._models, request.role, prompt_tokens(request), max_tokens=request.max_tokens)
+
+    def _excess(self, more: Reserved) -> str | None:
+        """The cap that has no room for more, or None."""
+        return self._caps.excess(self._bound(more, nodes=False), more.spending) or self._eaten(more)
 
     def _eaten(self, more: Reserved) -> str | None:
         """The cap that leaves no room for what is more than the share of its decision; None where it is not."""
@@ -193,10 +209,10 @@ def most_of_call(settings: ModelSettings, role: Role, prompt: int, *, max_tokens
     models = settings.candidates(role)
     if not models:
         return Spending()
-    return Spending(usd=max(sum(prices.usd(one, size, answer) or 0.0 for size in asked) for one in models),
+    return Spending(usd=max(sum(prices.most_usd(one, size, answer) or 0.0 for size in asked) for one in models),
                     tokens=sum(asked) + len(asked) * answer)
 
 
 def unpriced(settings: ModelSettings) -> tuple[str, ...]:
     """The models whose price is not known."""
-    return tuple(one.name for one in settings.distinct if prices.usd(one, 1000, 1000) is None)
+    return tuple(one.name for one in settings.distinct if prices.most_usd(one, 1000, 1000) is None)

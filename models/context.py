@@ -55,7 +55,7 @@ def fitted(request: Request, window: int | None, *, model: str) -> Request:
     room = window - taken
     if room >= request.max_tokens:
         return request
-    if room < min(LEAST, request.max_tokens):
+    if room < min(LEAST, request.max_tokens, request.cut_at or LEAST):
         raise ContextTooLong(
             f"{model}: the prompt of role {request.role!r} takes about {taken} tokens and the model reads {window}; "
             f"{MEND}")

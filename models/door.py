@@ -25,6 +25,7 @@ from models.budget import Budget
 from models.context import check_room
 from models.errors import ModelError, ModelUnavailable, StaleAnswer
 from models.ledger import Ledger
+from models.longer import whole
 from models.render import render
 from models.roles import Role
 from models.settings import ModelSettings
@@ -58,6 +59,8 @@ class Models:
         self._budget = budget
         self._keep = keep if settings.keep_prompts else None
         self._tracing = tracing
+        self._longer: dict[Role, int] = {}
+        """Tokens that an answer of a role needed, where they are more than was set."""
 
     @property
     def name(self) -> str:
@@ -117,7 +120,7 @@ class Models:
             output_type=output_type,
             images=tuple(images),
             temperature=self._settings.temperature(role),
-            max_tokens=self._settings.tokens(role),
+            max_tokens=max(self._settings.tokens(role), self._longer.get(role, 0)),
         )
 
     def _asked(self, request: Request) -> str:
@@ -141,6 +144,7 @@ class Models:
                 seconds=max(0.0, self._clock() - began),
                 retries=reply.retries,
                 asked=asked,
+                left_out=reply.left_out,
             )
             self._ledger.append(event)
             tell(event)
@@ -154,14 +158,31 @@ class Models:
     async def _paid(self, key: CallKey, request: Request) -> Reply:
         """The reply to one try, for which the most that it may take is set aside. What may be billed stays so."""
         if self._budget is None:
-            return await self._tried(key, request)
+            return await self._whole(key, request)
         self._budget.reserve_call(key.decision, str(key), request)
         try:
-            return await self._tried(key, request)
+            return await self._whole(key, request)
         except ModelError as error:
             if not error.billed:
                 self._budget.give_back(str(key))
             raise
+
+    async def _whole(self, key: CallKey, request: Request) -> Reply:
+        """The reply, for which more room was asked where it was cut at its length: then this is kept for the role."""
+        aside: list[str] = []
+
+        def room(longer: Request) -> bool:
+            aside.append(f"{key}+{len(aside) + 1}")
+            return self._budget is None or self._budget.reserve_longer(key.decision, aside[-1], longer)
+
+        reply, tokens = await whole(
+            request, lambda longer: self._tried(key, longer), room, tries=1 + self._settings.output_retries)
+        if aside:
+            self._longer[request.role] = tokens
+        for name in aside:
+            if self._budget is not None:
+                self._budget.give_back(name)
+        return reply
 
     async def _tried(self, key: CallKey, request: Request) -> Reply:
         limit = self._settings.answer_limit

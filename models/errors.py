@@ -4,11 +4,13 @@
         ModelConfigError      you: a model name, key, address or setting is wrong; nothing was asked
         ModelUnavailable      wait, or look at the provider: it is down, too slow or over its limits
           QuotaSpent          wait: a quota is used up, until a time that the provider may have told
+          AccessLost          renew the key or choose a model at the provider: one that has worked no longer does
           ProviderDown        wait: the run has waited as long as it may, and can be resumed
         ModelRefused          you: the provider will not answer this request (key, rights, policy)
           ContextTooLong      you: the prompt is longer than the model reads; choose another, or give it more context
           ImagesRefused       nobody: the model takes no pictures; figures are then checked by program only
         ModelOutputInvalid    you: the model cannot keep to the answer's schema; choose another
+          AnswerCut           the door, which asks with more room; then you: the answer is longer than it may be
         BudgetSpent           you: the budget has no room for the call; resume with a higher one
         CatalogueError        you: the offline researcher has no study for this idea; configure a model
         StaleAnswer           you: the run was recorded by another program version or other settings
@@ -17,6 +19,8 @@ Messages are one line and never hold a key.
 """
 
 from __future__ import annotations
+
+from record.nouns.calls import Usage
 
 
 class ModelError(Exception):
@@ -45,6 +49,10 @@ class QuotaSpent(ModelUnavailable):
         self.seconds = seconds
 
 
+class AccessLost(ModelUnavailable):
+    """A key is no longer accepted, or a model or its address is gone, after it has answered in this process."""
+
+
 class ProviderDown(ModelUnavailable):
     """The provider did not come back for as long as the run may wait."""
 
@@ -67,6 +75,16 @@ class ImagesRefused(ModelRefused):
 
 class ModelOutputInvalid(ModelError):
     """The model's answer did not fit its schema, also after being shown why."""
+
+
+class AnswerCut(ModelOutputInvalid):
+    """The answer ended where its length does, after `tokens`. `usage` is what it took, its failed tries included."""
+
+    def __init__(self, message: str, *, tokens: int, usage: Usage, retries: int) -> None:
+        super().__init__(message)
+        self.tokens = tokens
+        self.usage = usage
+        self.retries = retries
 
 
 class BudgetSpent(ModelError):

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic_ai import exceptions as ai
 
 from models.errors import (
+    AccessLost,
     ContextTooLong,
     ModelConfigError,
     ModelError,
@@ -22,10 +23,21 @@ _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _SECRET_SHAPE = re.compile(r"\b(sk|rk|pk|xai|gsk|hf|AIza|Bearer)[-_ ][A-Za-z0-9_\-.*]{6,}|\bAIza[A-Za-z0-9_\-]{10,}")
 
+Feature = Literal["temperature", "max_tokens", "cache", "images", "tool", "native"]
+"""What of a request a server may not take."""
+SETTINGS: tuple[Feature, ...] = ("temperature", "max_tokens", "cache")
+"""Those without which the request is asked all the same."""
 _CANNOT = re.compile(r"support|requires?\b|enable|not (?:allowed|available|implemented|permitted|a multimodal)|invalid|"
                      r"un(?:known|recogni[sz]ed|expected|available)|at most 0|mmproj|only text|text[- ]only",
                      re.IGNORECASE)
-_ABOUT = {
+_CANNOT_SET = re.compile(rf"{_CANNOT.pattern}|deprecated|\bonly\b", re.IGNORECASE)
+_VALUE = re.compile(r"\brange\b|between|(?:less|greater) than|at (?:most|least)|too (?:large|small|high|low)|exceed",
+                    re.IGNORECASE)
+"""A setting is taken, but not with this value."""
+_ABOUT: dict[Feature, re.Pattern[str]] = {
+    "temperature": re.compile(r"\btemperature\b", re.IGNORECASE),
+    "max_tokens": re.compile(r"\bmax_(?:completion_)?tokens\b", re.IGNORECASE),
+    "cache": re.compile(r"cache_control|prompt_?cache", re.IGNORECASE),
     "images": re.compile(r"image|vision|multi-?modal|mmproj", re.IGNORECASE),
     "tool": re.compile(r"\btools?\b|tool[_ ](?:use|choice|call)|\bfunctions?\b|function[_ ]call", re.IGNORECASE),
     "native": re.compile(r"response_?format|json[_ ]?schema|structured output|guided|grammar|\bschema\b|"
@@ -42,16 +54,19 @@ _BOUND = re.compile(r"max_(?:completion_|output_)?tokens\b.*?(?:at most|>|<=|les
 _TOO_LONG = re.compile(r"context (?:size|length|window)|prompt is too long|input is too long", re.IGNORECASE)
 
 
-def cannot(error: ai.AgentRunError, what: Literal["images", "tool", "native"]) -> bool:
-    """Whether a server says that this model takes no pictures, no tools, or no JSON schema of an answer.
+def cannot(error: ai.AgentRunError, what: Feature) -> bool:
+    """Whether a server says that this model takes no pictures, tools, JSON schema of an answer, or such a setting.
 
     There is no common code for it: servers answer 400, 404, 422, 500 or 501 and say it in words.
     """
     if not isinstance(error, ai.ModelHTTPError) or error.status_code in _OTHERWISE:
         return False
     said = shown(error)
-    return bool(_ABOUT[what].search(said) and _CANNOT.search(said)
-                and not _OF_THIS_ONE.search(said) and not _TOO_LONG.search(said))
+    if not _ABOUT[what].search(said) or _TOO_LONG.search(said):
+        return False
+    if what in SETTINGS:
+        return bool(_CANNOT_SET.search(said) and not _VALUE.search(said))
+    return bool(_CANNOT.search(said) and not _OF_THIS_ONE.search(said))
 
 
 def most_tokens(error: ai.AgentRunError) -> int | None:
@@ -82,9 +97,11 @@ def quota_window(error: ai.AgentRunError, *, cap: float) -> float | None:
     return asked if asked is not None and asked > cap else None
 
 
-def transport_error(error: ai.AgentRunError, *, model: str, tries: int) -> ModelError:
-    """The error of a request that is not tried again."""
+def transport_error(error: ai.AgentRunError, *, model: str, tries: int, worked: bool) -> ModelError:
+    """The error of a request that is not tried again. `worked`: whether the model has answered in this process."""
     said = shown(error)
+    if worked and isinstance(error, ai.ModelAuthenticationError | ai.ModelNotFoundError):
+        return _lost(error, model)
     if isinstance(error, ai.ModelAuthenticationError):
         return ModelConfigError(f"{model}: the key is not accepted; check the API key and its rights: {said}")
     if isinstance(error, ai.ModelNotFoundError):
@@ -104,14 +121,21 @@ def transport_error(error: ai.AgentRunError, *, model: str, tries: int) -> Model
     return ModelUnavailable(f"{model}: no answer after {count}; resume later: {said}")
 
 
-def answer_error(error: ai.AgentRunError, *, model: str, tries: int, max_tokens: int) -> ModelError:
+def _lost(error: ai.AgentRunError, model: str) -> ModelUnavailable:
+    """The error of a key, a model or an address that has worked. A 403 may also be about this one request."""
+    said = shown(error)
+    if isinstance(error, ai.ModelNotFoundError):
+        return AccessLost(f"{model}: the model or its address is gone, which has answered before; choose another "
+                          f"(--model, --base-url) when you resume: {said}")
+    status = error.status_code if isinstance(error, ai.ModelHTTPError) else None
+    return (ModelUnavailable if status == 403 else AccessLost)(
+        f"{model}: the key is no longer accepted, which was before; renew it or its rights: {said}")
+
+
+def answer_error(error: ai.AgentRunError, *, model: str, tries: int) -> ModelError:
     """The error of an exchange that was held and gave no valid answer."""
     if isinstance(error, ai.ContentFilterError):
         return ModelRefused(f"{model}: the provider's content filter stopped the answer: {shown(error)}")
-    if isinstance(error, ai.OutputTokenLimitExceeded):
-        return ModelOutputInvalid(
-            f"{model}: the answer was cut at {max_tokens} tokens; raise models.max_tokens of this role"
-        )
     reason = error.__cause__ if isinstance(error.__cause__, Exception) else error
     return ModelOutputInvalid(
         f"{model}: no answer that fits its schema after {tries} answers; choose a model that is good at tool calls: "

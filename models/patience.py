@@ -1,6 +1,7 @@
 """One answer's requests to a model: sent again when they fail on their way, given up when no try can help.
 
-What a server says that it does not take (pictures, tools, a JSON schema, so many tokens) is told apart from a fault.
+What a server says that it does not take (pictures, tools, a JSON schema, a setting, so many tokens) is told apart from
+a fault, and so is an answer that was cut at its length.
 """
 
 from __future__ import annotations
@@ -16,17 +17,23 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
-from models.errors import ImagesRefused, QuotaSpent
-from models.faults import cannot, most_tokens, quota_window, shown, transient, transport_error, wait_before
+from models.errors import QuotaSpent
+from models.faults import Feature, cannot, most_tokens, quota_window, shown, transient, transport_error, wait_before
 from models.settings import ModelSettings
 
 LOG = logging.getLogger(__name__)
 Mode = Literal["tool", "native", "prompted"]
 Sleep = Callable[[float], Awaitable[None]]
+UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
+"""What clients stumble with over an answer of status 200 that has not the form of one (no choices, null, a list)."""
 
 
-class ModeRefused(Exception):
-    """A server does not take one way of asking for a structured answer."""
+class NotTaken(Exception):
+    """A server does not take something of a request."""
+
+    def __init__(self, what: Feature, said: str) -> None:
+        super().__init__(said)
+        self.what: Feature = what
 
 
 class FewerTokens(Exception):
@@ -37,15 +44,22 @@ class FewerTokens(Exception):
         self.most = most
 
 
+class CutShort(Exception):
+    """An answer was cut at its length. It is not looked at: what is left of a tool call may even fit its schema."""
+
+
 class PatientModel(WrapperModel):
     """A model that sends a request again when it failed on its way. One is made for each answer."""
 
-    def __init__(self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, images: bool = False) -> None:
+    def __init__(self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, worked: bool = False) -> None:
+        """`worked`: whether the model has answered in this process."""
         super().__init__(wrapped)
         self._bounds = settings
         self._sleep = sleep
-        self._images = images
-        self.mode: Mode = "tool"
+        self._worked = worked
+        self.sent: tuple[Feature, ...] = ()
+        """What of the request a server may not take, in the order in which it is left out."""
+        self.max_tokens = 0
         self.may_switch = False
         self.retries = 0
         self.responses: list[ModelResponse] = []
@@ -58,7 +72,7 @@ class PatientModel(WrapperModel):
     def _only_talks(self) -> bool:
         """Whether it was given a tool and wrote prose every time, and one answer is left to ask for otherwise."""
         parts = [part for response in self.responses for part in response.parts]
-        return (self.mode == "tool" and self.may_switch and self.answers == self._bounds.output_retries
+        return ("tool" in self.sent and self.may_switch and self.answers == self._bounds.output_retries
                 and any(isinstance(part, TextPart) and part.content for part in parts)
                 and not any(isinstance(part, ToolCallPart) for part in parts))
 
@@ -68,45 +82,56 @@ class PatientModel(WrapperModel):
         model_settings: RequestSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """The provider's response. Raises what `_learn` does, and `ModelError` when no further try is worth it."""
-        timeouts = 0
+        """The provider's response. Raises what `_learn` and `_taken` do, and `ModelError` when no try can help."""
+        doubtful = 0
         for attempt in range(1, self._bounds.retries + 2):
             try:
                 async with asyncio.timeout(self._bounds.timeout):
                     response = await self.wrapped.request(messages, model_settings, model_request_parameters)
             except (TimeoutError, ai.ModelTimeoutError):
-                timeouts += 1
+                doubtful += 1
                 error = ai.ModelConnectionError(
                     self.model_name, f"no answer within {self._bounds.timeout:g} s (models.timeout)"
                 )
+            except UNREADABLE as caught:
+                doubtful += 1
+                LOG.info("%s: an answer without the form of one", self._bounds.name, exc_info=caught)
+                error = ai.UnexpectedModelBehavior(f"it answered with something that is no answer ({shown(caught)})")
             except (ai.ModelAPIError, ai.UnexpectedModelBehavior) as caught:
                 error = caught
             else:
-                self.responses.append(response)
-                if self._only_talks:
-                    raise ModeRefused("it answers in prose and calls no tool")
-                return response
-            self._learn(error, (model_settings or {}).get("max_tokens"))
-            await self._before_next(error, attempt, timeouts)
+                return self._taken(response)
+            self._learn(error)
+            await self._before_next(error, attempt, doubtful)
         raise AssertionError("the loop above returns or raises")
 
-    def _learn(self, error: ai.AgentRunError, asked_tokens: int | None) -> None:
-        """Raises `ImagesRefused`, `FewerTokens` or `ModeRefused` if the server says that it takes no such thing."""
-        most = most_tokens(error)
-        if most and asked_tokens and most < asked_tokens:
-            raise FewerTokens(most)
-        if self._images and cannot(error, "images"):
-            raise ImagesRefused(f"{self._bounds.name} takes no pictures: {shown(error)}")
-        if self.mode != "prompted" and cannot(error, self.mode):
-            raise ModeRefused(shown(error))
+    def _taken(self, response: ModelResponse) -> ModelResponse:
+        """The response, which is counted. Raises `CutShort`, `NotTaken`."""
+        self.responses.append(response)
+        if response.finish_reason == "length":
+            raise CutShort
+        if self._only_talks:
+            raise NotTaken("tool", "it answers in prose and calls no tool")
+        return response
 
-    async def _before_next(self, error: ai.AgentRunError, attempt: int, timeouts: int) -> None:
+    def _learn(self, error: ai.AgentRunError) -> None:
+        """Raises `FewerTokens` or `NotTaken` if the server says that it takes no such thing."""
+        most = most_tokens(error)
+        if most and most < self.max_tokens:
+            raise FewerTokens(most)
+        for what in self.sent:
+            if cannot(error, what):
+                raise NotTaken(what, shown(error))
+
+    async def _before_next(self, error: ai.AgentRunError, attempt: int, doubtful: int) -> None:
+        """Wait; raises `ModelError` when no further try is worth it. `doubtful` tries may have to be paid."""
         window = quota_window(error, cap=self._bounds.retry_wait_cap)
         if window is not None and transient(error):
             raise QuotaSpent(f"{self._bounds.name}: a quota is used up: {shown(error)}", window)
-        if timeouts > 1 or attempt > self._bounds.retries or not transient(error):
-            failed = transport_error(error, model=self._bounds.name, tries=attempt)
-            failed.billed = timeouts > 0 or self.answers > 0
+        if doubtful > 1 or attempt > self._bounds.retries or not transient(error):
+            failed = transport_error(error, model=self._bounds.name, tries=attempt,
+                                     worked=self._worked or self.answers > 0)
+            failed.billed = doubtful > 0 or self.answers > 0
             raise failed
         asked = error.retry_after if isinstance(error, ai.ModelAPIError) else None
         wait = wait_before(attempt + 1, asked, first=self._bounds.retry_wait, cap=self._bounds.retry_wait_cap)

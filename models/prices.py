@@ -17,20 +17,31 @@ _LISTED = {"openai-chat": "openai", "openai-responses": "openai", "google-cloud"
 """Providers of pydantic-ai that the list has under another name."""
 
 
-def usd(settings: ModelSettings, input_tokens: int, output_tokens: int, environ: Mapping[str, str] = os.environ
-        ) -> float | None:
-    """What so many tokens cost in USD at one model; None where the price is unknown.
+def usd(settings: ModelSettings, used: Usage, environ: Mapping[str, str] = os.environ) -> float | None:
+    """What tokens cost in USD at one model; None where the price is unknown.
 
     A price that was set (`models.prices`) comes first; the offline model, a recording and servers on one's own machine
     or network cost nothing, if none was set.
     """
     own = price_set(settings)
     if own is not None:
-        return (own.input * input_tokens + own.output * output_tokens) / 1e6
+        cached = own.input if own.cached is None else own.cached
+        new = used.input_tokens - used.cached_tokens
+        return (own.input * new + cached * used.cached_tokens + own.output * used.output_tokens) / 1e6
     if settings.name == "offline" or settings.name.startswith("replay:") or _local(settings, environ):
         return 0.0
-    found = _listed(settings, input_tokens, output_tokens, environ)
+    found = _listed(settings, used, environ)
     return None if found is None else float(found.total_price)
+
+
+def most_usd(
+    settings: ModelSettings, input_tokens: int, output_tokens: int, environ: Mapping[str, str] = os.environ
+) -> float | None:
+    """The most that so many tokens cost: nothing comes out of a cache, and all of it may be written to one."""
+    plain = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+    known = [found for used in (plain, plain.model_copy(update={"cache_write_tokens": input_tokens}))
+             if (found := usd(settings, used, environ)) is not None]
+    return max(known, default=None)
 
 
 def price_set(settings: ModelSettings) -> Price | None:
@@ -40,9 +51,11 @@ def price_set(settings: ModelSettings) -> Price | None:
 
 def settled(settings: ModelSettings, usage: Usage) -> Usage:
     """What an answer of one model took, with its price: as set, else as the provider's list has it, else as `usd`."""
-    if usage.usd is not None and price_set(settings) is None:
-        return usage
-    return usage.model_copy(update={"usd": usd(settings, usage.input_tokens, usage.output_tokens)})
+    cached = Usage(input_tokens=usage.cached_tokens, cached_tokens=usage.cached_tokens)
+    told = usage.usd is not None and price_set(settings) is None
+    return usage.model_copy(update={
+        "cached_usd": usd(settings, cached) if usage.cached_tokens else 0.0,
+        "usd": usage.usd if told else usd(settings, usage)})
 
 
 def _local(settings: ModelSettings, environ: Mapping[str, str]) -> bool:
@@ -62,19 +75,21 @@ def _local(settings: ModelSettings, environ: Mapping[str, str]) -> bool:
 
 def context_tokens(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> int | None:
     """How many tokens the model reads at once, by the list."""
-    found = None if settings.name == "offline" else _listed(settings, 1, 1, environ)
+    found = None if settings.name == "offline" else _listed(settings, Usage(input_tokens=1, output_tokens=1), environ)
     return None if found is None else found.model.context_window
 
 
-def _listed(settings: ModelSettings, input_tokens: int, output_tokens: int, environ: Mapping[str, str]) -> Any:
+def _listed(settings: ModelSettings, used: Usage, environ: Mapping[str, str]) -> Any:
     """The list's entry for a call; None behind an address of one's own, where public prices say nothing."""
-    from genai_prices import Usage, calc_price
+    from genai_prices import Usage as Priced
+    from genai_prices import calc_price
 
     try:
         address = locate(settings.name, settings.base_url, environ)
         if not address.own_prices:
             return None
-        return calc_price(Usage(input_tokens=input_tokens, output_tokens=output_tokens), address.model,
-                          provider_id=_LISTED.get(address.prefix, address.prefix))
+        priced = Priced(input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+                        cache_read_tokens=used.cached_tokens, cache_write_tokens=used.cache_write_tokens)
+        return calc_price(priced, address.model, provider_id=_LISTED.get(address.prefix, address.prefix))
     except (LookupError, ValueError, AssertionError, ModelConfigError):
         return None

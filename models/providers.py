@@ -1,10 +1,11 @@
 """Any model that pydantic-ai can reach, behind our `Backend`.
 
 Answers come through an output tool with the schema of the output type, by the provider's own JSON schema, or as JSON
-that the prompt asks for: the first of these that the server takes, remembered as long as the process lives. There are
-two bounded kinds of retries, both ours (the SDK's are off): a request that failed on its way is sent again, and an
-answer that does not fit is shown its error. A request that ran into its time limit is sent once more at most, since
-the first may have to be paid too.
+that the prompt asks for: the first of these that the server takes, remembered as long as the process lives. So is a
+setting that it does not take (temperature, limit of tokens, cache marks): it is left out. There are two bounded kinds
+of retries, both ours (the SDK's are off): a request that failed on its way is sent again, and an answer that does not
+fit is shown its error. A request that ran into its time limit is sent once more at most, since the first may have to
+be paid too; so is one that was answered with something that is no answer.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, NativeOutput, PromptedOutput, ToolOutput
 from pydantic_ai import exceptions as ai
-from pydantic_ai.messages import ModelResponse, UserContent
+from pydantic_ai.messages import UserContent
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
-from models import prices
 from models.backend import Image, Reply, Request
 from models.context import fitted, served_tokens
-from models.errors import ImagesRefused, ModelConfigError, ModelError, ModelRefused
-from models.faults import answer_error, shown
+from models.errors import AnswerCut, ImagesRefused, ModelConfigError, ModelError, ModelRefused
+from models.faults import SETTINGS, Feature, answer_error, shown
 from models.naming import COMMON, WITH_BASE_URL, Address, locate
-from models.patience import FewerTokens, Mode, ModeRefused, PatientModel, Sleep
+from models.patience import CutShort, FewerTokens, Mode, NotTaken, PatientModel, Sleep
 from models.prices import context_tokens
 from models.roles import Role
 from models.settings import ModelSettings
 from models.tracing import BELOW
+from models.usage import usage_of
 from record.nouns.calls import Usage
 
 LOG = logging.getLogger(__name__)
@@ -104,6 +105,9 @@ class ProviderModel:
         self._window = settings.context_tokens or context_tokens(settings)
         self._probed = self._window is not None
         self._most_tokens: int | None = None
+        self._left_out: list[Feature] = []
+        """Settings that it turned out not to take; the limit of tokens twice, if it takes neither name of it."""
+        self._worked = False
 
     @property
     def name(self) -> str:
@@ -125,15 +129,14 @@ class ProviderModel:
         """The model's answer to a request. Raises `ModelError`."""
         if request.images and self._blind:
             raise ImagesRefused(f"{self.name} takes no pictures")
-        patient = PatientModel(self._model, self._settings, self._sleep, images=bool(request.images))
+        patient = PatientModel(self._model, self._settings, self._sleep, worked=self._worked)
         try:
             async with self._model:  # counted: the last answer under way closes the connections
                 request = fitted(request, await self.context_tokens(), model=self.name)
                 output = await self._through(request, patient)
-        except ImagesRefused:
-            self._blind = True
-            raise
-        return self._reply(output, patient)
+        finally:
+            self._worked = self._worked or patient.answers > 0
+        return self._reply(request, output, patient)
 
     async def reads(self, role: Role) -> int | None:
         return await self.context_tokens()
@@ -151,19 +154,51 @@ class ProviderModel:
     async def _through(self, request: Request, patient: PatientModel) -> BaseModel:
         """An answer in the first mode that the server takes."""
         while True:
-            mode = self._modes[0]
-            patient.mode, patient.may_switch = mode, len(self._modes) > 1
+            mode, known = self._modes[0], (self._modes[0], *self._left_out)
             request = replace(request, max_tokens=min(request.max_tokens, self._most_tokens or request.max_tokens))
+            if request.max_tokens <= request.cut_at:
+                raise self._cut(request.cut_at, request, patient)
+            patient.sent, patient.max_tokens = self._sent(request, mode), request.max_tokens
+            patient.may_switch = len(self._modes) > 1
             try:
                 return await self._exchange(request, patient, mode)
             except FewerTokens as error:
                 LOG.info("%s: %s", self.name, error)
                 self._most_tokens = error.most
-            except ModeRefused as error:
-                if self._modes[0] == mode:  # another answer may have learnt it meanwhile
-                    self._next_mode(mode, error)
+            except CutShort:
+                raise self._cut(request.max_tokens, request, patient) from None
+            except NotTaken as error:
+                if error.what == "images":
+                    self._blind = True
+                    raise ImagesRefused(f"{self.name} takes no pictures: {error}") from None
+                if known == (self._modes[0], *self._left_out):  # another answer may have learnt it meanwhile
+                    self._do_without(error, mode)
 
-    def _next_mode(self, mode: Mode, error: ModeRefused) -> None:
+    def _sent(self, request: Request, mode: Mode) -> tuple[Feature, ...]:
+        """What of the request the server may not take."""
+        images: tuple[Feature, ...] = ("images",) if request.images else ()
+        structure: tuple[Feature, ...] = () if mode == "prompted" else (mode,)
+        return (*(one for one in SETTINGS if one not in self._not_sent), *images, *structure)
+
+    @property
+    def _not_sent(self) -> tuple[Feature, ...]:
+        """The settings that are left out; the limit of tokens has two names where OpenAI's client asks."""
+        names = 2 if self._address.prefix in _CHAT else 1
+        return tuple(one for one in dict.fromkeys(self._left_out)
+                     if one != "max_tokens" or self._left_out.count(one) >= names)
+
+    def _do_without(self, error: NotTaken, mode: Mode) -> None:
+        if error.what not in SETTINGS:
+            self._next_mode(mode, error)
+            return
+        self._left_out.append(error.what)
+        LOG.info("%s: asked without %s from now on: %s", self.name, error.what, error)
+
+    def _cut(self, tokens: int, request: Request, patient: PatientModel) -> AnswerCut:
+        return AnswerCut(f"{self.name}: the answer was cut at {tokens} tokens", tokens=tokens,
+                         usage=self._usage(request, patient), retries=patient.retries + patient.answers)
+
+    def _next_mode(self, mode: Mode, error: NotTaken) -> None:
         if len(self._modes) == 1:
             raise ModelRefused(f"{self.name}: the provider refused every way of structured answers that models.output="
                                f"{self._settings.output} allows; choose another model: {error}")
@@ -182,36 +217,36 @@ class ProviderModel:
         try:
             result = await agent.run(
                 _content(request.prompt.user, request.images), model_settings=self._bounds(request))
-        except (ModelError, ModeRefused, FewerTokens):
+        except (ModelError, NotTaken, FewerTokens, CutShort):
             raise
         except ai.UserError as error:
             raise ModelConfigError(f"{self.name}: models.output={mode} cannot be used: {shown(error)}") from None
         except ai.AgentRunError as error:
-            raise answer_error(
-                error, model=self.name, tries=patient.answers, max_tokens=request.max_tokens
-            ) from None
+            raise answer_error(error, model=self.name, tries=patient.answers) from None
         return result.output
 
     def _bounds(self, request: Request) -> RequestSettings:
-        return RequestSettings(
-            temperature=request.temperature,
-            max_tokens=request.max_tokens,
-            timeout=self._settings.timeout,
-            max_retries=0,
-            cache={"messages": False},
-        )
+        bounds = RequestSettings(timeout=self._settings.timeout, max_retries=0)
+        if "temperature" not in self._left_out:
+            bounds["temperature"] = request.temperature
+        if "cache" not in self._left_out:
+            bounds["cache"] = {"messages": False}
+        if "max_tokens" not in self._left_out:
+            bounds["max_tokens"] = request.max_tokens
+        elif "max_tokens" not in self._not_sent:
+            newer = self._model.profile.get("openai_chat_supports_max_completion_tokens", True)
+            bounds["extra_body"] = {"max_tokens" if newer else "max_completion_tokens": request.max_tokens}
+        return bounds
 
-    def _reply(self, output: BaseModel, patient: PatientModel) -> Reply:
+    def _reply(self, request: Request, output: BaseModel, patient: PatientModel) -> Reply:
         responses = patient.responses
-        usage = Usage(
-            input_tokens=sum(response.usage.input_tokens for response in responses),
-            output_tokens=sum(response.usage.output_tokens for response in responses),
-            usd=_usd(responses) if self._address.own_prices else None,
-        )
         answered_by = next((r.model_name for r in reversed(responses) if r.model_name), self._address.model)
         retries = patient.retries + len(responses) - 1
-        usage = prices.settled(self._settings, usage)
-        return Reply(output=output, usage=usage, model=f"{self._address.prefix}:{answered_by}", retries=retries)
+        return Reply(output=output, usage=self._usage(request, patient), model=f"{self._address.prefix}:{answered_by}",
+                     retries=retries, left_out=self._not_sent)
+
+    def _usage(self, request: Request, patient: PatientModel) -> Usage:
+        return usage_of(patient.responses, request, self._settings, own_prices=self._address.own_prices)
 
 
 def _modes(model: Model, settings: ModelSettings) -> list[Mode]:
@@ -233,11 +268,3 @@ def _content(user: str, images: Sequence[Image]) -> str | list[UserContent]:
     if not images:
         return user
     return [user, *(BinaryContent(data=image.data, media_type=image.media_type) for image in images)]
-
-
-def _usd(responses: Sequence[ModelResponse]) -> float | None:
-    """The price of all responses by genai-prices' list, in USD; None where one of them has no known price."""
-    try:
-        return float(sum(response.cost().total_price for response in responses))
-    except (LookupError, ValueError, AssertionError):
-        return None

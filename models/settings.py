@@ -57,6 +57,8 @@ class Price(Frozen):
 
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
+    cached: float | None = Field(default=None, ge=0, allow_inf_nan=False,
+                                 description="input out of the provider's cache; None: as other input")
 
 
 class RoleModel(Frozen):
@@ -126,8 +128,9 @@ class ModelSettings(Frozen):
     context_tokens: int | None = Field(
         default=None, ge=1024, description="tokens that a model reads at once; None: asked of the server, or listed")
     prices: dict[str, Price] = Field(
-        default_factory=dict[str, Price], description="{NAME: {input: 3.0, output: 15.0}} in USD per million tokens, "
-                                                      "where the public list is not right or does not know a model")
+        default_factory=dict[str, Price],
+        description="{NAME: {input: 3.0, output: 15.0, cached: 0.3}} in USD per million tokens, where the public list "
+                    "is not right or does not know a model")
     temperatures: dict[Role, float] = Field(
         default_factory=lambda: dict(_TEMPERATURES), description="by role; a part is enough"
     )

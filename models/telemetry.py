@@ -156,6 +156,8 @@ def _answered(span: trace.Span, answer: Answered) -> None:
     span.set_attributes({
         PREFIX + "model": answer.model, PREFIX + "input_tokens": answer.usage.input_tokens,
         PREFIX + "output_tokens": answer.usage.output_tokens, PREFIX + "retries": answer.retries,
+        PREFIX + "cached_tokens": answer.usage.cached_tokens,
+        PREFIX + "cache_write_tokens": answer.usage.cache_write_tokens,
         **({PREFIX + "usd": answer.usage.usd} if answer.usage.usd is not None else {})})
 
 

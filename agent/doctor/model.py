@@ -136,7 +136,8 @@ def answers(model: Examined) -> Iterator[Finding]:
         yield fault("model", str(error), _unreachable(error, model.settings))
         return
     yield ok("model", f"{reply.model} answers ({duration(time.monotonic() - began)}, "
-                      f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out)")
+                      f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out)"
+                      + (f", asked without {' and '.join(reply.left_out)}" if reply.left_out else ""))
     colours = (Colour(name="red", warm=True), Colour(name="blue", warm=False))
     wanted = Answer(word="cedar", number=number, colours=colours)
     yield _schema(reply, wanted)

@@ -10,7 +10,7 @@ from typing import Any, cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from inspector.origin import origin_words
-from inspector.text import count, dollars, duration, plain, printable, short
+from inspector.text import cached, count, dollars, duration, plain, printable, short
 from inspector.web.drawing import KIND_SHAPE, MARKS
 from record.nouns.stages import STAGES
 
@@ -43,7 +43,8 @@ def environment() -> Environment:
     cast("dict[str, Any]", made.filters).update(
         plain=plain, short=short, duration=duration, tokens=count, number=_number, size=_size, when=_when,
         origin=origin_words)
-    cast("dict[str, Any]", made.globals).update(dollars=dollars, shape_of=KIND_SHAPE, marks=MARKS, stage_names=STAGES)
+    cast("dict[str, Any]", made.globals).update(
+        dollars=dollars, cached=cached, shape_of=KIND_SHAPE, marks=MARKS, stage_names=STAGES)
     return made
 
 

@@ -22,6 +22,8 @@ class Answered(Frozen):
     seconds: float
     retries: int = 0
     asked: str = Field(default="", description="model and temperature as configured when asked; the hash covers them")
+    left_out: tuple[str, ...] = Field(
+        default=(), description="settings that the model does not take and that were not sent, as temperature")
 
 
 class Reserved(Frozen):

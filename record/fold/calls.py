@@ -28,6 +28,9 @@ def _answered(state: RunState, event: Answered) -> None:
     role.calls += 1
     role.input_tokens += event.usage.input_tokens
     role.output_tokens += event.usage.output_tokens
+    role.cached_tokens += event.usage.cached_tokens
+    role.cache_write_tokens += event.usage.cache_write_tokens
+    role.cached_usd += event.usage.cached_usd or 0.0
     role.usd += event.usage.usd or 0.0
     role.unpriced += event.usage.usd is None
     role.seconds += event.seconds

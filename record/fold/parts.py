@@ -32,6 +32,11 @@ class RoleUsage:
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the input, read from the providers' caches."""
+    cache_write_tokens: int = 0
+    cached_usd: float = 0.0
+    """Of `usd`, what the cached tokens took."""
     usd: float = 0.0
     unpriced: int = 0
     seconds: float = 0.0

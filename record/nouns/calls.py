@@ -22,9 +22,24 @@ class CallKey(Frozen):
 class Usage(Frozen):
     """What one model answer took. `usd` is None where the price is unknown."""
 
-    input_tokens: int = 0
+    input_tokens: int = Field(default=0, description="all of the prompt, what a cache held included")
     output_tokens: int = 0
+    cached_tokens: int = Field(default=0, description="of the input, read from the provider's cache, as far as it says")
+    cache_write_tokens: int = Field(default=0, description="of the input, written to that cache, as far as it says")
+    cached_usd: float | None = Field(default=None, description="of `usd`, what the cached tokens took")
     usd: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            cached_usd=_sum(self.cached_usd, other.cached_usd), usd=_sum(self.usd, other.usd))
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 class Spending(Frozen):

@@ -224,10 +224,12 @@ def _cost(state: RunState) -> str:
     if not rows:
         return f"No model call was recorded. {code}"
     total = state.usage_without("judge")
+    cached = f" Of the input tokens, {recorded(total.cached_tokens)} came out of the providers' caches." * (
+        total.cached_tokens > 0)
     rows.append(r"\midrule " + " & ".join(recorded(cell) for cell in (
         "total", total.calls, total.input_tokens, total.output_tokens, _usd(total.usd, total.unpriced, total.calls),
         f"{total.seconds:.0f}")) + r" \\")
-    return code + "\n\n" + longtable(
+    return code + cached + "\n\n" + longtable(
         "@{}lrrrrr@{}", "Role & Calls & Input tokens & Output tokens & US dollars & Seconds", rows,
         "Model calls by role, up to the writing of this paper.", "cost")
 

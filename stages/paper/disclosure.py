@@ -137,6 +137,9 @@ class CostTold(Frozen):
     calls: int
     input_tokens: int
     output_tokens: int
+    cached_tokens: int = Field(description="of the input, read from the provider's cache, as far as it says")
+    cache_write_tokens: int
+    cached_usd: float = Field(description="of `usd`, what the cached tokens took")
     usd: float
     unpriced: int = Field(description="calls whose price is unknown")
     seconds: float
@@ -344,4 +347,6 @@ def _cost(state: RunState) -> Iterator[CostTold]:
     for role, one in sorted(state.usage.items()):
         if role != "judge":  # it comes after the paper; of an earlier writing it is not this paper's
             yield CostTold(role=role, calls=one.calls, input_tokens=one.input_tokens, output_tokens=one.output_tokens,
+                           cached_tokens=one.cached_tokens, cache_write_tokens=one.cache_write_tokens,
+                           cached_usd=round(one.cached_usd, 6),
                            usd=round(one.usd, 6), unpriced=one.unpriced, seconds=round(one.seconds, 1))

@@ -242,6 +242,29 @@ def test_nothing_is_sent_without_a_model(
 
 
 @pytest.mark.usefixtures("quick")
+def test_a_model_that_refuses_its_temperature_can_be_used_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    def choose(number: int, body: dict[str, Any]) -> Step:
+        refused = "Unsupported value: 'temperature' does not support 0.5 with this model."
+        return status(400, refused) if "temperature" in body else reader()
+
+    with OpenAIServer(choose) as server:
+        main(["doctor", "--model", "openai-chat:m", "--base-url", server.url])
+        assert ["temperature" in body for body in server.requests] == [True, False, False]
+    out = capsys.readouterr().out
+    assert "asked without temperature" in out
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_answer_of_nothing_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def nothing(exchange: Exchange) -> None:
+        exchange.send(200, b'{"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": []}')
+
+    with OpenAIServer([nothing]) as server:
+        assert main(["doctor", "--model", "openai-chat:m", "--base-url", server.url]) == 5
+    assert "answered with something that is no answer" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("quick")
 def test_a_model_at_fault_is_exit_5(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--model", "openai-chat:m", "--base-url", "http://127.0.0.1:1/v1"]) == 5
     assert main(["doctor", "--model", "nonsense"]) == 5

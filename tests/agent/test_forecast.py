@@ -14,6 +14,7 @@ from agent.settings import Settings
 from models import prices
 from models.roles import Role
 from models.settings import ModelSettings
+from record.nouns.calls import Usage
 from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
 from search.settings import SearchSettings, StageLimits
 from stages.settings import PaperSettings
@@ -140,9 +141,9 @@ def test_usd_comes_from_the_public_list_where_it_knows_the_model() -> None:
 
 
 def test_the_same_model_by_another_road_has_the_same_price() -> None:
-    prices_of = [prices.usd(ModelSettings(name=name), 10_000, 1000, {}) for name in
+    prices_of = [prices.usd(ModelSettings(name=name), Usage(input_tokens=10_000, output_tokens=1000), {}) for name in
                  ("openai:gpt-4o", "openai-chat:gpt-4o", "openai-responses:gpt-4o")]
     assert prices_of[0] is not None and len(set(prices_of)) == 1
-    assert prices.usd(ModelSettings(name="nonsense"), 1, 1, {}) is None
+    assert prices.usd(ModelSettings(name="nonsense"), Usage(input_tokens=1), {}) is None
     assert prices.context_tokens(ModelSettings(name="anthropic:claude-sonnet-4-5"), {}) == 200_000
     assert prices.context_tokens(ModelSettings(name="offline"), {}) is None

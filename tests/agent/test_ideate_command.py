@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_ai.models import override_allow_model_requests
 
 from agent.cli import main
 from models.ideation import IdeaText
 from record.idea_file import read_idea
 from tests.context.papers import ONE, pdf
 from tests.ideation.scripts import drafted, text
-from tests.models.openai_server import OpenAIServer, Step, stall, tool
+from tests.models.openai_server import OpenAIServer, Step, stall, status, tool
 
 pytestmark = pytest.mark.slow
 TOPIC = "# Small data\n\nLabel noise and calibration in small networks: what do wrong labels do to confidence?\n"
@@ -176,6 +177,26 @@ def test_a_kill_costs_only_the_idea_in_flight(place: Path) -> None:
         assert len(server.requests) == before + 1
     found = json.loads(Path("found/ideas.json").read_text())
     assert [one["Name"] for one in found] == ["margin_small_data", "tree_depth_wine"]
+
+
+def test_a_key_that_expires_or_is_wrong_for_a_later_role_loses_no_idea_that_was_paid_for(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idea, keyless = text(), status(401, "the key has expired")
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+
+    def choose(number: int, body: dict[str, Any]) -> Step:
+        asked = "Hand back" in json.dumps(body["messages"])
+        return (reflecting(idea) if number == 4 else keyless) if asked else drafting(idea)
+
+    with OpenAIServer(choose) as server, override_allow_model_requests(True):
+        command = ["ideate", "--topic", "topic.md", "--out", "found", *ALONE, "--model", "openai-chat:scripted",
+                   "--base-url", server.url]
+        assert main(command) == 1 and "the key is no longer accepted" in capsys.readouterr().err
+        assert main([*command, "--set", "models.idea_reflect=openai-chat:other"]) == 2
+        assert "the key is not accepted" in capsys.readouterr().err
+        assert main(command) == 0
+        assert len(server.requests) == 4, "the idea itself was asked for once"
 
 
 def test_a_budget_is_kept_and_what_is_done_stays(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

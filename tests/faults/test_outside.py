@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from models.errors import ModelConfigError
 from record.events.event import Event
 from record.events.running import Commanded
 from record.fold.state import RunState
@@ -71,6 +72,23 @@ def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
         assert resume(run, noted, models__base_url=server.url, search__grace=0.0) == 130
         assert len(read_state(run).answers) >= before and len(server.requests) <= 3
     assert "SLURM job" in reason(run)
+
+
+def test_a_key_that_expires_is_an_outage_in_which_experiments_end_and_the_run_can_be_resumed(tmp_path: Path) -> None:
+    noted, run = tmp_path / "noted", tmp_path / "run"
+    answered, refused = studying(noted), status(401, "the key has expired")
+    listen = at_first("executed", signal.SIGTERM)
+    with OpenAIServer(lambda number, body: answered(number, body) if number < 3 else refused) as server:
+        outage = {"models__outage_wait": 0.2, "models__outage_timeout": 60, "search__grace": 0.0,
+                  "search__num_drafts": 2}
+        assert start(tmp_path, "run", served_settings(server.url, **outage), noted, listen) == 130
+    kinds = [event.type for event, _ in read_events(run / "run.db")]
+    assert "executed" in kinds[kinds.index("paused"):], "what was under way came to its end"
+    with OpenAIServer(lambda number, body: answered(number, body) if number == 1 else refused) as server:
+        assert resume(run, noted, models__base_url=server.url, models__outage_timeout=0) == 130
+    assert "the key is no longer accepted" in reason(run) and "the key has expired" in reason(run)
+    with OpenAIServer([refused]) as server, pytest.raises(ModelConfigError):  # nothing was answered in this process
+        resume(run, noted, models__base_url=server.url)
 
 
 def test_a_second_interrupt_ends_the_run_at_once_and_two_processes_do_not_work_on_one(tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from inspector.logs import small_step
+from inspector.render import status_lines
+from inspector.status import status_of
 from inspector.web.calls import AT_ONCE, calls_of
 from inspector.web.checks import asked_of, checks_of
 from inspector.web.notebook import cells_of
@@ -22,7 +25,8 @@ from record.nouns.calls import CallKey, Usage
 from record.nouns.decisions import Work
 from record.nouns.drafts import Draft, Section
 from record.prompts import keep
-from tests.inspector.story import Story, ended, told
+from stages.paper.disclosure import disclosure
+from tests.inspector.story import BEGAN, Story, ended, told
 from tests.inspector.web import HOSTILE_CALL, PNG, Seen, raw, recorded, serving
 
 pytestmark = pytest.mark.slow
@@ -39,6 +43,31 @@ def answered(story: Story, role: str, *, prompt: str = "0") -> CallKey:
                Answered(key=key, request_sha256=prompt, model="m", answer={"text": "a\nb"}, seconds=1.5,
                         usage=Usage(input_tokens=1200, output_tokens=30, usd=0.0123)))
     return key
+
+
+def test_what_came_out_of_a_cache_is_told_with_its_price(tmp_path: Path) -> None:
+    story = told()
+    key = CallKey(decision=1, attempt=0, role="summary", ordinal=0)
+    used = Usage(input_tokens=12_000, output_tokens=30, cached_tokens=8100, cache_write_tokens=100, cached_usd=0.02,
+                 usd=0.05)
+    event = Answered(key=key, request_sha256="0", model="m", answer={}, seconds=1.5, usage=used,
+                     left_out=("temperature",))
+    story.tell(event)
+    found = status_of("runs/calm", story.events, None, now=BEGAN)
+    role = next(one for one in found.roles if one.role == "summary")
+    for one in (found.cost, role):
+        assert (one.cached_tokens, one.cache_write_tokens, one.cached_usd) == (8100, 100, 0.02)
+    page = "\n".join(line.plain for line in status_lines(found))
+    assert "summary: 1 call, 12.0k in (8.1k cached, $0.02), 30 out" in page
+    line = small_step(event)
+    assert line is not None and "12.0k tokens in (8.1k cached, $0.02)" in line and "asked without temperature" in line
+    told_in_paper = next(one for one in disclosure(story.state, isolation="", text=0).cost if one.role == "summary")
+    assert told_in_paper.cached_tokens == 8100 and told_in_paper.cached_usd == 0.02
+    recorded(tmp_path / "calm", story)
+    with serving(tmp_path) as web:
+        text = web.get("/runs/calm").text
+        assert "8.1k, $0.02" in text and "12.0k (8.1k cached, $0.02)" in text
+        assert "12.0k in (8.1k cached, $0.02)" in web.get(f"/runs/calm/calls/{key}").text
 
 
 def test_calls_of_no_node_are_listed_and_found_by_role(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 Answer = Callable[[str, str, dict[str, Any]], tuple[int, Any]]
+"""Method, path and body of a request -> the status and what is answered: bytes as they are, anything else as JSON."""
 
 
 class _Exchange(BaseHTTPRequestHandler):
@@ -35,7 +36,7 @@ class _Exchange(BaseHTTPRequestHandler):
         request = method, self.path, json.loads(data or b"{}")
         self.server.requests.append(request)
         code, answer = self.server.answer(*request)
-        body = json.dumps(answer).encode()
+        body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(code)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))

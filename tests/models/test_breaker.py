@@ -9,7 +9,7 @@ import pytest
 
 from models.backend import Reply
 from models.breaker import Breaker
-from models.errors import ModelRefused, ModelUnavailable, ProviderDown, QuotaSpent
+from models.errors import AccessLost, ModelConfigError, ModelRefused, ModelUnavailable, ProviderDown, QuotaSpent
 from models.settings import ModelSettings
 from record.events.running import Paused, Recovered
 from record.nouns.calls import Usage
@@ -127,3 +127,44 @@ async def test_a_refusal_is_an_answer() -> None:
     with pytest.raises(ModelRefused, match=r"^no$"):
         await world.breaker.through(refused)
     assert [one.type for one in world.told] == ["paused", "recovered"]
+
+
+@pytest.mark.asyncio
+async def test_a_key_that_is_no_longer_accepted_is_waited_for_like_any_outage() -> None:
+    world = World(lambda now: AccessLost("the key is no longer accepted") if now < 100 else None)
+    await world.ask()
+    assert [one.type for one in world.told][-1] == "recovered" and world.asked[-1][0] == 210
+
+
+@pytest.mark.asyncio
+async def test_a_key_that_is_gone_while_other_models_answer_ends_the_run_and_is_no_refusal() -> None:
+    world = World(lambda now: None)
+
+    async def locked_out() -> Reply:
+        await asyncio.sleep(0)
+        raise AccessLost("the key is no longer accepted")
+
+    async def others() -> None:
+        while not lonely.done():
+            await world.ask("other")
+            await asyncio.sleep(0)
+
+    lonely = asyncio.ensure_future(world.breaker.through(locked_out))
+    await asyncio.gather(asyncio.wait({lonely}), others())
+    with pytest.raises(ProviderDown, match="no longer accepted; other models answer meanwhile"):
+        lonely.result()
+
+
+@pytest.mark.asyncio
+async def test_a_wrong_key_is_wrong_use_until_something_was_answered_and_then_the_run_can_be_resumed() -> None:
+    world = World(lambda now: None)
+
+    async def wrong() -> Reply:
+        raise ModelConfigError("the key is not accepted")
+
+    for _ in range(2):
+        with pytest.raises(ModelConfigError):
+            await world.breaker.through(wrong)
+    await world.ask()
+    with pytest.raises(ProviderDown, match="the key is not accepted; then resume"):
+        await world.breaker.through(wrong)

@@ -14,7 +14,15 @@ from models import prices
 from models.backend import Image, Reply, Request
 from models.budget import Budget, BudgetSettings, most_of_call, prompt_tokens, unpriced
 from models.door import Models
-from models.errors import BudgetSpent, ContextTooLong, ModelConfigError, ModelError, ModelOutputInvalid
+from models.errors import (
+    AnswerCut,
+    BudgetSpent,
+    ContextTooLong,
+    ModelConfigError,
+    ModelError,
+    ModelOutputInvalid,
+    ModelUnavailable,
+)
 from models.roles import Preference
 from models.scripted import ScriptedModel
 from models.settings import Alternative, ModelSettings, Price
@@ -168,7 +176,7 @@ def test_servers_of_ones_own_cost_nothing_and_those_of_others_what_the_list_says
     settings = ModelSettings(name=name, base_url=base_url)
     assert unpriced(settings) == (() if known else (name,))
     own = settings.model_copy(update={"prices": {name: Price(input=2.0, output=4.0)}})
-    assert prices.usd(own, 1_000_000, 1_000_000) == 6.0 and not unpriced(own)
+    assert prices.most_usd(own, 1_000_000, 1_000_000) == 6.0 and not unpriced(own)
 
 
 def test_an_answer_is_priced_as_set_then_as_billed() -> None:
@@ -192,3 +200,36 @@ def test_an_unknown_price_and_a_cap_are_refused_with_a_mend_that_works() -> None
 def test_gpu_hours_without_a_gpu_are_refused() -> None:
     with pytest.raises(ModelConfigError, match="run on the CPU"):
         check_priced(compose(flags={"budget.gpu_hours": 1}, environment={}))
+
+
+def cut(tokens: int) -> AnswerCut:
+    return AnswerCut(f"m: the answer was cut at {tokens} tokens", tokens=tokens, retries=1,
+                     usage=Usage(input_tokens=100, output_tokens=tokens, usd=0.01))
+
+
+def test_a_longer_answer_is_set_aside_beside_the_first_and_all_that_was_paid_is_counted() -> None:
+    log = log_of()
+    ask(log, BudgetSettings(usd=10), cut(1000), cut(2000), TOOK)
+    told = [(event.type, event.name) for event in log.events if isinstance(event, Reserved | Returned)]
+    assert told == [("reserved", KEY), ("reserved", f"{KEY}+1"), ("reserved", f"{KEY}+2"),
+                    ("returned", f"{KEY}+1"), ("returned", f"{KEY}+2")]
+    sizes = [event.spending.usd for event in log.events if isinstance(event, Reserved)]
+    assert sizes[0] < sizes[1] < sizes[2]
+    assert log.state.spent.usd == pytest.approx(0.27) and not log.state.reserved
+    (answer,) = log.state.answers.values()
+    assert answer.usage.output_tokens == 3010 and answer.retries == 2
+
+
+def test_without_room_for_a_longer_answer_the_call_fails_alone_and_the_run_is_not_limited() -> None:
+    log = log_of()
+    most = most_of_call(PRICED, "compare", 5000).usd
+    with pytest.raises(ModelOutputInvalid, match=r"the budget has no room for a longer one; raise models\.max_tokens"):
+        ask(log, BudgetSettings(usd=1.5 * most), cut(1000), shares=Equal(Spending(usd=0.001)))
+    assert not any(isinstance(event, Limited) for event in log.events) and log.state.spent.usd > 0.05
+
+
+def test_what_fails_after_an_answer_that_was_cut_has_to_be_paid_all_the_same() -> None:
+    log = log_of()
+    with pytest.raises(ModelUnavailable):
+        ask(log, BudgetSettings(usd=10), cut(1000), ModelUnavailable("down"))
+    assert not any(isinstance(event, Returned) for event in log.events)

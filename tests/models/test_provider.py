@@ -9,20 +9,33 @@ import logging
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
 
 from models.backend import Image, Prompt, Request, open_backend
+from models.context import estimated_tokens
 from models.door import Models
-from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable, QuotaSpent
+from models.errors import (
+    AccessLost,
+    AnswerCut,
+    ModelConfigError,
+    ModelError,
+    ModelOutputInvalid,
+    ModelRefused,
+    ModelUnavailable,
+    QuotaSpent,
+)
 from models.ledger import MemoryLedger
 from models.naming import locate
 from models.providers import ProviderModel, open_model, open_provider
+from models.render import render
+from models.roles import Program
 from models.settings import ModelSettings
 from record.prompts import keep
 from tests.models.examples import CODE, PROGRAM
-from tests.models.openai_server import OpenAIServer, Step, content, drop, page, stall, status, tool
+from tests.models.openai_server import Choose, OpenAIServer, Step, content, drop, page, stall, status, tool
 
 pytestmark = pytest.mark.usefixtures("local_requests")
 
@@ -121,11 +134,10 @@ async def test_an_answer_that_never_fits_is_given_up_after_three() -> None:
 
 
 @pytest.mark.asyncio
-async def test_an_answer_cut_at_its_limit_names_the_setting() -> None:
-    error, server = await failing([tool('{"val', finish="length")])
-    assert isinstance(error, ModelOutputInvalid)
-    assert "cut at 100 tokens; raise models.max_tokens" in str(error)
-    assert len(server.requests) == 3
+async def test_an_answer_that_is_cut_is_not_looked_at_even_where_what_is_left_fits() -> None:
+    error, server = await failing([tool({"value": 3}, finish="length")])
+    assert isinstance(error, AnswerCut) and error.tokens == 100 and error.usage.output_tokens == 20
+    assert len(server.requests) == 1
 
 
 @pytest.mark.asyncio
@@ -201,6 +213,96 @@ async def test_what_no_retry_can_mend_is_not_retried(code: int, kind: type[Model
     assert isinstance(error, kind)
     assert mend in str(error)
     assert len(server.requests) == 1
+
+
+GONE = [
+    (401, "Incorrect API key provided", AccessLost, "the key is no longer accepted"),
+    (403, "your key has no rights to this model", ModelUnavailable, "the key is no longer accepted"),
+    (402, "credit used up", QuotaSpent, "the quota or the account's credit is used up"),
+    (404, "The model `some-model` has been withdrawn", AccessLost, "the model or its address is gone"),
+]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("code", "said", "kind", "words"), GONE)
+async def test_what_has_worked_in_this_process_and_is_refused_now_is_an_outage(
+    code: int, said: str, kind: type[ModelError], words: str
+) -> None:
+    with OpenAIServer([tool({"value": 3}), status(code, said)]) as server:
+        model = at(server)
+        await model.answer(request())
+        with pytest.raises(ModelUnavailable) as caught:
+            await model.answer(request())
+    assert type(caught.value) is kind and words in str(caught.value) and said in str(caught.value)
+    assert len(server.requests) == 2 and not caught.value.billed
+
+
+@pytest.mark.asyncio
+async def test_a_server_that_is_gone_is_an_outage_from_the_first_request_on() -> None:
+    with OpenAIServer([tool({"value": 3})]) as server:
+        model = at(server)
+        await model.answer(request())
+    with pytest.raises(ModelUnavailable, match="no answer after 3 tries"):
+        await model.answer(request())
+    lost = ModelSettings(name="openai:m", base_url="http://no-such-host.invalid/v1", retries=0, context_tokens=100_000)
+    with pytest.raises(ModelUnavailable, match="no answer after 1 try"):
+        await open_backend(lost).answer(request())
+
+
+# --- answers that are cut -------------------------------------------------------------------------------------------
+
+
+def asking(server: OpenAIServer, **settings: object) -> Models:
+    told = ModelSettings.model_validate({
+        "name": "openai:some-model", "base_url": server.url, "max_tokens": {"code": 1000}, "context_tokens": 100_000,
+        **settings})
+    return Models(open_backend(told), MemoryLedger(), told, time.monotonic)
+
+
+def limits(server: OpenAIServer) -> list[int]:
+    return [one["max_completion_tokens"] for one in server.requests]
+
+
+ASKED = Request(role="code", inputs=CODE, prompt=render("code", CODE), output_type=Program)
+FULL = estimated_tokens(ASKED) + 1000
+"""A context that has room for an answer of 1000 tokens and no more."""
+
+
+def long_answer(tokens: int, most: int = 1_000_000) -> Choose:
+    """A server whose answer is cut where a request gives it fewer tokens, and that takes no request for too many."""
+    def choose(number: int, body: dict[str, Any]) -> Step:
+        if body["max_completion_tokens"] > most:
+            return status(400, f"max_tokens is too large. This model supports at most {most} completion tokens")
+        whole = body["max_completion_tokens"] >= tokens
+        return tool(PROGRAM.model_dump()) if whole else tool('{"title": "half', finish="length")
+
+    return choose
+
+
+@pytest.mark.asyncio
+async def test_an_answer_that_is_cut_is_asked_for_with_twice_the_room_and_its_role_keeps_it() -> None:
+    with OpenAIServer(long_answer(3000)) as server:
+        models = asking(server)
+        await models.at(1, 1).ask("code", CODE, Program)
+        assert limits(server) == [1000, 2000, 4000]
+        assert all(len(one["messages"]) == 2 for one in server.requests), "the half answer is not sent back"
+        await models.at(2, 1).ask("code", CODE, Program)
+        assert limits(server) == [1000, 2000, 4000, 4000]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("needed", "most", "context", "asked", "why"), [
+    (10_000, 100_000, 100_000, [1000, 2000, 4000], "cut at 4000 tokens .role code., in the last of 3 answers"),
+    (10_000, 1500, 100_000, [1000, 1500], "cut at 1500 tokens .role code., the most that the model gives"),
+    (10_000, 100_000, FULL, [1000], "the most that the model gives"),
+])
+async def test_what_is_cut_at_the_most_that_can_be_had_says_so_in_one_line(
+    needed: int, most: int, context: int, asked: list[int], why: str
+) -> None:
+    with OpenAIServer(long_answer(needed, most)) as server, pytest.raises(ModelOutputInvalid, match=why) as caught:
+        await asking(server, context_tokens=context).at(1, 1).ask("code", CODE, Program)
+    assert [one for one in limits(server) if one <= most] == asked
+    assert "raise models.max_tokens.code" in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.asyncio

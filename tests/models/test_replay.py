@@ -101,7 +101,7 @@ def test_a_file_that_is_no_exchange_is_refused(tmp_path: Path, text: str, said: 
 
 
 def test_a_recording_costs_nothing() -> None:
-    assert usd(ModelSettings(name="replay:exchange.jsonl"), 1000, 1000) == 0.0
+    assert usd(ModelSettings(name="replay:exchange.jsonl"), Usage(input_tokens=1000, output_tokens=1000)) == 0.0
 
 
 def test_a_file_that_is_not_there_is_refused_before_anything_is_made() -> None:

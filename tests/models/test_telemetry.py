@@ -83,7 +83,9 @@ async def test_a_call_is_found_in_the_record_by_its_span(collector: Collector) -
         "scientist.run": "a-run", "scientist.decision": 7, "scientist.attempt": 2, "scientist.role": "code",
         "scientist.ordinal": 0, "scientist.key": str(event.key), "scientist.request_sha256": event.request_sha256,
         "scientist.asked": event.asked, "scientist.model": "scripted", "scientist.retries": 0,
-        "scientist.input_tokens": event.usage.input_tokens, "scientist.output_tokens": event.usage.output_tokens}
+        "scientist.input_tokens": event.usage.input_tokens, "scientist.output_tokens": event.usage.output_tokens,
+        "scientist.cached_tokens": event.usage.cached_tokens,
+        "scientist.cache_write_tokens": event.usage.cache_write_tokens}
     assert BELOW.get() == (), "what comes after the call lies not below it"
 
 

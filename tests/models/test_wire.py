@@ -307,3 +307,93 @@ async def test_one_bad_picture_does_not_make_a_model_blind(message: str) -> None
         with pytest.raises(ModelRefused) as caught:
             await backend.answer(request(images=(PICTURE,)))
         assert backend.sees and not isinstance(caught.value, ImagesRefused)
+
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+NO_TEMPERATURE = [
+    (400, "Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) is supported."),
+    (400, "Unsupported parameter: 'temperature' is not supported with this model."),
+    (400, "`temperature` is deprecated for this model."),
+    (400, "invalid temperature: only 1 is allowed for this model"),
+    (422, "[{'type': 'extra_forbidden', 'loc': ['body', 'temperature'], 'msg': 'Extra inputs are not permitted'}]"),
+]
+
+
+def without(field: str, code: int, message: str) -> Callable[..., tuple[int, Any]]:
+    """A server that refuses every request with a field."""
+    def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if field in body:
+            return code, {"error": {"message": message, "type": "invalid_request_error"}}
+        return 200, completion(called({"value": 3}))
+
+    return answer
+
+
+@pytest.mark.parametrize("refusal", NO_TEMPERATURE)
+async def test_a_model_that_refuses_its_temperature_is_asked_without_and_that_is_told(refusal: tuple[int, str]) -> None:
+    with JsonServer(without("temperature", *refusal)) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000)
+        replies = [await backend.answer(request()) for _ in range(2)]
+    assert [one.output for one in replies] == [Count(value=3)] * 2
+    assert ["temperature" in body for body in server.posted] == [True, False, False]
+    assert all(mode_of(body) == "tool" for body in server.posted)
+    assert [one.left_out for one in replies] == [("temperature",)] * 2
+
+
+async def test_a_temperature_out_of_range_is_no_missing_feature() -> None:
+    with (JsonServer(without("temperature", 400, "temperature must be between 0 and 1")) as server,
+          pytest.raises(ModelRefused, match="between 0 and 1")):
+        await opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000).answer(request())
+    assert len(server.posted) == 1
+
+
+async def test_a_limit_of_tokens_is_sent_by_its_other_name_or_not_at_all() -> None:
+    newer = "Unrecognized request argument supplied: max_completion_tokens"
+    with JsonServer(without("max_completion_tokens", 400, newer)) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000)
+        replies = [await backend.answer(request()) for _ in range(2)]
+    assert [body.get("max_tokens") for body in server.posted] == [None, 100, 100]
+    assert replies[0].left_out == ()
+
+    def neither(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        named = next((name for name in ("max_tokens", "max_completion_tokens") if name in body), None)
+        if named:
+            return 400, {"error": {"message": f"Unsupported parameter: {named!r}", "type": "invalid_request_error"}}
+        return 200, completion(called({"value": 3}))
+
+    with JsonServer(neither) as server:
+        reply = await opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000).answer(request())
+    assert len(server.posted) == 3 and reply.left_out == ("max_tokens",)
+
+
+async def test_all_that_a_server_does_not_take_is_learnt_one_by_one_and_once_for_answers_under_way() -> None:
+    def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        wrong = ["temperature"] * ("temperature" in body) + ["tool_choice"] * bool(body.get("tools")) + [
+            "image_url"] * ("image_url" in json.dumps(body))
+        if wrong:
+            return 400, {"error": {"message": f"{wrong[0]} is not supported", "type": "invalid_request_error"}}
+        return 200, completion({"content": '{"value": 3}'})
+
+    with JsonServer(answer) as server:
+        backend = opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000)
+        replies = await asyncio.gather(*(backend.answer(request()) for _ in range(4)))
+        with pytest.raises(ImagesRefused):
+            await backend.answer(request(images=(PICTURE,)))
+    assert [one.output for one in replies] == [Count(value=3)] * 4
+    assert {one.left_out for one in replies} == {("temperature",)} and not backend.sees
+
+
+async def test_anthropic_without_temperature_or_cache_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "any-key")
+
+    def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        for name, said in (("temperature", "is deprecated for this model"), ("cache_control", "Extra inputs are not "
+                                                                              "permitted")):
+            if name in json.dumps(body):
+                return 400, {"type": "error", "error": {"type": "invalid_request_error", "message": f"{name}: {said}"}}
+        return anthropic(method, path, body)
+
+    with JsonServer(answer) as server:
+        reply = await opened("anthropic:claude-sonnet-4-6", base_url=server.url).answer(request())
+    assert reply.left_out == ("temperature", "cache") and len(server.posted) == 3

@@ -145,7 +145,9 @@ def test_costs_are_told_or_said_to_be_unknown():
                    "write": RoleUsage(calls=1, unpriced=1)}
     text = appendix(state, [])
     assert r"\rec{0.50} and \rec{1} calls of unknown price" in text
-    assert r"write & \rec{1}" in text and "unknown & " in text
+    assert r"write & \rec{1}" in text and "unknown & " in text and "caches" not in text
+    state.usage["code"].cached_tokens = 800
+    assert r"Of the input tokens, \rec{800} came out of the providers' caches." in appendix(state, [])
 
 
 def test_an_appendix_of_an_empty_run_says_so():
