@@ -117,6 +117,11 @@ def ratios(plain: str) -> Iterator[Found]:
         yield Found(match.start(), match[0])
 
 
+def says_number(word: str) -> bool:
+    """Whether a number in words, of whatever size, stands in a word."""
+    return bool(_NUMBERS.search(word) or _ROMAN.search(word))
+
+
 def numbers_in_words(plain: str, known: tuple[Counted, ...]) -> Iterator[Found]:
     """Numbers in words that state something, and are not right counts of what is known."""
     for match in _NUMBERS.finditer(plain):

@@ -12,6 +12,7 @@ from record.nouns.drafts import Draft, Section
 from review.evidence import Evidence, check_draft
 from review.evidence.scan import scan
 from review.evidence.values import parse, printable, render, spoken
+from stages.paper.characters import recorded
 from tests.paper import synthetic
 
 EVIDENCE = synthetic.evidence(synthetic.state())
@@ -241,6 +242,11 @@ def test_a_number_in_words_is_seen_wherever_it_is_printed(place: str):
         "note": synthetic.with_body("\\citep[nine of ten]{guo2017calibration}"),
     }[place]
     assert kinds(planted) == {"word"}
+
+
+def test_text_of_the_record_is_marked_as_printed_by_the_program_numbers_in_words_too():
+    text = recorded("fewer than three hundred rows, in VII of 9 runs")
+    assert text == r"fewer than \rec{three} \rec{hundred} rows, in \rec{VII} of \rec{9} runs"
 
 
 def test_title_abstract_section_title_and_captions_are_read_too():
