@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from record.nouns.drafts import Draft
-from review.evidence import allowed, numbers, words
+from review.evidence import allowed, numbers, spelled, words
 from review.evidence.bold import bold_wrong
 from review.evidence.scan import BLANK, CITE, KEY, Scanned, scan
 from review.evidence.summary import unshown
@@ -124,6 +124,8 @@ def _typed(part: Part, evidence: Evidence) -> Iterator[Violation]:
 def _constant(scanned: Scanned, plain: str, at: int) -> bool:
     if KEY in plain[max(0, at - 2):at + 3]:
         return False
+    if numbers.INDICATOR.search(scanned.source[:at]) and scanned.source[at + 1:at + 2] == "}":
+        return True
     return numbers.constant_of_formula(plain, at, script=bool(scanned.script[at]))
 
 
@@ -131,10 +133,10 @@ def _worded(part: Part, evidence: Evidence, lexicon: words.Lexicon) -> Iterator[
     named = [numbers.phrase(name) for name in evidence.names if name.strip()]
     plain = numbers.mask(part.scanned.plain, named)
     plain = plain.replace(BLANK, " ").replace(KEY, " ").replace(CITE, " ")
-    for found in words.quantities(plain):
-        if not words.ratio_at(part.scanned, found, evidence, lexicon):
-            yield part.violation("word", found.at, rf"{found.words!r} is a number in words: print it with "
-                                                   r"\result{key} or \setup{key}, or leave it out")
+    ratios = [one for one in spelled.ratios(plain) if not words.ratio_at(part.scanned, one, evidence, lexicon)]
+    for found in (*spelled.numbers_in_words(plain, spelled.counted(evidence)), *ratios):
+        yield part.violation("word", found.at, rf"{found.words!r} is a number in words: print it with "
+                                               r"\result{key} or \setup{key}, or leave it out")
     yield from bold_wrong(part.scanned.source, evidence, part.where)
     for one in words.refused(part.scanned, evidence, lexicon):
         yield part.violation("claim", one.at, f"{one.words!r}: {one.why}")

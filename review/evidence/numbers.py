@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator
 NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
 _GAP = "[\\s~\x01]"
 _HYPHEN = r"[-\u2010-\u2015]{1,3}"
-UNIT_INTERVAL = re.compile("(?<=[\\[({])[\x01\\s]*[01][\x01\\s]*[,;][\x01\\s]*[01][\x01\\s]*(?=[\\])}])")
-"""The interval, pair or set `0, 1` of a formula."""
+UNIT_INTERVAL = re.compile("(?<=[\\[({])[-+\x01\\s]*[01][\x01\\s]*[,;][-+\x01\\s]*[01][\x01\\s]*(?=[\\])}])")
+"""The interval, pair or set `0, 1` or `-1, 1` of a formula."""
+INDICATOR = re.compile(r"\\mathbb\s*\{\s*$")
+"""What stands before the digit of an indicator, `\\mathbb{1}[y=k]`."""
+_ARGUMENT = re.compile(r"(?:^|(?P<head>.))(?P<open>[(\[{])(?P<items>[^()\[\]{}]*[,;|])?[-+]?$")
 
 
 def phrase(text: str) -> re.Pattern[str]:
@@ -56,8 +59,21 @@ def digits(text: str) -> Iterator[tuple[int, str]]:
 def constant_of_formula(plain: str, at: int, *, script: bool) -> bool:
     """Whether the lone digit at a place of a formula is part of its notation, not a value that it states.
 
-    It is in an index, an exponent or a fraction, begins a list up to a letter (`1, \\dots, K`), or stands before a sign
-    and a letter (`1-p`, `1/K`) or after a letter and a sign (`K-1`).
+    It is in an index, an exponent or a fraction, begins a list up to a letter (`1, \\dots, K`), stands before a sign
+    and a letter (`1-p`, `1/K`) or after a letter and a sign (`K-1`), or is an argument (`f(x, 0)`).
     """
     before, after = (re.sub("[\x01\\s~]+", "", side) for side in (plain[max(0, at - 40):at], plain[at + 1:at + 40]))
+    if _argument(before, after):
+        return True
     return script or bool(re.match(r"[-+/][A-Za-z(\[]|,,[A-Za-z]", after) or re.search(r"[A-Za-z)\]}][-+/]$", before))
+
+
+def _argument(before: str, after: str) -> bool:
+    """Whether a digit is an item of a list in brackets that holds a letter, and is not what something is said to be."""
+    if before.endswith("{") and after.startswith("}"):  # \mathbf{0}
+        before, after = before[:-1], after[1:]
+    opened = _ARGUMENT.search(before)
+    rest = re.match(r"(?:[,;|][^()\[\]{}]*)?[)\]}]|[,;|]", after)
+    if opened is None or rest is None or opened["head"] in ("=", "<", ">"):
+        return False
+    return bool(re.search("[A-Za-z]", (opened["items"] or "") + rest[0]))

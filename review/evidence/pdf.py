@@ -1,9 +1,9 @@
 """The binder over a compiled paper: what a reader sees, not what the source seems to say.
 
 A check copy is compiled from the same sources, in which every bound value prints a letter, figures are empty boxes,
-counters print letters, and there is no bibliography. Any digit that is then left in the PDF's text was typed by
-somebody, and is a violation unless it is a literal or stands in a name from the data plan. Of the real PDF it checks
-that the values of the record are what is printed.
+counters print letters, and there is no bibliography. Any digit or number in words that is then left in the PDF's text
+was typed by somebody, and is a violation unless it is a literal, a right count or stands in a name from the data plan.
+Of the real PDF it checks that the values of the record are what is printed.
 
 What it does not guarantee: anything about what is drawn inside a figure; that a sentence is true (its keys are gone
 here: `review.evidence.words` reads the source); that what looks bold is, since only the sources are read for that.
@@ -18,9 +18,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from review.evidence import numbers, tex, values
+from review.evidence import numbers, spelled, tex, values
 from review.evidence.bold import bold_wrong
-from review.evidence.violations import Evidence, Violation
+from review.evidence.violations import Evidence, Kind, Violation
 
 CHECK = r"""\AddToHook{begindocument/end}{%
   \def\result#1{N}\def\setup#1{N}\def\rec#1{N}%
@@ -93,13 +93,21 @@ def _placed(output: str) -> str:
 def _typed(text: str, evidence: Evidence) -> Iterator[Violation]:
     patterns = numbers.phrases(evidence.literals, evidence.names)
     lone = {one for one in evidence.literals if one.isdigit()}
+    named, counts = [numbers.phrase(name) for name in evidence.names if name.strip()], spelled.counted(evidence)
     for page, content in enumerate(text.split("\f"), 1):
         plain = numbers.mask(_flowing(content), patterns)
         for at, digits in numbers.digits(plain):
             if digits in lone or ("," in digits and set(digits.split(",")) <= {"0", "1"}):
                 continue
-            yield Violation(kind="number", where=f"page {page} of the PDF", mend="typed, not tied: no macro printed it",
-                            excerpt=f"...{' '.join(plain[max(0, at - 40):at + 40].replace(chr(1), '').split())}...")
+            yield _untied("number", page, plain, at)
+        joined = numbers.mask(re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", content), named, " ")
+        for found in spelled.numbers_in_words(joined, counts):
+            yield _untied("word", page, joined, found.at)
+
+
+def _untied(kind: Kind, page: int, text: str, at: int) -> Violation:
+    return Violation(kind=kind, where=f"page {page} of the PDF", mend="typed, not tied: no macro printed it",
+                     excerpt=f"...{' '.join(text[max(0, at - 40):at + 40].replace(chr(1), '').split())}...")
 
 
 def _flowing(text: str) -> str:

@@ -16,8 +16,10 @@ from review.honesty.flow.training import Training
 from review.honesty.form import Lines
 from review.honesty.values import Means, Ranked, Tag, Tags
 
-RATIOS = {"turns": 10.0, "steps": 5.0, "rate": 100.0}
+RATIOS = {"turns": 10.0, "steps": 5.0}
 """How much more of a means one arm must have to be told; `turns` counts ensembles, so more of it."""
+RATES = 100.0
+"""The same of learning rates. They are compared within one optimiser or one update: Adam's are not those of SGD."""
 FEW_ROWS = 200.0
 """Rows of train that a baseline alone is held to, up to which that is told."""
 SMALL_SHARE = 0.34
@@ -100,11 +102,13 @@ def _weaker(weak: Tags, strong: Tags) -> str:
     """In what a baseline was held back; empty where it was not."""
     if Tag.SHUFFLED in weak and Tag.SHUFFLED not in strong:
         return "its labels are out of order"
-    for name, ratio in RATIOS.items():
-        less, more = _most(weak, name), _most(strong, name)
-        if less is not None and more is not None and more >= ratio * max(less, 1e-12):
-            return f"{name} {less:g} against {more:g}"
-        if name == "rate" and less is not None and more is not None and less >= ratio * max(more, 1e-12) and less >= 10:
+    rates = sorted({tag.name for tag in weak if isinstance(tag, Means) and tag.name.startswith("rate")})
+    for name in (*RATIOS, *rates):
+        less, more, ratio = _most(weak, name), _most(strong, name), RATIOS.get(name, RATES)
+        if less is None or more is None:
+            continue
+        absurd = name in rates and less >= ratio * max(more, 1e-12) and less >= 10
+        if absurd or more >= ratio * max(less, 1e-12):
             return f"{name} {less:g} against {more:g}"
     for name, most in (("rows", FEW_ROWS), ("share of rows", SMALL_SHARE)):
         held = [tag.value for tag in weak if isinstance(tag, Means) and tag.name == name]

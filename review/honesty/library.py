@@ -73,10 +73,14 @@ QUALITY = re.compile(
 CHANCE = re.compile(r"chance|random|uniform|guess|constant|dummy|majority|prior|null|naive|untrained|coin", re.I)
 """Names of arms that are meant to know nothing."""
 
-RATES = re.compile(r"^rate$|(^|_)(lr|learning_rate|eta0?|step_size|learning_rate_init)$", re.I)
-"""Names of learning rates."""
-STEPS = re.compile(r"(^|_)(epochs?|steps|iterations|iters|rounds|updates|n_estimators|max_iter|num_boost_round)$", re.I)
-"""Names of the length of a training."""
+RATES = re.compile(r"^rate$|(^|_)(lr|learning_rate|eta0?|step_size)$", re.I)
+"""Names that a learning rate may have, as other things may: what it is shows where it goes."""
+GIVEN_RATES = re.compile(r"^(lr|learning_rate|learning_rate_init|eta)$")
+"""Arguments by which libraries take a learning rate."""
+STEPS = re.compile(r"^(?!.*(warm_?up|attack|inner|swa|tune|burn|smooth|every|patience))(\w+_)?"
+                   r"(epochs?|steps|iterations|iters|rounds|updates|trials|n_estimators|max_iter|num_boost_round)$",
+                   re.I)
+"""Names of the length of a training, and not of one of its phases or of something else."""
 TRANSFORMS = ("sklearn.preprocessing", "sklearn.decomposition", "sklearn.feature_selection", "sklearn.impute",
               "sklearn.feature_extraction", "sklearn.random_projection", "sklearn.compose", "torch.optim")
 """Packages whose objects predict nothing."""

@@ -159,6 +159,8 @@ class Value:
     """What the value may be instead, on other ways through the source."""
     turns: int | None = None
     """Numbers in a range, where they are known."""
+    rate: float | None = None
+    """Of a product with a number that is named like a learning rate: the number."""
 
     def taint(self, tags: Iterable[Mark]) -> None:
         self.tags = self.tags | frozenset(tags)

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from review.evidence.spelled import says_number
+
 _DECLARED = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
 _LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄą" "\u00d7\u00f7")
 _T1 = _LATIN | frozenset("ĄąŊŋ¡¿§¶©®ªº£¥€™†‡•…‰‹›«»‘’‚“”„–—")
@@ -60,10 +62,10 @@ def escape(text: str) -> str:
 
 
 def recorded(text: object) -> str:
-    """Plain text of the record as TeX, each word with a digit in `\\rec{}`, which says that the program printed it."""
+    """Plain text of the record as TeX, each number in `\\rec{}`, in words too: the program printed it."""
     words = " ".join(str(text).split()).split(" ")
-    return " ".join(rf"\rec{{{escape(word)}}}" if _has_digit(word) else escape(word) for word in words)
+    return " ".join(rf"\rec{{{escape(word)}}}" if _states_number(word) else escape(word) for word in words)
 
 
-def _has_digit(word: str) -> bool:
-    return any(unicodedata.numeric(char, None) is not None for char in word)
+def _states_number(word: str) -> bool:
+    return says_number(word) or any(unicodedata.numeric(char, None) is not None for char in word)

@@ -113,7 +113,7 @@ def _hypothesis(plan: DataPlan, comparisons: Sequence[Comparison]) -> list[Telli
     elif outcomes == {"unknown"}:
         text = "The replicates leave the primary metric open everywhere: nothing is shown for or against the hypothesis"
     else:
-        text = "The primary metric improved nowhere: the hypothesis was not borne out"
+        text = "The primary metric improved nowhere: that the method is better was not borne out"
     return [Telling(id="hypothesis", text=text, abstract=True)]
 
 

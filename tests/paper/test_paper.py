@@ -71,10 +71,12 @@ async def test_the_pdf_check_reads_what_is_printed_not_what_is_written(tmp_path:
     folder = tmp_path / "paper"
     assert (await assess(parts, TEMPLATE, folder)).clean
 
-    (folder / "paper.tex").write_text((folder / "paper.tex").read_text().replace("It is ", "It is \\char57\\char55\\ "))
+    (folder / "paper.tex").write_text((folder / "paper.tex").read_text().replace(
+        "It is ", "It is \\char57\\char55\\ of ni{}nety or "))
     honest = (folder / "results.tex").read_text()
     found = await check_pdf(folder, parts.evidence)
-    assert [(one.kind, one.where) for one in found] == [("number", "page 1 of the PDF")] and "97" in found[0].excerpt
+    assert [(one.kind, one.where) for one in found] == [
+        ("number", "page 1 of the PDF"), ("word", "page 1 of the PDF")] and "97" in found[0].excerpt
 
     (folder / "results.tex").write_text(honest.replace(parts.evidence.results[KEY], "0.001"))
     assert "value" in {one.kind for one in await check_pdf(folder, parts.evidence)}

@@ -17,6 +17,7 @@ from review.honesty.unseen import OF_CLASSES, OF_NUMBERS
 from sandbox.metrics import METRICS
 from tests.models.offline import inputs
 from tests.models.offline.test_programs import every_program
+from tests.review.honest import HONEST, NOTHING_LEARNT
 from tests.stages import small_study
 from tests.stages.test_own_scorer import POLICIES
 
@@ -36,6 +37,16 @@ def test_planted_programs_of_a_kind_are_suspect_and_their_twins_are_not(kind: st
     found = report(case for case in PLANTED if case.kind == kind)
     of = sum(case.kind == kind for case in PLANTED) // 2
     assert (found["recall"], found["false_alarms"]) == (f"{of}/{of}", f"0/{of}"), found
+
+
+@pytest.mark.parametrize("what", HONEST)
+def test_a_name_or_a_zero_alone_makes_no_program_suspect(what: str) -> None:
+    assert suspects(HONEST[what]) == []
+
+
+@pytest.mark.parametrize("where", NOTHING_LEARNT)
+def test_a_learning_rate_of_0_is_found_where_it_reaches_the_parameters(where: str) -> None:
+    assert "inert" in {one.kind for one in suspects(NOTHING_LEARNT[where])}
 
 
 def test_a_finding_cites_its_line() -> None:

@@ -1,4 +1,4 @@
-"""The words of a draft against the ledger: numbers in words, claims, printed values, keys of another thing.
+"""The words of a draft against the ledger: claims, printed values, keys of another thing.
 
 `refused` is the one door; docs/evidence.md says what is read, and what can be paraphrased around.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from review.evidence.scan import Scanned
+from review.evidence.spelled import Found
 from review.evidence.violations import Evidence
 from review.evidence.words.lexicon import Lexicon
 from review.evidence.words.printed import printed_wrong, ratio_holds
-from review.evidence.words.quantities import Found, quantities
 from review.evidence.words.sentences import sentences
 from review.evidence.words.verdicts import Refused, contradicted
 
-__all__ = ["Found", "Lexicon", "Refused", "quantities", "ratio_at", "refused"]
+__all__ = ["Lexicon", "Refused", "ratio_at", "refused"]
 
 
 def refused(scanned: Scanned, evidence: Evidence, lexicon: Lexicon) -> Iterator[Refused]:

@@ -55,6 +55,10 @@ _ALIKE = re.compile(r"\b(?:equal|identical|same|unchanged|unaffected|affected|co
 
 _ADVERB = re.compile(r"\b(?:significantly|significant|substantially|clearly|measurably)\s*$")
 
+_DEFINES = re.compile(r"\b(?:we\s+(?:define|denote|call|write)|is\s+(?:defined|called)|denotes?|let)\b")
+_NOUN = re.compile(r"\b(?:the|an?|its|this|excess)\s+(?:excess\s+)?$")
+"""What makes a "drop" the name of a quantity, in a sentence that defines one."""
+
 _DENIAL = re.compile(
     r"\b(?:not|no|never|neither|nor|none|cannot|hardly|nowhere|nothing|fails?\s+to|failed\s+to|"
     r"without\s+(?=\w+ing\b))\b(?!\s+(?:only|just|merely))")
@@ -127,6 +131,8 @@ def _found(sentence: Sentence) -> Iterator[Said]:
         one = Said(sentence.text[at - sentence.start:end - sentence.start], at, end,
                    "same" if name == "again" else name, sentence, sentence,  # pyright: ignore[reportArgumentType]
                    sure=name != "again" and bool(_SURE.search(text[at - sentence.start:end - sentence.start])))
+        if _DEFINES.search(text) and _NOUN.search(text[:at - sentence.start]):
+            continue
         if (name in ("up", "down") and not _metric_near(one, sentence)) or (
                 _ALIKE.search(one.words) and not any(mention.sort == "metric" for mention in sentence.mentions)):
             continue

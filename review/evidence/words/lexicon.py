@@ -37,6 +37,7 @@ _METHOD = ("method", "proposed method", "proposed approach", "our approach", "th
            "whole method")
 _STOP = frozenset("a an and at by for from in its of on or our plain standard the this to with without no not full "
                   "data dataset small large simple own one all rate set".split())
+_LITTLE = ("a", "an", "the", "on", "with")
 WITHOUT = r"(?:without|lacking|omitting|removing|dropping|ablating|leaving|taking|removal\s+of|no)(?:\s+out)?"
 _ARTICLE = r"(?:(?:the|its|our|any|a)\s+)?"
 
@@ -230,7 +231,10 @@ def _taken_away(text: str) -> str:
 
 
 def _pattern(text: str) -> str:
-    tokens = re.findall(r"[a-z0-9.]+|[^\sa-z0-9._-]", text.lower())
+    tokens = re.findall(r"[a-z0-9.]+|[^\sa-z0-9._,:()-]", text.lower())
+    said = [one for one in tokens if one not in _LITTLE]
+    if len(said) < len(tokens) - 1 or len(said) > 2:  # a long name is known without its little words
+        return rf"[\s_,:()-]*(?:(?:{'|'.join(_LITTLE)})\s+){{0,2}}".join(re.escape(one) for one in said or tokens)
     return r"[\s_-]*".join(re.escape(one) for one in tokens)
 
 

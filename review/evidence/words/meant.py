@@ -45,6 +45,9 @@ _ALL_LEVELS = re.compile(
     r"\b(?:all|every|each|any|both)\s+(?:\w+\s+){0,2}(?:rates?|levels?|ratios?|sizes?|strengths?)\b"
     r"|\band\s+(?:\w+\s+)?(?:rates|levels|ratios)\b|\bat\s+every\b")
 
+_TOP_OR_BOTTOM = re.compile(r"\bthe\s+(?:(?P<top>larger|higher|stronger|upper)|smaller|lower|weaker)\s+(?:\w+\s+)?"
+                            r"(?:amplitudes|rates|levels|ratios|sizes|strengths)\b")
+
 
 @dataclass
 class Context:
@@ -135,6 +138,9 @@ class Meanings:
         places = self._choices(datasets, before.datasets, self.lexicon.datasets,
                                every=every or bool(_ALL_DATA.search(text)),
                                keyed=tuple(dict.fromkeys(key.dataset for key in one.stretch.keys)))
+        if (towards := _TOP_OR_BOTTOM.search(text)) and not levels:
+            some = [all_levels[k:] if towards["top"] else all_levels[:-k] for k in range(1, len(all_levels) - 1)]
+            return [list(product(place, those)) for place, those in product(places, some)]
         heights = self._choices(levels, before.levels, all_levels, every=every or bool(_ALL_LEVELS.search(text)),
                                 keyed=tuple(dict.fromkeys(level_of(key.condition) for key in one.stretch.keys)))
         return [list(product(some, those)) for some, those in product(places, heights)]

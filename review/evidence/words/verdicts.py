@@ -12,12 +12,19 @@ from record.nouns.data import arm_of
 from review.evidence.violations import Evidence
 from review.evidence.words.grammar import Said, said
 from review.evidence.words.lexicon import Lexicon
-from review.evidence.words.meant import Context, Meanings, Reading, ablations_in
+from review.evidence.words.meant import Context, Meanings, Reading, ablations_in, unnamed_change
 from review.evidence.words.sentences import Sentence
 
 _ARMS = re.compile(r"\b(?:arms?|conditions?|variants?|both|it|they|neither|remedy)\b")
 _TREND = re.compile(r"\b(?:with|along|as)\s+(?:the\s+|more\s+|growing\s+|increasing\s+|higher\s+)*"
                     r"(?:noise|rates?|levels?|ratios?|complexity|epochs?|training|imbalance|time)\b")
+
+_GENERIC = re.compile(r"(?!(?:it|this|that|these|those|they|we|i|our|the|there|here|both|all|neither|no|an?|its|which|"
+                      r"who|such|each|every|on|at|in|with|without|under|for|but|and|so|then|moreover|thus|hence)\b)"
+                      r"(?:(?:over|under)fitting\b|(?!\w+ing\b)\w+\b)")
+"""The subject of a general statement: bare, and no change that somebody makes."""
+_PRESENT = re.compile(r"^(?:hurts?|harms?|helps?|improves?|degrades?|worsens?|deteriorates?|benefits?|lowers?|raises?|"
+                      r"reduces?|increases?|decreases?)$")
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,8 @@ def _why(one: Said, context: Context, meanings: Meanings) -> str:
 def _speaks_of_arms(one: Said, context: Context, lexicon: Lexicon) -> bool:
     """Whether a claim is one about arms at all, and not about networks in general or a trend over levels."""
     stretch = one.stretch
+    if _general(one):
+        return False
     sorts = {mention.sort for mention in stretch.mentions}
     if one.effect in ("up", "down") and not one.sure and _trend(one, lexicon):
         return False
@@ -84,6 +93,15 @@ def _speaks_of_arms(one: Said, context: Context, lexicon: Lexicon) -> bool:
     if one.sure or one.effect in ("same", "some", "bad", "good"):
         return named or "metric" in sorts or placed
     return named or ("metric" in sorts and placed and bool(context.arms))
+
+
+def _general(one: Said) -> bool:
+    """Whether a claim is one about the world, "overfitting hurts calibration": no arm, place or value is named."""
+    stretch = one.stretch
+    subject = stretch.text[:one.at - stretch.start].strip()
+    alone = all(mention.sort == "metric" and mention.at > one.at for mention in stretch.mentions)
+    return bool(stretch.start == one.sentence.start and alone and not stretch.keys and _GENERIC.match(subject)
+                and _PRESENT.search(one.words) and not unnamed_change(stretch, len(stretch.text)))
 
 
 def _trend(one: Said, lexicon: Lexicon) -> bool:

@@ -36,10 +36,11 @@ def assign(walk: Walk, target: ast.expr, value: Value) -> None:
 def put(walk: Walk, node: ast.Subscript, *, index: Value, value: Value) -> None:
     """`held[index] = value`."""
     held = walk.value(node.value)
-    if index.constant in ("lr", "learning_rate") and no_rate(value.constant):
-        walk.sink(node, "inert", value, why="the learning rate is set to 0")
-    elif index.constant in ("lr", "learning_rate"):
-        walk.training.rate(held.deep())
+    if index.constant == "lr" and Tag.MODEL in held.deep():
+        if no_rate(value.constant):
+            walk.sink(node, "inert", Value(held.deep()), why="the learning rate is set to 0")
+        else:
+            walk.training.rate(held.deep())
     if Tag.MODEL in held.deep() and index.constant != "lr":
         walk.training.fit(held.deep())
     tags = value.deep() | index.deep()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from review.honesty.flow.assignment import assign
 from review.honesty.flow.calls import call
 from review.honesty.flow.choices import by_score, floored
-from review.honesty.flow.marks import CUT, answers_like, kept_part, note_rate, reordered
+from review.honesty.flow.marks import CUT, answers_like, kept_part, rated, reordered, stepped
 from review.honesty.flow.operators import binary, compare, negated, subscript, truth
 from review.honesty.flow.walk import LONGEST, MOST_STEPS, TooLongError, Walk
 from review.honesty.values import UNKNOWN, Scope, Tag, Value, either, of, union
@@ -31,11 +31,10 @@ def value(walk: Walk, node: ast.expr) -> Value:
             return call(walk, node)
         case ast.BinOp(left=left, op=op, right=right):
             sides = walk.value(left), walk.value(right)
-            note_rate(walk, node, *sides)
-            return binary(walk, op, *sides)
+            return stepped(walk, node, rated(node, binary(walk, op, *sides), *sides), *sides)
         case ast.UnaryOp(op=op, operand=operand):
             found = walk.value(operand)
-            return Value(found.deep(), negated(op, found.constant))
+            return Value(found.deep(), negated(op, found.constant), rate=found.rate)
         case ast.BoolOp(values=values):
             found = [walk.value(one) for one in values]
             return either(found[0], found[1]) if len(found) == 2 else Value(union(found))

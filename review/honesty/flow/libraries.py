@@ -90,11 +90,7 @@ def _made(walk: Walk, node: ast.Call, path: str, given: Given) -> Tags:
     name = path.rsplit(".", 1)[-1]
     if not path.startswith(lib.MODELS) or path.startswith((lib.SCHEDULES, *lib.FUNCTIONAL)):
         return NOTHING
-    rate = next((value.constant for key, value in given.named.items() if lib.RATES.search(key)), UNKNOWN)
-    if path.startswith("torch.optim.") and "lr" not in given.named and len(given.args) > 1:
-        rate = given.args[1].constant
-    if no_rate(rate):
-        walk.sink(node, "inert", Value(given.tags), why="the learning rate is 0")
+    _rate(walk, node, path, given)
     loaded = given.tags & {Tag.DATA} or given.named.keys() & {"weights", "pretrained"} or name == "Trainer"
     if loaded or path.startswith("sklearn.model_selection"):
         walk.training.fit(given.tags)
@@ -103,6 +99,17 @@ def _made(walk: Walk, node: ast.Call, path: str, given: Given) -> Tags:
     steps = {Means("steps", float(value.constant)) for key, value in given.named.items()
              if lib.STEPS.search(key) and isinstance(value.constant, int | float)}
     return frozenset({walk.training.make(), *steps})
+
+
+def _rate(walk: Walk, node: ast.Call, path: str, given: Given) -> None:
+    """Note the learning rate that an optimiser or an estimator is given."""
+    rate = next((value.constant for key, value in given.named.items() if lib.GIVEN_RATES.search(key)), UNKNOWN)
+    if path.startswith("torch.optim."):
+        rate = given.get(1, "lr").constant
+    if no_rate(rate):
+        walk.sink(node, "inert", Value(given.tags), why="the learning rate is 0")
+    if isinstance(rate, int | float):
+        walk.training.note(given.tags, [Means(f"rate of {path.rsplit('.', 1)[-1]}", float(rate))])
 
 
 def _passed(path: str, given: Given) -> Tags:

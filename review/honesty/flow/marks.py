@@ -36,14 +36,37 @@ def no_rate(value: Constant) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= TINY
 
 
-def note_rate(walk: Walk, node: ast.BinOp, left: Value, right: Value) -> None:
-    """`LEARNING_RATE * gradient`, with a rate of 0."""
-    if not isinstance(node.op, ast.Mult):
-        return
-    for side, value, other in ((node.left, left, right), (node.right, right, left)):
-        name = ast.unparse(side).rstrip("]'\"").rsplit(".", 1)[-1].rsplit("'", 1)[-1]
-        if lib.RATES.search(name) and no_rate(value.constant) and other.constant is UNKNOWN:
-            walk.sink(node, "inert", Value(), why="the learning rate is 0")
+def rated(node: ast.BinOp, found: Value, left: Value, right: Value) -> Value:
+    """A product with what may be a learning rate, which is kept beside it."""
+    if isinstance(node.op, ast.Div):
+        found.rate = left.rate
+    elif isinstance(node.op, ast.Mult):
+        sides = ((node.left, left, right), (node.right, right, left))
+        found.rate = next((rate for one in sides if (rate := _rate(*one)) is not None), None)
+    return found
+
+
+def _rate(side: ast.expr, value: Value, other: Value) -> float | None:
+    name = ast.unparse(side).lstrip("-").rstrip("]'\"").rsplit(".", 1)[-1].rsplit("'", 1)[-1]
+    number = value.constant
+    if isinstance(number, int | float) and other.constant is UNKNOWN and lib.RATES.search(name):
+        return float(number)
+    return value.rate
+
+
+def stepped(walk: Walk, node: ast.BinOp | ast.AugAssign, found: Value, held: Value, moved: Value) -> Value:
+    """Parameters after a step: by a gradient, down, from where no data stood. Its rate is noted."""
+    by = node.right if isinstance(node, ast.BinOp) else node.value
+    if moved.rate is None or Tag.DATA in held.deep() or not isinstance(node.op, ast.Add | ast.Sub):
+        return found
+    text = ast.unparse(by)
+    down = isinstance(node.op, ast.Sub) or text.startswith(("-", "(-"))
+    if "grad" not in text and not (down and Tag.LABEL in moved.deep()):
+        return found
+    if no_rate(moved.rate):
+        walk.sink(node, "inert", Value(), why="the learning rate is 0")
+    found.taint([Means(f"rate of line {node.lineno}", abs(moved.rate))])
+    return found
 
 
 def idle(walk: Walk, body: Sequence[ast.stmt], why: str) -> None:
@@ -97,9 +120,7 @@ def means_of(names: Mapping[Constant, Value] | Mapping[str, Value], deep: int = 
             found |= means_of(value.items, deep - 1)
         if isinstance(number, bool) or not isinstance(number, int | float) or not isinstance(name, str):
             continue
-        if lib.RATES.search(name):
-            found.add(Means("rate", float(number)))
-        elif lib.STEPS.search(name):
+        if lib.STEPS.search(name):
             found.add(Means("steps", float(number)))
     return found
 

@@ -7,7 +7,7 @@ import ast
 from review.honesty import library as lib
 from review.honesty.flow.files import keep, read, texts_of
 from review.honesty.flow.libraries import seeded
-from review.honesty.flow.marks import means_here, reused, shuffled
+from review.honesty.flow.marks import means_here, rated, reused, shuffled, stepped
 from review.honesty.flow.objects import copied, member
 from review.honesty.flow.walk import LONGEST, Given, Walk
 from review.honesty.values import HELD_OUT as HELD
@@ -96,7 +96,22 @@ def _trained(walk: Walk, node: ast.Call, owner: Value, name: str, given: Given) 
     elif name == "load_state_dict":
         training.load(owner.deep(), given.tags)
     elif name in lib.UPDATES and not walk.classes:
+        _step(walk, node, owner, given)
         training.fit(tags)
+
+
+def _step(walk: Walk, node: ast.Call, owner: Value, given: Given) -> None:
+    """Note `w.sub_(rate * g)` and `w.add_(g, alpha=-rate)` as what they are, `w - rate * g`."""
+    signs = {"sub_": ast.Sub(), "add_": ast.Add()}
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in signs or not node.args:
+        return
+    by, moved = node.args[0], given.args[0]
+    alpha = next((one.value for one in node.keywords if one.arg == "alpha"), None)
+    if alpha is not None:
+        by = ast.BinOp(alpha, ast.Mult(), by)
+        moved = rated(by, Value(moved.deep()), given.named["alpha"], moved)
+    step = ast.copy_location(ast.BinOp(node.func.value, signs[node.func.attr], by), node)
+    owner.taint(stepped(walk, step, Value(), owner, moved).tags)
 
 
 def _container(walk: Walk, owner: Value, name: str, given: Given) -> Value | None:

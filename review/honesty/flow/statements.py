@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from review.honesty.flow.assignment import assign
 from review.honesty.flow.choices import floor, rank
-from review.honesty.flow.marks import idle, stepwise
+from review.honesty.flow.marks import idle, stepped, stepwise
 from review.honesty.flow.operators import binary, truth
 from review.honesty.flow.walk import PASSES, Walk
 from review.honesty.values import SPLITS, Tag, Value, either
@@ -25,7 +25,8 @@ def statement(walk: Walk, node: ast.stmt) -> None:
             if value is not None:
                 assign(walk, target, walk.value(value))
         case ast.AugAssign(target=target, op=op, value=value):
-            found = binary(walk, op, walk.value(target), walk.value(value))
+            held, moved = walk.value(target), walk.value(value)
+            found = stepped(walk, node, binary(walk, op, held, moved), held, moved)
             found = stepwise(walk, [target], target, found)
             found.taint(tag for tags in walk.control for tag in tags & {Tag.DATA, Tag.OPAQUE} | tags & SPLITS)
             assign(walk, target, found)

@@ -42,14 +42,14 @@ class Training:
     def fit(self, tags: Tags, means: Iterable[Mark] = ()) -> None:
         """What has these tags was fitted, or its parameters were set in a way that is not followed."""
         self._fitted |= numbers(tags)
-        self._note(tags, {*means, Means("turns", self.turns)})
+        self.note(tags, {*means, Means("turns", self.turns)})
 
     def lose(self, tags: Tags, means: Iterable[Mark] = ()) -> None:
         """A loss with these tags was differentiated."""
         self._in_loss |= numbers(tags)
         self._cleared -= numbers(tags)
         if self.by_hand:
-            self._note(tags, {*means, Means("turns", self.turns)})
+            self.note(tags, {*means, Means("turns", self.turns)})
         else:
             self._losses = [*self._losses[1 - LOSSES:], (tags, frozenset({*means, Means("turns", self.turns)}))]
 
@@ -58,7 +58,7 @@ class Training:
         self._stepped |= numbers(tags) - self._cleared
         for lost, means in self._losses:  # a teacher is in the loss, and no optimiser has it
             moved = frozenset(tag for tag in lost if not isinstance(tag, Made) or tag in tags)
-            self._note(moved, means)
+            self.note(moved, means)
 
     def clear(self, tags: Tags) -> None:
         """Gradients of what has these tags were set to zero."""
@@ -112,7 +112,8 @@ class Training:
             product *= one
         return product
 
-    def _note(self, tags: Tags, means: Iterable[Mark]) -> None:
+    def note(self, tags: Tags, means: Iterable[Mark]) -> None:
+        """What has these tags is trained with these means."""
         told = {*means, *(tag for tag in tags if isinstance(tag, Means) or tag in LABELS)}
         for one in numbers(tags):
             self._means.setdefault(one, set()).update(told)

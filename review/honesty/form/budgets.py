@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from record.nouns.data import DataPlan
 from record.nouns.nodes import Finding
+from review.honesty import library as lib
 from review.honesty.form.lines import Lines
 
 BUDGETS = (
-    (re.compile(r"(^|_)(epochs?|steps|iterations|iters|rounds|updates|n_estimators|max_iter|trials)(_|$)", re.I), 3.0),
-    (re.compile(r"(^|_)(lr|learning_rate|rate|eta|step_size)(_|$)", re.I), 100.0),
-    (re.compile(r"(^|_)(n_train|train_rows|rows|subset|fraction|samples|train_size|hidden|width|n_rows)(_|$)", re.I),
-     10.0))
+    (lib.STEPS, 3.0),
+    (re.compile(r"^(\w+_)?(lr|learning_rate)(_init)?$", re.I), 100.0),
+    (re.compile(r"^(\w+_)?(n_train|train_rows|rows|subset|train_size|n_rows|hidden)$|^(n_)?samples$|^fraction$|^width$"
+                r"|(^|_)(train|data|sample|subset)_?(samples|fraction)$|^hidden_(size|units|dim|width)$", re.I), 10.0))
 """Settings that make an arm strong or weak, and the ratio between two arms from which on it is told."""
 
 
@@ -26,6 +27,7 @@ def budgets(tree: ast.Module, lines: Lines, plan: DataPlan | None) -> Iterable[F
     """Arms whose training budgets, typed in one table or one choice by arm, differ by much."""
     roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
     told = " ".join(f"{arm.title} {arm.description}" for arm in plan.arms) + plan.notes + plan.task if plan else ""
+    told = re.sub(r"[\W_]", "", told).lower()
     numbers = _numbers(tree)
     for node in ast.walk(tree):
         found: Iterable[tuple[str, float, float]] = ()
@@ -39,7 +41,7 @@ def budgets(tree: ast.Module, lines: Lines, plan: DataPlan | None) -> Iterable[F
             found = _branches(node, roles, numbers)
         for name, low, high in found:
             yield lines.finding("unequal", node, f"arms are trained with unequal means: {name} {low:g} against "
-                                f"{high:g}", suspect=re.sub(r"\W|_|s$", "", name).lower() not in told.lower()
+                                f"{high:g}", suspect=re.sub(r"\W|_|s$", "", name).lower() not in told
                                 and "budget" not in told)
 
 
@@ -70,6 +72,7 @@ def _table(node: ast.Dict, roles: Mapping[str, str], numbers: Mapping[str, float
     rows = [value for key, value in zip(node.keys, node.values, strict=True)
             if isinstance(key, ast.Constant) and is_arm(key.value, roles)]
     fields: dict[str, list[float]] = {}
+    by_optimiser = len(rows) > 1 and all(re.search(r"optim|solver|SGD|Adam", ast.unparse(row)) for row in rows)
     for row in rows:
         pairs: list[tuple[object, ast.expr]] = []
         if isinstance(row, ast.Dict):
@@ -82,12 +85,17 @@ def _table(node: ast.Dict, roles: Mapping[str, str], numbers: Mapping[str, float
             if isinstance(name, str) and number is not None:
                 fields.setdefault(name, []).append(number)
     for name, values in fields.items():
+        if by_optimiser and lib.GIVEN_RATES.search(name):  # Adam's rates are not those of SGD
+            continue
         if len(values) == len(rows) > 1 and _far(name, values):
             yield name, min(values), max(values)
 
 
 def _far(name: str, values: Sequence[float]) -> bool:
-    return any(pattern.search(name) and max(values) >= ratio * max(min(values), 1e-9) for pattern, ratio in BUDGETS)
+    # A setting with a qualified name that one arm has none of is switched off there: warmup_steps, mask_fraction
+    off = min(values) == 0 and "_" in name and not lib.GIVEN_RATES.search(name)
+    return not off and any(
+        pattern.search(name) and max(values) >= ratio * max(min(values), 1e-9) for pattern, ratio in BUDGETS)
 
 
 def _by_arm(node: ast.Assign, roles: Mapping[str, str], numbers: Mapping[str, float]) -> Iterable[Gap]:

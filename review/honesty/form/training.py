@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from record.nouns.data import DataPlan
 from record.nouns.nodes import Finding
@@ -36,4 +36,13 @@ def cut_short(tree: ast.Module, lines: Lines, plan: DataPlan | None) -> Iterable
             if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Break) and any(
                     is_arm(one.value, roles) for one in ast.walk(node.test) if isinstance(one, ast.Constant)) and any(
                     isinstance(one, ast.Lt | ast.Gt | ast.LtE | ast.GtE) for one in ast.walk(node.test)):
-                yield lines.finding("unequal", node, "one arm alone leaves a loop early")
+                yield lines.finding("unequal", node, "one arm alone leaves a loop early",
+                                    suspect=not _method_only(node.test, roles))
+
+
+def _method_only(test: ast.expr, roles: Mapping[str, str]) -> bool:
+    """Whether it is the method that leaves: early stopping is one, and nothing is won by a weaker method."""
+    return any(isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Eq) and any(
+        isinstance(side, ast.Constant) and (side.value == "method" if not roles else
+                                            roles.get(str(side.value)) == "method")
+        for side in (one.left, *one.comparators)) for one in ast.walk(test))

@@ -37,6 +37,11 @@ Called = Callable[[str, str, str], tuple[Verdict, bool]]
 """(dataset, metric, condition) -> what is called of it against its partner, and whether it is the better one."""
 
 
+def _title(name: str) -> str:
+    """As the sources of datasets have it, where a study's text leans on it."""
+    return f"Arithmetic expressions with {name[-1]} operators" if name.startswith("arithmetic_") else ""
+
+
 @dataclass(frozen=True)
 class Case:
     """A study met through an idea."""
@@ -117,8 +122,8 @@ class Case:
 
     def facts(self) -> tuple[DatasetFacts, ...]:
         sizes = {"train": 90, "dev": 20, "validation": 40, "test": 40}
-        return tuple(DatasetFacts(name=name, source="generated", features=8, classes=3, sizes=sizes, duplicates=0,
-                                  fingerprint="ab" * 32, seed=3) for name in self.names)
+        return tuple(DatasetFacts(name=name, title=_title(name), source="generated", features=8, classes=3, sizes=sizes,
+                                  duplicates=0, fingerprint="ab" * 32, seed=3) for name in self.names)
 
     def _compared(self, called: Called, ablations: tuple[str, ...]) -> list[Comparison]:
         roles = {arm.role: arm.name for arm in reversed(self.plan.arms)}

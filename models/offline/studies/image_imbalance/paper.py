@@ -75,7 +75,7 @@ class _Writer(Writer):
                 "images are shifted, turned or made noisy, so that a repeated image is not the same image.",
                 "Where both are used at once, it remains open which part did the work, and what the frequent classes "
                 "paid."),
-            say("We ask three things.",
+            say("We ask the following.",
                 "Does the pair of remedies help under a controlled imbalance, and what does it cost where there is "
                 "none?",
                 "What does each part do without the other?",

@@ -86,7 +86,7 @@ class _Writer:
                 "learning those labels by heart pulls the other way.",
                 "Label smoothing <citep:szegedy2016rethinking> and temperature scaling <citep:guo2017calibration> "
                 "are nearly free remedies that were studied mostly with clean labels."),
-            say("We ask three things.",
+            say("We ask the following.",
                 "Does label noise harm calibration when it is judged by a proper score, and not by calibration error "
                 "alone?",
                 "Does smoothing together with a temperature mend it?",

@@ -64,7 +64,7 @@ class _Writer(Writer):
                 "is kept from moving cannot follow.",
                 "A penalty on states can also act in ways that have nothing to do with composition, for instance by "
                 "making states small and answers less sure."),
-            say("We ask three things.",
+            say("We ask the following.",
                 "Are more unseen expressions answered rightly with the penalty, and does it matter more as complexity "
                 "grows or training data are few?",
                 "Does what it does hang on the order of tokens in time, on its weight, or on the recurrent network?",

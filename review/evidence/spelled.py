@@ -1,0 +1,177 @@
+"""Numbers in words: "ninety-seven", "zero point nine", "VII seeds", "a factor of two", "a third of".
+
+From three up a number in words is refused as a digit is, unless it counts what the data plan or the record counts, and
+counts it right: "three arms", "ten classes", "five seeds". Ratios are refused whatever their size. Ordinals, "one",
+"two" and "zero" are prose, but for "two percent" and its like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from review.evidence.violations import Evidence
+
+_SMALL = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+          "seventeen eighteen nineteen").split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_LARGE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
+_VALUES = {word: k for k, word in enumerate(_SMALL)} | {word: 20 + 10 * k for k, word in enumerate(_TENS)}
+
+_GAP = r"[\s~\u2010-\u2015-]+"
+_WORD = rf"(?:{'|'.join((*_SMALL, *_TENS))}|(?:{'|'.join(_LARGE)}|dozen)s?)"
+_NUMBER = rf"{_WORD}(?:{_GAP}(?:point{_GAP}|(?<=hundred )and{_GAP}|(?<=thousand )and{_GAP})?{_WORD})*(?:-?fold)?"
+_LISTED = rf"(?:(?:\s*,\s*|\s+)(?:(?:and|or)\s+)?{_WORD})*"
+"""Further numbers of a list: "two, three and four operators"."""
+_NUMBERS = re.compile(rf"\b{_NUMBER}\b|\bnought{_GAP}point\b|\btens{_GAP}of\b", re.IGNORECASE)
+_UNIT = rf"(?:per(?:{_GAP})?cents?\b|percentage\b|points?\b|times\b|fold\b|epochs?\b|examples?\b|orders?{_GAP}of\b)"
+_OUT_OF = re.compile(rf"{_GAP}out{_GAP}of\b", re.IGNORECASE)
+
+_BIG = r"(?:more|less|fewer|larger|smaller|greater|higher|lower|better|worse|longer|shorter|faster|slower|as)\b"
+_RATIOS = re.compile(
+    rf"\b(?:(?:an?|several|few|many){_GAP}(?:a{_GAP})?(?:per(?:{_GAP})?cent|percentage{_GAP}points?|points?{_GAP}of)"
+    rf"|orders?{_GAP}of{_GAP}magnitude|factors?{_GAP}of{_GAP}(?:about{_GAP})?two"
+    r"|(?:(?<=is )|(?<=was )|(?<=are )|(?<=were )|(?<=than )|(?<=about )|(?<=nearly )|(?<=almost ))twice"
+    rf"|twice(?={_GAP}(?:as|the|that|those|what|its|their|{_BIG}))|thrice"
+    r"|(?:two|hundred|many)-?fold|doubl(?:es|ed|ing)|double(?!-|\s+(?:blind|descent|precision|check|counting))"
+    r"|tripl(?:es|ed|ing)|triple(?!t|-|\s+\w+ed\b)|quadrupl(?:e|es|ed|ing)|halv(?:e|es|ed|ing)"
+    r"|(?<!first )(?<!second )(?<!other )(?<!upper )(?<!lower )(?<!latter )(?<!each )half(?!-|\s+of\s+the\s+width)"
+    rf"|(?:one|two|three|nine){_GAP}(?:third|quarter|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth)s?"
+    rf"|a{_GAP}quarter|an?{_GAP}(?:third|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth)"
+    rf"(?=\s*(?:[.,;)]|$)|{_GAP}(?:of|{_BIG})))\b", re.IGNORECASE)
+"""How much more or less, in words."""
+
+_ROMAN = re.compile(r"(?<![\w./-])(?=[IVXLC]{2})(?:XC|XL|L?X{0,3}|C{1,3}(?:XC|XL|L?X{0,3}))(?:IX|IV|V?I{0,3})(?![\w/])")
+_NUMBERED = re.compile(
+    r"\b(?:Tables?|Figures?|[Tt]ypes?|[Pp]arts?|[Ss]tages?|[Pp]hases?|[Cc]lass|Section|Appendix|[Ss]tudy|[Gg]rades?|"
+    r"[Gg]roups?|[Cc]ase|Lemma|Theorem|Algorithm|[Ll]evels?|[Vv]ersion|[Ee]xperiments?|War|and|or|,|\()[\s~]*$")
+_LETTERS = frozenset("CI CC CL LI VI IV XL CV IVC MIX XX CCC CCI LIV CIV".split())
+"""Abbreviations that are Roman numerals too: an interval, variational inference, instruments, a size."""
+_COUNTABLE = re.compile(
+    rf"{_GAP}(?:(?:random|different|hidden){_GAP})?(?:seeds|replicates|runs|repetitions|epochs|layers|units|examples|"
+    r"points|percent|arms|datasets|classes|times)\b")
+
+_STOP = (r"(?:of|out|in|per|percent|percentage|points?|times|and|or|than|to|at|on|for|with|by|from|was|were|is|are|"
+         r"fold|hundred|thousand)\b")
+_ALL = re.compile(r"\b(?:all|the|these|those|other|any\s+of(?:\s+the)?|each\s+of(?:\s+the)?)[\s~]+$", re.IGNORECASE)
+_ALONE = re.compile(r"\s*(?:[.,;:)]|$)|\s+(?:are|were|do|did|have|had|differ|agree|show|share|in|on|at|of\s+(?:them|"
+                    r"these))\b")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A number in words: where, and the words."""
+
+    at: int
+    words: str
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Things that the plan or the record counts, as one calls them, and their true numbers."""
+
+    names: re.Pattern[str]
+    numbers: frozenset[int]
+    main: bool = False
+    """Whether "all three" may mean them."""
+
+
+def counted(evidence: Evidence) -> tuple[Counted, ...]:
+    """What a paper may count in words."""
+    plan, facts = evidence.plan, evidence.facts
+    if plan is None:
+        return ()
+    roles = [arm.role for arm in plan.arms]
+    by_role = {role: roles.count(role) for role in ("baseline", "method", "ablation")}
+    compared = len(roles) - by_role["ablation"]
+    factor = "|".join(re.escape(word) for word in re.findall(r"[a-z]{3,}", plan.factor.lower())[-1:])
+    seeds = {int(text) for key, text in evidence.setups.items() if key == "run.seeds" and text.isdigit()}
+    rows = (
+        (r"arms?|methods?|approach(?:es)?|variants?|conditions?|models?|losses|optimi[sz]ers?",
+         {len(roles), compared, *by_role.values()}, True),
+        ("baselines?", {by_role["baseline"]}, False),
+        ("ablations?|ablated", {by_role["ablation"]}, False),
+        (rf"levels?|rates?|ratios?|strengths?|amplitudes?|settings?{'|' + factor + 's?' if factor else ''}",
+         {len(plan.levels)}, True),
+        (r"data[\s~]?sets?|tasks?|benchmarks?", {len(plan.datasets)}, True),
+        ("metrics?|measures?|scores?", {len(plan.metrics), len(plan.metrics) - 1}, True),
+        (r"class(?:es)?|categor(?:y|ies)|labels", {one.classes for one in facts}, False),
+        ("features?|columns?|attributes?", {one.features for one in facts}, False),
+        ("(?:random )?seeds?|replicates?|replications?|repetitions?|runs?|pairs?",
+         seeds | {one.n for one in evidence.comparisons}, False))
+    return tuple(Counted(re.compile(names, re.IGNORECASE), frozenset(numbers) - {0}, main)
+                 for names, numbers, main in (*rows, *_in_names(evidence)))
+
+
+def _in_names(evidence: Evidence) -> Iterator[tuple[str, set[int], bool]]:
+    """What names say a number of: "four operators", of a dataset called "expressions with 4 operators"."""
+    for text in (*evidence.names, *(one.title for one in evidence.facts)):
+        for number, noun in re.findall(rf"\b(\d+)\s+(?!{_STOP})([a-z]{{3,}})", text):
+            yield noun, {int(number)}, False
+
+
+def ratios(plain: str) -> Iterator[Found]:
+    """How much more or less something is, in words."""
+    for match in _RATIOS.finditer(plain):
+        yield Found(match.start(), match[0])
+
+
+def says_number(word: str) -> bool:
+    """Whether a number in words, of whatever size, stands in a word."""
+    return bool(_NUMBERS.search(word) or _ROMAN.search(word))
+
+
+def numbers_in_words(plain: str, known: tuple[Counted, ...]) -> Iterator[Found]:
+    """Numbers in words that state something, and are not right counts of what is known."""
+    for match in _NUMBERS.finditer(plain):
+        if _states(match, plain) and not _counts(match, plain, known):
+            yield Found(match.start(), match[0])
+    for match in _ROMAN.finditer(plain):
+        told = _COUNTABLE.match(plain, match.end())
+        if told or not (_NUMBERED.search(plain[:match.start()]) or match[0] in _LETTERS):
+            yield Found(match.start(), match[0])
+
+
+def _states(match: re.Match[str], plain: str) -> bool:
+    """Whether it is more than "one", "two" or "zero" as prose has them."""
+    value = _value(match[0])
+    if value is None or value > 2:
+        return True
+    after = plain[match.end():]
+    counted = re.match(rf"{_GAP}(?:(?:random|different){_GAP})?(?:seeds|replicates|runs|repetitions)\b", after)
+    unit = re.match(rf"{_GAP}{_UNIT}", after, re.IGNORECASE)
+    return bool(_OUT_OF.match(after)) or (value == 2 and bool(unit or counted)) or (
+        value == 1 and bool(re.match(rf"{_GAP}(?:per(?:{_GAP})?cent|percentage)", after)))
+
+
+def _counts(match: re.Match[str], plain: str, known: tuple[Counted, ...]) -> bool:
+    """Whether the number is that of what is named after it, or of all that there are."""
+    value, after = _value(match[0]), plain[match.end():match.end() + 80]
+    if value is None:
+        return False
+    for one in known:
+        noun = re.match(rf"{_LISTED}{_GAP}(?:(?!{_STOP})[a-z0-9%][\w%]*{_GAP}){{0,3}}?(?:{one.names.pattern})(?!\w)",
+                        after, re.IGNORECASE)
+        if noun and value in one.numbers:
+            return True
+    whole = {number for one in known if one.main for number in one.numbers}
+    return value in whole and bool(_ALL.search(plain[:match.start()]) and _ALONE.match(after))
+
+
+def _value(words: str) -> int | None:
+    """The number; None of what is no whole number, or too vague for one ("dozens")."""
+    total = part = 0
+    last = 10**12
+    for word in re.findall(r"[a-z]+", words.lower()):
+        if word in _LARGE:
+            part, last = max(part, 1) * _LARGE[word], 10**12
+            if word != "hundred":
+                total, part = total + part, 0
+        elif word == "and":
+            continue
+        elif word not in _VALUES or (last < 20 or _VALUES[word] >= last or (last < 100 and _VALUES[word] > 9)):
+            return None
+        else:
+            part, last = part + _VALUES[word], _VALUES[word]
+    return total + part
