@@ -44,6 +44,7 @@ from search.signals import Signals
 from stages.ablations.work import missing_ablations
 from stages.bench import Bench
 from stages.evidence.score import score_tests
+from stages.faults import SameFaultError
 from stages.final_figures import final_figures
 from stages.judging import judge
 from stages.prepare import prepare
@@ -52,7 +53,7 @@ from stages.writing.citing import cite
 from stages.writing.revising import reflect
 from stages.writing.work import release, write
 
-RELEASED, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 3, 4, 130
+RELEASED, FAILED, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 1, 3, 4, 130
 POLL = 0.3
 """Seconds between looks at `control/` and the clock."""
 
@@ -96,6 +97,8 @@ class Process:
                 done = await run_graph(self._steps(bench, research), lambda: self.log.state)
         except NothingWorkedError as error:
             return self._end(NOT_RELEASED, str(error))
+        except SameFaultError as error:
+            return self._end(FAILED, str(error))
         except (ProviderDown, BudgetSpent) as error:
             return self._end(INTERRUPTED, str(error))
         except asyncio.CancelledError:

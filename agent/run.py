@@ -1,7 +1,8 @@
 """One run from its idea to its end: makes the folder, holds the lock, hands it to `agent.process`.
 
-`start` and `resume` return an exit code: 0 released, 3 ended by a limit with a partial report, 4 no paper released,
-130 interrupted and resumable. What makes a run impossible is raised before anything is left behind.
+`start` and `resume` return an exit code: 0 released, 1 ended by a fault of ours that three nodes met (resumable),
+3 ended by a limit with a partial report, 4 no paper released, 130 interrupted and resumable. What makes a run
+impossible is raised before anything is left behind.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from record.nouns.data import Scorer
 from record.nouns.measurements import Grade, Measurement
 from record.nouns.nodes import Failure
 from record.syntax import one_at_a_time
+from record.unexpected import of_machine
 from sandbox.environment import visible_devices
 from sandbox.errors import GpuError, SubmissionRefused
 from sandbox.evaluation.scorers import all_frozen
@@ -31,6 +33,7 @@ from sandbox.kernels import Kernel, Start, Terms
 from sandbox.leavings import defect, hash_arrays, lacking, measure
 from sandbox.lookout import Lookout
 from sandbox.notebook import notebook
+from sandbox.output import Transcript
 from sandbox.places import Places
 from sandbox.pool import Pool
 from sandbox.scoring import as_sealed, as_submitted
@@ -152,12 +155,16 @@ class LocalExecutor:
         finally:
             if kernel is not None:
                 kernel.kill()
-        if lookout is not None and not _hopeless(execution.failure):
-            words = await lookout.last(execution.seconds)
-            execution = execution if words is None else execution.called_off(words)
-        if job.mode == "experiment" and execution.failure is None and scorers:
-            execution = await self._evaluated(job, script, execution, scorers)
-        return await asyncio.to_thread(self._outcome, job, script, source, execution)
+        try:
+            if lookout is not None and not _hopeless(execution.failure):
+                words = await lookout.last(execution.seconds)
+                execution = execution if words is None else execution.called_off(words)
+            if job.mode == "experiment" and execution.failure is None and scorers:
+                execution = await self._evaluated(job, script, execution, scorers)
+            return await asyncio.to_thread(self._outcome, job, script, source, execution)
+        except Exception as error:  # noqa: BLE001  a worker's edge: what code left may be anything
+            failure = defect(error)
+            return replace(self._ran(script, execution), failure=execution.failure or failure)
 
     # --- frozen scorers, in kernels of their own ----------------------------------------------------------------------
 
@@ -218,7 +225,12 @@ class LocalExecutor:
                 await kernel.start()
             self._pool.refill()
             async with self._meter.follow(kernel.pid, lease, usage):
-                execution = await execute(kernel, script, source, limits=limits, timeout=job.timeout, lookout=lookout)
+                began = time.monotonic()
+                try:
+                    execution = await execute(
+                        kernel, script, source, limits=limits, timeout=job.timeout, lookout=lookout)
+                except Exception as error:  # noqa: BLE001  a kernel says what its code makes it say
+                    execution = Execution(time.monotonic() - began, defect(error), Transcript(1000))
             return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu)
         finally:
             kernel.kill()
@@ -239,9 +251,7 @@ class LocalExecutor:
         folder = script.folder
         disarm(folder)
         disarm(self._terms.cache)
-        ran = Outcome(seconds=execution.seconds, failure=execution.failure, resumed=script.resumed,
-                      peak_host_bytes=execution.peak_host_bytes, peak_gpu_bytes=execution.peak_gpu_bytes,
-                      stdout_tail=execution.transcript.tail(self._settings.tail_chars))
+        ran = self._ran(script, execution)
         done = self._plots(folder, ran) if job.mode == "plot" else self._experiment(
             job, folder, ran, execution.evaluated)
         stem = "node" if job.mode == "experiment" else "plots"
@@ -249,10 +259,18 @@ class LocalExecutor:
             write_whole(folder, f"{stem}.ipynb", notebook(source, execution.transcript, done.failure))
             write_whole(folder, f"{'' if stem == 'node' else 'plots.'}stdout.txt", execution.transcript.text())
         except OSError as error:
-            raise ExecutorError(f"cannot write to {folder}: {error}") from error
+            if of_machine(error):
+                raise ExecutorError(f"cannot write to {folder}: {error}") from error
+            raise
         if done.failure is None or done.failure.kind not in CUT:
             remove(folder, CHECKPOINTS)
         return done
+
+    def _ran(self, script: Script, execution: Execution) -> Outcome:
+        """What is known of code without a look at what it left."""
+        return Outcome(seconds=execution.seconds, failure=execution.failure, resumed=script.resumed,
+                       peak_host_bytes=execution.peak_host_bytes, peak_gpu_bytes=execution.peak_gpu_bytes,
+                       stdout_tail=execution.transcript.tail(self._settings.tail_chars))
 
     def _experiment(self, job: Job, folder: Path, ran: Outcome, evaluated: Sequence[Measurement]) -> Outcome:
         done = self._with_artifacts(folder, self._with_arrays(folder, ran))

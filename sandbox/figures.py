@@ -11,10 +11,12 @@ from pydantic import ValidationError
 
 from record.nouns.figures import Figure, FigureFacts
 from record.nouns.nodes import Failure
-from sandbox.untrusted import Unfit, names_in, open_regular
+from sandbox.untrusted import Unfit, names_in, open_regular, read_as
 
 _MAX_FIGURES = 50
 _FACTS_BYTES = 2**20
+MOST_PIXELS = 40_000_000
+"""Of a figure: ten times a page at 300 dots an inch would have more; a small file may unpack to any number."""
 
 
 def collect_figures(folder: Path, limit: int) -> tuple[tuple[Figure, ...], Failure | None]:
@@ -45,16 +47,16 @@ def _figure(folder: Path, name: str, limit: int) -> Figure:
 
 
 def _check_png(file: BufferedReader, name: str) -> None:
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(file, formats=["PNG"]) as image:
-                image.verify()
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombWarning,
-            Image.DecompressionBombError) as error:
-        raise Unfit(f"figures/{name} is not a PNG image that can be read: {error}") from error
+    with (read_as(f"figures/{name} is not a PNG image that can be read", Unfit, Image.DecompressionBombWarning,
+                  Image.DecompressionBombError), warnings.catch_warnings()):
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with Image.open(file, formats=["PNG"]) as image:
+            image.verify()
+    if image.width * image.height > MOST_PIXELS:
+        raise Unfit(f"figures/{name} has {image.width} x {image.height} pixels, more than the limit of {MOST_PIXELS}: "
+                    "save it with dpi=200")
 
 
 def _check_pdf(file: BufferedReader, name: str) -> None:

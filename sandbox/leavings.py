@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
@@ -12,9 +14,10 @@ from typing import Any
 
 from record.nouns.measurements import Grade, Measurement
 from record.nouns.nodes import Failure
-from sandbox.errors import SubmissionRefused
+from record.unexpected import of_machine, stumbled
+from sandbox.errors import SandboxError, SubmissionRefused
 from sandbox.scoring import score_submissions, seal
-from sandbox.untrusted import Unfit, names_in, open_regular, read_lines, write_whole
+from sandbox.untrusted import Unfit, names_in, open_regular, read_as, read_lines, write_whole
 
 MEASUREMENTS = "measurements.jsonl"
 _FIELDS = ("name", "value", "condition", "dataset", "split", "step")
@@ -60,9 +63,16 @@ def lacking(measured: Measured) -> Failure | None:
                    "hand in predictions with lab.submit(dataset, 'validation', condition, ...)")
 
 
-def defect(error: Unfit | SubmissionRefused) -> Failure:
-    """The failure of an experiment that left something which cannot be read."""
-    return Failure(kind="other", message=str(error))
+def defect(error: Exception) -> Failure:
+    """The failure of an experiment that left something which cannot be read, or over which we stumbled ourselves.
+
+    Raises the error again where it is none of the experiment's: of our disk, kernels, devices or isolation.
+    """
+    if isinstance(error, Unfit | SubmissionRefused):
+        return Failure(kind="other", message=str(error))
+    if isinstance(error, SandboxError) or of_machine(error):
+        raise error
+    return stumbled(error)
 
 
 def _final(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
@@ -88,7 +98,7 @@ def _logged(folder: Path, *, seed: int, limit: int, cut: bool) -> list[Measureme
             fields: dict[str, Any] = json.loads(line)
             chosen = {key: fields[key] for key in _FIELDS if key in fields}
             one = Measurement(**chosen, seed=seed, grade="logged")
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             if cut:
                 continue
             raise Unfit(f"{MEASUREMENTS} line {number} was not written by lab: {_first_line(error)}") from error
@@ -117,11 +127,14 @@ def _hash_array(folder: Path, name: str, limit: int) -> str:
 def _check_header(file: BufferedReader, name: str) -> None:
     import numpy as np
 
-    try:
+    with read_as(f"arrays/{name} is not an array that numpy can read: save it with lab.save"):
         version = np.lib.format.read_magic(file)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-        _, _, dtype = read(file)
-    except (ValueError, KeyError, EOFError, SyntaxError, RecursionError) as error:
-        raise Unfit(f"arrays/{name} is not an array that numpy can read: save it with lab.save") from error
+        shape, _, dtype = read(file)
+        said = math.prod(shape) * dtype.itemsize
     if dtype.hasobject:
         raise Unfit(f"arrays/{name} holds Python objects: save numeric arrays with lab.save")
+    held = os.fstat(file.fileno()).st_size - file.tell()
+    if min(shape, default=1) < 0 or said != held:
+        raise Unfit(f"arrays/{name} holds {held} bytes, not what its header says, {shape} of {dtype}: save it with "
+                    "lab.save")

@@ -38,8 +38,16 @@ METRICS: Mapping[str, MetricSpec] = {
 def score(kind: str, values: Array, truth: Array) -> dict[str, float]:
     """Every metric that can be computed from predictions of this kind, by name.
 
-    `values` are (n,) for "predictions", else (n, classes); `truth` is (n,), whole numbers for classes.
+    `values` are (n,) for "predictions", else (n, classes); `truth` is (n,), whole numbers for classes. A metric of huge
+    values may not be finite.
     """
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return _score(kind, values, truth)
+
+
+def _score(kind: str, values: Array, truth: Array) -> dict[str, float]:
     if kind == "predictions" and truth.dtype.kind == "f":
         return _all(_OF_NUMBERS, values, truth)
     if kind == "predictions":

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from record.nouns.measurements import Grade, Measurement, Split
+from record.nouns.measurements import LARGEST, Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.metrics import METRICS, score
 from sandbox.submissions import ARTIFACT_BYTES, Submission, listed, truth_of, values_of
@@ -43,7 +43,7 @@ def score_submissions(
 def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, str]:
     """Put the test predictions into `folder/sealed/`, unscored; file name -> sha256. Raises `SubmissionRefused`.
 
-    The grade that their scores will have is sealed with them. They are checked against the labels' shape, so that a
+    The grade that their scores will have is sealed with them. They are scored once and the scores forgotten, so that a
     defect shows now and not after the search.
     """
     remove(folder, "sealed")
@@ -51,9 +51,7 @@ def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, 
     tests = [_graded(one, grade) for one in every if one.split == "test"]
     if not tests:
         return {}
-    for one in tests:
-        if one.kind != "artifact":
-            values_of(folder, "submissions", one, truth_of(labels, one))
+    _measurements(folder, "submissions", tests, labels=labels, seed=0)
     (folder / "sealed").mkdir()
     for one in tests:
         (folder / "submissions" / one.file).rename(folder / "sealed" / one.file)
@@ -107,13 +105,18 @@ def _measurements(
     found: list[Measurement] = []
     for one in (one for one in submissions if one.kind != "artifact"):
         truth = truth_of(labels, one)
-        scores = score(one.kind, values_of(folder, place, one, truth), truth.y)
-        found += [
-            Measurement(name=name, value=value, condition=one.condition, dataset=one.dataset, split=one.split,
-                        seed=seed, step=one.step, grade=one.grade or "computed")
-            for name, value in scores.items()
-        ]
+        found += _measured(one, score(one.kind, values_of(folder, place, one, truth), truth.y), seed=seed)
     return tuple(found)
+
+
+def _measured(one: Submission, scores: Mapping[str, float], *, seed: int) -> Iterator[Measurement]:
+    """The scores of a submission as measurements. Raises `SubmissionRefused`; the value itself stays unsaid."""
+    for name, value in scores.items():
+        if not abs(value) <= LARGEST:
+            raise SubmissionRefused(f"{one.where}: its {name} is not finite, or larger than {LARGEST:g}: the "
+                                    f"{one.kind} hold values that are far too large")
+        yield Measurement(name=name, value=value, condition=one.condition, dataset=one.dataset, split=one.split,
+                          seed=seed, step=one.step, grade=one.grade or "computed")
 
 
 def _graded(one: Submission, grade: Grade) -> Submission:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from record.nouns.measurements import Grade, Split
+from record.nouns.measurements import MOST_STEPS, Grade, Split
 from sandbox.errors import SubmissionRefused
-from sandbox.untrusted import NAME, Unfit, open_regular, read_lines
+from sandbox.untrusted import NAME, Unfit, open_regular, read_as, read_lines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,12 +37,18 @@ class Submission(BaseModel):
     dataset: str = Field(pattern=rf"^{NAME.pattern}$")
     split: Literal["validation", "test"]
     condition: str = Field(min_length=1, max_length=200)
-    step: int | None = None
+    step: int | None = Field(default=None, ge=-MOST_STEPS, le=MOST_STEPS)
     kind: Literal["predictions", "probabilities", "logits", "artifact"]
     name: str = Field(default="artifact", pattern=rf"^{NAME.pattern}$", description="of an artifact, as it was given")
     packed: bool = Field(default=False, description="whether an artifact is a folder, put into one archive")
     grade: Grade | None = None
     """Written by us when it is sealed; what the code says of it counts for nothing."""
+
+    @field_validator("condition")
+    @classmethod
+    def _encodable(cls, text: str) -> str:
+        text.encode()  # a lone surrogate could not be written into a record
+        return text
 
     @property
     def where(self) -> str:
@@ -90,14 +96,13 @@ def values_of(folder: Path, place: str, submission: Submission, truth: Truth) ->
     import numpy as np
 
     try:
-        with open_regular(folder, f"{place}/{submission.file}", MAX_BYTES) as file, \
-                np.load(file, allow_pickle=False) as archive:
+        with (read_as(f"{submission.where} is not what lab.submit writes", SubmissionRefused),
+              open_regular(folder, f"{place}/{submission.file}", MAX_BYTES) as file,
+              np.load(file, allow_pickle=False) as archive):
             _check_members(archive.zip, submission)
             values = archive[submission.kind]
     except Unfit as error:
         raise SubmissionRefused(str(error)) from error
-    except (ValueError, KeyError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise SubmissionRefused(f"{submission.where} is not what lab.submit writes: {error}") from error
     _check(submission, values, truth)
     return values
 
@@ -119,7 +124,9 @@ def _check(submission: Submission, values: Array, truth: Truth) -> None:
     if values.shape != expected or values.dtype.kind not in "iuf":
         raise SubmissionRefused(f"{submission.where}: must have shape {expected}, "
                                 f"got {values.shape} of dtype {values.dtype}")
-    if not np.isfinite(values).all():
+    with np.errstate(over="ignore"):  # what only a wider type holds is none that can be scored
+        finite = np.isfinite(values.astype(np.float64)).all()
+    if not finite:
         raise SubmissionRefused(f"{submission.where}: holds values that are not finite")
     if submission.kind == "probabilities" and (
             values.min(initial=0.0) < -1e-6 or np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE):

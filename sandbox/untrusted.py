@@ -10,16 +10,47 @@ import os
 import re
 import shutil
 import stat
+import zipfile
+import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
 from io import BufferedReader
+from lzma import LZMAError
 from pathlib import Path
+from tokenize import TokenError
+from typing import TYPE_CHECKING, Any
 
+from record.unexpected import of_machine
 from sandbox.errors import SandboxError
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
+
+_ODD = (ArithmeticError, AttributeError, EOFError, LookupError, LZMAError, MemoryError, OSError, RuntimeError,
+        SyntaxError, TokenError, TypeError, ValueError, zipfile.BadZipFile, zlib.error)
+"""What libraries raise over bytes that are not what they say: numpy parses its headers as Python, archives nest."""
 
 
 class Unfit(SandboxError):
     """The code left something that we do not read. The executor turns it into the failure of the attempt."""
+
+
+@contextmanager
+def read_as(words: str, into: type[SandboxError] = Unfit, *more: type[Exception]) -> Generator[None]:
+    """While inside, what a library raises over odd bytes (and `more`) is raised as `into`, beginning with these words.
+
+    What fails by our own disk or system passes as it is.
+    """
+    try:
+        yield
+    except SandboxError:
+        raise
+    except (*_ODD, *more) as error:
+        if of_machine(error):
+            raise
+        raise into(f"{words} ({type(error).__name__}: {' '.join(str(error).split())[:200]})") from error
 
 
 def open_regular(folder: Path, relative: str, limit: int) -> BufferedReader:
@@ -28,6 +59,8 @@ def open_regular(folder: Path, relative: str, limit: int) -> BufferedReader:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
+        if of_machine(error):
+            raise
         raise Unfit(f"{relative} cannot be read: {error.strerror}") from error
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
@@ -36,6 +69,14 @@ def open_regular(folder: Path, relative: str, limit: int) -> BufferedReader:
     if stat.S_ISREG(status.st_mode):
         raise Unfit(f"{relative} holds {status.st_size} bytes, more than the limit of {limit}")
     raise Unfit(f"{relative} is not a plain file")
+
+
+def load_array(path: Path) -> NDArray[Any]:
+    """A numeric array on disk, mapped into memory. Raises `Unfit` for what is none."""
+    import numpy as np
+
+    with read_as(f"{path.name} is not an array that numpy can read"), np.errstate(over="raise"):
+        return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def read_lines(folder: Path, relative: str, limit: int) -> list[bytes]:
@@ -80,8 +121,16 @@ def remove(folder: Path, relative: str) -> None:
 
 
 def disarm(folder: Path) -> None:
-    """Take the set-user-id and set-group-id bits from what the code left: run as us, it would make others us."""
-    for place, _, names in os.walk(folder):
+    """Make what the code left harmless and ours to read and remove.
+
+    Set-user-id and set-group-id bits go: run as us, a file with them would make others us. Folders that it locked are
+    opened again.
+    """
+    for place, folders, names in os.walk(folder):
+        for path in (Path(place, name) for name in folders):
+            mode = path.lstat().st_mode
+            if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+                path.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
         for path in (Path(place, name) for name in names):
             mode = path.lstat().st_mode
             if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):

@@ -213,7 +213,7 @@ def summary(state: RunState, folder: Path, code: int) -> list[str]:
         lines.append(described(state.library, state) or "")
     if state.ended is not None and state.ended.reason:
         lines.append(f"because: {state.ended.reason}")
-    if condition_of(state, None) == "interrupted":
+    if condition_of(state, None) in ("interrupted", "failed"):
         lines.append(f"go on with: scientist resume {folder}")
     return lines
 

@@ -60,6 +60,8 @@ class Facts:
     """What resampling the test examples says of differences, by their key; empty in older records."""
     unscored: dict[str, Failure] = field(default_factory=dict[str, Failure])
     """Why a scorer of the user's own gave no test values of a node."""
+    stumbled: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Fault of ours (`Failure.ours`) -> nodes that met it; those of one that ended the run count no more."""
     probes: list[Probed] = field(default_factory=list[Probed])
     planned: AblationsPlanned | None = None
     """The ablations of the last stage; None before they are planned, and where nobody planned any."""

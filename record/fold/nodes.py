@@ -62,6 +62,9 @@ def _grown(state: RunState, event: Grown) -> None:
             changes = {"status": event.status, "reasons": event.reasons, "failure": event.failure,
                        "verdict": event.verdict}
             finish(state, node.decision)
+            if event.failure is not None and event.failure.ours:
+                met = state.stumbled.get(event.failure.ours, ())
+                state.stumbled[event.failure.ours] = (*met, node.id)
     state.nodes[node.id] = node.model_copy(update=changes)
 
 

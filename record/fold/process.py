@@ -19,6 +19,7 @@ from record.fold.parts import Ancestor, Steered
 from record.fold.spending import cut_off
 from record.fold.state import RunState
 from record.nouns.stages import STAGES, StageName
+from record.unexpected import MOST
 
 
 def apply_process(state: RunState, event: RunEvent, at: float) -> None:
@@ -56,6 +57,7 @@ def _resumed(state: RunState, event: Resumed) -> None:
     state.held = state.ended = state.outage = None
     state.overrides |= event.settings
     cut_off(state, list(state.reserved))
+    state.stumbled = {fault: nodes for fault, nodes in state.stumbled.items() if len(nodes) < MOST}
     if state.released is None:  # what a finished paper says of its origin no longer changes
         state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
         if event.machine is not None and event.machine not in state.machines:
@@ -72,7 +74,7 @@ def _branched(state: RunState, event: Branched, at: float) -> None:
         active_seconds=state.active_seconds, seconds_of_code=state.seconds_of_code))
     state.started_at, state.active_seconds = at, 0.0
     state.usage, state.settled, state.lost, state.reserved = {}, {}, {}, {}
-    state.stopping, state.unheeded, state.without = False, 0, frozenset()
+    state.stopping, state.unheeded, state.without, state.stumbled = False, 0, frozenset(), {}
     state.held = state.ended = state.outage = state.limited = None
     for stage in state.stages.values():
         if not stage.settled:

@@ -8,8 +8,14 @@ from pydantic import Field, field_validator
 
 from record.nouns.frozen import Frozen
 
+LARGEST = 1e100
+"""Size of a value beyond which it is as good as infinite: sums of squares of smaller ones are finite."""
+
 Split = Literal["train", "dev", "validation", "test"]
 Grade = Literal["scored", "evaluated", "computed", "logged"]
+
+MOST_STEPS = 2**53
+"""Beyond it steps are not told from each other as numbers on an axis."""
 
 
 class Measurement(Frozen):
@@ -21,15 +27,21 @@ class Measurement(Frozen):
     dataset: str
     split: Split
     seed: int
-    step: int | None = None
+    step: int | None = Field(default=None, ge=-MOST_STEPS, le=MOST_STEPS)
     grade: Grade
 
     @field_validator("value")
     @classmethod
     def _finite(cls, value: float) -> float:
-        if value != value or value in (float("inf"), float("-inf")):
-            raise ValueError(f"a measurement must be finite, not {value!r}")
+        if not abs(value) <= LARGEST:
+            raise ValueError(f"a measurement must be finite, and at most {LARGEST:g} in size, not {value!r}")
         return value
+
+    @field_validator("name", "condition", "dataset")
+    @classmethod
+    def _encodable(cls, text: str) -> str:
+        text.encode()  # a lone surrogate could not be written into a record
+        return text
 
 
 class OverExamples(Frozen):

@@ -26,6 +26,8 @@ class Failure(Frozen):
     kind: ErrorClass
     message: str
     traceback: str = ""
+    ours: str = Field(default="", description="where the program itself stumbled over what the code left: exception, "
+                                              "file:function:line of its innermost frames; empty where code failed")
 
 
 class Attempt(Frozen):

@@ -21,10 +21,11 @@ from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256_of_files
 from record.nouns.nodes import Attempt, Node
 from sandbox.datasets import Sources, materialise
-from sandbox.errors import DatasetError, SubmissionRefused
+from sandbox.errors import DatasetError
 from sandbox.evaluation.scorers import hand_on
 from sandbox.handed_on import Left
 from sandbox.job import Executor, Job, Outcome
+from sandbox.leavings import defect
 from sandbox.scoring import score_sealed
 from stages.evidence.agreement import numbers
 from stages.evidence.reproduced import NodeAgain, Reproduction
@@ -146,8 +147,8 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeAgain:
     try:
         tests = await asyncio.to_thread(score_sealed, folder, place.scratch.labels, seed=node.seed)
         tests += await place.executor.evaluate(folder, seed=node.seed, sealed=outcome.sealed)
-    except SubmissionRefused as error:
-        return said.model_copy(update={"failure": f"its test predictions cannot be scored: {error}"})
+    except Exception as error:  # noqa: BLE001  a worker's edge: whatever comes of what the code left is the node's
+        return said.model_copy(update={"failure": f"its test predictions cannot be scored: {defect(error).message}"})
     return said.model_copy(update={"tests": tests})
 
 

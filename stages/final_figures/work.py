@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from models.door import Desk
@@ -20,6 +20,7 @@ from record.nouns.figures import Figure, FigureReview
 from record.nouns.nodes import Failure, Node, Plotting
 from stages.bench import Bench, do_work
 from stages.evidence.probing import trusted_winner
+from stages.faults import of_node
 from stages.final_figures.drawing import SUFFIXES, Drawing, Studio, draw_all, house_files, house_for
 from stages.final_figures.placing import MOST, Choice, choose, generated
 from stages.memory.briefs import parent_brief, plotting_reference, statistic
@@ -83,7 +84,11 @@ async def _turn(bench: Bench, desk: Desk, studio: Studio, sheet: _Sheet, *, turn
     parts = {one.name: one for one in script.figures if one.name not in sheet.kept}
     asked = script.model_copy(update={"figures": tuple(parts.values())[: 2 * MOST]})
     drawings = await draw_all(studio, asked, turn=turn)
-    reviews = await _review(bench, desk, studio, sheet, drawings=drawings, node=node)
+    try:
+        reviews = await _review(bench, desk, studio, sheet, drawings=drawings, node=node)
+    except Exception as error:  # noqa: BLE001  a worker's edge: figures that cannot be looked at are drawn again
+        failure, reviews = of_node(error), {}
+        drawings = [replace(one, failure=one.failure or failure) for one in drawings]
     sheet.failed = {}
     for one in drawings:
         sheet.codes[one.name] = one.script

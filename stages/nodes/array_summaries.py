@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.roles import ArrayBrief, Range
+from sandbox.untrusted import Unfit, load_array
 from stages.bench import in_thread
 
 MOST_VALUES = 1_000_000
@@ -26,8 +27,8 @@ async def array_briefs(folders: Iterable[tuple[str, Path]]) -> tuple[ArrayBrief,
 
 def _of_file(path: Path, name: str) -> ArrayBrief | None:
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError):
+        array = load_array(path)
+    except Unfit:
         return None
     shape, kind = tuple(array.shape), array.dtype
     if kind.kind not in "biuf":
@@ -42,6 +43,8 @@ def _of_file(path: Path, name: str) -> ArrayBrief | None:
 
 def _range(values: NDArray[np.float64]) -> Range | None:
     finite = values[np.isfinite(values)]
-    if not finite.size:
+    with np.errstate(over="ignore"):
+        mean = finite.mean() if finite.size else np.nan
+    if not np.isfinite(mean):  # none is finite, or their sum is not
         return None
-    return Range(low=float(finite.min()), high=float(finite.max()), mean=float(finite.mean()))
+    return Range(low=float(finite.min()), high=float(finite.max()), mean=float(mean))

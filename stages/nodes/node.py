@@ -31,6 +31,7 @@ from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
 from stages.bench import Bench, in_thread
+from stages.faults import end_if_repeated, of_node
 from stages.memory.briefs import code_inputs, duty_of, parent_brief, plotting_reference, seen_by
 from stages.nodes.curves import converged
 from stages.nodes.plotting import Canvas, draw
@@ -41,7 +42,9 @@ NO_SPACE = "No space left on device"
 
 
 async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
-    """Make the node of a decision. A failed experiment is a verdict; only a broken model or executor raises."""
+    """Make the node of a decision. A failed experiment is a verdict, and so is what we stumble over in what it left;
+    only a broken model, executor, disk or record raises, and `SameFaultError`.
+    """
     work = _NodeWork(bench, decided, bench.models.at(decided.k, 0), freed)
     node = node_id(decided.k)
     try:
@@ -56,6 +59,8 @@ async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
         work.judge("buggy", Failure(kind="no answer", message=f"the model gave no usable answer: {error}"))
     except BudgetSpent as error:
         work.judge("cancelled", Failure(kind="other", message=str(error)))
+    except Exception as error:  # noqa: BLE001  a worker's edge: what comes of what code left is its node's
+        work.judge("buggy", of_node(error))
 
 
 @dataclass
@@ -161,7 +166,7 @@ class _NodeWork:
             earlier=earlier, artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets)))
         if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
             raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
-        levelled, found = await in_thread(lambda: (converged(draft / "measurements.jsonl"), self.findings(outcome)))
+        levelled, found = await in_thread(lambda: (_levelled(draft, outcome), self.findings(outcome)))
         seal(draft, final)
         if found and not node.findings:
             bench.recorder.append(Suspected(node=node.id, findings=found))
@@ -259,6 +264,12 @@ class _NodeWork:
         reasons = (f"{failure.kind}: {failure.message}",) if failure else ()
         self.bench.recorder.append(Judged(
             node=self.node.id, status=status, reasons=reasons, failure=failure, verdict=verdict))
+        end_if_repeated(self.bench.state, failure)
+
+
+def _levelled(draft: Path, outcome: Outcome) -> bool | None:
+    """Whether logged losses levelled off; what the code wrote and we could not read is not looked at."""
+    return converged(draft / "measurements.jsonl") if outcome.curves_sha256 else None
 
 
 def _kind(failure: Failure | None) -> ErrorClass | None:

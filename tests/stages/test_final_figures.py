@@ -144,6 +144,20 @@ async def test_what_failed_is_asked_for_again_and_what_worked_stays(tmp_path: Pa
     assert not list((tmp_path / "paper").glob(".*"))
 
 
+async def test_a_figure_that_we_stumble_over_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumbles(*_: object) -> None:
+        monkeypatch.undo()
+        raise LookupError("a fault of ours")
+
+    bench, _, asked = bench_of(finished(tmp_path), {"one": "good"}, {"one": "good"})
+    monkeypatch.setattr("stages.nodes.plotting.lint_all", stumbles)  # no figure is known to bring it about
+    await final_figures(bench)
+    assert "LookupError: a fault of ours" in asked[1].complaints[0]
+    assert bench.state.figures is not None and list(bench.state.figures.descriptions) == ["one"]
+
+
 async def test_a_figure_that_never_works_is_left_out_and_said_so(tmp_path: Path) -> None:
     story = finished(tmp_path)
     bench, _, asked = bench_of(story, {"one": "good", "two": "raise"}, {"two": "raise"}, {"two": "raise"})

@@ -17,6 +17,8 @@ from lab._job import LabError, experiment, job
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _SPLITS = ("train", "dev", "validation")
+LARGEST = 1e100
+"""Size of a value beyond which the host does not take it."""
 
 
 def log(
@@ -104,4 +106,6 @@ def _finite(function: str, name: str, value: object) -> float:
     number = float(array.reshape(()))
     if not math.isfinite(number):
         raise LabError(f"lab.{function}: {name!r} is {number}, which is not finite: find out where it comes from")
+    if abs(number) > LARGEST:
+        raise LabError(f"lab.{function}: {name!r} is {number:g}, more than {LARGEST:g} in size: it diverged")
     return number

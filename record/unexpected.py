@@ -1,0 +1,57 @@
+"""What nobody expected while we worked on what an experiment had left behind: a failure of its node, not of the run.
+
+Kept: the failure has our traceback, and a signature by which the same place is known again, so that a fault of ours
+which meets node after node is told from one odd experiment (`RunState.stumbled`). What fails for want of disk, files or
+memory of the machine is the run's (`of_machine`).
+
+Not guaranteed: that an exception which is not of the machine is really the experiment's doing; three nodes tell.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+import traceback
+from pathlib import Path
+
+from record.nouns.nodes import Failure
+
+ROOT = Path(__file__).parents[1]
+ROOMS = frozenset({"agent", "inspector", "literature", "models", "record", "review", "sandbox", "search", "stages"})
+FRAMES = 3
+"""Innermost frames of ours that make a signature."""
+SHOWN = 30
+"""Innermost frames that a traceback shows."""
+MOST = 3
+"""Nodes that may meet the same fault of ours; then the run ends, and counts anew when it is taken up again."""
+_MACHINE = frozenset({
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.EMFILE,
+    errno.ENFILE, errno.ENOMEM, errno.ETIMEDOUT})
+
+
+def of_machine(error: BaseException) -> bool:
+    """Whether an exception is of our own disk, database or system, whatever was being read or written."""
+    return isinstance(error, sqlite3.Error) or (isinstance(error, OSError) and error.errno in _MACHINE)
+
+
+def frames_of(error: BaseException) -> list[tuple[str, str, int]]:
+    """(file, function, line) of every frame of ours that an exception passed, the innermost last."""
+    return [(str(path.relative_to(ROOT)), frame.name, frame.lineno or 0)
+            for frame in traceback.extract_tb(error.__traceback__)
+            if (path := Path(frame.filename)).is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in ROOMS]
+
+
+def stumbled(error: Exception) -> Failure:
+    """The failure of the node whose leavings we could not work on."""
+    kind, said = type(error).__name__, " ".join(_fit(str(error)).split())[:300]
+    place = [f"{file}:{function}:{line}" for file, function, line in frames_of(error)[-FRAMES:]]
+    lines = traceback.format_exception(error, limit=-SHOWN)
+    return Failure(
+        kind="other", traceback=_fit("".join(lines)).replace(f"{ROOT}/", "")[-8000:],
+        message=f"the program could not work on what the code left ({kind}: {said}): leave plain files, as lab writes",
+        ours=" < ".join([kind, *reversed(place)]))
+
+
+def _fit(text: str) -> str:
+    """The text as a record can hold it."""
+    return text.encode(errors="backslashreplace").decode()

@@ -1,0 +1,92 @@
+"""What the program itself stumbles over in a node's leavings: the node's failure, until three nodes meet the same."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from benchmarks.studies import drawn
+from models.errors import ModelUnavailable
+from record.events.nodes import Judged
+from record.events.running import Resumed
+from record.log import RecordError, read_state
+from record.nouns.nodes import Failure
+from sandbox.errors import GpuError
+from sandbox.job import Job, Outcome
+from stages.faults import SameFaultError
+from stages.stage import Research
+from tests.stages.test_nodes import Script, agenda, search
+
+
+def lost_figure(*nodes: str) -> Script:
+    """Plots of these nodes name a figure that is not there: nothing that this program expects."""
+    def script(job: Job) -> Outcome | None:
+        if job.mode != "plot" or job.name.partition("/")[0] not in nodes:
+            return None
+        outcome = drawn(job)
+        (job.folder / "figures" / "loss.png").unlink()
+        return outcome
+
+    return script
+
+
+async def test_what_nobody_expected_is_the_nodes_failure_with_our_traceback(tmp_path: Path) -> None:
+    bench, _ = search(tmp_path, lost_figure("n0004"), nodes=3)
+    first, *others = await agenda(bench)
+    assert first.status == "buggy" and first.failure is not None
+    assert "the program could not work on what the code left (FileNotFoundError:" in first.failure.message
+    assert "stages/nodes/plotting.py" in first.failure.traceback and str(Path.cwd()) not in first.failure.traceback
+    assert first.failure.ours.startswith("FileNotFoundError < stages/nodes/plotting.py:")
+    assert all(one.status == "good" for one in others)
+    assert read_state(tmp_path).nodes["n0004"].failure == first.failure
+
+
+async def test_the_same_fault_in_three_nodes_ends_the_run(tmp_path: Path) -> None:
+    bench, _ = search(tmp_path, lost_figure("n0004", "n0005", "n0006", "n0007", "n0008"), nodes=5)
+    with pytest.raises(SameFaultError, match=r"over n000\d, n000\d, n000\d: FileNotFoundError < stages/.*resumed"):
+        await Research(bench).stage("agenda")
+    ((fault, nodes),) = read_state(tmp_path).stumbled.items()
+    assert len(nodes) >= 3 and "plotting.py" in fault
+
+
+@pytest.mark.parametrize("error", [
+    OSError(errno.ENOSPC, "No space left on device"), OSError(errno.EIO, "Input/output error"),
+    sqlite3.OperationalError("disk I/O error"), RecordError("cannot write"), GpuError("gone"),
+    ModelUnavailable("down")])
+async def test_a_failure_of_disk_database_device_or_model_is_never_a_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    # nothing that code leaves brings these about: the machine is what would have to fail
+    monkeypatch.setattr("stages.nodes.node._levelled", fails)
+    bench, _ = search(tmp_path, lambda job: None)
+    with pytest.raises(type(error)):
+        await Research(bench).stage("agenda")
+    assert not any(one.finished for one in bench.state.stage_nodes("agenda"))
+
+
+async def test_an_executor_or_a_model_that_is_broken_is_no_nodes(tmp_path: Path) -> None:
+    def broken(job: Job) -> Outcome | None:
+        raise KeyError("ours")
+
+    bench, _ = search(tmp_path, broken)
+    with pytest.raises(KeyError, match="ours"):
+        await Research(bench).stage("agenda")
+
+
+async def test_the_count_survives_a_resume_and_begins_anew_once_it_ended_the_run(tmp_path: Path) -> None:
+    bench, _ = search(tmp_path, lost_figure("n0004", "n0005"), nodes=2)
+    await agenda(bench)
+    bench.recorder.append(Resumed())
+    (nodes,) = bench.state.stumbled.values()
+    assert sorted(nodes) == ["n0004", "n0005"], "a kill in between is no mend"
+    fault = next(iter(bench.state.stumbled))
+    bench.recorder.append(Judged(node="n0005", status="buggy", failure=Failure(kind="other", message="", ours=fault)))
+    assert len(bench.state.stumbled[fault]) == 3
+    bench.recorder.append(Resumed())
+    assert bench.state.stumbled == {}, "taken up again after its end, it does not end at once"
