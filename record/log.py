@@ -12,6 +12,7 @@ that names them).
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -238,13 +239,18 @@ def _moved(path: Path, lines: Path) -> None:
     os.replace(path, path.with_name("run.db.before"))
 
 
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_CLOSED = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH})
+_HELD = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+
+
 def _mend(error: Exception) -> str:
     """What helps against a failure of the database or its disk."""
-    said = str(error).lower()
-    if "malformed" in said or "not a database" in said:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more exactly what of it
+    if code in _DAMAGED:
         return "the file is damaged: put a copy of it back, or save what can be read with 'sqlite3 run.db .recover'"
-    if "readonly" in said or "read-only" in said or "unable to open" in said or "permission" in said:
+    if code in _CLOSED or (isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)):
         return "the folder cannot be written to: mend its rights (or its mount), then resume"
-    if "locked" in said:
+    if code in _HELD:
         return "another process writes to it: end that one, then resume"
     return "free disk space, then resume"

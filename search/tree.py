@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from record.fold.marks import MARKED, marks_of
+from record.fold.marks import marks_of
 from record.fold.state import RunState
 from record.nouns.data import DataPlan
 from record.nouns.decisions import ABLATION_PLAN, Compare, Seen, Work, summary_of
@@ -190,7 +190,7 @@ class View:
         """Buggy leaves worth another try: with code to mend, not too deep, not failing alike for the second time."""
         return tuple(node for node in self.searched
                      if node.status == "buggy" and node.source_sha256 and not self.children.get(node.id)
-                     and not (node.closed or any(why.startswith(MARKED) for why in node.suspect))
+                     and not (node.closed or node.marked)
                      and self.debug_depth(node) < max_depth and self.repeats(node) < 2)
 
     def replicates(self, node: str) -> tuple[Node, ...]:
@@ -236,7 +236,7 @@ def unmarked(state: RunState, k: int) -> dict[str, Node]:
             if name in nodes:
                 node = nodes[name]
                 nodes[name] = node.model_copy(update={"closed": ""} if mark.mark == "closed" else {
-                    "suspect": tuple(why for why in node.suspect if why != said)})
+                    "suspect": tuple(why for why in node.suspect if why != said), "marked": node.marked - 1})
     return nodes
 
 

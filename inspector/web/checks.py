@@ -48,7 +48,7 @@ def _checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[Check]:
             f"{len(last.violations)} pieces of the text are not tied to the record" if last.violations else
             "every number, figure and citation is tied to the record"))
         if last.findings:
-            yield Check("Typesetting", False, "; ".join(last.findings))
+            yield Check("Typesetting", False, "; ".join(map(str, last.findings)))
     judged = state.assessed.judgement if state.assessed is not None else None
     if judged is not None and judged.audit is not None:
         found = judged.audit

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from record.citing import CheckedEntry, FoundWork, Searched, Support
 from record.judgement import Judgement
-from record.nouns.drafts import Draft
+from record.nouns.drafts import Draft, PaperFinding
 from record.nouns.figures import FigureReview, FinalFigure, PaperFigureReview
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Failure
@@ -80,7 +80,8 @@ class Drafted(Frozen):
     round: int
     draft: Draft
     violations: tuple[str, ...] = ()
-    findings: tuple[str, ...] = ()
+    untied: dict[str, int] = Field(default_factory=dict, description="place (\"section 'Results'\") -> violations there")
+    findings: tuple[PaperFinding, ...] = ()
     pages: int | None = None
     done: bool = False
     anew: bool = Field(default=False, description="assessed again, since the record has changed: the versions before "

@@ -97,7 +97,7 @@ def _commanded(state: RunState, event: Commanded, at: float) -> None:
         for name, change in marks_of(state, event).items():
             node = state.nodes[name]
             state.nodes[name] = node.model_copy(update={"closed": change} if event.mark == "closed" else {
-                "suspect": (*node.suspect, change)})
+                "suspect": (*node.suspect, change), "marked": node.marked + 1})
 
 
 def _limited(state: RunState, event: Limited) -> None:

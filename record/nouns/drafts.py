@@ -25,3 +25,15 @@ class Draft(Frozen):
     placements: dict[str, Placement] = Field(
         default_factory=dict[str, Placement], description="figures that were moved, by name; the others stand where "
                                                           "their script put them")
+
+
+class PaperFinding(Frozen):
+    """Something to mend in how a version of a paper is set."""
+
+    text: str = Field(description="one line that a writer can act on")
+    blocks: bool = Field(default=False, description="whether a paper with it is not released; else it is a blemish")
+    by_edit: bool = Field(default=True, description="whether an edit of the draft can mend it: not in the appendix, "
+                                                    "which the program writes")
+
+    def __str__(self) -> str:
+        return self.text

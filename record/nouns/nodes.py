@@ -107,6 +107,7 @@ class Node(Frozen):
     verdict: Verdict | None = None
     suspect: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    marked: int = Field(default=0, description="marks of people that make it suspect, or what it rests on")
     closed: str = Field(default="", description="why a person wants nothing built on it; empty where none does")
 
     @property

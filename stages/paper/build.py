@@ -14,6 +14,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.nouns.drafts import PaperFinding
 from review.evidence import tex
 from review.evidence.pdf import tex_error
 from stages.paper import findings
@@ -34,7 +35,7 @@ class Built:
 
     pdf: Path | None
     pages: int | None
-    findings: tuple[str, ...] = ()
+    findings: tuple[PaperFinding, ...] = ()
     errors: tuple[str, ...] = ()
     total_pages: int | None = None
     filled: float | None = None
@@ -54,7 +55,7 @@ async def build(parts: PaperParts, template: Template, folder: Path, *, timeout:
         try:
             built = await _compile(desk, made, parts, template, timeout)
         except tex.TexMissing as missing:
-            built = Built(None, None, (str(missing),))
+            built = Built(None, None, findings.stops(str(missing)))
         _publish(desk, folder, pdf=built.pdf is not None)
     found = tuple(dict.fromkeys((*made.findings, *built.findings)))
     return Built(folder / "paper.pdf" if built.pdf else None, built.pages, found, built.errors, built.total_pages,
@@ -93,7 +94,7 @@ def _publish(desk: Path, folder: Path, *, pdf: bool) -> None:
 async def _compile(desk: Path, made: Sources, parts: PaperParts, template: Template, timeout: float) -> Built:
     failed = await _passes(desk, bibliography=bool(made.cited), timeout=timeout)
     if failed is not None:
-        return Built(None, None, (failed,), (failed,))
+        return Built(None, None, findings.stops(failed), (failed,))
     log = (desk / "paper.log").read_text(errors="replace")
     placed = (*(f"fig:{one.name}" for one in parts.figures if not one.appendix),
               *(f"tab:{one.name}" for one in parts.tables))
@@ -136,7 +137,7 @@ def _context(desk: Path, output: str) -> str:
     return f" in: {lines[at].strip()[:200]!r}" if at < len(lines) else ""
 
 
-async def _chktex(desk: Path) -> tuple[str, ...]:
+async def _chktex(desk: Path) -> tuple[PaperFinding, ...]:
     """Findings of chktex; none where it is not installed."""
     chosen = [option for number in findings.CHKTEX for option in ("-w", number)]
     try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.nouns.drafts import PaperFinding
 from stages.paper.template import Template
 
 OVERFULL = 10.0
@@ -16,9 +18,6 @@ SHRUNK = 70
 
 NEAR = 100
 """Characters of a source line that a finding shows."""
-
-APPENDIX = "the appendix"
-"""How findings begin that no edit of a draft can mend."""
 
 CHKTEX = {"16": "a formula is still open at the end of the paragraph", "18": "typed quotes: write ``...''",
           "26": "a space stands before a punctuation mark"}
@@ -33,26 +32,36 @@ class Length:
     fill: float
 
 
-def of_log(log: str, source: str = "") -> tuple[str, ...]:
+def of_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
     """Findings in a LaTeX log: references, citations, overfull boxes, missing characters. `source` is paper.tex."""
-    found: list[str] = []
-    for kind, name in re.findall(r"(Reference|Citation) `([^']*)' on page \S+ undefined", log):
-        found.append(f"{kind.lower()} {name!r} is undefined and prints ??")
+    found = [PaperFinding(text=f"{kind.lower()} {name!r} is undefined and prints ??", blocks=True)
+             for kind, name in re.findall(r"(Reference|Citation) `([^']*)' on page \S+ undefined", log)]
     for match in re.finditer(r"Overfull \\hbox \(([\d.]+)pt too wide\)([^\n]*)", log):
         if float(match[1]) > OVERFULL:
             lines = re.search(r"lines? (\d+)", match[2])
             appendix = 0 <= log.find("(./appendix.tex") < match.start()
-            where = APPENDIX if appendix else section_at(source, int(lines[1])) if lines and source else ""
-            found.append(f"{where}{': ' if where else ''}a line sticks out by {float(match[1]):.0f} pt"
-                         f"{match[2].replace(' in paragraph', ',')}: reword it")
+            where = "the appendix" if appendix else section_at(source, int(lines[1])) if lines and source else ""
+            found.append(PaperFinding(by_edit=not appendix, text=(
+                f"{where}{': ' if where else ''}a line sticks out by {float(match[1]):.0f} pt"
+                f"{match[2].replace(' in paragraph', ',')}: reword it")))
     for match in re.finditer(r"Overfull \\vbox \(([\d.]+)pt too high\)", log):
         if float(match[1]) > OVERFULL:
-            found.append(f"a page is too full by {float(match[1]):.0f} pt: shorten a float")
-    found += [f"the table {name!r} is shrunk to {percent} %: it is too wide or too long for the page" for name, percent
-              in re.findall(r"paper: table (\S+) is set at (\d+) percent", log) if int(percent) < SHRUNK]
-    found += [f"missing character: {line}" for line in re.findall(r"Missing character: (.*)", log)]
-    found += [f"the label {name!r} stands twice" for name in re.findall(r"Label `([^']*)' multiply defined", log)]
-    return tuple(dict.fromkeys(found))
+            found.append(PaperFinding(text=f"a page is too full by {float(match[1]):.0f} pt: shorten a float"))
+    lines = [f"the table {name!r} is shrunk to {percent} %: it is too wide or too long for the page" for name, percent
+             in re.findall(r"paper: table (\S+) is set at (\d+) percent", log) if int(percent) < SHRUNK]
+    lines += [f"missing character: {line}" for line in re.findall(r"Missing character: (.*)", log)]
+    lines += [f"the label {name!r} stands twice" for name in re.findall(r"Label `([^']*)' multiply defined", log)]
+    return tuple(dict.fromkeys((*found, *blemishes(lines))))
+
+
+def blemishes(lines: Iterable[str]) -> tuple[PaperFinding, ...]:
+    """Findings that do not hold up a release."""
+    return tuple(PaperFinding(text=line) for line in lines)
+
+
+def stops(text: str) -> tuple[PaperFinding, ...]:
+    """The finding that holds up a release."""
+    return (PaperFinding(text=text, blocks=True),)
 
 
 def length(folder: Path, floats: tuple[str, ...]) -> Length | None:
@@ -68,19 +77,19 @@ def length(folder: Path, floats: tuple[str, ...]) -> Length | None:
     return Length(last, fill if last == pages["paper:main-end"] else 1.0)
 
 
-def of_length(found: Length | None, template: Template) -> tuple[str, ...]:
+def of_length(found: Length | None, template: Template) -> tuple[PaperFinding, ...]:
     """A finding where the main text is longer than the template allows."""
     if found is None or found.pages <= template.page_limit:
         return ()
     over = found.pages - template.page_limit - 1 + found.fill
-    return (f"the main text takes {found.pages} pages, the limit is {template.page_limit}: shorten it by about "
-            f"{max(over, 0.05):.1f} pages",)
+    return stops(f"the main text takes {found.pages} pages, the limit is {template.page_limit}: shorten it by about "
+                 f"{max(over, 0.05):.1f} pages")
 
 
-def of_chktex(output: str, source: str = "") -> tuple[str, ...]:
+def of_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:
     """Findings in chktex's lines `number:line`, each with its section and what stands there in paper.tex."""
     lines = re.findall(r"^(\d+):(\d+)$", output, re.MULTILINE)
-    return tuple(dict.fromkeys(
+    return blemishes(dict.fromkeys(
         f"{section_at(source, int(line))}: {CHKTEX[number]}{_near(source, int(line))}"
         for number, line in lines if number in CHKTEX))
 
@@ -99,9 +108,9 @@ def _near(source: str, line: int) -> str:
     return f", in {' '.join(lines[line - 1].split())[:NEAR]!r}" if 0 < line <= len(lines) else ""
 
 
-def of_fonts(output: str) -> tuple[str, ...]:
+def of_fonts(output: str) -> tuple[PaperFinding, ...]:
     """A finding where pdffonts lists Type 3 fonts, which print and search badly."""
     bad = [line.split()[0] for line in output.splitlines() if " Type 3 " in line]
     if not bad:
         return ()
-    return (f"Type 3 fonts in the PDF ({', '.join(bad[:3])}): save figures with pdf.fonttype 42 or as PNG",)
+    return blemishes([f"Type 3 fonts in the PDF ({', '.join(bad[:3])}): save figures with pdf.fonttype 42 or as PNG"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from literature.library import Entry
-from record.nouns.drafts import Draft
+from record.nouns.drafts import Draft, PaperFinding
 from review.evidence import Evidence
 
 
@@ -57,7 +57,7 @@ class Sources:
     files: Mapping[str, str]
     figures: Mapping[str, Path]
     """File under figures/ -> where it is copied from."""
-    findings: tuple[str, ...]
+    findings: tuple[PaperFinding, ...]
     cited: tuple[str, ...]
     beside: Mapping[str, Path] = field(default_factory=dict[str, Path])
     """Pictures that the template itself shows, by name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.nouns.drafts import PaperFinding
 from review.evidence import Evidence, Violation, check_draft, check_pdf, tex
 from stages.paper.build import Built, build
 from stages.paper.parts import PaperParts
@@ -17,7 +18,7 @@ class Assessment:
     """What a round found. A paper may be released when `clean`: nothing untied, and nothing left to mend."""
 
     violations: tuple[Violation, ...]
-    findings: tuple[str, ...]
+    findings: tuple[PaperFinding, ...]
     pages: int | None
     pdf: Path | None
     filled: float | None = None

@@ -12,6 +12,7 @@ from review.evidence.scan import scan
 from stages.paper import references
 from stages.paper.characters import Characters, escape, of_styles, recorded
 from stages.paper.columns import aligned
+from stages.paper.findings import blemishes, stops
 from stages.paper.parts import FigureFile, PaperParts, Sources, Table
 from stages.paper.template import Template, TemplateError
 
@@ -43,9 +44,9 @@ def sources(parts: PaperParts, template: Template) -> Sources:
         files["appendix.tex"] = appendix
     if cited:
         files["references.bib"] = references.write(parts.library, cited)
-    lost = tuple(f"the figure {name!r} has no file: draw it again" for name in missing)
+    lost = [one for name in missing for one in stops(f"the figure {name!r} has no file: draw it again")]
     pictures = {f"{name}{path.suffix}": path for name, path in figures.items()}
-    return Sources(files, pictures, (*lost, *page.replaced), cited, template.pictures)
+    return Sources(files, pictures, (*lost, *blemishes(page.replaced)), cited, template.pictures)
 
 
 def evidence_with(evidence: Evidence, template: Template) -> Evidence:

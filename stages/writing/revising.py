@@ -16,7 +16,6 @@ from models.roles import ClaimLine, Comparison, ReflectInputs, Reflection, Round
 from record.events.papers import Drafted
 from stages.bench import Bench, do_work
 from stages.paper.editing import Edited, edited
-from stages.paper.findings import APPENDIX
 from stages.paper.lengths import lengths
 from stages.writing.citing import chosen_in
 from stages.writing.looking import look_at_figures
@@ -75,7 +74,7 @@ def reflect_inputs(bench: Bench, before: Sequence[Drafted], *, news: tuple[str, 
     return ReflectInputs(
         inputs=inputs, results=results, comparisons=comparisons, draft=base.draft, pages=base.pages, over=base.over,
         violations=base.violations, complaints=base.complaints,
-        compile_findings=tuple(one for one in base.findings if not one.startswith(APPENDIX)),
+        compile_findings=tuple(one.text for one in base.findings if one.by_edit),
         lengths=lengths(base.draft, base.pages),
         figure_reviews=bench.state.figures.reviews if bench.state.figures else (),
         paper_figures=seen.reviews if seen is not None else (), rewritable=rewritable(base), tried=told(before),
@@ -96,10 +95,8 @@ def needed(
 
 def rewritable(base: Drafted) -> tuple[str, ...]:
     """Sections that edits of passages cannot mend: empty ones, and those with many violations."""
-    def bad(title: str) -> int:
-        return sum(f"section {title!r}:" in one for one in base.violations)
-
-    return tuple(one.title for one in base.draft.sections if not one.body.strip() or bad(one.title) >= MANY)
+    return tuple(one.title for one in base.draft.sections
+                 if not one.body.strip() or base.untied.get(f"section {one.title!r}", 0) >= MANY)
 
 
 def told(before: Sequence[Drafted]) -> tuple[Round, ...]:
@@ -119,9 +116,12 @@ def _outcome(before: Sequence[Drafted], one: Drafted) -> str:
               ("findings", len(base.findings), len(one.findings)),
               ("complaints", len(base.complaints), len(one.complaints)), ("pages too many", base.over, one.over))
     worse = ", ".join(f"{name} {first:g} -> {second:g}" for name, first, second in counts if second > first)
-    more = [line for line in (*one.violations, *one.findings, *one.complaints)
-            if line not in (*base.violations, *base.findings, *base.complaints)]
+    more = [line for line in _wrong(one) if line not in _wrong(base)]
     return f"taken back, since it made the draft worse: {worse or 'what stops a release'}; {'; '.join(more[:3])}"
+
+
+def _wrong(one: Drafted) -> tuple[str, ...]:
+    return (*one.violations, *(finding.text for finding in one.findings), *one.complaints)
 
 
 def _twin(before: Sequence[Drafted], one: Drafted) -> Drafted | None:
@@ -146,5 +146,5 @@ def _over(drafts: Sequence[Drafted], *, done: bool) -> bool:
     if len(fresh) >= IDLE and not any(fresh[-IDLE:]):
         return True
     last = drafts[-1]
-    open_ = [one for one in last.findings if not one.startswith(APPENDIX)]
+    open_ = [one for one in last.findings if one.by_edit]
     return done and last is best_of(drafts) and not (last.violations or open_ or last.complaints or last.refused)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 
 from models.door import Desk
@@ -26,10 +27,6 @@ from stages.paper.round import Assessment, assess
 from stages.paper.telling import untold
 from stages.settings import OUTLINES
 from stages.writing.manuscript import Material, parts_for, write_inputs
-
-BLOCKING = ("prints ??", "the limit is", "is not installed", "TeX stopped", "did not end", "not compiled",
-            "bibtex failed", "has no file")
-"""Findings with which a paper is not released; the others (a line that sticks out) are blemishes, and disclosed."""
 
 
 async def write(bench: Bench) -> None:
@@ -105,17 +102,13 @@ def counted(drafts: Sequence[Drafted]) -> Sequence[Drafted]:
 
 def rank(one: Drafted) -> tuple[float, ...]:
     """What is wrong with a version, what weighs most first: less is better."""
-    return (len(one.violations), _blocking(one.findings), one.over, len(one.findings) + len(one.complaints))
+    return (len(one.violations), sum(finding.blocks for finding in one.findings), one.over, len(one.findings) + len(one.complaints))
 
 
 def reasons_against(found: Assessment) -> tuple[str, ...]:
     """Why a paper is not released; empty when it is."""
     untied = tuple(str(violation) for violation in found.violations)
-    return untied + tuple(finding for finding in found.findings if _blocking((finding,)))
-
-
-def _blocking(findings: tuple[str, ...]) -> int:
-    return sum(any(sign in finding for sign in BLOCKING) for finding in findings)
+    return untied + tuple(finding.text for finding in found.findings if finding.blocks)
 
 
 async def drafted(bench: Bench, draft: Draft, *, number: int) -> Drafted:
@@ -128,6 +121,7 @@ async def drafted(bench: Bench, draft: Draft, *, number: int) -> Drafted:
         round=number, draft=draft, pages=found.pages, findings=found.findings,
         over=round(max(0.0, (found.filled or 0.0) - limit), 2),
         violations=tuple(str(violation) for violation in found.violations),
+        untied=dict(Counter(violation.where for violation in found.violations)),
         complaints=(*(f"section {one.title!r} is empty: write it" for one in draft.sections if not one.body.strip()),
                     *too_thin(found.filled, limit),
                     *untold(draft, inputs.tellings, inputs.comparisons, {line.key for line in inputs.results})))

@@ -23,7 +23,7 @@ from record.events.running import Commanded
 from record.events.searching import Decided
 from record.nouns.calls import CallKey, Usage
 from record.nouns.decisions import Work
-from record.nouns.drafts import Draft, Section
+from record.nouns.drafts import Draft, PaperFinding, Section
 from record.prompts import keep
 from stages.paper.disclosure import disclosure
 from tests.inspector.story import BEGAN, Story, ended, told
@@ -131,7 +131,7 @@ def test_any_file_in_the_place_of_a_notebook_is_read(tmp_path: Path, text: str) 
 def test_checks_tell_what_was_found() -> None:
     story = ended()
     draft = Draft(title="t", abstract="a", sections=(Section(title="s", body="b"),))
-    story.tell(Drafted(round=1, draft=draft, violations=("0.3",), findings=("wide",)),
+    story.tell(Drafted(round=1, draft=draft, violations=("0.3",), findings=(PaperFinding(text="wide"),)),
                Probed(node="n0005", probe="labels", outcome="still", why="the same"),
                Probed(node="n0005", probe="seed", outcome="moved", why="all differ"),
                Commanded(verb="mark", target="n0003", text="leaks", by="ana"),

@@ -90,8 +90,8 @@ async def test_the_pdf_check_reads_what_is_printed_not_what_is_written(tmp_path:
 async def test_an_error_of_tex_is_a_finding_with_its_line(tmp_path: Path, body: str, sign: str):
     built = await build(synthetic.bare(tmp_path, body), TEMPLATE, tmp_path / "paper")
 
-    assert built.pdf is None and sign in built.findings[0] + built.errors[0]
-    assert "paper.tex:" in built.findings[0]
+    assert built.pdf is None and sign in built.findings[0].text + built.errors[0]
+    assert "paper.tex:" in built.findings[0].text and built.findings[0].blocks
     assert not (tmp_path / "paper" / "paper.pdf").exists() and (tmp_path / "paper" / "paper.tex").exists()
 
 
@@ -109,7 +109,7 @@ async def test_values_hold_in_titles_captions_and_formulas_and_odd_characters_co
     found = await assess(replace(parts, draft=draft), TEMPLATE, tmp_path / "paper")
 
     assert found.violations == () and found.pdf is not None
-    assert len(found.findings) == 1 and "U+4E2D" in found.findings[0] and "box" in found.findings[0]
+    assert len(found.findings) == 1 and "U+4E2D" in found.findings[0].text and not found.findings[0].blocks
 
 
 @needs_tex
@@ -120,7 +120,7 @@ async def test_a_loop_is_ended_at_the_limit(tmp_path: Path):
     started = time.monotonic()
     built = await build(synthetic.bare(tmp_path, "x"), load("looping", tmp_path), tmp_path / "paper", timeout=1.0)
 
-    assert built.pdf is None and "did not end within 1 s" in built.findings[0]
+    assert built.pdf is None and "did not end within 1 s" in built.findings[0].text
     assert time.monotonic() - started < 8
 
 
@@ -141,7 +141,7 @@ async def test_too_long_a_text_is_told_how_much_to_cut(tmp_path: Path):
     words = "\n\n".join(["A plain sentence about nothing in particular, repeated until the page is full. " * 12] * 30)
     built = await build(synthetic.bare(tmp_path, words), TEMPLATE, tmp_path / "paper")
     assert built.pages is not None and built.pages > 4
-    assert [one for one in built.findings if "the limit is 4" in one and "shorten" in one]
+    assert [one for one in built.findings if one.blocks and "the limit is 4" in one.text and "shorten" in one.text]
 
 
 async def test_without_tex_the_sources_stay_and_the_finding_says_what_to_install(
@@ -151,7 +151,8 @@ async def test_without_tex_the_sources_stay_and_the_finding_says_what_to_install
     found = await assess(synthetic.parts(tmp_path), TEMPLATE, tmp_path / "paper")
 
     assert found.pdf is None and found.violations == ()
-    assert found.findings[0].startswith("TeX is not installed: ") and "apt-get install texlive" in found.findings[0]
+    said = found.findings[0].text
+    assert said.startswith("TeX is not installed: ") and "apt-get install texlive" in said and found.findings[0].blocks
     left = {path.name for path in (tmp_path / "paper").iterdir()}
     assert left >= {"paper.tex", "results.tex", "floats.tex", "references.bib", "appendix.tex", "figures"}
 

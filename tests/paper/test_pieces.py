@@ -17,14 +17,17 @@ from record.fold.apply import fold
 from record.fold.parts import RoleUsage
 from record.fold.state import RunState
 from record.nouns.decisions import Compare, Expand
+from record.nouns.drafts import PaperFinding
 from record.nouns.nodes import Attempt, Failure
 from review.evidence import numbers
 from stages.paper import references
 from stages.paper.appendix import appendix
 from stages.paper.characters import escape, of_styles, recorded
-from stages.paper.findings import APPENDIX, of_chktex, of_log, section_at
+from stages.paper.findings import of_chktex, of_log, section_at
+from stages.paper.round import Assessment
 from stages.paper.tables import CONSTANT, tables
 from stages.paper.template import load
+from stages.writing.work import reasons_against
 from tests.paper import synthetic
 
 STATE = synthetic.state()
@@ -203,15 +206,30 @@ def test_a_log_is_read():
     log = ("LaTeX Warning: Reference `fig:x' on page 1 undefined on input line 3.\n"
            "Overfull \\hbox (31.4pt too wide) in paragraph at lines 4--5\n"
            "Overfull \\hbox (3.1pt too wide) in paragraph\n")
-    assert of_log(log) == ("reference 'fig:x' is undefined and prints ??",
-                           "a line sticks out by 31 pt, at lines 4--5: reword it")
-    assert of_chktex("18:7\n2:9\n") == ("paper.tex line 7: typed quotes: write ``...''",)
+    assert [(str(one), one.blocks) for one in of_log(log)] == [
+        ("reference 'fig:x' is undefined and prints ??", True),
+        ("a line sticks out by 31 pt, at lines 4--5: reword it", False)]
+    assert [str(one) for one in of_chktex("18:7\n2:9\n")] == ["paper.tex line 7: typed quotes: write ``...''"]
 
 
 def test_findings_name_the_section_and_those_of_the_appendix_say_so():
     source = "\\begin{abstract}\nWe ask.\n\\end{abstract}\n\n\\section{Results}\n\nIt is \"so\".\n\n\\section{End}\n"
     assert section_at(source, 2) == "abstract" and section_at(source, 9) == "section 'End'"
-    assert of_chktex("18:7\n", source) == ("section 'Results': typed quotes: write ``...'', in 'It is \"so\".'",)
+    (quotes,) = of_chktex("18:7\n", source)
+    assert str(quotes) == "section 'Results': typed quotes: write ``...'', in 'It is \"so\".'"
     log = "Overfull \\hbox (31.4pt too wide) in paragraph at lines 7--8\n"
-    assert of_log(log, source) == ("section 'Results': a line sticks out by 31 pt, at lines 7--8: reword it",)
-    assert of_log(f"(./appendix.tex {log}", source)[0].startswith(f"{APPENDIX}: a line sticks out")
+    (wide,) = of_log(log, source)
+    assert wide.by_edit and str(wide) == "section 'Results': a line sticks out by 31 pt, at lines 7--8: reword it"
+    (generated,) = of_log(f"(./appendix.tex {log}", source)
+    assert not generated.by_edit and str(generated).startswith("the appendix: a line sticks out")
+
+
+def test_words_that_a_text_quotes_do_not_hold_up_its_release():
+    """A chktex finding quotes the draft: here a sentence that says what a finding about the length would say."""
+    source = "\\section{Results}\n\nWhere the limit is \"five\", TeX stopped and prints ??.\n"
+    (quoted,) = of_chktex("18:3\n", source)
+    assert "the limit is" in str(quoted) and not quoted.blocks
+    found = Assessment((), (quoted,), 3, Path("paper.pdf"))
+    assert reasons_against(found) == ()
+    stopped = PaperFinding(text="a sentence in words of its own", blocks=True)
+    assert reasons_against(Assessment((), (stopped, quoted), 3, None)) == (str(stopped),)

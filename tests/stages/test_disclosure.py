@@ -12,6 +12,7 @@ from record.events.running import Commanded
 from record.events.searching import Compared, Decided
 from record.fold.apply import fold
 from record.nouns.decisions import Compare, Expand
+from record.nouns.drafts import PaperFinding
 from record.nouns.figures import FigureReview
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Attempt, Failure, Finding, NodeStatus
@@ -50,7 +51,8 @@ def record() -> list[Event]:
         Probed(node="n0902", probe="labels", outcome="moved", why="12 % is left"),
         Unsealed(node="n0902", measurements=(), failure=Failure(kind="other", message="the scorer raised KeyError")),
         FiguresMade(figures={}, descriptions={}, arrays=(), left_out={"curve": "draws numbers that are typed"}),
-        Drafted(round=0, draft=synthetic.DRAFT, violations=("0.93 is typed",), findings=("5 pages",), pages=5),
+        Drafted(round=0, draft=synthetic.DRAFT, violations=("0.93 is typed",), pages=5,
+                findings=(PaperFinding(text="5 pages"),)),
         Drafted(round=1, draft=synthetic.DRAFT, pages=4)]
 
 
