@@ -167,5 +167,10 @@ _OF_PROBABILITIES: dict[str, Metric] = {"log_loss": log_loss, "ece": ece, "brier
 _OF_NUMBERS: dict[str, Metric] = {"mse": mse, "mae": mae, "r2": r2}
 
 
+def computed(classes: int) -> frozenset[str]:
+    """The metrics that predictions can be scored by where there are so many classes; 0: where numbers are predicted."""
+    return frozenset({*_OF_CLASSES, *_OF_PROBABILITIES, "auroc"} if classes else _OF_NUMBERS)
+
+
 def _all(metrics: dict[str, Metric], values: Array, truth: Array) -> dict[str, float]:
     return {name: metric(values, truth) for name, metric in metrics.items()}

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from models.door import Desk
 from models.errors import ContextTooLong, ModelConfigError
 from models.roles import CatalogueEntry, PlanInputs, Study
 from record.events.searching import Prepared
 from record.folder import write_file
-from record.nouns.data import DataPlan, MetricSpec, Scorer
+from record.nouns.data import DataPlan, Scorer
 from sandbox.datasets import SHARES, Entry, catalogue, materialise
 from sandbox.evaluation.scorers import freeze, in_words, read_scorer
 from sandbox.scoring import METRICS
 from stages.bench import Bench, do_work, in_thread
 from stages.context.lines import lines_of
 from stages.context.work import read_context
+from stages.plan_faults import faults_of
 from stages.room import check_room
 from stages.writing.library import check_library
 
@@ -60,7 +59,7 @@ async def _plan(bench: Bench, desk: Desk) -> DataPlan:
     entries = await in_thread(lambda: catalogue(bench.sources, seed=seed))
     scorers = {name: read_scorer(name, place)[0] for name, place in bench.scorers.items()}
     known = tuple(_entry(one, scorers.get(one.name)) for one in entries)
-    metrics = dict(METRICS) | {metric.name: metric for one in scorers.values() for metric in one.metrics}
+    metrics = dict.fromkeys((*METRICS, *(metric.name for one in scorers.values() for metric in one.metrics)))
     complaints: tuple[str, ...] = ()
     for _ in range(ROUNDS):
         inputs = PlanInputs(
@@ -70,10 +69,11 @@ async def _plan(bench: Bench, desk: Desk) -> DataPlan:
             plan = await desk.ask("plan", inputs, DataPlan)
         except ContextTooLong as error:
             raise ModelConfigError(str(error)) from None
-        complaints = faults_of(plan, {entry.name for entry in known}, metrics)
+        complaints = faults_of(plan, {entry.name: entry for entry in known}, scorers)
         if not complaints:
             return plan
-    raise PlanError(f"no usable data plan after {ROUNDS} tries: {'; '.join(complaints)}")
+    raise PlanError(f"no usable data plan after {ROUNDS} tries: {'; '.join(complaints)}; say in the idea "
+                    "which data and metrics to take, or choose another --model")
 
 
 def _entry(one: Entry, scorer: Scorer | None) -> CatalogueEntry:
@@ -88,20 +88,3 @@ def _entry(one: Entry, scorer: Scorer | None) -> CatalogueEntry:
         "own": True, "sizes": own.sizes, "task": own.task, "target": own.target, "columns": own.columns,
         "class_names": own.class_names, "shape": own.shape, "missing": own.missing, "split_rule": own.split_rule,
         "warnings": own.warnings})
-
-
-def faults_of(
-    plan: DataPlan, datasets: set[str], metrics: Mapping[str, MetricSpec] = METRICS,
-) -> tuple[str, ...]:
-    """What is wrong with a plan, one sentence each; empty when it can be carried out."""
-    faults = [f"there is no dataset {use.name!r}; there are {', '.join(sorted(datasets))}"
-              for use in plan.datasets if use.name not in datasets]
-    roles = [arm.role for arm in plan.arms]
-    faults += [f"no arm has the role {role!r}" for role in ("baseline", "method") if role not in roles]
-    for noun, names in (("arm", [arm.name for arm in plan.arms]), ("level", [level.name for level in plan.levels]),
-                        ("metric", [metric.name for metric in plan.metrics]),
-                        ("dataset", [use.name for use in plan.datasets])):
-        faults += [f"{noun} {name!r} is named twice" for name in sorted({n for n in names if names.count(n) > 1})]
-    faults += [f"metric {metric.name!r} has the wrong direction" for metric in plan.metrics
-               if metric.name in metrics and metrics[metric.name].higher_is_better != metric.higher_is_better]
-    return tuple(faults)

@@ -49,8 +49,9 @@ def told_failures() -> tuple[type[Exception], ...]:
     from models.errors import ModelError
     from record.log import RecordError
     from sandbox.errors import SandboxError
+    from stages.prepare import PlanError
 
-    return Crashed, RecordError, SandboxError, ModelError
+    return Crashed, RecordError, SandboxError, ModelError, PlanError
 
 
 @contextmanager

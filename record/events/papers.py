@@ -80,7 +80,7 @@ class Drafted(Frozen):
     round: int
     draft: Draft
     violations: tuple[str, ...] = ()
-    untied: dict[str, int] = Field(default_factory=dict, description="place (\"section 'Results'\") -> violations there")
+    untied: dict[str, int] = Field(default_factory=dict, description="place (section 'Results') -> violations there")
     findings: tuple[PaperFinding, ...] = ()
     pages: int | None = None
     done: bool = False

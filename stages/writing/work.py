@@ -102,7 +102,8 @@ def counted(drafts: Sequence[Drafted]) -> Sequence[Drafted]:
 
 def rank(one: Drafted) -> tuple[float, ...]:
     """What is wrong with a version, what weighs most first: less is better."""
-    return (len(one.violations), sum(finding.blocks for finding in one.findings), one.over, len(one.findings) + len(one.complaints))
+    return (len(one.violations), sum(finding.blocks for finding in one.findings), one.over,
+            len(one.findings) + len(one.complaints))
 
 
 def reasons_against(found: Assessment) -> tuple[str, ...]:

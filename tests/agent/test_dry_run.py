@@ -84,6 +84,19 @@ def test_a_plan_that_stays_unusable_is_one_line(place: Path, capsys: pytest.Capt
     assert out == "" and err.count("\n") == 1 and "there is no dataset 'moon'" in err
 
 
+@pytest.mark.parametrize(("metric", "words"), [
+    ({"name": "mse", "higher_is_better": False}, "the primary metric 'mse' cannot be computed on 'wine' (3 classes)"),
+    ({"name": "accuracy", "higher_is_better": False}, "metric 'accuracy' has the wrong direction: it is better when "
+                                                      "higher, so higher_is_better is true")])
+def test_a_metric_that_cannot_hold_is_told_to_the_planner(
+    place: Path, capsys: pytest.CaptureFixture[str], metric: dict[str, Any], words: str
+) -> None:
+    with OpenAIServer([tool({**PLAN, "metrics": [metric]}), tool(PLAN)]) as server:
+        assert asked(server, "--json") == 0
+        assert words in json.dumps(server.requests[1])
+    assert json.loads(capsys.readouterr().out)["data_plan"]["metrics"][0]["higher_is_better"] is True
+
+
 def test_a_model_that_is_away_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with OpenAIServer([status(503)]) as server:
         assert asked(server, "--json") == 1

@@ -1,0 +1,87 @@
+"""What cannot hold in a data plan is said to the planner, one sentence each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.roles import CatalogueEntry
+from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec, Scorer
+from sandbox.metrics import METRICS, computed, score
+from stages.plan_faults import faults_of
+
+SIZES = {"train": 100, "dev": 20, "validation": 40, "test": 40}
+
+
+def entry(name: str, classes: int, **more: Any) -> CatalogueEntry:
+    return CatalogueEntry(name=name, title=name, examples=200, features=3, classes=classes, **{"sizes": SIZES, **more})
+
+
+CATALOGUE = {one.name: one for one in (
+    entry("wine", 3), entry("digits", 10), entry("diabetes", 0), entry("folder", 0, own=True, task="none", sizes={}),
+    entry("policy", 0, own=True, task="none", sizes={}),
+    entry("small", 2, own=True, task="classification", sizes={"train": 5, "dev": 1, "validation": 0, "test": 0}))}
+SCORERS = {
+    "wine": Scorer(dataset="wine", function="f", takes="predictions", sha256="0",
+                   metrics=(MetricSpec(name="cost", higher_is_better=False),)),
+    "policy": Scorer(dataset="policy", function="f", takes="artifact", sha256="0",
+                     metrics=(MetricSpec(name="episode_return", higher_is_better=True),))}
+PLAN = DataPlan(
+    task="t", datasets=(DatasetUse(name="digits"),), expected_seconds=1,
+    metrics=(MetricSpec(name="log_loss", higher_is_better=False), MetricSpec(name="accuracy", higher_is_better=True)),
+    arms=(Arm(name="plain", role="baseline"), Arm(name="new", role="method")))
+
+
+def on(*datasets: str, **changes: Any) -> DataPlan:
+    return PLAN.model_copy(update={"datasets": tuple(DatasetUse(name=name) for name in datasets), **changes})
+
+
+def by(*names: str, higher: bool | None = None) -> dict[str, Any]:
+    def direction(name: str) -> bool:
+        return METRICS[name].higher_is_better if higher is None else higher
+
+    return {"metrics": tuple(MetricSpec(name=name, higher_is_better=direction(name)) for name in names)}
+
+
+@pytest.mark.parametrize("plan", [
+    PLAN, on("wine", "digits"), on("diabetes", **by("mse", "r2")), on("wine", **by("cost", higher=False)),
+    on("policy", **by("episode_return", higher=True)), on("folder", **by("frames", "seconds", higher=False)),
+    on("digits", factor="size", levels=(Level(name="n50", value=50), Level(name="n500", value=500)))])
+def test_what_holds_has_no_fault(plan: DataPlan) -> None:
+    assert faults_of(plan, CATALOGUE, SCORERS) == ()
+
+
+@pytest.mark.parametrize(("plan", "words"), [
+    (on("digits", **by("mse")), "primary metric 'mse' cannot be computed on 'digits' (10 classes); there are accuracy"),
+    (on("diabetes"), "primary metric 'log_loss' cannot be computed on 'diabetes' (regression); there are mae, mse, r2"),
+    (on("digits", "diabetes"), "cannot be computed on 'diabetes' (regression)"),
+    (on("digits", **by("sharpness", higher=True)), "primary metric 'sharpness' cannot be computed on 'digits'"),
+    (on("policy"), "cannot be computed on 'policy' (a folder without labels); there are episode_return"),
+    (on("digits", **by("accuracy", "mse")), "metric 'mse' cannot be computed on any dataset of the plan (digits: 10"),
+    (on("digits", **by("log_loss", higher=True)), "'log_loss' has the wrong direction: it is better when lower, so "
+                                                  "higher_is_better is false"),
+    (on("wine", **by("cost", higher=True)), "metric 'cost' has the wrong direction: it is better when lower"),
+    (on("folder", **by("accuracy", higher=False)), "metric 'accuracy' has the wrong direction"),
+    (on("small"), "dataset 'small' has no validation and no test examples"),
+    (on("moon"), "there is no dataset 'moon'; there are diabetes"),
+    (on("digits", "digits"), "dataset 'digits' is named twice"),
+    (on("digits", arms=(*PLAN.arms, Arm(name="Plain", role="ablation"))), "arm 'plain' is named twice"),
+    (on("digits", arms=PLAN.arms[:1]), "no arm has the role 'method'"),
+    (on("digits", levels=(Level(name="a"), Level(name="b"))), "there are levels (a, ...) of nothing"),
+    (on("digits", factor="noise"), "factor 'noise' has no levels"),
+    (on("digits", factor="noise", levels=(Level(name="a", value=0.2), Level(name="b", value=0.2))),
+     "two levels have the value 0.2"),
+])
+def test_what_cannot_hold_is_one_sentence(plan: DataPlan, words: str) -> None:
+    assert words in faults_of(plan, CATALOGUE, SCORERS)[0]
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_what_is_said_to_be_computed_is_computed(classes: int) -> None:
+    if classes == 0:
+        found = score("predictions", np.arange(4.0), np.arange(4.0))
+    else:
+        found = score("probabilities", np.full((6, classes), 1 / classes), np.arange(6) % classes)
+    assert found.keys() == computed(classes)
