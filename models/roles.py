@@ -157,6 +157,8 @@ class CodeInputs(Study):
     earlier: tuple[StageSummary, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
     node_seconds: float
+    quiet_seconds: float | None = Field(
+        default=None, description="seconds without output, log or submission after which it is ended; None: never")
     spare: float | None = Field(
         default=None, description="the share of the time limit that the parent took, where a harder experiment fits")
     device: str = Field(default="cpu", description="what it runs on: 'cpu', or GPUs with memory and bf16 support")

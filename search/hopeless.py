@@ -123,7 +123,8 @@ def silence(quiet: float, limit: float) -> str | None:
     """Why code is hopeless that showed no sign of life for so many seconds; None up to the limit."""
     if quiet <= limit:
         return None
-    return f"it printed, logged and submitted nothing for {quiet:.0f} s (search.silent_timeout is {limit:g} s)"
+    return (f"it printed, logged and submitted nothing for {quiet:.0f} s, and may for {limit:g} s "
+            "(search.silent_timeout)")
 
 
 def _called(curve: Curve) -> str:

@@ -48,8 +48,9 @@ class SearchSettings(Frozen):
                                             "none, it takes up the idea's risks")
     min_tuned: int = Field(default=3, ge=1, description="hyperparameter nodes that must run before tuning may end")
     prune: bool = Field(default=True, description="end experiments that cannot come to anything (docs/search.md)")
-    silent_timeout: float = Field(
-        default=1800.0, gt=0, description="arrival: seconds without a sign of life after which code is ended")
+    silent_timeout: float | None = Field(
+        default=None, gt=0, description="arrival: seconds without a sign of life after which code is ended; by default "
+                                        "half of sandbox.timeout, and 60 at least")
     retry_factor: float = Field(
         default=1.5, ge=1, description="an attempt that ran out of time gets one more, with so many times the limit")
     stage_share: float = Field(

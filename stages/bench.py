@@ -26,6 +26,8 @@ from search.signals import Signals
 from stages.settings import PaperSettings
 
 T = TypeVar("T")
+QUIETEST = 60.0
+"""Seconds that an experiment may be silent at least, where no setting says so: imports alone may take ten."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,13 @@ class Bench:
     def facts(self) -> tuple[DatasetFacts, ...]:
         """The datasets as they were materialised."""
         return self.state.datasets
+
+    @property
+    def quiet_seconds(self) -> float | None:
+        """Seconds without a sign of life after which an experiment of the search is ended; None: it never is."""
+        if not self.search.prune or self.search.order != "arrival":
+            return None
+        return self.search.silent_timeout or max(QUIETEST, self.node_seconds / 2)
 
     @property
     def lab_reference(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from record.events.papers import Drafted
 from record.fold.parts import Steered
 from record.fold.state import RunState
 
@@ -42,13 +43,14 @@ def checks_of(state: RunState, seedless: tuple[str, ...]) -> Checks:
 
 
 def _checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[Check]:
-    if state.drafts:
-        last = state.drafts[-1]
-        yield Check("Binding", not last.violations, f"round {last.round}: " + (
-            f"{len(last.violations)} pieces of the text are not tied to the record" if last.violations else
+    draft = _draft(state)
+    if draft is not None:
+        which = f"round {draft.round}, which {'the paper prints' if state.released else 'is the latest'}: "
+        yield Check("Binding", not draft.violations, which + (
+            f"{len(draft.violations)} pieces of the text are not tied to the record" if draft.violations else
             "every number, figure and citation is tied to the record"))
-        if last.findings:
-            yield Check("Typesetting", False, "; ".join(map(str, last.findings)))
+        if draft.findings:
+            yield Check("Typesetting", False, "; ".join(map(str, draft.findings)))
     judged = state.assessed.judgement if state.assessed is not None else None
     if judged is not None and judged.audit is not None:
         found = judged.audit
@@ -71,6 +73,12 @@ def _checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[Check]:
         yield Check("People", None, "code written by a person", authors[:12])
     if state.unheeded:
         yield Check("Control", None, f"{state.unheeded} files in control/ had no effect")
+
+
+def _draft(state: RunState) -> Drafted | None:
+    """The draft that the paper prints, once it is built; the latest one before."""
+    printed = state.released.round if state.released is not None else None
+    return next((one for one in reversed(state.drafts) if printed in (None, one.round)), None)
 
 
 def asked_of(state: RunState) -> tuple[Asked, ...]:

@@ -107,6 +107,7 @@ class Released(Frozen):
         default_factory=dict, description="the disclosure and what else is released with it: file in the run -> sha256")
     reasons: tuple[str, ...] = ()
     pages: int | None = None
+    round: int | None = Field(default=None, description="of the draft that it prints")
     rules: int = Field(default=1, description="what its verdicts and generated parts follow (`RULES` when it was made)")
 
 

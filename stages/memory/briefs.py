@@ -49,6 +49,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
         parent=parent_brief(bench.folder, parent, view.replicates(parent.id)) if parent else None,
         siblings=siblings, rest=rest, in_flight=in_flight(bench, view), spare=spare(bench, action, parent),
         notes=bench.state.notes_for(decided.k, action.stage), node_seconds=bench.node_seconds,
+        quiet_seconds=bench.quiet_seconds,
         earlier=summaries(bench, view),
         device=bench.device, network=bench.network,
         lab_reference=bench.lab_reference, packages=bench.packages, pretrained=bench.pretrained)

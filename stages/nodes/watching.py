@@ -28,7 +28,7 @@ def watcher(bench: Bench, decided: Decided) -> Watch | None:
     action = decided.action
     if not bench.search.prune or not isinstance(action, Expand) or action.kind not in SEARCH_KINDS:
         return None
-    timed = bench.search.order == "arrival"
+    timed, quiet = bench.search.order == "arrival", bench.quiet_seconds
     peers = _peers(bench, decided)
     if not timed and not peers:
         return None
@@ -39,7 +39,7 @@ def watcher(bench: Bench, decided: Decided) -> Watch | None:
         if timed and glance.ended:
             return None
         found = verdict(glance.lines, curves())
-        return found or (silence(glance.quiet, bench.search.silent_timeout) if timed else None)
+        return found or (silence(glance.quiet, quiet) if quiet is not None else None)
 
     return watch
 

@@ -75,7 +75,8 @@ async def release(bench: Bench) -> None:
             found = await _assess(bench, best.draft, "final", refused=True)
         _publish(bench)
         bench.recorder.append(Released(
-            released=not reasons, reasons=reasons, pages=found.pages, rules=RULES, beside=_disclose(bench, best),
+            released=not reasons, reasons=reasons, pages=found.pages, round=best.round, rules=RULES,
+            beside=_disclose(bench, best),
             pdf=str(bench.folder.paper.relative_to(bench.folder.root) / "paper.pdf") if found.pdf else None,
             files={str(path.relative_to(bench.folder.paper)): sha256(path)
                    for path in sorted(bench.folder.paper.rglob("*")) if path.is_file() and "rounds" not in path.parts}))

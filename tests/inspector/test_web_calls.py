@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -27,7 +28,7 @@ from record.nouns.drafts import Draft, PaperFinding, Section
 from record.prompts import keep
 from stages.paper.disclosure import disclosure
 from tests.inspector.story import BEGAN, Story, ended, told
-from tests.inspector.web import HOSTILE_CALL, PNG, Seen, raw, recorded, serving
+from tests.inspector.web import HOSTILE_CALL, PNG, Seen, add, raw, recorded, serving
 
 pytestmark = pytest.mark.slow
 
@@ -144,6 +145,35 @@ def test_checks_tell_what_was_found() -> None:
     assert found.files == ("review/disclosure.json",) and found.checks[4].nodes == ("n0003",)
     assert [(one.what, one.node, one.reason, one.by) for one in asked_of(story.state)] == [
         ("note for agenda", "", "smaller", "ana"), ("mark as suspect", "n0003", "leaks", "ana")]
+
+
+def test_the_checks_are_of_the_draft_that_the_paper_prints(tmp_path: Path) -> None:
+    story = told()
+    draft = Draft(title="t", abstract="a", sections=(Section(title="s", body="b"),))
+    wide = PaperFinding(text="a line of the last draft sticks out")
+    story.tell(Drafted(round=1, draft=draft), Drafted(round=2, draft=draft, violations=("0.3",), findings=(wide,)))
+    run = recorded(tmp_path / "calm", story)
+    with serving(tmp_path) as web:
+        before = web.get("/runs/calm").text
+        assert "round 2, which is the latest: 1 pieces of the text are not tied" in before and wide.text in before
+        add(run, Released(released=True, pdf=None, round=1))
+        after = web.get("/runs/calm").text
+        assert "round 1, which the paper prints: every number, figure and citation is tied" in after
+        assert wide.text not in after
+
+
+def test_bars_of_time_are_shares_of_the_whole(tmp_path: Path) -> None:
+    story = told()
+    answered(story, "write")
+    recorded(tmp_path / "calm", story)
+    usage = story.state.usage
+    whole = sum(one.seconds for one in usage.values())
+    with serving(tmp_path) as web:
+        cost = web.get("/runs/calm").text.partition('id="cost"')[2].partition("</section>")[0]
+    widths = [float(width) for width in re.findall(r'class="part" width="([\d.]+)"', cost)]
+    assert len(widths) > 1 and sum(widths) == pytest.approx(120, abs=0.5), "together they are the whole"
+    assert max(widths) == pytest.approx(120 * max(one.seconds for one in usage.values()) / whole, abs=0.1)
+    assert f"{round(100 * max(one.seconds for one in usage.values()) / whole)} %" in cost
 
 
 def test_the_run_page_names_the_road_the_checks_and_who_asked(web: httpx.Client) -> None:

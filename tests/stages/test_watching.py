@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from models.render import render
 from record.events.searching import Decided, Settled
 from record.nouns.decisions import Expand, Seen
 from record.nouns.stages import NodeKind, StageName
 from sandbox.job import Glance, Logged
 from search.settings import SearchSettings
+from stages.memory.briefs import code_inputs
 from stages.nodes.watching import watcher
 from tests.stages.test_prompt_inputs import Story, cells
 
@@ -69,6 +71,26 @@ def test_time_decides_in_arrival_order_only(story: Story) -> None:
     ended = replace(FAR, ended=True)
     assert ask(story, decided, ended) == ask(story, decided, FAR)  # whenever it was looked at
     assert ask(story, decided, ended, order="arrival") is None     # it is done: pruning would save nothing
+
+
+@pytest.mark.parametrize(("seconds", "settings", "quiet"), [
+    (360.0, {}, 180.0), (20.0, {}, 60.0), (360.0, {"silent_timeout": 30.0}, 30.0), (360.0, {"order": "ticket"}, None),
+    (360.0, {"prune": False}, None)])
+def test_how_long_code_may_be_silent_follows_its_limit_and_its_author_is_told(
+    story: Story, seconds: float, settings: dict[str, object], quiet: float | None
+) -> None:
+    decided = story.decide("draft")
+    search = SearchSettings.model_validate({"order": "arrival"} | settings)
+    bench = replace(story.bench, node_seconds=seconds, search=search)
+    assert bench.quiet_seconds == quiet
+    prompt = render("code", code_inputs(bench, decided)).user
+    if quiet is None:
+        assert "is ended as hopeless" not in prompt
+    else:
+        assert f"submits nothing for {quiet:g} s is ended as hopeless" in prompt
+        watch = watcher(bench, decided)
+        assert watch is not None and watch(replace(QUIET, quiet=quiet)) is None
+        assert f"may for {quiet:g} s" in (watch(replace(QUIET, quiet=quiet + 1)) or "")
 
 
 def test_without_peers_there_is_nothing_to_watch_for_in_ticket_order(story: Story) -> None:
