@@ -16,7 +16,8 @@ SIZES = {"train": 100, "dev": 20, "validation": 40, "test": 40}
 
 
 def entry(name: str, classes: int, **more: Any) -> CatalogueEntry:
-    return CatalogueEntry(name=name, title=name, examples=200, features=3, classes=classes, **{"sizes": SIZES, **more})
+    return CatalogueEntry.model_validate(
+        {"name": name, "title": name, "examples": 200, "features": 3, "classes": classes, "sizes": SIZES, **more})
 
 
 CATALOGUE = {one.name: one for one in (
