@@ -13,7 +13,6 @@
           AnswerCut           the door, which asks with more room; then you: the answer is longer than it may be
         BudgetSpent           you: the budget has no room for the call; resume with a higher one
         CatalogueError        you: the offline researcher has no study for this idea; configure a model
-        StaleAnswer           you: the run was recorded by another program version or other settings
 
 Messages are one line and never hold a key.
 """
@@ -97,7 +96,3 @@ class CatalogueError(ModelError):
     """The offline researcher does not know a study for what it was asked."""
 
     billed = False
-
-
-class StaleAnswer(ModelError):
-    """A committed answer belongs to another request than the one now asked under its key."""

@@ -24,7 +24,7 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from record import mirror
-from record.events.calls import Answered
+from record.events.calls import Answered, Drifted
 from record.events.event import EVENT, Event
 from record.fold.apply import apply, fold
 from record.fold.state import RunState
@@ -50,7 +50,11 @@ class Recorder(Protocol):
         ...
 
     def answered(self, key: CallKey) -> Answered | None:
-        """The committed answer of a model call, if there is one."""
+        """The answer of a model call that was committed last, if there is one."""
+        ...
+
+    def drifted(self, key: CallKey) -> Drifted | None:
+        """What was last recorded of the question that this answer belongs to."""
         ...
 
 
@@ -111,6 +115,9 @@ class EventLog:
     def answered(self, key: CallKey) -> Answered | None:
         return self._state.answers.get(key)
 
+    def drifted(self, key: CallKey) -> Drifted | None:
+        return self._state.drifted.get(key)
+
     def close(self) -> None:
         self._db.close()
         if self._mirror is not None:
@@ -144,6 +151,9 @@ class MemoryLog:
 
     def answered(self, key: CallKey) -> Answered | None:
         return self._state.answers.get(key)
+
+    def drifted(self, key: CallKey) -> Drifted | None:
+        return self._state.drifted.get(key)
 
 
 def is_run(folder: Path) -> bool:

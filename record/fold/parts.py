@@ -25,6 +25,14 @@ class StageState:
     """Active seconds of the run when the stage's first search node was decided on."""
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What prompts tell of a run as a whole beside its results: `RunState.limited` and `RunState.isolations`."""
+
+    limited: str | None
+    isolations: tuple[str, ...]
+
+
 @dataclass
 class RoleUsage:
     """What the calls of one role took."""

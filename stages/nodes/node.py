@@ -111,9 +111,9 @@ class _NodeWork:
     async def propose(self) -> None:
         """Record plan and source: from the model, or for a replicate those of its parent.
 
-        What a person wrote is in the record from the beginning.
+        What a person wrote, or was recorded before a kill, is there.
         """
-        if self.node.author:
+        if self.node.source_sha256:
             return
         if self.action.kind == "replicate":
             parent = self.parent
@@ -126,8 +126,6 @@ class _NodeWork:
         self.record_program(program)
 
     def record_program(self, program: Program) -> None:
-        if self.node.source_sha256:
-            return
         files = {"experiment.py": program.experiment, "plots.py": program.plots}
         sha256 = write_source(self.bench.folder.source(self.node.id), {n: text for n, text in files.items() if text})
         self.bench.recorder.append(Proposed(
@@ -220,11 +218,13 @@ class _NodeWork:
         replicates = [one for one in self.view.replicates(self.parent.id) if one.status == "good"]
         canvas = Canvas(self.node.id, inputs={
             one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays" for one in replicates})
-        answer = await self.desk.ask("plot", PlotInputs(
-            data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
-            plots=parent_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
-            lab_reference=plotting_reference(bench)), Plots)
-        if not self.node.source_sha256:
+        if self.node.source_sha256:
+            self.desk.skip("plot")
+        else:
+            answer = await self.desk.ask("plot", PlotInputs(
+                data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
+                plots=parent_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
+                lab_reference=plotting_reference(bench)), Plots)
             sha256 = write_source(bench.folder.source(self.node.id), {"plots.py": answer.plots})
             bench.recorder.append(Proposed(
                 node=self.node.id, decision=self.decided.k, title=f"replicates of {self.parent.id} together",

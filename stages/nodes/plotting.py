@@ -74,14 +74,13 @@ def subject_of(bench: Bench, canvas: Canvas) -> Subject:
 async def draw(bench: Bench, desk: Desk, canvas: Canvas) -> Failure | None:
     """Plot until the figures pass, at most `paper.replots` further times; the last failure when they do not.
 
-    A run that is resumed walks through the same steps: what the record has is not drawn again, and every model
-    answer comes from the ledger.
+    A run that is resumed walks through the same steps: what the record has is neither asked for nor drawn again.
     """
     script = read_source(bench.folder.source(canvas.node)).get("plots.py", "")
     failure: Failure | None = None
     for n in range(1, bench.paper.replots + 2):
         if failure is not None:
-            script = await _replot(bench, desk, canvas, script=script, failure=failure)
+            script = await _replot(bench, desk, canvas, n, script=script, failure=failure)
         failure = await _plot(bench, canvas, n, script)
         failure = failure or await _review(bench, desk, canvas, n)
         if failure is None:
@@ -128,7 +127,11 @@ def typed_numbers(name: str, script: str) -> Failure | None:
     return Failure(kind="figure", message="\n".join(found)) if found else None
 
 
-async def _replot(bench: Bench, desk: Desk, canvas: Canvas, *, script: str, failure: Failure) -> str:
+async def _replot(bench: Bench, desk: Desk, canvas: Canvas, n: int, *, script: str, failure: Failure) -> str:
+    """The script of the n-th figures."""
+    if _plotting(bench, canvas.node, n) is not None:
+        desk.skip("plot")
+        return (bench.folder.plots(canvas.node, n) / "plots.py").read_text()
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
     about = subject_of(bench, canvas)
     answer = await desk.ask("plot", PlotInputs(
@@ -143,11 +146,12 @@ async def _review(bench: Bench, desk: Desk, canvas: Canvas, n: int) -> Failure |
     assert plotting is not None
     gallery = Gallery(bench.folder.plots(canvas.node, n) / "figures", plotting.figures,
                       before=bench.state.nodes[canvas.node].plottings[: n - 1], canvas=canvas)
-    if plotting.reviews is not None and not (plotting.looked and bench.models.sees):
+    if plotting.reviews is not None:
+        if gallery.new:
+            desk.skip("vision")
         return refusal(plotting.reviews)
     look = await review_figures(bench, desk, gallery, about=subject_of(bench, canvas))
-    if plotting.reviews is None:
-        bench.recorder.append(Reviewed(node=canvas.node, n=n, reviews=look.reviews, looked=look.looked))
+    bench.recorder.append(Reviewed(node=canvas.node, n=n, reviews=look.reviews, looked=look.looked))
     return refusal(look.reviews)
 
 
@@ -177,6 +181,12 @@ class Gallery:
         return tuple(figure for figure in self.figures if figure.name.endswith(".png"))
 
     @property
+    def new(self) -> tuple[Figure, ...]:
+        """Those that nobody found readable before."""
+        accepted = self.accepted
+        return tuple(figure for figure in self.shown if figure.sha256 not in accepted)
+
+    @property
     def accepted(self) -> dict[str, FigureReview]:
         """sha256 -> the review of a figure with these bytes that was found readable; the latest one."""
         return {figure.sha256: review for looked, figure, review in self._reviewed() if looked and review.readable}
@@ -199,8 +209,7 @@ async def review_figures(bench: Bench, desk: Desk, gallery: Gallery, *, about: S
     Figures whose very bytes were found readable before keep that review, and are not looked at again. Where the model
     takes no pictures nobody looks, and the lint alone decides.
     """
-    accepted = gallery.accepted
-    new = [figure for figure in gallery.shown if figure.sha256 not in accepted]
+    accepted, new = gallery.accepted, gallery.new
     found = await asyncio.to_thread(lint_all, gallery.shown, gallery.folder, _lint_about(bench, about))
     said: dict[str, FigureReview] = {}
     looked = bench.models.sees or not new

@@ -116,7 +116,7 @@ async def figures_of(bench: Bench, draft: Drafted) -> dict[str, Shown]:
 
 
 def _material(bench: Bench) -> Material:
-    return Material(bench.state, bench.folder, bench.paper, bench.notice, bench.isolation)
+    return Material(bench.state, bench.folder, bench.paper)
 
 
 def _placed(bench: Bench, parts: PaperParts, figure: FinalFigure, place: Place, *, evidence: Evidence) -> PlacedFigure:

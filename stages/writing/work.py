@@ -36,7 +36,7 @@ async def write(bench: Bench) -> None:
     """Record the writer's draft, assessed: an outline, then its sections in order, the abstract with the last."""
 
     async def work(desk: Desk) -> None:
-        inputs = write_inputs(material_of(bench))
+        inputs = write_inputs(material_of(bench, desk.decision))
         draft = await _written(desk, inputs, await _outlined(desk, inputs), size=bench.paper.sections_per_call)
         if not bench.state.drafts:
             bench.recorder.append(await drafted(bench, draft, number=0))
@@ -88,9 +88,10 @@ async def release(bench: Bench) -> None:
     await do_work(bench, bench.state.paper_task("release"), work)
 
 
-def material_of(bench: Bench) -> Material:
-    """The run's record as a paper is made from it."""
-    return Material(bench.state, bench.folder, bench.paper, bench.notice, bench.isolation)
+def material_of(bench: Bench, k: int | None = None) -> Material:
+    """The run's record as a paper is made from it: on the terms of now, or of decision k, whose prompts tell them."""
+    state = bench.state if k is None else bench.state.as_of(k)
+    return Material(state, bench.folder, bench.paper, bench.notice, bench.isolation(state))
 
 
 def best_of(drafts: Sequence[Drafted]) -> Drafted:
@@ -143,7 +144,7 @@ def _disclose(bench: Bench, best: Drafted) -> dict[str, str]:
     """Write the disclosure; its path in the run -> sha256."""
     file = file_of(bench.folder)
     path = bench.folder.root / file
-    write_file(path, as_file(disclosure(bench.state, isolation=bench.isolation, text=best.round)))
+    write_file(path, as_file(disclosure(bench.state, isolation=bench.isolation(bench.state), text=best.round)))
     return {file: sha256(path)}
 
 

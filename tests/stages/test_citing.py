@@ -119,7 +119,7 @@ async def test_a_chosen_work_is_verified_and_offered_with_its_abstract(tmp_path:
     [entry] = library_of(state, world.bench.folder)
     assert has_record(entry) and entry.arxiv == "1706.04599"
     assert "agreed: title, authors, year, arXiv" in entry.fields["verified"]
-    told = reflect_inputs(world.bench, state.drafts)
+    told = reflect_inputs(world.bench, state.drafts, 0)
     assert [(one.key, one.sentence) for one in told.supports] == [("guo2017calibration", SENTENCE)]
     assert told.inputs.references[0].abstract == "We study something, and find that it holds."
     assert "guo2017calibration" in material_of(world.bench).evidence.cites
