@@ -4,7 +4,7 @@ A call is identified by (decision, attempt, role, ordinal). If the ledger holds 
 key, the answer is given out again and nothing is asked. It is this question where all of it agrees but what it tells of
 machine and limits (`models.circumstance`): that such text has changed is recorded, and the answer kept. Any other
 question under the key is a new call, whose answer takes the place of the old one; both were paid for. A new answer is
-committed before anybody sees it, so that what depends on it can be repeated from the ledger alone. In a run the question
+committed before anybody sees it, so that what depends on it can be repeated from the ledger alone. In a run a question
 is kept before it goes out (`record.prompts`): where that fails, nothing is asked and nothing to be paid.
 
 Not guaranteed: a kill between a provider's answer and its commitment loses that answer, and the call is made again.

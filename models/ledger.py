@@ -1,6 +1,6 @@
 """The call ledger: which answers were paid for and committed.
 
-An answer is identified by its `CallKey`; of two under one key the later one counts. The event log of a run is a ledger
+An answer is identified by its `CallKey`; of two under one key the later one counts. A run's event log is a ledger
 (`record.log.EventLog`); `MemoryLedger` is one for tests and for tools that keep no run.
 """
 

@@ -162,7 +162,8 @@ class CodeInputs(Study):
         default=None, description="the share of the time limit that the parent took, where a harder experiment fits")
     device: Annotated[str, Circumstance("")] = Field(
         default="cpu", description="what it runs on: 'cpu', or GPUs with memory and bf16 support")
-    network: Annotated[bool, Circumstance(False)] = Field(default=False, description="whether the code reaches the network")
+    network: Annotated[bool, Circumstance(False)] = Field(
+        default=False, description="whether the code reaches the network")
     lab_reference: str = Field(description="the documentation of `lab`, as text")
     packages: Annotated[tuple[str, ...], Circumstance(())] = Field(
         default=(), description="importable packages with versions")

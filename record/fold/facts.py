@@ -51,7 +51,7 @@ class Facts:
     stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})
     answers: dict[CallKey, Answered] = field(default_factory=dict[CallKey, Answered])
     superseded: list[Answered] = field(default_factory=list[Answered])
-    """Answers to questions that were others when they came up again; the ones that took their place are in `answers`."""
+    """Answers to questions that had changed when they came up again; those that took their place are in `answers`."""
     drifted: dict[CallKey, Drifted] = field(default_factory=dict[CallKey, Drifted])
     """Answers that were kept though the machine or the limits that their questions told of are others by now."""
     terms: dict[int, Terms] = field(default_factory=dict[int, Terms])
@@ -118,7 +118,7 @@ class Facts:
     """Why no model is asked, and until when; None while they are."""
     ended: Ended | None = None
     without: frozenset[NodeKind] = frozenset()
-    """Nodes after the search that are not begun any more, since the budget has no room for them."""
+    """Nodes after the search that are not begun any more, since neither time nor budget has room for them."""
     settled: dict[int, Spending] = field(default_factory=dict[int, Spending])
     """What the answers and attempts of each decision took."""
     lost: dict[int, Spending] = field(default_factory=dict[int, Spending])

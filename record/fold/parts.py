@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from record.events.running import Branched, Commanded
 from record.nouns.calls import Spending
-from record.nouns.stages import StageName, StageSummary
+from record.nouns.stages import NodeKind, StageName, StageSummary
 
 
 @dataclass
@@ -27,9 +27,10 @@ class StageState:
 
 @dataclass(frozen=True)
 class Terms:
-    """What prompts tell of a run as a whole beside its results: `RunState.limited` and `RunState.isolations`."""
+    """What prompts tell of a run as a whole beside its results: `RunState.limited` and so on."""
 
     limited: str | None
+    without: frozenset[NodeKind]
     isolations: tuple[str, ...]
 
 

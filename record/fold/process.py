@@ -60,7 +60,9 @@ def _resumed(state: RunState, event: Resumed) -> None:
         state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
         if event.machine is not None and event.machine not in state.machines:
             state.machines = (*state.machines, event.machine)
-        state.limited, state.without = None, frozenset()
+        state.limited = None
+        if not state.stages[STAGES[-1]].settled:  # after the search what was left out is not made up for
+            state.without = frozenset()
         state.template = event.template or state.template
         state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
 

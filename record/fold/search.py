@@ -45,7 +45,7 @@ def apply_search(state: RunState, event: SearchEvent) -> None:
 
 def _decided(state: RunState, event: Decided) -> None:
     state.decisions[event.k] = event
-    state.terms[event.k] = Terms(state.limited, state.isolations)
+    state.terms[event.k] = Terms(state.limited, state.without, state.isolations)
     if isinstance(event.action, Expand):
         action = event.action
         state.nodes[node_id(event.k)] = Node(

@@ -35,7 +35,8 @@ class RunState(Facts):
     def as_of(self, k: int) -> RunState:
         """The state with the terms that decision k was made on, which prompts of its work tell on any later day."""
         terms = self.terms.get(k)
-        return self if terms is None else replace(self, limited=terms.limited, isolations=terms.isolations)
+        return self if terms is None else replace(
+            self, limited=terms.limited, without=terms.without, isolations=terms.isolations)
 
     @property
     def paused(self) -> bool:

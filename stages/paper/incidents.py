@@ -45,6 +45,7 @@ def incidents(state: RunState) -> str:
               _short(planned_rows(state))),
         _list(f"{LATE} What was asked for, and what became of each:", _short(missing_rows(state))),
         _list("Why the search of each stage ended:", _ends(state)),
+        _list("Left out, since neither time nor budget had room for what was still owed:", _without(state)),
     ]
     return "\n\n".join(one for one in lists if one)
 
@@ -142,3 +143,16 @@ def _ends(state: RunState) -> Iterable[tuple[str, str]]:
             yield name, short(why)
     if state.limited:
         yield "the whole run", short(state.limited)
+
+
+def _without(state: RunState) -> Iterable[tuple[str, str]]:
+    for kind in sorted(state.without):
+        lacking = [node.id for node in state.nodes.values() if node.status == "good" and node.id in _replicable(state)
+                   and not replicates_of(state, node.id)]
+        yield f"{kind}s", f"none at all: {', '.join(lacking)}" if kind == "replicate" and lacking else "some"
+
+
+def _replicable(state: RunState) -> set[str]:
+    """What is replicated: the best of every stage, and ablations."""
+    return {one.best or "" for one in state.stages.values()} | {
+        node.id for node in state.nodes.values() if node.kind == "ablate"}

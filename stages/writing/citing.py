@@ -39,7 +39,7 @@ async def cite(bench: Bench) -> None:
     """Let the library of the run grow by what the first draft needs, in bounded rounds."""
 
     async def work(desk: Desk) -> None:
-        if bench.literature is None:
+        if bench.literature is None or bench.state.limited is not None:
             return
         async with bench.literature() as literature:
             for number in range(1, bench.paper.citation_rounds + 1):

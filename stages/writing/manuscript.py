@@ -270,6 +270,9 @@ def _disclosures(state: RunState) -> tuple[str, ...]:
     best = winner(state)
     if best and any(one.status != "good" for one in replicates_of(state, best)):
         told.append("Some replicates of the reported configuration failed; the appendix lists them.")
+    if "replicate" in state.without:
+        told.append("Some replicates that were planned were left out, since neither time nor budget had room for them; "
+                    "the appendix says which.")
     if best and ignores_seed(state, best):
         told.append("The code of the reported configuration gave the same values for every seed, as that of a "
                     "deterministic method does: its replicates say nothing of the spread, which is unknown.")
