@@ -46,11 +46,11 @@ from stages.bench import Bench, limit, note_time
 from stages.evidence.score import score_tests
 from stages.final_figures import final_figures
 from stages.judging import judge
-from stages.prepare import prepare
+from stages.prepare import PlanError, prepare
 from stages.stage import NothingWorkedError, Research
 from stages.writing.citing import cite
 from stages.writing.revising import reflect
-from stages.writing.work import release, write
+from stages.writing.work import NoDraftError, release, write
 
 RELEASED, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 3, 4, 130
 POLL = 0.3
@@ -95,7 +95,7 @@ class Process:
             note_time(bench)
             async with self._attended(asyncio.current_task(), bench):
                 done = await run_graph(self._steps(bench, research), lambda: self.log.state)
-        except NothingWorkedError as error:
+        except (PlanError, NothingWorkedError, NoDraftError) as error:
             return self._end(NOT_RELEASED, str(error))
         except (ProviderDown, BudgetSpent) as error:
             return self._end(INTERRUPTED, str(error))

@@ -8,7 +8,7 @@ from inspector.text import clock_time, duration, plain, short
 from inspector.tree import score_of
 from record.ablation import Ablation
 from record.attempts import changed, retries
-from record.events.calls import Answered, Drifted
+from record.events.calls import Answered, Drifted, Unanswered
 from record.events.event import Event
 from record.events.ideating import ContextRead
 from record.events.nodes import Executed, Judged, Plotted, Resampled, Reviewed, Unsealed
@@ -109,6 +109,8 @@ def _late(event: Event, state: RunState) -> str | None:
             return what + (f" ({plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
         case Assessed():
             return judged(event)
+        case Unanswered():
+            return f"no usable answer for {event.key}: {short(event.why, 100)}; {event.then}"
         case Drifted():
             return f"answer {event.key} kept: machine or limits are not what its question told"
         case Answered():

@@ -113,10 +113,12 @@ class Ahead(Frozen):
 
 
 def answers_of(state: RunState) -> tuple[str, ...]:
-    """What became of answers whose questions were not the same when they came up again."""
+    """Calls without a usable answer, and answers whose questions were not the same when they came up again."""
     kept = ", ".join(map(str, state.drifted))
     anew = ", ".join(dict.fromkeys(str(one.key) for one in state.superseded))
-    return (*[f"kept, though machine or limits are not what their questions told: {kept}"] * bool(kept),
+    lacking = ", ".join(f"{one.key} ({one.then})" for one in state.unanswered.values())
+    return (*[f"not usable: {lacking}"] * bool(lacking),
+            *[f"kept, though machine or limits are not what their questions told: {kept}"] * bool(kept),
             *[f"asked anew, since plan, code, results or question changed (both answers were paid for): {anew}"]
             * bool(anew))
 
@@ -132,8 +134,8 @@ class Status(Frozen):
     """Where a run stands. Times are ISO 8601 in UTC; `elapsed` is seconds worked on it, without the gaps between.
 
     `paused` says who holds the run and why, or why no model is asked at present, and until when; it is empty while
-    neither is so. `steering` tells the latest kills, marks and notes, `answers` what became of answers whose questions
-    had changed when they came up again.
+    neither is so. `steering` tells the latest kills, marks and notes, `answers` calls without a usable answer, and
+    answers whose questions had changed when they came up again.
     """
 
     run: str
@@ -246,7 +248,8 @@ def _told(events: Sequence[tuple[Event, float]]) -> tuple[RunState, list[Happene
 def _next(state: RunState, run: str, condition: RunCondition) -> str:
     reporting = any(name == state.phase and stage.settled for name, stage in state.stages.items())
     step = PHASES.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
-    if condition in ("running", "done", "draft only"):
+    given_up = condition == "draft only" and state.phase != "write"  # what a writer failed at may be tried again
+    if condition in ("running", "done") or given_up:
         return step if condition == "running" else PHASES["done"]
     if state.phase == "done":
         return PHASES["done"]

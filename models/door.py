@@ -27,14 +27,14 @@ from models.breaker import Breaker
 from models.budget import Budget
 from models.circumstance import neutral
 from models.context import check_room
-from models.errors import ModelError, ModelUnavailable
+from models.errors import UNUSABLE, ImagesRefused, ModelError, ModelUnavailable
 from models.ledger import Ledger
 from models.longer import whole
 from models.render import render
 from models.roles import Role
 from models.settings import ModelSettings
 from models.tracing import SILENT, Tracing
-from record.events.calls import Answered, Drifted
+from record.events.calls import Answered, Drifted, Unanswered
 from record.nouns.calls import CallKey
 
 Output = TypeVar("Output", bound=BaseModel)
@@ -133,6 +133,14 @@ class Models:
             if self._keep is not None:
                 self._keep(text)
             self._ledger.append(event)
+
+    def given_up(self, key: CallKey) -> bool:
+        """Whether no usable answer came of a call, and it is not made again."""
+        return self._ledger.given_up(key)
+
+    def give_up(self, key: CallKey, why: str, then: str) -> None:
+        """Record that no usable answer came of a call, and what is done instead."""
+        self._ledger.append(Unanswered(key=key, why=why, then=then))
 
     def _request(
         self, role: Role, inputs: BaseModel, output_type: type[BaseModel], images: Sequence[Image]
@@ -236,13 +244,39 @@ class Desk:
         self._attempt = attempt
         self._asked: Counter[str] = Counter()
 
+    def name_of(self, role: Role) -> str:
+        """The model that plays a role."""
+        return self._models.name_of(role)
+
     async def ask(
         self, role: Role, inputs: BaseModel, output_type: type[Output], images: Sequence[Image] = ()
     ) -> Output:
         """A validated answer of `output_type`. Raises `ModelError`."""
+        return await self._models.answer(self._next(role), role, inputs, output_type=output_type, images=images)
+
+    async def usable(
+        self, role: Role, inputs: BaseModel, output_type: type[Output], images: Sequence[Image] = (), *, then: str,
+        fatal: type[ModelError] = ImagesRefused,
+    ) -> Output | None:
+        """The answer; None where the model gave none that can be used, which is recorded with what is done instead.
+
+        Raises: `fatal`, and the `ModelError` that say more than that of one question (`ModelUnavailable` ...).
+        """
+        key = self._next(role)
+        if self._models.given_up(key):
+            return None
+        try:
+            return await self._models.answer(key, role, inputs, output_type=output_type, images=images)
+        except fatal:
+            raise
+        except UNUSABLE as error:
+            self._models.give_up(key, str(error), then)
+            return None
+
+    def _next(self, role: Role) -> CallKey:
         key = CallKey(decision=self.decision, attempt=self._attempt, role=role, ordinal=self._asked[role])
         self._asked[role] += 1
-        return await self._models.answer(key, role, inputs, output_type=output_type, images=images)
+        return key
 
     def skip(self, role: Role) -> None:
         """Count a call that is not made again: what came of it is recorded."""

@@ -86,6 +86,10 @@ class AnswerCut(ModelOutputInvalid):
         self.retries = retries
 
 
+UNUSABLE = (ModelOutputInvalid, ModelRefused)
+"""One question that got no answer which can be used, while the model is there."""
+
+
 class BudgetSpent(ModelError):
     """The budget has no room for the most that the call may take; nothing was asked."""
 

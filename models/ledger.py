@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from record.events.calls import Answered, Drifted
+from record.events.calls import Answered, Drifted, Unanswered
 from record.nouns.calls import CallKey
 
 
@@ -23,7 +23,11 @@ class Ledger(Protocol):
         """What was last recorded of the question that the answer under a key belongs to, or None."""
         ...
 
-    def append(self, event: Answered | Drifted) -> object:
+    def given_up(self, key: CallKey) -> bool:
+        """Whether no usable answer came of a call, and it is not made again."""
+        ...
+
+    def append(self, event: Answered | Drifted | Unanswered) -> object:
         """Commit an answer. When this returns, a kill no longer loses it."""
         ...
 
@@ -34,6 +38,7 @@ class MemoryLedger:
     def __init__(self, events: tuple[Answered, ...] = ()) -> None:
         self._events = list(events)
         self._drifted: dict[CallKey, Drifted] = {}
+        self._unanswered: dict[CallKey, Unanswered] = {}
 
     @property
     def events(self) -> tuple[Answered, ...]:
@@ -46,8 +51,14 @@ class MemoryLedger:
     def drifted(self, key: CallKey) -> Drifted | None:
         return self._drifted.get(key)
 
-    def append(self, event: Answered | Drifted) -> None:
-        if isinstance(event, Drifted):
-            self._drifted[event.key] = event
-        else:
-            self._events.append(event)
+    def given_up(self, key: CallKey) -> bool:
+        return key in self._unanswered
+
+    def append(self, event: Answered | Drifted | Unanswered) -> None:
+        match event:
+            case Answered():
+                self._events.append(event)
+            case Drifted():
+                self._drifted[event.key] = event
+            case Unanswered():
+                self._unanswered[event.key] = event

@@ -575,6 +575,7 @@ class SectionInputs(Frozen):
     tables: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
     tellings: tuple[Telling, ...] = ()
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the answer before")
 
 
 class Sections(Frozen):

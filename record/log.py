@@ -57,6 +57,10 @@ class Recorder(Protocol):
         """What was last recorded of the question that this answer belongs to."""
         ...
 
+    def given_up(self, key: CallKey) -> bool:
+        """Whether no usable answer came of a call, and it is not made again."""
+        ...
+
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, at REAL NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL)
@@ -118,6 +122,9 @@ class EventLog:
     def drifted(self, key: CallKey) -> Drifted | None:
         return self._state.drifted.get(key)
 
+    def given_up(self, key: CallKey) -> bool:
+        return key in self._state.unanswered
+
     def close(self) -> None:
         self._db.close()
         if self._mirror is not None:
@@ -154,6 +161,9 @@ class MemoryLog:
 
     def drifted(self, key: CallKey) -> Drifted | None:
         return self._state.drifted.get(key)
+
+    def given_up(self, key: CallKey) -> bool:
+        return key in self._state.unanswered
 
 
 def is_run(folder: Path) -> bool:

@@ -35,6 +35,15 @@ class Drifted(Frozen):
     request_sha256: str = Field(description="of the question as it would be sent now")
 
 
+class Unanswered(Frozen):
+    """A call got no answer that can be used, and the step that made it goes on without."""
+
+    type: Literal["unanswered"] = "unanswered"
+    key: CallKey
+    why: str
+    then: str = Field(description="what is done instead")
+
+
 class Reserved(Frozen):
     """The most that a call or an attempt may take, set aside before it begins; recorded where a budget is set.
 
@@ -54,5 +63,5 @@ class Returned(Frozen):
     name: str
 
 
-CallEvent = Answered | Drifted | Reserved | Returned
+CallEvent = Answered | Drifted | Unanswered | Reserved | Returned
 """Any of these."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from record.events.calls import Answered, CallEvent, Drifted, Reserved, Returned
+from record.events.calls import Answered, CallEvent, Drifted, Reserved, Returned, Unanswered
 from record.fold.parts import RoleUsage
 from record.fold.spending import cut_off, settle
 from record.fold.state import RunState
@@ -16,6 +16,8 @@ def apply_call(state: RunState, event: CallEvent) -> None:
             _answered(state, event)
         case Drifted():
             state.drifted[event.key] = event
+        case Unanswered():
+            state.unanswered[event.key] = event
         case Reserved():
             cut_off(state, [event.name] if event.name in state.reserved else [])
             state.reserved[event.name] = event

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from record.events.calls import Answered, Drifted, Reserved
+from record.events.calls import Answered, Drifted, Reserved, Unanswered
 from record.events.ideating import Conceived, ContextRead, Ideating, LookedUp
 from record.events.nodes import Probed
 from record.events.papers import (
@@ -54,6 +54,8 @@ class Facts:
     """Answers to questions that had changed when they came up again; those that took their place are in `answers`."""
     drifted: dict[CallKey, Drifted] = field(default_factory=dict[CallKey, Drifted])
     """Answers that were kept though the machine or the limits that their questions told of are others by now."""
+    unanswered: dict[CallKey, Unanswered] = field(default_factory=dict[CallKey, Unanswered])
+    """Calls that got no usable answer and are not made again, and what was done instead."""
     terms: dict[int, Terms] = field(default_factory=dict[int, Terms])
     """How the run stood when a decision was made."""
     usage: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])

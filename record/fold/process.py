@@ -53,6 +53,8 @@ def _started(state: RunState, event: Started, at: float) -> None:
 
 def _resumed(state: RunState, event: Resumed) -> None:
     state.stopping = False
+    if state.ended is not None:  # no kill, but an end: what it came to for want of an answer is tried again
+        state.unanswered = {key: one for key, one in state.unanswered.items() if key.decision in state.finished}
     state.held = state.ended = state.outage = None
     state.overrides |= event.settings
     cut_off(state, list(state.reserved))

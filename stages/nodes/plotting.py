@@ -163,7 +163,7 @@ class Look:
     looked: bool
 
 
-UNSEEN = "Not looked at: no model here takes pictures; a program checked labels, legends and axes."
+UNSEEN = "Not looked at by a model; a program checked labels, legends and axes."
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,9 @@ async def review_figures(bench: Bench, desk: Desk, gallery: Gallery, *, about: S
     looked = bench.models.sees or not new
     try:
         if new and looked:
-            said = await _look(bench, desk, gallery, about=about, found={figure: found[figure.name] for figure in new})
+            answer = await _look(
+                bench, desk, gallery, about=about, found={figure: found[figure.name] for figure in new})
+            said, looked = answer or {}, answer is not None
     except ImagesRefused:
         looked = False
     if not looked:
@@ -232,17 +234,21 @@ def _lint_about(bench: Bench, about: Subject) -> About:
 
 async def _look(
     bench: Bench, desk: Desk, gallery: Gallery, *, about: Subject, found: dict[Figure, tuple[LintFinding, ...]]
-) -> dict[str, FigureReview]:
-    """What the vision model says of the figures in `found`, by name; it is told what the lint found."""
+) -> dict[str, FigureReview] | None:
+    """What the vision model says of the figures in `found`, by name; None where that cannot be used.
+
+    It is told what the lint found.
+    """
     earlier = gallery.found
-    answer = await desk.ask("vision", VisionInputs(
+    answer = await desk.usable("vision", VisionInputs(
         data_plan=bench.plan, subject=about.kind, seeds=about.seeds, plan=about.plan, measurements=about.measurements,
         names=tuple(figure.name for figure in found), facts=tuple(figure.facts for figure in found),
         lint=tuple(map(refusing, found.values())), remarks=tuple(map(remarks, found.values())),
         arrays=await gallery.canvas.briefs() if gallery.canvas else (),
         earlier=tuple(earlier.get(figure.name, ()) for figure in found)), FigureReviews,
-        images=[Image((gallery.folder / figure.name).read_bytes()) for figure in found])
-    return {review.name: review for review in answer.reviews}
+        images=[Image((gallery.folder / figure.name).read_bytes()) for figure in found],
+        then="the lint alone decides on the figures")
+    return {review.name: review for review in answer.reviews} if answer is not None else None
 
 
 def _joined(name: str, findings: tuple[LintFinding, ...], said: FigureReview | None) -> FigureReview:

@@ -38,8 +38,9 @@ def incidents(state: RunState) -> str:
               "deterministic method does, and the spread over seeds is unknown:", _seedless(state)),
         _list("Where the measured noise hides the difference between two nodes, a model was asked which of them is the "
               "sounder one to build on:", _comparisons(state)),
-        _list("Figures that no model looked at, since the one that should have takes no pictures; a program checked "
-              "their labels, legends and axes:", _unseen(state)),
+        _list("Figures that no model looked at, since the one that should have takes no pictures or gave no usable "
+              "answer; a program checked their labels, legends and axes:", _unseen(state)),
+        _list("Model calls that got no usable answer, and what was done instead:", _unanswered(state)),
         _list("Figures that were made for the paper and are not in it:", _left_out(state)),
         _list("Ablations that were planned before the last stage, and what became of each:",
               _short(planned_rows(state))),
@@ -101,6 +102,11 @@ def _unseen(state: RunState) -> Iterable[tuple[str, str]]:
             yield node.id, f"plotting {', '.join(numbers)}"
     if state.figures is not None and not state.figures.looked:
         yield "paper", "the final figures"
+
+
+def _unanswered(state: RunState) -> Iterable[tuple[str, str]]:
+    for one in state.unanswered.values():
+        yield one.key.role, f"decision {one.key.decision}: {one.then}; {short(one.why)}"
 
 
 def _left_out(state: RunState) -> Iterable[tuple[str, str]]:

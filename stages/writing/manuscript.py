@@ -286,8 +286,8 @@ def _disclosures(state: RunState) -> tuple[str, ...]:
     if any(claim.grade == "logged" for claim in paper_claims(state)):
         told.append("Some values were said by the code itself and could not be computed by the harness.")
     if state.figures is not None and not state.figures.looked:
-        told.append("No model looked at the figures, since the one that was used takes no pictures; a program checked "
-                    "their labels, legends and axes.")
+        told.append("No model looked at all of the figures, since the one that was used takes no pictures or gave no "
+                    "usable answer; a program checked their labels, legends and axes.")
     told += (*ablation_sentences(state), *origin_sentences(state))
     if state.limited:
         told.append(f"The run was ended early: {state.limited.split(' of ')[0]}.")

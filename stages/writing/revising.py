@@ -46,10 +46,11 @@ async def revise(bench: Bench, desk: Desk, rounds: Iterable[int], *, news: tuple
         before = before_round(bench.state.drafts, number)
         await look_at_figures(bench, best_of(before))
         try:
-            answer = await desk.ask("reflect", reflect_inputs(bench, before, desk.decision, news=news), Reflection)
+            answer = await desk.usable("reflect", reflect_inputs(bench, before, desk.decision, news=news), Reflection,
+                                       then="the draft stands as it is")
         except BudgetSpent:
             return
-        if answer.empty:
+        if answer is None or answer.empty:
             return
         if not any(one.round == number for one in bench.state.drafts):
             bench.recorder.append(await _round(bench, before, answer, number))

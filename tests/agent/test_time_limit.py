@@ -73,7 +73,8 @@ def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than
     assert all(at < 40_000 for at in world.begun.values()), world.begun
     state = world.state
     ablated = next(one for one in state.nodes.values() if one.kind == "ablate")
-    assert replicated(state, ablated.id) == 0 and asked_late(world) <= REPORT
+    assert replicated(state, ablated.id) == 0
+    assert asked_late(world) <= REPORT | {"feedback"}, "the node that ran is finished"
     assert state.without == {"replicate"}
     built = world.folder / "run" / "paper" / "rounds" / "round0"
     text = " ".join(" ".join(path.read_text() for path in built.glob("*.tex")).split())
