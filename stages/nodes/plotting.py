@@ -129,9 +129,10 @@ def typed_numbers(name: str, script: str) -> Failure | None:
 
 async def _replot(bench: Bench, desk: Desk, canvas: Canvas, n: int, *, script: str, failure: Failure) -> str:
     """The script of the n-th figures."""
-    if _plotting(bench, canvas.node, n) is not None:
+    drawn = bench.folder.plots(canvas.node, n) / "plots.py"
+    if _plotting(bench, canvas.node, n) is not None and drawn.is_file():
         desk.skip("plot")
-        return (bench.folder.plots(canvas.node, n) / "plots.py").read_text()
+        return drawn.read_text()
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
     about = subject_of(bench, canvas)
     answer = await desk.ask("plot", PlotInputs(
