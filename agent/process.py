@@ -32,7 +32,7 @@ from models.door import Models
 from models.errors import BudgetSpent, ProviderDown
 from models.tracing import Tracing
 from record import prompts
-from record.events.running import Ended, Limited
+from record.events.running import Ended
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import EventLog
@@ -42,16 +42,16 @@ from sandbox.evaluation.scorers import scorers_of
 from sandbox.executor import LocalExecutor
 from search.signals import Signals
 from stages.ablations.work import missing_ablations
-from stages.bench import Bench
+from stages.bench import Bench, limit, note_time
 from stages.evidence.score import score_tests
 from stages.faults import SameFaultError
 from stages.final_figures import final_figures
 from stages.judging import judge
-from stages.prepare import prepare
+from stages.prepare import PlanError, prepare
 from stages.stage import NothingWorkedError, Research
 from stages.writing.citing import cite
 from stages.writing.revising import reflect
-from stages.writing.work import release, write
+from stages.writing.work import NoDraftError, release, write
 
 RELEASED, FAILED, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 1, 3, 4, 130
 POLL = 0.3
@@ -93,9 +93,10 @@ class Process:
         bench = self._bench(executor)
         research = Research(bench)
         try:
-            async with self._attended(asyncio.current_task()):
+            note_time(bench)
+            async with self._attended(asyncio.current_task(), bench):
                 done = await run_graph(self._steps(bench, research), lambda: self.log.state)
-        except NothingWorkedError as error:
+        except (PlanError, NothingWorkedError, NoDraftError) as error:
             return self._end(NOT_RELEASED, str(error))
         except SameFaultError as error:
             return self._end(FAILED, str(error))
@@ -126,13 +127,14 @@ class Process:
                 breaker=Breaker(settings.models, self.log.append, self._seconds_left), budget=budget,
                 keep=partial(prompts.keep, self.folder.root), tracing=self.tracing),
             budget=budget,
-            node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=executor.device,
+            node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit,
+            seconds_left=self._seconds_left, device=executor.device,
             network=settings.sandbox.network == "on",
             packages=packages(settings.sandbox.python), pretrained=settings.sandbox.pretrained,
             notice=notice(self.log.state),
             literature=(lambda: open_literature(settings.literature, credentials())) if settings.literature.sources
             else None,
-            isolation=isolation_text(self.log.state), signals=self.signals, sources=sources_of(settings),
+            isolation=isolation_text, signals=self.signals, sources=sources_of(settings),
             scorers=scorers_of(sources_of(settings), settings.sandbox.scorers))
 
     def _steps(self, bench: Bench, research: Research) -> dict[str, Step]:
@@ -158,7 +160,7 @@ class Process:
     # --- attention to the outside -----------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _attended(self, main: asyncio.Task[Any] | None) -> AsyncGenerator[None]:
+    async def _attended(self, main: asyncio.Task[Any] | None, bench: Bench) -> AsyncGenerator[None]:
         """While inside: commands are taken, the clock is watched, one signal stops gently and the second at once."""
         loop = asyncio.get_running_loop()
 
@@ -181,7 +183,7 @@ class Process:
         with _quiet():
             for number, handler in handled.items():
                 loop.add_signal_handler(number, handler)
-        watch = asyncio.ensure_future(self._watch(main))
+        watch = asyncio.ensure_future(self._watch(main, bench))
         try:
             yield
         finally:
@@ -192,13 +194,12 @@ class Process:
                 for number in handled:
                     loop.remove_signal_handler(number)
 
-    async def _watch(self, main: asyncio.Task[Any] | None) -> None:
+    async def _watch(self, main: asyncio.Task[Any] | None, bench: Bench) -> None:
         job = job_end(os.environ)
         steering = Steering(self.folder, self.log, self.signals, lambda: self._asked_to_stop(main), self.left)
         while True:
             steering.look()
-            if self._seconds_left() < 0:
-                self._limit(f"the time limit of {self.settings.time_limit:g} s was reached")
+            note_time(bench)
             if job is not None and time.time() > job - self.settings.slurm.margin_timeout:
                 self._job_ends(main)
             await asyncio.sleep(POLL)
@@ -206,14 +207,9 @@ class Process:
     def _seconds_left(self) -> float:
         return self.settings.time_limit - (self.before + self.signals.clock() - self.began)
 
-    def _limit(self, reason: str) -> None:
-        state = self.log.state  # a released paper is not made partial by the time that its judge takes
-        if state.limited is None and state.released is None and state.version == 1:
-            self.log.append(Limited(reason=reason))
-
     def _job_ends(self, main: asyncio.Task[Any] | None) -> None:
         if self.settings.slurm.at_end == "report":
-            self._limit("the SLURM job is about to end")
+            limit(self.log, "the SLURM job is about to end")
         elif not self.signals.stop.is_set():
             self.asked_by = "stopped before the end of the SLURM job"
             self._stop(main)

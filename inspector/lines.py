@@ -8,6 +8,7 @@ from inspector.text import clock_time, duration, plain, short
 from inspector.tree import score_of
 from record.ablation import Ablation
 from record.attempts import changed, retries
+from record.events.calls import Answered, Drifted, Unanswered
 from record.events.event import Event
 from record.events.ideating import ContextRead
 from record.events.nodes import Executed, Judged, Plotted, Resampled, Reviewed, Unsealed
@@ -67,7 +68,7 @@ def described(event: Event, state: RunState) -> str | None:
         case Resampled():
             return f"test examples resampled for {len(event.found)} differences"
         case _:
-            return _late(event)
+            return _late(event, state)
 
 
 def _wrong(event: FiguresSeen) -> str:
@@ -75,7 +76,7 @@ def _wrong(event: FiguresSeen) -> str:
     return f"{len(event.reviews)} reviewed, issues with {', '.join(bad)}" if bad else "no issues"
 
 
-def _late(event: Event) -> str | None:
+def _late(event: Event, state: RunState) -> str | None:
     """The events of the paper and of the end."""
     match event:
         case FiguresMade():
@@ -108,6 +109,13 @@ def _late(event: Event) -> str | None:
             return what + (f" ({plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
         case Assessed():
             return judged(event)
+        case Unanswered():
+            return f"no usable answer for {event.key}: {short(event.why, 100)}; {event.then}"
+        case Drifted():
+            return f"answer {event.key} kept: machine or limits are not what its question told"
+        case Answered():
+            anew = bool(state.superseded) and state.superseded[-1].key == event.key
+            return f"{event.key} asked anew: its question has changed since it was answered" if anew else None
         case Rewriting():
             return f"the paper is written again: version {event.version} (model {plain(event.model)})"
         case Commanded():

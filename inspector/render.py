@@ -156,6 +156,7 @@ def status_lines(status: Status) -> list[Text]:
     lines += [_pair("steering", short(one, 120)) for one in status.steering[-STEERED:]]
     if earlier:
         lines.append(_pair("", f"... and at least {earlier} before: scientist logs {plain(status.run)}"))
+    lines += [_pair("answers", short(one, 200)) for one in status.answers]
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
         best = f", best {stage.best}" if stage.best else ""

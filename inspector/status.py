@@ -112,6 +112,17 @@ class Ahead(Frozen):
     gpu_hours: float | None
 
 
+def answers_of(state: RunState) -> tuple[str, ...]:
+    """Calls without a usable answer, and answers whose questions were not the same when they came up again."""
+    kept = ", ".join(map(str, state.drifted))
+    anew = ", ".join(dict.fromkeys(str(one.key) for one in state.superseded))
+    lacking = ", ".join(f"{one.key} ({one.then})" for one in state.unanswered.values())
+    return (*[f"not usable: {lacking}"] * bool(lacking),
+            *[f"kept, though machine or limits are not what their questions told: {kept}"] * bool(kept),
+            *[f"asked anew, since plan, code, results or question changed (both answers were paid for): {anew}"]
+            * bool(anew))
+
+
 class Happened(Frozen):
     """An event in words, and when."""
 
@@ -123,7 +134,8 @@ class Status(Frozen):
     """Where a run stands. Times are ISO 8601 in UTC; `elapsed` is seconds worked on it, without the gaps between.
 
     `paused` says who holds the run and why, or why no model is asked at present, and until when; it is empty while
-    neither is so. `steering` tells the latest kills, marks and notes.
+    neither is so. `steering` tells the latest kills, marks and notes, `answers` calls without a usable answer, and
+    answers whose questions had changed when they came up again.
     """
 
     run: str
@@ -142,6 +154,7 @@ class Status(Frozen):
     ancestry: tuple[Origin, ...] = ()
     paused: str = ""
     steering: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
     stages: tuple[StageCounts, ...]
     cost: Cost
     roles: tuple[RoleCost, ...] = ()
@@ -174,6 +187,7 @@ def status_in(run: str, state: RunState, told: Sequence[Happened], process: str 
         last_event=_iso(state.last_at) if state.events else None,
         elapsed=round(state.active_seconds + open_end, 3), ancestry=origins_of(state),
         paused=paused_of(state, now) if condition == "running" else "", steering=steering_of(state),
+        answers=answers_of(state),
         stages=tuple(_counts(state, name) for name in STAGES), cost=_cost(state), roles=_roles(state),
         budget=_budget(state),
         paper=state.released.pdf if state.released else None,
@@ -234,7 +248,8 @@ def _told(events: Sequence[tuple[Event, float]]) -> tuple[RunState, list[Happene
 def _next(state: RunState, run: str, condition: RunCondition) -> str:
     reporting = any(name == state.phase and stage.settled for name, stage in state.stages.items())
     step = PHASES.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
-    if condition in ("running", "done", "draft only"):
+    given_up = condition == "draft only" and state.phase != "write"  # what a writer failed at may be tried again
+    if condition in ("running", "done") or given_up:
         return step if condition == "running" else PHASES["done"]
     if state.phase == "done":
         return PHASES["done"]

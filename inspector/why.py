@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from inspector.found import Compared, ErrorCount, comparisons_of, errors_of
 from inspector.origin import Origin, origins_of
-from inspector.status import RunCondition, condition_of, paused_of
+from inspector.status import RunCondition, answers_of, condition_of, paused_of
 from inspector.waiting import Outlook, Place, Waiting, left_of, places_of, queue_of, waiting_of, work_of
 from record.events.event import Event
 from record.fold.apply import fold
@@ -28,6 +28,7 @@ class Why(Frozen):
     waiting: tuple[Waiting, ...]
     work: tuple[str, ...]
     paused: str = ""
+    answers: tuple[str, ...] = ()
     ancestry: tuple[Origin, ...] = ()
     errors: tuple[ErrorCount, ...]
     best: str | None
@@ -48,6 +49,6 @@ def why_of(
     return Why(
         run=run, condition=condition, process=process, phase=state.phase, waiting=waiting, work=work_of(state),
         ancestry=origins_of(state),
-        paused=paused_of(state, now) if running else "",
+        paused=paused_of(state, now) if running else "", answers=answers_of(state),
         places=places_of(queue, outlook) if running else (), errors=errors_of(state), best=outlook.best,
         comparisons=comparisons_of(state, outlook.best), next=outlook.actions)

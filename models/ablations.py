@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
+from models.circumstance import Circumstance
 from models.roles import ParentBrief, Study
 from record.ablation import Ablation
 from record.nouns.drafts import Draft
@@ -19,7 +22,7 @@ class AblationPlanInputs(Study):
 
     method: ParentBrief = Field(description="the node that is ablated, with its code")
     most: int = Field(ge=1, description="ablations at most")
-    node_seconds: float = Field(description="wall-clock limit of one experiment")
+    node_seconds: Annotated[float, Circumstance(0.0)] = Field(description="wall-clock limit of one experiment")
     notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
     written: tuple[str, ...] = Field(default=(), description="ablations that a person wrote and that run already")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
@@ -48,7 +51,7 @@ class MissingAblationsInputs(Study):
     method_plan: str
     method_source: str
     most: int = Field(ge=1, description="ablations at most")
-    node_seconds: float = Field(description="wall-clock limit of one experiment")
+    node_seconds: Annotated[float, Circumstance(0.0)] = Field(description="wall-clock limit of one experiment")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the answer before")
 
 

@@ -1,9 +1,11 @@
 """The one door to language models: render, look up, ask, commit.
 
-A call is identified by (decision, attempt, role, ordinal). If the ledger holds an answer under that key, the answer is
-given out again and nothing is asked; the hash of the request only verifies that it is the same question. A new answer
-is committed before anybody sees it, so that what depends on it can be repeated from the ledger alone. In a run the
-question is kept before it goes out (`record.prompts`): where that fails, nothing is asked and nothing to be paid.
+A call is identified by (decision, attempt, role, ordinal). If the ledger holds an answer to this question under that
+key, the answer is given out again and nothing is asked. It is this question where all of it agrees but what it tells of
+machine and limits (`models.circumstance`): that such text has changed is recorded, and the answer kept. Any other
+question under the key is a new call, whose answer takes the place of the old one; both were paid for. A new answer is
+committed before anybody sees it, so that what depends on it can be repeated from the ledger alone. In a run a question
+is kept before it goes out (`record.prompts`): where that fails, nothing is asked and nothing to be paid.
 
 Not guaranteed: a kill between a provider's answer and its commitment loses that answer, and the call is made again.
 """
@@ -15,6 +17,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -22,15 +25,16 @@ from pydantic import BaseModel, ValidationError
 from models.backend import Backend, Image, Reader, Reply, Request
 from models.breaker import Breaker
 from models.budget import Budget
+from models.circumstance import neutral
 from models.context import check_room
-from models.errors import ModelError, ModelUnavailable, StaleAnswer
+from models.errors import UNUSABLE, ImagesRefused, ModelError, ModelUnavailable
 from models.ledger import Ledger
 from models.longer import whole
 from models.render import render
 from models.roles import Role
 from models.settings import ModelSettings
 from models.tracing import SILENT, Tracing
-from record.events.calls import Answered
+from record.events.calls import Answered, Drifted, Unanswered
 from record.nouns.calls import CallKey
 
 Output = TypeVar("Output", bound=BaseModel)
@@ -100,15 +104,43 @@ class Models:
     ) -> Output:
         """The answer under `key`, from the ledger or from the model. Use `at(...).ask(...)`, which makes the key.
 
-        Raises: `StaleAnswer`, and the other `ModelError` of `models.errors`.
+        Raises: the `ModelError` of `models.errors`.
         """
         request = self._request(role, inputs, output_type, images)
+        known = self._known(key, request, output_type)
+        return known if known is not None else output_type.model_validate((await self._ask(key, request)).answer)
+
+    def _known(self, key: CallKey, request: Request, output_type: type[Output]) -> Output | None:
+        """The committed answer to this very question, also where another model or temperature was asked it."""
         stored = self._ledger.answered(key)
         if stored is None:
-            stored = await self._ask(key, request)
-        else:
-            verify(stored, request, self._asked(request))
-        return _read(stored, output_type)
+            return None
+        same = request_sha256(request, stored.asked) == stored.request_sha256
+        if not same and question_sha256(request) != stored.question_sha256:
+            return None
+        try:
+            answer = output_type.model_validate(stored.answer)
+        except ValidationError:  # of another version of the program
+            return None
+        if not same:
+            self._drift(key, request_text(request, stored.asked))
+        return answer
+
+    def _drift(self, key: CallKey, text: str) -> None:
+        """Record, once, that the question would be sent as this text now."""
+        event = Drifted(key=key, request_sha256=_sha256(text))
+        if self._ledger.drifted(key) != event:
+            if self._keep is not None:
+                self._keep(text)
+            self._ledger.append(event)
+
+    def given_up(self, key: CallKey) -> bool:
+        """Whether no usable answer came of a call, and it is not made again."""
+        return self._ledger.given_up(key)
+
+    def give_up(self, key: CallKey, why: str, then: str) -> None:
+        """Record that no usable answer came of a call, and what is done instead."""
+        self._ledger.append(Unanswered(key=key, why=why, then=then))
 
     def _request(
         self, role: Role, inputs: BaseModel, output_type: type[BaseModel], images: Sequence[Image]
@@ -138,6 +170,7 @@ class Models:
             event = Answered(
                 key=key,
                 request_sha256=digest,
+                question_sha256=question_sha256(request),
                 model=reply.model,
                 answer=reply.output.model_dump(mode="json", by_alias=True),
                 usage=reply.usage,
@@ -202,27 +235,64 @@ class Desk:
     """Asks for one attempt at one decision, and counts its calls by role.
 
     Calls of the same role get their ordinals in the order in which `ask` is called: call them in an order that a
-    resumed run repeats.
+    resumed run repeats, and `skip` those whose outcome the record has.
     """
 
     def __init__(self, models: Models, decision: int, attempt: int) -> None:
         self._models = models
-        self._decision = decision
+        self.decision = decision
         self._attempt = attempt
         self._asked: Counter[str] = Counter()
+
+    def name_of(self, role: Role) -> str:
+        """The model that plays a role."""
+        return self._models.name_of(role)
 
     async def ask(
         self, role: Role, inputs: BaseModel, output_type: type[Output], images: Sequence[Image] = ()
     ) -> Output:
         """A validated answer of `output_type`. Raises `ModelError`."""
-        key = CallKey(decision=self._decision, attempt=self._attempt, role=role, ordinal=self._asked[role])
+        return await self._models.answer(self._next(role), role, inputs, output_type=output_type, images=images)
+
+    async def usable(
+        self, role: Role, inputs: BaseModel, output_type: type[Output], images: Sequence[Image] = (), *, then: str,
+        fatal: type[ModelError] = ImagesRefused,
+    ) -> Output | None:
+        """The answer; None where the model gave none that can be used, which is recorded with what is done instead.
+
+        Raises: `fatal`, and the `ModelError` that say more than that of one question (`ModelUnavailable` ...).
+        """
+        key = self._next(role)
+        if self._models.given_up(key):
+            return None
+        try:
+            return await self._models.answer(key, role, inputs, output_type=output_type, images=images)
+        except fatal:
+            raise
+        except UNUSABLE as error:
+            self._models.give_up(key, str(error), then)
+            return None
+
+    def _next(self, role: Role) -> CallKey:
+        key = CallKey(decision=self.decision, attempt=self._attempt, role=role, ordinal=self._asked[role])
         self._asked[role] += 1
-        return await self._models.answer(key, role, inputs, output_type=output_type, images=images)
+        return key
+
+    def skip(self, role: Role) -> None:
+        """Count a call that is not made again: what came of it is recorded."""
+        self._asked[role] += 1
 
 
 def request_sha256(request: Request, asked: str) -> str:
     """The hash of what a model is shown and asked for; `asked` names model and temperature."""
     return _sha256(request_text(request, asked))
+
+
+def question_sha256(request: Request) -> str:
+    """The hash of a question by which it is known again: without model and temperature, machine and limits."""
+    inputs = neutral(request.inputs)
+    prompt = request.prompt if inputs == request.inputs else render(request.role, inputs, images=len(request.images))
+    return _sha256(request_text(replace(request, prompt=prompt), ""))
 
 
 def request_text(request: Request, asked: str) -> str:
@@ -243,29 +313,3 @@ def request_text(request: Request, asked: str) -> str:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def verify(stored: Answered, request: Request, asked_now: str) -> None:
-    """Check that a committed answer belongs to this request.
-
-    Another model or temperature is no contradiction: a run may be resumed with one, and what was paid for is kept.
-    Raises: `StaleAnswer`.
-    """
-    now = request_sha256(request, stored.asked or asked_now)
-    if now != stored.request_sha256:
-        raise StaleAnswer(
-            f"the answer recorded under {stored.key} belongs to another request: "
-            f"recorded {stored.request_sha256[:16]}, now asked {now[:16]}; "
-            "resume with the program version and settings that the run was recorded with, "
-            "or start a new run from what it found"
-        )
-
-
-def _read(stored: Answered, output_type: type[Output]) -> Output:
-    try:
-        return output_type.model_validate(stored.answer)
-    except ValidationError as error:
-        raise StaleAnswer(
-            f"the answer recorded under {stored.key} is no {output_type.__name__} of this program version "
-            f"({error.error_count()} mismatches); resume with the version that the run was recorded with"
-        ) from None

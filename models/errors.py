@@ -13,7 +13,6 @@
           AnswerCut           the door, which asks with more room; then you: the answer is longer than it may be
         BudgetSpent           you: the budget has no room for the call; resume with a higher one
         CatalogueError        you: the offline researcher has no study for this idea; configure a model
-        StaleAnswer           you: the run was recorded by another program version or other settings
 
 Messages are one line and never hold a key.
 """
@@ -87,6 +86,10 @@ class AnswerCut(ModelOutputInvalid):
         self.retries = retries
 
 
+UNUSABLE = (ModelOutputInvalid, ModelRefused)
+"""One question that got no answer which can be used, while the model is there."""
+
+
 class BudgetSpent(ModelError):
     """The budget has no room for the most that the call may take; nothing was asked."""
 
@@ -97,7 +100,3 @@ class CatalogueError(ModelError):
     """The offline researcher does not know a study for what it was asked."""
 
     billed = False
-
-
-class StaleAnswer(ModelError):
-    """A committed answer belongs to another request than the one now asked under its key."""

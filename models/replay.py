@@ -120,13 +120,15 @@ def _parsed(name: str, lines: Sequence[str]) -> list[Recorded]:
 
 
 def exchange_of(events: Iterable[Event]) -> tuple[Recorded, ...]:
-    """The answers of a run in the order in which they were committed, numbered by role."""
+    """The answers of a run in the order in which they were committed, numbered by role.
+
+    Of two answers under one key it is the later one, at the place of the first: a replay asks once.
+    """
     counted: Counter[str] = Counter()
     found: list[Recorded] = []
-    for event in events:
-        if isinstance(event, Answered):
-            found.append(Recorded(role=event.key.role, ordinal=counted[event.key.role], answer=event.answer))
-            counted[event.key.role] += 1
+    for event in {event.key: event for event in events if isinstance(event, Answered)}.values():
+        found.append(Recorded(role=event.key.role, ordinal=counted[event.key.role], answer=event.answer))
+        counted[event.key.role] += 1
     return tuple(found)
 
 

@@ -5,10 +5,11 @@ A role's prompt may use the fields of its inputs and nothing else. Outputs are v
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from models.circumstance import Circumstance
 from models.exhibits import PartInputs as PartInputs
 from models.exhibits import PartNotes as PartNotes
 from models.judgement import JudgeAnswer as JudgeAnswer
@@ -71,8 +72,8 @@ class PlanInputs(Frozen):
     idea: Idea
     catalogue: tuple[CatalogueEntry, ...]
     metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
-    node_seconds: float = Field(description="wall-clock limit of one experiment")
-    device: str = "cpu"
+    node_seconds: Annotated[float, Circumstance(0.0)] = Field(description="wall-clock limit of one experiment")
+    device: Annotated[str, Circumstance("")] = "cpu"
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
@@ -156,16 +157,20 @@ class CodeInputs(Study):
     in_flight: tuple[InFlight, ...] = Field(default=(), description="nodes that are being made at the same time")
     earlier: tuple[StageSummary, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
-    node_seconds: float
-    quiet_seconds: float | None = Field(
+    node_seconds: Annotated[float, Circumstance(0.0)]
+    quiet_seconds: Annotated[float | None, Circumstance(None)] = Field(
         default=None, description="seconds without output, log or submission after which it is ended; None: never")
-    spare: float | None = Field(
+    spare: Annotated[float | None, Circumstance(None)] = Field(
         default=None, description="the share of the time limit that the parent took, where a harder experiment fits")
-    device: str = Field(default="cpu", description="what it runs on: 'cpu', or GPUs with memory and bf16 support")
-    network: bool = Field(default=False, description="whether the code reaches the network")
+    device: Annotated[str, Circumstance("")] = Field(
+        default="cpu", description="what it runs on: 'cpu', or GPUs with memory and bf16 support")
+    network: Annotated[bool, Circumstance(False)] = Field(
+        default=False, description="whether the code reaches the network")
     lab_reference: str = Field(description="the documentation of `lab`, as text")
-    packages: tuple[str, ...] = Field(default=(), description="importable packages with versions")
-    pretrained: tuple[str, ...] = Field(default=(), description="models for `lab.pretrained`, as OWNER/NAME@REVISION")
+    packages: Annotated[tuple[str, ...], Circumstance(())] = Field(
+        default=(), description="importable packages with versions")
+    pretrained: Annotated[tuple[str, ...], Circumstance(())] = Field(
+        default=(), description="models for `lab.pretrained`, as OWNER/NAME@REVISION")
 
 
 class Program(Frozen):
@@ -572,6 +577,7 @@ class SectionInputs(Frozen):
     tables: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
     tellings: tuple[Telling, ...] = ()
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the answer before")
 
 
 class Sections(Frozen):

@@ -37,7 +37,7 @@ def copy_run(parent: RunFolder, to: RunFolder, state: RunState) -> None:
             _copy(parent.attempt(node.id, attempt.number), to.attempt(node.id, attempt.number), link=True)
         for plotting in node.plottings:
             _copy(parent.plots(node.id, plotting.n), to.plots(node.id, plotting.n))
-    for one in state.answers.values():
+    for one in (*state.answers.values(), *state.superseded, *state.drifted.values()):
         name = f"{one.request_sha256}.json.gz"
         _copy(parent.prompts / name, to.prompts / name)
     _check(parent, to, state)

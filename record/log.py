@@ -25,7 +25,7 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from record import mirror
-from record.events.calls import Answered
+from record.events.calls import Answered, Drifted
 from record.events.event import EVENT, Event
 from record.fold.apply import apply, fold
 from record.fold.state import RunState
@@ -51,7 +51,15 @@ class Recorder(Protocol):
         ...
 
     def answered(self, key: CallKey) -> Answered | None:
-        """The committed answer of a model call, if there is one."""
+        """The answer of a model call that was committed last, if there is one."""
+        ...
+
+    def drifted(self, key: CallKey) -> Drifted | None:
+        """What was last recorded of the question that this answer belongs to."""
+        ...
+
+    def given_up(self, key: CallKey) -> bool:
+        """Whether no usable answer came of a call, and it is not made again."""
         ...
 
 
@@ -112,6 +120,12 @@ class EventLog:
     def answered(self, key: CallKey) -> Answered | None:
         return self._state.answers.get(key)
 
+    def drifted(self, key: CallKey) -> Drifted | None:
+        return self._state.drifted.get(key)
+
+    def given_up(self, key: CallKey) -> bool:
+        return key in self._state.unanswered
+
     def close(self) -> None:
         self._db.close()
         if self._mirror is not None:
@@ -145,6 +159,12 @@ class MemoryLog:
 
     def answered(self, key: CallKey) -> Answered | None:
         return self._state.answers.get(key)
+
+    def drifted(self, key: CallKey) -> Drifted | None:
+        return self._state.drifted.get(key)
+
+    def given_up(self, key: CallKey) -> bool:
+        return key in self._state.unanswered
 
 
 def is_run(folder: Path) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from record.events.calls import Answered
+from record.events.calls import Answered, Drifted
 from record.folder import RunFolder, write_file
 from record.log import RecordError
 from record.nouns.frozen import Frozen
@@ -68,12 +68,12 @@ def keep(run: Path, text: str) -> None:
                           "then resume") from error
 
 
-def prompt_of(run: Path, answered: Answered) -> Kept | None:
-    """What was asked for an answer; None where it was not kept (an older run, `models.keep_prompts=false`).
+def prompt_of(run: Path, event: Answered | Drifted) -> Kept | None:
+    """What was asked, or would be now; None where it was not kept (an older run, `models.keep_prompts=false`).
 
     Reads 16 MiB at most and follows no link within the run's folder.
     """
-    expected = answered.request_sha256
+    expected = event.request_sha256
     packed = _read(run, f"{expected}.json.gz") if _HASH.fullmatch(expected) else None
     if packed is None:
         return None

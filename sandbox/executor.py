@@ -28,7 +28,7 @@ from sandbox.handed_on import CHECKPOINTS, hash_artifacts
 from sandbox.isolation.limits import limits_of
 from sandbox.isolation.probe import isolation_of
 from sandbox.isolation.scratch import sweep
-from sandbox.job import ExecutorError, Job, Outcome
+from sandbox.job import ExecutorError, Job, Outcome, TooLate
 from sandbox.kernels import Kernel, Start, Terms
 from sandbox.leavings import defect, hash_arrays, lacking, measure
 from sandbox.lookout import Lookout
@@ -95,7 +95,7 @@ class LocalExecutor:
         return "scored" if self.isolation.on and self._settings.network == "off" else "computed"
 
     async def run(self, job: Job) -> Outcome:
-        """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`."""
+        """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`, `TooLate`."""
         return await self._held(lambda: self._run(job), alone=job.alone)
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
@@ -142,6 +142,8 @@ class LocalExecutor:
         await self._gpus.close()
 
     async def _run(self, job: Job) -> Outcome:
+        if job.late():
+            raise TooLate(job.name)
         kernel = self._from_pool(job)
         try:
             script = await asyncio.to_thread(prepare, job, self._views, self._settings)

@@ -22,6 +22,10 @@ class ExecutorError(SandboxError):
     """The executor itself could not run a job (no kernel starts, no disk). Who acts: the person who runs us."""
 
 
+class TooLate(Exception):
+    """A job was not begun, since it was too late when its turn came."""
+
+
 Curve = tuple[str, str, str, str]
 """What tells one curve from another: (dataset, condition, name, split)."""
 
@@ -81,6 +85,8 @@ class Job:
     that it returns ends the code as the time limit does, and becomes its failure, of kind `hopeless`."""
     live: Path | None = None
     """A file that the code cannot write, which holds the beginning of its output while it runs; gone afterwards."""
+    late: Callable[[], bool] = lambda: False
+    """Asked once there is a place: whether it is too late to begin."""
     alone: bool = False
     """Whether no other job of the executor may run at the same time: it then has the machine's memory to itself."""
 
@@ -117,7 +123,7 @@ class Executor(Protocol):
     places: int
 
     async def run(self, job: Job) -> Outcome:
-        """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`."""
+        """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`, `TooLate`."""
         ...
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Failure
-from sandbox.job import ExecutorError, Glance, Job, Logged, Outcome, Watch
+from sandbox.job import ExecutorError, Glance, Job, Logged, Outcome, TooLate, Watch
 from sandbox.places import Places
 
 
@@ -44,8 +44,10 @@ class ScriptedExecutor:
         self._holding = 0
 
     async def run(self, job: Job) -> Outcome:
-        """Wait for a place, then for the delay; the outcome as written. Raises `ExecutorError` once closed."""
+        """Wait for a place, then for the delay; what is written. Raises `TooLate`, `ExecutorError` once closed."""
         async with self._gate.hold(alone=job.alone):
+            if job.late():
+                raise TooLate(job.name)
             self._enter(job)
             try:
                 told = self._script(job)

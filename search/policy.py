@@ -41,7 +41,8 @@ class Staged:
     settings: SearchSettings
 
     def pick(self, view: View, rng: Random) -> Action:
-        due = owed(view, self.settings) if view.planning != "due" else ABLATION_PLAN
+        plan = view.planning == "due" and not view.limited
+        due = ABLATION_PLAN if plan else owed(view, self.settings)
         if due is not None:
             return due
         reason = over(view, self.settings)

@@ -190,6 +190,7 @@ class View:
         """Buggy leaves worth another try: with code to mend, not too deep, not failing alike for the second time."""
         return tuple(node for node in self.searched
                      if node.status == "buggy" and node.source_sha256 and not self.children.get(node.id)
+                     and (node.failure is None or node.failure.kind != "no answer")  # a model failed, not the code
                      and not (node.closed or node.marked)
                      and self.debug_depth(node) < max_depth and self.repeats(node) < 2)
 

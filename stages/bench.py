@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import TypeVar
 from literature.desk import Literature
 from models.budget import Budget
 from models.door import Desk, Models
+from record.events.running import Limited
 from record.events.searching import Decided, WorkDone
 from record.fold.state import RunState
 from record.folder import RunFolder
@@ -44,6 +46,8 @@ class Bench:
     budget: Budget | None = None
     run_seconds: float = 15 * 3600.0
     """The time limit of the run, of which stages without one of their own take a share."""
+    seconds_left: Callable[[], float] = lambda: math.inf
+    """What remains of it."""
     device: str = "cpu"
     """What experiments run on, as prompts say it."""
     network: bool = False
@@ -56,7 +60,7 @@ class Bench:
     """Opens the catalogues of published works; None: none may be asked."""
     notice: str = ""
     """What the first page says of how the paper was made."""
-    isolation: str = ""
+    isolation: Callable[[RunState], str] = lambda _: ""
     """What kept experiments from withheld labels, and what did not, in plain words."""
     signals: Signals = field(default_factory=Signals)
     sources: Sources = field(default_factory=registry)
@@ -107,9 +111,23 @@ async def do_work(bench: Bench, task: str, work: Callable[[Desk], Awaitable[None
     if bench.state.work_done(task):
         return
     await bench.signals.going()
+    note_time(bench)
     k = begun(bench, Work(task=task))
     await work(bench.models.at(k, 0))
     bench.recorder.append(WorkDone(k=k))
+
+
+def note_time(bench: Bench) -> None:
+    """Record that the run's time limit was reached, if it was and its paper is not out yet."""
+    if bench.seconds_left() <= 0:
+        limit(bench.recorder, f"the time limit of {bench.run_seconds:g} s was reached")
+
+
+def limit(recorder: Recorder, reason: str) -> None:
+    """Record that the run reached a limit, once; a released paper is not made partial by what its judge takes."""
+    state = recorder.state
+    if state.limited is None and state.released is None and state.version == 1:
+        recorder.append(Limited(reason=reason))
 
 
 def begun(bench: Bench, action: Work) -> int:

@@ -18,6 +18,7 @@ from stages.plan_faults import faults_of
 from stages.room import check_room
 from stages.writing.library import check_library
 
+UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
 ROUNDS = 3
 """How often a plan that names what does not exist is shown its faults."""
 
@@ -66,11 +67,13 @@ async def _plan(bench: Bench, desk: Desk) -> DataPlan:
             idea=bench.idea, catalogue=known, metrics=tuple(metrics), node_seconds=bench.node_seconds,
             device=bench.device, shares=SHARES, context=lines_of(bench.state.context), complaints=complaints)
         try:
-            plan = await desk.ask("plan", inputs, DataPlan)
+            plan = await desk.usable("plan", inputs, DataPlan, fatal=ContextTooLong,
+                                     then="it is asked again, as often as for a plan with faults")
         except ContextTooLong as error:
             raise ModelConfigError(str(error)) from None
-        complaints = faults_of(plan, {entry.name: entry for entry in known}, scorers)
-        if not complaints:
+        complaints = ((UNREADABLE,) if plan is None
+                      else faults_of(plan, {entry.name: entry for entry in known}, scorers))
+        if plan is not None and not complaints:
             return plan
     raise PlanError(f"no usable data plan after {ROUNDS} tries: {'; '.join(complaints)}; say in the idea "
                     "which data and metrics to take, or choose another --model")

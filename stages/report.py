@@ -5,6 +5,7 @@ Validation data only. Nothing here depends on times or costs, except that a rule
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -124,14 +125,26 @@ async def summarise(bench: Bench, desk: Desk, stage: StageName) -> None:
     """Record the report on a stage: the model's words, and what the program adds. Keys that were not shown go."""
     inputs = summary_inputs(bench, stage)
     try:
-        said = await desk.ask("summary", inputs, StageReport)
-    except BudgetSpent as error:
-        said = StageReport(tried="the nodes that the record lists", found=f"nothing was written of them: {error}")
+        said = await desk.usable("summary", inputs, StageReport, then="the report is made from the record alone")
+        said = said or _from_record(inputs, "no model gave words for this report")
+    except BudgetSpent:
+        said = _from_record(inputs, "the budget had no room for words")
     shown = {one.key for one in (*inputs.statistics, *inputs.differences)}
     bench.recorder.append(Summarised(summary=StageSummary(
         stage=stage, tried=said.tried, found=said.found, held=said.held, next=said.next,
         numbers=tuple(key for key in dict.fromkeys(said.numbers) if key in shown)[:MOST], branch=inputs.branch,
         failures=failures(_as_decided(bench, stage).stage_nodes(stage)))))
+
+
+def _from_record(inputs: SummaryInputs, why: str) -> StageReport:
+    """A report without a model's words."""
+    primary = inputs.data_plan.primary.name
+    counted = Counter(node.status for node in inputs.nodes)
+    return StageReport(
+        tried=f"Made from the record alone, since {why}. Nodes: "
+              + (", ".join(f"{number} {status}" for status, number in counted.items()) or "none"),
+        found=f"{inputs.best or 'No node'} was carried forward: {'; '.join(inputs.reasons)}",
+        numbers=tuple(one.key for one in (*inputs.statistics, *inputs.differences) if one.name == primary))
 
 
 def summary_inputs(bench: Bench, stage: StageName) -> SummaryInputs:

@@ -61,7 +61,7 @@ class RunShares:
             **{summary_of(stage).task: call("summary") for stage in STAGES},
             "figures": (call("figures") + call("vision")) * looks,
             TASK: self.attempt(self.node_seconds * self.search.retry_factor),  # more permutations, where there is room
-            "write": call("outline") * OUTLINES + call("write") * self.paper.writings(MOST_SECTIONS),
+            "write": call("outline") * OUTLINES + call("write") * (self.paper.writings(MOST_SECTIONS) + 1),
             "cite": (call("cite_ask") + call("cite_select")) * self.paper.citation_rounds,
             "reflect": call("reflect") * self.paper.reflections,
             ABLATION_PLAN.task: call("ablation_plan") * PLANNINGS * bool(self.search.planned_ablations),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from models.budget import Budget
 from record.events.searching import Decided, Settled, WorkDone
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
 from record.nouns.stages import STAGES, NodeKind, StageName
 from search.ceilings import Ceilings, Refusal, Room
+from search.deadline import too_late
 from search.policy import policy_of
 from search.scheduler import Freed, Scheduler
 from search.tree import SEARCH_KINDS
 from stages.ablations.planning import plan_ablations
-from stages.bench import Bench, do_work
+from stages.bench import Bench, do_work, note_time
 from stages.nodes.comparing import compare
 from stages.nodes.node import expand
 from stages.report import reasons_for, summarise, whole_stage
@@ -29,7 +29,7 @@ class Research:
         self.bench = bench
         self._scheduler = Scheduler(
             recorder=bench.recorder, policy=policy_of(bench.search), perform=self._perform, settings=bench.search,
-            signals=bench.signals, room=room_of(bench.budget))
+            signals=bench.signals, room=room_of(bench))
 
     async def stage(self, stage: StageName) -> bool:
         """Search a stage and settle on its best node; False when the run was asked to stop before.
@@ -73,10 +73,16 @@ class Research:
             self.bench.recorder.append(WorkDone(k=decided.k))
 
 
-def room_of(budget: Budget | None) -> Room:
-    """Whether there is room for an action: now, or once what is under way has settled."""
+def room_of(bench: Bench) -> Room:
+    """Whether there is time for an action and all that it owes, and room in the budget: now or, of the budget, once
+    what is under way has settled."""
+    budget = bench.budget
 
     def room(action: Action) -> Refusal | None:
+        note_time(bench)
+        late = too_late(action, bench.state, bench.search, left=bench.seconds_left())
+        if late is not None:
+            return Refusal(f"the time limit of {bench.run_seconds:g} s: {late}")
         reason = budget.lacking(action) if budget is not None else None
         if budget is None or reason is None:
             return None

@@ -133,7 +133,8 @@ def write(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> in
     folder = run_folder(path)
     state = read_state(folder)
     overrides = from_assignments(assignments) | flags
-    if state.started is None or state.phase != "done":
+    unwritten = state.phase == "write" and state.ended is not None
+    if state.started is None or not (unwritten or state.phase == "done"):
         raise WrongUse(f"{path} is not at its end: bring it there first: scientist resume {path}")
     wrong = [key for key in overrides if FAMILIAR.get(key, key).split(".")[0] not in ("models", "paper", "budget")]
     if wrong:
@@ -142,9 +143,10 @@ def write(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> in
                 template="paper.template" in overrides or not state.template)
 
     def work(listener: Listener) -> int:
-        from agent.run import rewrite
+        from agent import run
 
-        return rewrite(folder, overrides, listener=listener)
+        # a run whose writer failed has no paper yet, so that there is nothing to write beside
+        return (run.resume if unwritten else run.rewrite)(folder, overrides, listener=listener)
 
     return watched(folder, work)
 

@@ -46,6 +46,7 @@ def lines(found: Why) -> list[Text]:
     text += [Text(origin_words(one), style="dim") for one in found.ancestry]
     if found.paused:
         text.append(Text(f"paused: {plain(found.paused)}", style="bold yellow"))
+    text += _section("answers", [Text(plain(one)) for one in found.answers])
     text += _section("places", [Text(f"{one.number}: {plain(one.why)}") for one in found.places])
     shown = [_waiting(one) for one in found.waiting[:MOST_WAITING]]
     text += _section("unfinished", [*shown, *_more(len(found.waiting) - MOST_WAITING)])

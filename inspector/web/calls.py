@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from difflib import ndiff
 from typing import Any, Final, NamedTuple
 
 from inspector.text import printable
 from inspector.web.watched import Watched
-from record.events.calls import Answered
+from record.events.calls import Answered, Drifted
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.manifest import files_of
@@ -19,6 +20,8 @@ from record.prompts import prompt_of
 
 TEXT: Final = 100_000
 """Characters of a prompt or an answer that are shown."""
+REPLACED: Final = "replaced: its question changed"
+DRIFTED: Final = "kept: machine or limits changed"
 AT_ONCE: Final = 200
 """Calls on one page."""
 
@@ -29,6 +32,7 @@ class Call(NamedTuple):
     answered: Answered
     node: str
     purpose: str
+    note: str = ""
 
 
 class Picture(NamedTuple):
@@ -48,6 +52,7 @@ class Opened(NamedTuple):
     wanted: str
     pictures: tuple[Picture, ...]
     answer: str
+    drift: str = ""
 
 
 class Calls(NamedTuple):
@@ -62,7 +67,8 @@ class Calls(NamedTuple):
 
 def calls_of(state: RunState, role: str, first: int) -> Calls:
     """Calls of a role (empty: of all; `-`: those of no node) from a place on, the newest first."""
-    every = [call_of(state, one) for one in state.answers.values()][::-1]
+    every = [*(call_of(state, one)._replace(note=REPLACED) for one in state.superseded),
+             *(call_of(state, one) for one in state.answers.values())][::-1]
     counts: dict[str, int] = {}
     for one in every:
         counts[one.answered.key.role] = counts.get(one.answered.key.role, 0) + 1
@@ -76,15 +82,16 @@ def call_of(state: RunState, answered: Answered) -> Call:
     k = answered.key.decision
     decided = state.decisions.get(k)
     node = node_id(k) if node_id(k) in state.nodes else ""
+    note = DRIFTED if answered.key in state.drifted else ""
     match decided.action if decided is not None else None:
         case Expand(stage=stage, kind=kind):
-            return Call(answered, node, f"{kind} in {stage}")
+            return Call(answered, node, f"{kind} in {stage}", note)
         case Compare(a=a, b=b):
-            return Call(answered, "", f"compare {a} and {b}")
+            return Call(answered, "", f"compare {a} and {b}", note)
         case Work(task=task):
-            return Call(answered, "", task)
+            return Call(answered, "", task, note)
         case _:
-            return Call(answered, node, f"decision {k}")
+            return Call(answered, node, f"decision {k}", note)
 
 
 def opened(run: Watched, name: str) -> Opened | None:
@@ -99,7 +106,22 @@ def opened(run: Watched, name: str) -> Opened | None:
         call=call, system=cut(asked.system) if asked else "",
         prompt=None if kept is None else cut(asked.user) if asked else "", changed=kept.changed if kept else "",
         wanted=asked.answer_name if asked else "", pictures=tuple(_pictures(run, asked.images if asked else ())),
-        answer=readable(answered.answer))
+        answer=readable(answered.answer), drift=_drift(run, answered))
+
+
+def _drift(run: Watched, answered: Answered) -> str:
+    """How the question would read now, as changed lines; empty where it was not found to have changed."""
+    now = run.state.drifted.get(answered.key)
+    if now is None:
+        return ""
+    then, by_now = (_lines(run, event) for event in (answered, now))
+    changed = [line for line in ndiff(then, by_now) if line[0] in "+-"]
+    return cut("\n".join(changed) or "the prompts were not kept")
+
+
+def _lines(run: Watched, event: Answered | Drifted) -> list[str]:
+    kept = prompt_of(run.folder, event)
+    return f"{kept.asked.system}\n{kept.asked.user}".splitlines() if kept is not None and kept.asked else []
 
 
 def _key(name: str) -> CallKey | None:

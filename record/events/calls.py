@@ -11,11 +11,12 @@ from record.nouns.frozen import Frozen
 
 
 class Answered(Frozen):
-    """A model's answer was paid for and committed. `request_sha256` verifies; the key identifies."""
+    """A model's answer was paid for and committed. A later one under the same key takes its place: both were paid."""
 
     type: Literal["answered"] = "answered"
     key: CallKey
-    request_sha256: str
+    request_sha256: str = Field(description="of the question as it was sent")
+    question_sha256: str = Field(default="", description="of the question without what it tells of machine and limits")
     model: str
     answer: dict[str, Any]
     usage: Usage
@@ -24,6 +25,23 @@ class Answered(Frozen):
     asked: str = Field(default="", description="model and temperature as configured when asked; the hash covers them")
     left_out: tuple[str, ...] = Field(
         default=(), description="settings that the model does not take and that were not sent, as temperature")
+
+
+class Drifted(Frozen):
+    """A committed answer is used, though the machine or the limits that its question told of are others by now."""
+
+    type: Literal["drifted"] = "drifted"
+    key: CallKey
+    request_sha256: str = Field(description="of the question as it would be sent now")
+
+
+class Unanswered(Frozen):
+    """A call got no answer that can be used, and the step that made it goes on without."""
+
+    type: Literal["unanswered"] = "unanswered"
+    key: CallKey
+    why: str
+    then: str = Field(description="what is done instead")
 
 
 class Reserved(Frozen):
@@ -45,5 +63,5 @@ class Returned(Frozen):
     name: str
 
 
-CallEvent = Answered | Reserved | Returned
+CallEvent = Answered | Drifted | Unanswered | Reserved | Returned
 """Any of these."""

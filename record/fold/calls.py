@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from record.events.calls import Answered, CallEvent, Reserved, Returned
+from record.events.calls import Answered, CallEvent, Drifted, Reserved, Returned, Unanswered
 from record.fold.parts import RoleUsage
 from record.fold.spending import cut_off, settle
 from record.fold.state import RunState
@@ -14,6 +14,10 @@ def apply_call(state: RunState, event: CallEvent) -> None:
     match event:
         case Answered():
             _answered(state, event)
+        case Drifted():
+            state.drifted[event.key] = event
+        case Unanswered():
+            state.unanswered[event.key] = event
         case Reserved():
             cut_off(state, [event.name] if event.name in state.reserved else [])
             state.reserved[event.name] = event
@@ -22,6 +26,9 @@ def apply_call(state: RunState, event: CallEvent) -> None:
 
 
 def _answered(state: RunState, event: Answered) -> None:
+    if (before := state.answers.pop(event.key, None)) is not None:
+        state.superseded.append(before)
+        state.drifted.pop(event.key, None)
     state.answers[event.key] = event
     state.calls[event.key.decision] += 1
     role = state.usage.setdefault(event.key.role, RoleUsage())

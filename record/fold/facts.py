@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from record.events.calls import Answered, Reserved
+from record.events.calls import Answered, Drifted, Reserved, Unanswered
 from record.events.ideating import Conceived, ContextRead, Ideating, LookedUp
 from record.events.nodes import Probed
 from record.events.papers import (
@@ -21,7 +21,7 @@ from record.events.papers import (
 )
 from record.events.running import Commanded, Ended, Paused, Started
 from record.events.searching import AblationsMissed, AblationsPlanned, Compared, Decided
-from record.fold.parts import Ancestor, RoleUsage, StageState, Steered
+from record.fold.parts import Ancestor, RoleUsage, StageState, Steered, Terms
 from record.machine import Machine
 from record.nouns.calls import CallKey, Spending
 from record.nouns.data import DataPlan, DatasetFacts, Scorer
@@ -50,6 +50,14 @@ class Facts:
     """Decisions whose work is done: nodes judged, comparisons answered, waits, ends, and finished work."""
     stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})
     answers: dict[CallKey, Answered] = field(default_factory=dict[CallKey, Answered])
+    superseded: list[Answered] = field(default_factory=list[Answered])
+    """Answers to questions that had changed when they came up again; those that took their place are in `answers`."""
+    drifted: dict[CallKey, Drifted] = field(default_factory=dict[CallKey, Drifted])
+    """Answers that were kept though the machine or the limits that their questions told of are others by now."""
+    unanswered: dict[CallKey, Unanswered] = field(default_factory=dict[CallKey, Unanswered])
+    """Calls that got no usable answer and are not made again, and what was done instead."""
+    terms: dict[int, Terms] = field(default_factory=dict[int, Terms])
+    """How the run stood when a decision was made."""
     usage: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])
     calls: Counter[int] = field(default_factory=Counter[int])
     """Model calls by decision."""
@@ -114,7 +122,7 @@ class Facts:
     """Why no model is asked, and until when; None while they are."""
     ended: Ended | None = None
     without: frozenset[NodeKind] = frozenset()
-    """Nodes after the search that are not begun any more, since the budget has no room for them."""
+    """Nodes after the search that are not begun any more, since neither time nor budget has room for them."""
     settled: dict[int, Spending] = field(default_factory=dict[int, Spending])
     """What the answers and attempts of each decision took."""
     lost: dict[int, Spending] = field(default_factory=dict[int, Spending])

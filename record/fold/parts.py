@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from record.events.running import Branched, Commanded
 from record.nouns.calls import Spending
-from record.nouns.stages import StageName, StageSummary
+from record.nouns.stages import NodeKind, StageName, StageSummary
 
 
 @dataclass
@@ -23,6 +23,15 @@ class StageState:
     """The ceiling of this stage that was reached."""
     began: float | None = None
     """Active seconds of the run when the stage's first search node was decided on."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What prompts tell of a run as a whole beside its results: `RunState.limited` and so on."""
+
+    limited: str | None
+    without: frozenset[NodeKind]
+    isolations: tuple[str, ...]
 
 
 @dataclass

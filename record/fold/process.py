@@ -54,6 +54,8 @@ def _started(state: RunState, event: Started, at: float) -> None:
 
 def _resumed(state: RunState, event: Resumed) -> None:
     state.stopping = False
+    if state.ended is not None:  # no kill, but an end: what it came to for want of an answer is tried again
+        state.unanswered = {key: one for key, one in state.unanswered.items() if key.decision in state.finished}
     state.held = state.ended = state.outage = None
     state.overrides |= event.settings
     cut_off(state, list(state.reserved))
@@ -62,7 +64,9 @@ def _resumed(state: RunState, event: Resumed) -> None:
         state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
         if event.machine is not None and event.machine not in state.machines:
             state.machines = (*state.machines, event.machine)
-        state.limited, state.without = None, frozenset()
+        state.limited = None
+        if not state.stages[STAGES[-1]].settled:  # after the search what was left out is not made up for
+            state.without = frozenset()
         state.template = event.template or state.template
         state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
 

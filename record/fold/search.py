@@ -13,6 +13,7 @@ from record.events.searching import (
     Summarised,
     WorkDone,
 )
+from record.fold.parts import Terms
 from record.fold.spending import finish
 from record.fold.state import RunState
 from record.nouns.decisions import Compare, Expand, Work
@@ -44,6 +45,7 @@ def apply_search(state: RunState, event: SearchEvent) -> None:
 
 def _decided(state: RunState, event: Decided) -> None:
     state.decisions[event.k] = event
+    state.terms[event.k] = Terms(state.limited, state.without, state.isolations)
     if isinstance(event.action, Expand):
         action = event.action
         state.nodes[node_id(event.k)] = Node(

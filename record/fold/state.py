@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from record.events.running import Commanded
@@ -31,6 +31,12 @@ class RunState(Facts):
     def node_of(self, k: int) -> Node | None:
         """The node that decision k made, if it made one."""
         return self.nodes.get(node_id(k))
+
+    def as_of(self, k: int) -> RunState:
+        """The state with the terms that decision k was made on, which prompts of its work tell on any later day."""
+        terms = self.terms.get(k)
+        return self if terms is None else replace(
+            self, limited=terms.limited, without=terms.without, isolations=terms.isolations)
 
     @property
     def paused(self) -> bool:
@@ -119,7 +125,8 @@ class RunState(Facts):
     def _wants_citations(self) -> bool:
         """Whether works are still to be gathered for the first draft of this writing."""
         wanted = self.setting("literature.sources") and self.setting("paper.citation_rounds")
-        return bool(wanted) and len(self.drafts) == 1 and self.limited is None and not self.work_done(
+        begun = any(one.action == Work(task=self.paper_task("reflect")) for one in self.decisions.values())
+        return bool(wanted) and len(self.drafts) == 1 and self.limited is None and not begun and not self.work_done(
             self.paper_task("cite"))
 
     @property

@@ -22,7 +22,7 @@ from record.nouns.stages import NodeKind
 from record.trials import line_of
 from search.replication import of_ablation
 from search.tree import View, view_of
-from stages.bench import Bench
+from stages.bench import Bench, note_time
 from stages.nodes.node import expand
 from stages.settings import LATE_DEBUGS
 
@@ -62,6 +62,7 @@ def _unfinished(state: RunState, k: int) -> list[Decided]:
 
 def _due(bench: Bench) -> list[Expand]:
     """What can be begun when nothing is under way: ablations, then debugging, then replicates, as the budget allows."""
+    note_time(bench)
     state = bench.state
     if state.limited is not None:
         return []

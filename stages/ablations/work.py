@@ -21,7 +21,7 @@ from record.nouns.decisions import MISSING_ABLATIONS
 from record.trials import Trial, trials
 from stages.ablations.asking import asked
 from stages.ablations.running import accepted, run_missing
-from stages.bench import Bench, begun
+from stages.bench import Bench, begun, note_time
 from stages.evidence.score import score_frozen
 from stages.settings import REVISIONS
 from stages.writing.revising import revise
@@ -32,6 +32,7 @@ async def missing_ablations(bench: Bench) -> bool:
     """Bring the step to its end; False when the run was asked to stop in it."""
     if bench.state.work_done(MISSING_ABLATIONS.task):
         return True
+    note_time(bench)
     k = begun(bench, MISSING_ABLATIONS)
     desk = bench.models.at(k, 0)
     if bench.state.missed is None:

@@ -27,21 +27,33 @@ async def digest_all(desk: Desk, copies: Sequence[Copied], refused: Sequence[str
         if isinstance(document, str):
             lines.append(document)
         else:
-            documents.append(await digest(desk, document))
+            said = await digest(desk, document)
+            if said is None:
+                lines.append(f"{document.copied.file}: the model gave no summary of it that can be used")
+            else:
+                documents.append(said)
     return ContextRead(documents=tuple(documents), refused=tuple(lines))
 
 
-async def digest(desk: Desk, document: Document) -> Digest:
-    """One document's statements; those whose place is wrong after the last round are left out, and counted."""
+async def digest(desk: Desk, document: Document) -> Digest | None:
+    """One document's statements; those whose place is wrong after the last round are left out, and counted.
+
+    None where no answer can be used.
+    """
     complaints: tuple[str, ...] = ()
-    answer = DigestAnswer(subject=document.copied.file, statements=())
+    answer: DigestAnswer | None = None
     for _ in range(ROUNDS):
-        answer = await desk.ask("digest", DigestInputs(
+        answer = await desk.usable("digest", DigestInputs(
             file=document.copied.file, unit=document.unit, pages=document.pages, total=document.total,
-            unread=document.unread, complaints=complaints), DigestAnswer)
+            unread=document.unread, complaints=complaints), DigestAnswer,
+            then="what was said of the document before stands, if anything was") or answer
+        if answer is None:
+            continue
         complaints = tuple(fault for one in answer.statements if (fault := fault_of(one, document)))
         if not complaints:
             break
+    if answer is None:
+        return None
     sound = tuple(one for one in answer.statements if fault_of(one, document) is None)
     copied = document.copied
     return Digest(

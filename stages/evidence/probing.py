@@ -14,8 +14,8 @@ from record.nouns.measurements import Measurement
 from record.nouns.nodes import Finding, Node
 from review.honesty.probe import ENTRY, PERMUTATIONS, TASK, Probe, labels_probe, program, seed_probe
 from sandbox.chance import chance_of
-from sandbox.job import Job, Outcome
-from stages.bench import Bench, begun, do_work, in_thread
+from sandbox.job import Job, Outcome, TooLate
+from stages.bench import Bench, begun, do_work, in_thread, note_time
 from stages.stage import NothingWorkedError
 
 
@@ -61,10 +61,16 @@ async def _labels(bench: Bench, node: Node) -> None:
     while found.outcome == "still" and runs < PERMUTATIONS:
         try:
             _reserve(bench, _name(node, runs))
+            outcome = await _permuted(bench, node, source["experiment.py"], runs)
         except BudgetSpent as error:
             found = Probe("unclear", f"{found.why or 'not run'}; {error}")
             break
-        outcome = await _permuted(bench, node, source["experiment.py"], runs)
+        except TooLate:
+            note_time(bench)
+            found = Probe("unclear", f"{found.why or 'not run'}; {bench.state.limited}")
+            if bench.budget is not None:
+                bench.budget.give_back(_name(node, runs))
+            break
         found = await _judged(bench, node, outcome)
         seconds, measured, runs = seconds + outcome.seconds, outcome.measurements, runs + 1
     told = f"{found.why} (permutation {runs} of at most {PERMUTATIONS})"
@@ -95,7 +101,7 @@ async def _permuted(bench: Bench, node: Node, experiment: str, number: int) -> O
     await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))  # what a kill left
     return await bench.executor.run(Job(
         name=_name(node, number), folder=folder, source={"experiment.py": experiment, ENTRY: program(number)},
-        entry=ENTRY, seed=node.seed, timeout=_limit(bench),
+        entry=ENTRY, seed=node.seed, timeout=_limit(bench), late=lambda: bench.seconds_left() <= 0,
         datasets=tuple(use.name for use in bench.plan.datasets)))
 
 

@@ -56,14 +56,15 @@ async def _work(bench: Bench, desk: Desk) -> None:
     sheet = _Sheet()
     try:
         for turn in range(bench.paper.replots + 1):
-            await _turn(bench, desk, studio, sheet, turn=turn, node=node)
-            if not sheet.failed:
+            if not await _turn(bench, desk, studio, sheet, turn=turn, node=node) or not sheet.failed:
                 break
+        lacking = "the model gave no figures that can be used"
     except BudgetSpent as error:
-        if not sheet.kept:
-            bench.recorder.append(FiguresMade(
-                figures={}, descriptions={}, arrays=(), failure=Failure(kind="no answer", message=str(error))))
-            return
+        lacking = str(error)
+    if not sheet.kept and not sheet.failed:
+        bench.recorder.append(FiguresMade(
+            figures={}, descriptions={}, arrays=(), failure=Failure(kind="no answer", message=lacking)))
+        return
     _record(bench, studio, sheet)
 
 
@@ -78,9 +79,12 @@ def _studio(bench: Bench, node: Node) -> Studio:
         house=house_for(Material(bench.state, bench.folder, bench.paper).template))
 
 
-async def _turn(bench: Bench, desk: Desk, studio: Studio, sheet: _Sheet, *, turn: int, node: Node) -> None:
-    """Ask for the figures that are not there yet, draw them and look at them."""
-    script = await desk.ask("figures", await _inputs(bench, studio, sheet, node), FigureScript)
+async def _turn(bench: Bench, desk: Desk, studio: Studio, sheet: _Sheet, *, turn: int, node: Node) -> bool:
+    """Ask for the figures that are not there yet, draw them and look at them; False where no model gave any."""
+    script = await desk.usable("figures", await _inputs(bench, studio, sheet, node), FigureScript,
+                               then="the paper goes without the figures that are not drawn yet")
+    if script is None:
+        return False
     parts = {one.name: one for one in script.figures if one.name not in sheet.kept}
     asked = script.model_copy(update={"figures": tuple(parts.values())[: 2 * MOST]})
     drawings = await draw_all(studio, asked, turn=turn)
@@ -97,6 +101,7 @@ async def _turn(bench: Bench, desk: Desk, studio: Studio, sheet: _Sheet, *, turn
             sheet.failed[one.name] = wrong
         else:
             sheet.kept[one.name] = one
+    return True
 
 
 def _wrong(drawing: Drawing, reviews: dict[str, FigureReview]) -> str:

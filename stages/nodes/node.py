@@ -9,6 +9,7 @@ Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, bugg
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -26,11 +27,11 @@ from record.setups import constants_of
 from record.trials import ablation_of
 from review.honesty import check_program, check_record
 from sandbox.handed_on import Left, forget_rescued, rescue_checkpoints
-from sandbox.job import Job, Outcome
+from sandbox.job import Job, Outcome, TooLate
 from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
-from stages.bench import Bench, in_thread
+from stages.bench import Bench, in_thread, note_time
 from stages.faults import end_if_repeated, of_node
 from stages.memory.briefs import code_inputs, duty_of, parent_brief, plotting_reference, seen_by
 from stages.nodes.curves import converged
@@ -51,6 +52,9 @@ async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
         if node in bench.state.killed:  # and the program with it, before it could be recorded
             raise NodeKilled(node)
         await bench.signals.unless_killed(node, work.run())
+    except TooLate:
+        note_time(bench)
+        work.judge("cancelled", Failure(kind="other", message=f"not run: {bench.state.limited or 'the time is up'}"))
     except NodeKilled:
         await in_thread(work.clear)
         work.judge("cancelled", Failure(
@@ -116,9 +120,9 @@ class _NodeWork:
     async def propose(self) -> None:
         """Record plan and source: from the model, or for a replicate those of its parent.
 
-        What a person wrote is in the record from the beginning.
+        What a person wrote, or was recorded before a kill, is there.
         """
-        if self.node.author:
+        if self.node.source_sha256:
             return
         if self.action.kind == "replicate":
             parent = self.parent
@@ -131,8 +135,6 @@ class _NodeWork:
         self.record_program(program)
 
     def record_program(self, program: Program) -> None:
-        if self.node.source_sha256:
-            return
         files = {"experiment.py": program.experiment, "plots.py": program.plots}
         sha256 = write_source(self.bench.folder.source(self.node.id), {n: text for n, text in files.items() if text})
         self.bench.recorder.append(Proposed(
@@ -142,11 +144,15 @@ class _NodeWork:
     # --- execute ----------------------------------------------------------------------------------------------------
 
     async def execute(self) -> Failure | None:
-        """Run the code, unless the record has it; once more with other limits where it ran into one of them."""
+        """Run the code, unless the record has it; once more with other limits where it ran into one of them.
+
+        Raises `TooLate`: the run's time limit was reached before it began.
+        """
         if not self.node.attempts:
             await self.attempt(1)
         if len(self.node.attempts) == 1 and _kind(self.node.attempts[0].failure) in ("memory", "timeout"):
-            await self.attempt(2)
+            with suppress(TooLate):
+                await self.attempt(2)
         return self.node.attempts[-1].failure
 
     async def attempt(self, number: int) -> None:
@@ -160,10 +166,11 @@ class _NodeWork:
         draft = draft_of(final)
         if bench.budget is not None:
             bench.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
-        outcome = await bench.executor.run(Job(
+        outcome = await self.run_code(Job(
             name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)), seed=node.seed,
-            timeout=limit, alone=alone, live=bench.folder.live(node.id, number), watch=watcher(bench, self.decided),
-            earlier=earlier, artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets)))
+            timeout=limit, alone=alone, late=lambda: bench.seconds_left() <= 0,
+            live=bench.folder.live(node.id, number), watch=watcher(bench, self.decided), earlier=earlier,
+            artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets)))
         if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
             raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
         levelled, found = await in_thread(lambda: (_levelled(draft, outcome), self.findings(outcome)))
@@ -177,6 +184,15 @@ class _NodeWork:
             converged=levelled, resumed=outcome.resumed, peak_host_bytes=outcome.peak_host_bytes,
             peak_gpu_bytes=outcome.peak_gpu_bytes)))
         forget_rescued(draft)
+
+    async def run_code(self, job: Job) -> Outcome:
+        """What comes of a job. Raises `TooLate`; then nothing of the budget is taken."""
+        try:
+            return await self.bench.executor.run(job)
+        except TooLate:
+            if self.bench.budget is not None:
+                self.bench.budget.give_back(job.name)
+            raise
 
     def earlier(self, number: int) -> Path | None:
         """Where this attempt finds checkpoints: with itself, if a kill cut it, else with the attempt before.
@@ -225,11 +241,13 @@ class _NodeWork:
         replicates = [one for one in self.view.replicates(self.parent.id) if one.status == "good"]
         canvas = Canvas(self.node.id, inputs={
             one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays" for one in replicates})
-        answer = await self.desk.ask("plot", PlotInputs(
-            data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
-            plots=parent_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
-            lab_reference=plotting_reference(bench)), Plots)
-        if not self.node.source_sha256:
+        if self.node.source_sha256:
+            self.desk.skip("plot")
+        else:
+            answer = await self.desk.ask("plot", PlotInputs(
+                data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
+                plots=parent_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
+                lab_reference=plotting_reference(bench)), Plots)
             sha256 = write_source(bench.folder.source(self.node.id), {"plots.py": answer.plots})
             bench.recorder.append(Proposed(
                 node=self.node.id, decision=self.decided.k, title=f"replicates of {self.parent.id} together",

@@ -74,14 +74,13 @@ def subject_of(bench: Bench, canvas: Canvas) -> Subject:
 async def draw(bench: Bench, desk: Desk, canvas: Canvas) -> Failure | None:
     """Plot until the figures pass, at most `paper.replots` further times; the last failure when they do not.
 
-    A run that is resumed walks through the same steps: what the record has is not drawn again, and every model
-    answer comes from the ledger.
+    A run that is resumed walks through the same steps: what the record has is neither asked for nor drawn again.
     """
     script = read_source(bench.folder.source(canvas.node)).get("plots.py", "")
     failure: Failure | None = None
     for n in range(1, bench.paper.replots + 2):
         if failure is not None:
-            script = await _replot(bench, desk, canvas, script=script, failure=failure)
+            script = await _replot(bench, desk, canvas, n, script=script, failure=failure)
         failure = await _plot(bench, canvas, n, script)
         failure = failure or await _review(bench, desk, canvas, n)
         if failure is None:
@@ -128,7 +127,12 @@ def typed_numbers(name: str, script: str) -> Failure | None:
     return Failure(kind="figure", message="\n".join(found)) if found else None
 
 
-async def _replot(bench: Bench, desk: Desk, canvas: Canvas, *, script: str, failure: Failure) -> str:
+async def _replot(bench: Bench, desk: Desk, canvas: Canvas, n: int, *, script: str, failure: Failure) -> str:
+    """The script of the n-th figures."""
+    drawn = bench.folder.plots(canvas.node, n) / "plots.py"
+    if _plotting(bench, canvas.node, n) is not None and drawn.is_file():
+        desk.skip("plot")
+        return drawn.read_text()
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
     about = subject_of(bench, canvas)
     answer = await desk.ask("plot", PlotInputs(
@@ -143,11 +147,12 @@ async def _review(bench: Bench, desk: Desk, canvas: Canvas, n: int) -> Failure |
     assert plotting is not None
     gallery = Gallery(bench.folder.plots(canvas.node, n) / "figures", plotting.figures,
                       before=bench.state.nodes[canvas.node].plottings[: n - 1], canvas=canvas)
-    if plotting.reviews is not None and not (plotting.looked and bench.models.sees):
+    if plotting.reviews is not None:
+        if gallery.new:
+            desk.skip("vision")
         return refusal(plotting.reviews)
     look = await review_figures(bench, desk, gallery, about=subject_of(bench, canvas))
-    if plotting.reviews is None:
-        bench.recorder.append(Reviewed(node=canvas.node, n=n, reviews=look.reviews, looked=look.looked))
+    bench.recorder.append(Reviewed(node=canvas.node, n=n, reviews=look.reviews, looked=look.looked))
     return refusal(look.reviews)
 
 
@@ -159,7 +164,7 @@ class Look:
     looked: bool
 
 
-UNSEEN = "Not looked at: no model here takes pictures; a program checked labels, legends and axes."
+UNSEEN = "Not looked at by a model; a program checked labels, legends and axes."
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,12 @@ class Gallery:
     @property
     def shown(self) -> tuple[Figure, ...]:
         return tuple(figure for figure in self.figures if figure.name.endswith(".png"))
+
+    @property
+    def new(self) -> tuple[Figure, ...]:
+        """Those that nobody found readable before."""
+        accepted = self.accepted
+        return tuple(figure for figure in self.shown if figure.sha256 not in accepted)
 
     @property
     def accepted(self) -> dict[str, FigureReview]:
@@ -199,14 +210,15 @@ async def review_figures(bench: Bench, desk: Desk, gallery: Gallery, *, about: S
     Figures whose very bytes were found readable before keep that review, and are not looked at again. Where the model
     takes no pictures nobody looks, and the lint alone decides.
     """
-    accepted = gallery.accepted
-    new = [figure for figure in gallery.shown if figure.sha256 not in accepted]
+    accepted, new = gallery.accepted, gallery.new
     found = await asyncio.to_thread(lint_all, gallery.shown, gallery.folder, _lint_about(bench, about))
     said: dict[str, FigureReview] = {}
     looked = bench.models.sees or not new
     try:
         if new and looked:
-            said = await _look(bench, desk, gallery, about=about, found={figure: found[figure.name] for figure in new})
+            answer = await _look(
+                bench, desk, gallery, about=about, found={figure: found[figure.name] for figure in new})
+            said, looked = answer or {}, answer is not None
     except ImagesRefused:
         looked = False
     if not looked:
@@ -223,17 +235,21 @@ def _lint_about(bench: Bench, about: Subject) -> About:
 
 async def _look(
     bench: Bench, desk: Desk, gallery: Gallery, *, about: Subject, found: dict[Figure, tuple[LintFinding, ...]]
-) -> dict[str, FigureReview]:
-    """What the vision model says of the figures in `found`, by name; it is told what the lint found."""
+) -> dict[str, FigureReview] | None:
+    """What the vision model says of the figures in `found`, by name; None where that cannot be used.
+
+    It is told what the lint found.
+    """
     earlier = gallery.found
-    answer = await desk.ask("vision", VisionInputs(
+    answer = await desk.usable("vision", VisionInputs(
         data_plan=bench.plan, subject=about.kind, seeds=about.seeds, plan=about.plan, measurements=about.measurements,
         names=tuple(figure.name for figure in found), facts=tuple(figure.facts for figure in found),
         lint=tuple(map(refusing, found.values())), remarks=tuple(map(remarks, found.values())),
         arrays=await gallery.canvas.briefs() if gallery.canvas else (),
         earlier=tuple(earlier.get(figure.name, ()) for figure in found)), FigureReviews,
-        images=[Image((gallery.folder / figure.name).read_bytes()) for figure in found])
-    return {review.name: review for review in answer.reviews}
+        images=[Image((gallery.folder / figure.name).read_bytes()) for figure in found],
+        then="the lint alone decides on the figures")
+    return {review.name: review for review in answer.reviews} if answer is not None else None
 
 
 def _joined(name: str, findings: tuple[LintFinding, ...], said: FigureReview | None) -> FigureReview:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from record.claims import replicates_of, seedless, winner
+from record.events.calls import Unanswered
 from record.events.event import Event
 from record.events.nodes import Probed
 from record.events.papers import Drafted, Released
@@ -209,6 +210,8 @@ class Disclosure(Frozen):
     human_nodes: tuple[HumanTold, ...] = Field(default=(), description="nodes whose code a person wrote")
     ancestry: tuple[AncestorTold, ...] = Field(
         default=(), description="runs that this one branched off, the first first; left out where there is none")
+    unanswered: tuple[Unanswered, ...] = Field(
+        default=(), description="model calls that got no usable answer, and what was done instead")
     siblings: str = Field(default="", description="of a branch: what is not known of other branches")
 
 
@@ -236,12 +239,14 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> Disclosure:
         unscored={node: failure.message for node, failure in state.unscored.items()},
         figures_left_out=dict(state.figures.left_out) if state.figures is not None else {},
         figures_refused={node.id: why for node in state.nodes.values() if (why := tuple(_refused(node)))},
+        unanswered=tuple(state.unanswered.values()),
         human_nodes=humans_told(state), ancestry=ancestors_told(state), siblings=FORKED if state.ancestry else "")
 
 
 def as_file(told: Disclosure) -> str:
     """The text of the file."""
-    later = {"ablations", "unscored", "figures_left_out", "figures_refused", "steering", "ancestry", "siblings"}
+    later = {"ablations", "unscored", "figures_left_out", "figures_refused", "steering", "ancestry", "siblings",
+             "unanswered"}
     absent = {name for name in later if not getattr(told, name)}  # so that older records give the file that they gave
     return told.model_dump_json(indent=1, exclude=absent) + "\n"
 

@@ -38,13 +38,15 @@ def incidents(state: RunState) -> str:
               "deterministic method does, and the spread over seeds is unknown:", _seedless(state)),
         _list("Where the measured noise hides the difference between two nodes, a model was asked which of them is the "
               "sounder one to build on:", _comparisons(state)),
-        _list("Figures that no model looked at, since the one that should have takes no pictures; a program checked "
-              "their labels, legends and axes:", _unseen(state)),
+        _list("Figures that no model looked at, since the one that should have takes no pictures or gave no usable "
+              "answer; a program checked their labels, legends and axes:", _unseen(state)),
+        _list("Model calls that got no usable answer, and what was done instead:", _unanswered(state)),
         _list("Figures that were made for the paper and are not in it:", _left_out(state)),
         _list("Ablations that were planned before the last stage, and what became of each:",
               _short(planned_rows(state))),
         _list(f"{LATE} What was asked for, and what became of each:", _short(missing_rows(state))),
         _list("Why the search of each stage ended:", _ends(state)),
+        _list("Left out, since neither time nor budget had room for what was still owed:", _without(state)),
     ]
     return "\n\n".join(one for one in lists if one)
 
@@ -102,6 +104,11 @@ def _unseen(state: RunState) -> Iterable[tuple[str, str]]:
         yield "paper", "the final figures"
 
 
+def _unanswered(state: RunState) -> Iterable[tuple[str, str]]:
+    for one in state.unanswered.values():
+        yield one.key.role, f"decision {one.key.decision}: {one.then}; {short(one.why)}"
+
+
 def _left_out(state: RunState) -> Iterable[tuple[str, str]]:
     left_out = state.figures.left_out if state.figures is not None else {}
     return ((name, short(why)) for name, why in left_out.items())
@@ -142,3 +149,16 @@ def _ends(state: RunState) -> Iterable[tuple[str, str]]:
             yield name, short(why)
     if state.limited:
         yield "the whole run", short(state.limited)
+
+
+def _without(state: RunState) -> Iterable[tuple[str, str]]:
+    for kind in sorted(state.without):
+        lacking = [node.id for node in state.nodes.values() if node.status == "good" and node.id in _replicable(state)
+                   and not replicates_of(state, node.id)]
+        yield f"{kind}s", f"none at all: {', '.join(lacking)}" if kind == "replicate" and lacking else "some"
+
+
+def _replicable(state: RunState) -> set[str]:
+    """What is replicated: the best of every stage, and ablations."""
+    return {one.best or "" for one in state.stages.values()} | {
+        node.id for node in state.nodes.values() if node.kind == "ablate"}

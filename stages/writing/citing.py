@@ -21,7 +21,7 @@ from literature.verify import Verified
 from literature.works import Work
 from models.citing import CiteAskInputs, CiteQueries, CiteQuery, CiteSelectInputs, CiteSelection
 from models.door import Desk
-from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from models.errors import BudgetSpent
 from record.citing import FoundWork, Searched, Support
 from record.events.papers import WorksChosen, WorksFound
 from record.fold.state import RunState
@@ -31,6 +31,7 @@ from stages.bench import Bench, do_work, in_thread
 from stages.paper.references import reference
 from stages.writing.manuscript import library_of
 
+NO_MORE = "no further works are gathered"
 RESULTS = 6
 """Works that a search gives at most."""
 
@@ -39,13 +40,13 @@ async def cite(bench: Bench) -> None:
     """Let the library of the run grow by what the first draft needs, in bounded rounds."""
 
     async def work(desk: Desk) -> None:
-        if bench.literature is None:
+        if bench.literature is None or bench.state.limited is not None:
             return
         async with bench.literature() as literature:
             for number in range(1, bench.paper.citation_rounds + 1):
                 try:
                     going = await _round(bench, desk, literature, number)
-                except (BudgetSpent, ModelOutputInvalid, ModelRefused):
+                except BudgetSpent:
                     return
                 if not going or bench.signals.stop.is_set() or bench.state.limited is not None:
                     return
@@ -59,10 +60,10 @@ async def _round(bench: Bench, desk: Desk, literature: Literature, number: int) 
     library = library_of(bench.state, bench.folder, before=number)
     references = tuple(reference(one) for one in library)
     earlier = tuple(one for found in found_in(bench.state) if found.round < number for one in found.searches)
-    asked = await desk.ask("cite_ask", CiteAskInputs(
+    asked = await desk.usable("cite_ask", CiteAskInputs(
         idea=bench.idea, draft=draft, references=references, before=earlier, most=bench.paper.citation_queries),
-        CiteQueries)
-    queries = usable(asked.queries, draft, earlier, most=bench.paper.citation_queries)
+        CiteQueries, then=NO_MORE)
+    queries = usable(asked.queries, draft, earlier, most=bench.paper.citation_queries) if asked is not None else ()
     if not queries:
         return False
     found = next((one for one in found_in(bench.state) if one.round == number), None)
@@ -71,8 +72,11 @@ async def _round(bench: Bench, desk: Desk, literature: Literature, number: int) 
         bench.recorder.append(found)
     if not found.works:
         return False
-    answer = await desk.ask("cite_select", CiteSelectInputs(
-        idea=bench.idea, searches=found.searches, works=found.works, references=references), CiteSelection)
+    answer = await desk.usable("cite_select", CiteSelectInputs(
+        idea=bench.idea, searches=found.searches, works=found.works, references=references), CiteSelection,
+        then=NO_MORE)
+    if answer is None:
+        return False
     if not any(one.round == number for one in chosen_in(bench.state)):
         bench.recorder.append(await _chosen(bench, literature, found, answer, library))
     return True

@@ -69,6 +69,9 @@ async def _seen(bench: Bench, desk: Desk, draft: Drafted) -> FiguresSeen:
     except (BudgetSpent, ImagesRefused) as error:
         return FiguresSeen(round=draft.round, looked=False, why=str(error), reviews=tuple(kept.values()),
                            seen=_prints(shown, kept))
+    if new is None:
+        return FiguresSeen(round=draft.round, looked=False, why="the model gave no usable review",
+                           reviews=tuple(kept.values()), seen=_prints(shown, kept))
     found = kept | {one.name: one for one in new.reviews if one.name in shown and one.name not in kept}
     return FiguresSeen(
         round=draft.round, looked=new.looked, why="" if new.looked else "the model saw no pictures",
@@ -87,16 +90,17 @@ def _unchanged(bench: Bench, shown: dict[str, Shown]) -> dict[str, PaperFigureRe
 
 async def _ask(
     bench: Bench, desk: Desk, draft: Drafted, *, shown: dict[str, Shown], kept: dict[str, PaperFigureReview]
-) -> PaperFigureReviews:
+) -> PaperFigureReviews | None:
     new = [one for name, one in shown.items() if name not in kept]
     if not new:
         return PaperFigureReviews()
     material = _material(bench)
-    return await desk.ask("figure_review", FigureReviewInputs(
+    return await desk.usable("figure_review", FigureReviewInputs(
         data_plan=bench.plan, title=plain(draft.draft.title, material.evidence),
         figures=tuple(one.figure for one in new),
         others=tuple(shown[name].figure for name in kept), pages=draft.pages, over=draft.over,
-        page_limit=material.template.page_limit), PaperFigureReviews, images=[Image(one.picture) for one in new])
+        page_limit=material.template.page_limit), PaperFigureReviews, images=[Image(one.picture) for one in new],
+        then="the draft is revised without a review of its figures")
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------
@@ -116,7 +120,7 @@ async def figures_of(bench: Bench, draft: Drafted) -> dict[str, Shown]:
 
 
 def _material(bench: Bench) -> Material:
-    return Material(bench.state, bench.folder, bench.paper, bench.notice, bench.isolation)
+    return Material(bench.state, bench.folder, bench.paper)
 
 
 def _placed(bench: Bench, parts: PaperParts, figure: FinalFigure, place: Place, *, evidence: Evidence) -> PlacedFigure:

@@ -270,6 +270,9 @@ def _disclosures(state: RunState) -> tuple[str, ...]:
     best = winner(state)
     if best and any(one.status != "good" for one in replicates_of(state, best)):
         told.append("Some replicates of the reported configuration failed; the appendix lists them.")
+    if "replicate" in state.without:
+        told.append("Some replicates that were planned were left out, since neither time nor budget had room for them; "
+                    "the appendix says which.")
     if best and ignores_seed(state, best):
         told.append("The code of the reported configuration gave the same values for every seed, as that of a "
                     "deterministic method does: its replicates say nothing of the spread, which is unknown.")
@@ -283,8 +286,8 @@ def _disclosures(state: RunState) -> tuple[str, ...]:
     if any(claim.grade == "logged" for claim in paper_claims(state)):
         told.append("Some values were said by the code itself and could not be computed by the harness.")
     if state.figures is not None and not state.figures.looked:
-        told.append("No model looked at the figures, since the one that was used takes no pictures; a program checked "
-                    "their labels, legends and axes.")
+        told.append("No model looked at all of the figures, since the one that was used takes no pictures or gave no "
+                    "usable answer; a program checked their labels, legends and axes.")
     told += (*ablation_sentences(state), *origin_sentences(state))
     if state.limited:
         told.append(f"The run was ended early: {state.limited.split(' of ')[0]}.")

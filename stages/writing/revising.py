@@ -45,10 +45,11 @@ async def revise(bench: Bench, desk: Desk, rounds: Iterable[int], *, news: tuple
         before = before_round(bench.state.drafts, number)
         await look_at_figures(bench, best_of(before))
         try:
-            answer = await desk.ask("reflect", reflect_inputs(bench, before, news=news), Reflection)
+            answer = await desk.usable("reflect", reflect_inputs(bench, before, desk.decision, news=news), Reflection,
+                                       then="the draft stands as it is")
         except BudgetSpent:
             return
-        if answer.empty:
+        if answer is None or answer.empty:
             return
         if not any(one.round == number for one in bench.state.drafts):
             bench.recorder.append(await _round(bench, before, answer, number))
@@ -65,11 +66,11 @@ def before_round(drafts: Sequence[Drafted], number: int) -> tuple[Drafted, ...]:
     return tuple(counted(tuple(found.values())))
 
 
-def reflect_inputs(bench: Bench, before: Sequence[Drafted], *, news: tuple[str, ...] = ()) -> ReflectInputs:
-    """What the reflector gets: the best version so far, what is wrong with it, and what was tried."""
+def reflect_inputs(bench: Bench, before: Sequence[Drafted], k: int, *, news: tuple[str, ...] = ()) -> ReflectInputs:
+    """What the reflector of decision k gets: the best version so far, what is wrong with it, and what was tried."""
     base = best_of(before)
     seen = bench.state.figures_seen.get(base.round)
-    inputs = write_inputs(material_of(bench))
+    inputs = write_inputs(material_of(bench, k))
     results, comparisons = needed(inputs, base, news)
     return ReflectInputs(
         inputs=inputs, results=results, comparisons=comparisons, draft=base.draft, pages=base.pages, over=base.over,

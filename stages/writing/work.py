@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from models.door import Desk
-from models.roles import OutlineInputs, PaperOutline, Sections, WriteInputs
+from models.roles import OutlineInputs, PaperOutline, Role, SectionInputs, Sections, WriteInputs
 from record.events.papers import RULES, Drafted, Released
 from record.folder import sha256, write_file
 from record.manifest import manifest
@@ -28,12 +28,22 @@ from stages.paper.telling import untold
 from stages.settings import OUTLINES
 from stages.writing.manuscript import Material, parts_for, write_inputs
 
+THEN = "it is asked once more; without any usable answer no paper is written"
+AGAIN = "the answer before could not be used: answer with every field that is asked for, and nothing else"
+
+
+class NoDraftError(Exception):
+    """No draft of the paper could be had. Who acts: the person; another model writes it from the same experiments."""
+
 
 async def write(bench: Bench) -> None:
-    """Record the writer's draft, assessed: an outline, then its sections in order, the abstract with the last."""
+    """Record the writer's draft, assessed: an outline, then its sections in order, the abstract with the last.
+
+    Raises: `NoDraftError`.
+    """
 
     async def work(desk: Desk) -> None:
-        inputs = write_inputs(material_of(bench))
+        inputs = write_inputs(material_of(bench, desk.decision))
         draft = await _written(desk, inputs, await _outlined(desk, inputs), size=bench.paper.sections_per_call)
         if not bench.state.drafts:
             bench.recorder.append(await drafted(bench, draft, number=0))
@@ -43,12 +53,16 @@ async def write(bench: Bench) -> None:
 
 async def _outlined(desk: Desk, inputs: WriteInputs) -> PaperOutline:
     """An outline in which all that it names is there, and all that has to be told has a place."""
-    outline = await desk.ask("outline", OutlineInputs(inputs=inputs), PaperOutline)
-    for _ in range(1, OUTLINES):
-        if not (complaints := complaints_on(outline, inputs)):
+    outline: PaperOutline | None = None
+    complaints: tuple[str, ...] = ()
+    for _ in range(OUTLINES):
+        asked = OutlineInputs(inputs=inputs, complaints=complaints, previous=outline)
+        outline = await desk.usable("outline", asked, PaperOutline, then=THEN) or outline
+        complaints = (AGAIN,) if outline is None else complaints_on(outline, inputs)
+        if not complaints:
             break
-        outline = await desk.ask("outline", OutlineInputs(inputs=inputs, complaints=complaints, previous=outline),
-                                 PaperOutline)
+    if outline is None:
+        raise NoDraftError(_no_draft("outline", desk))
     return mended(outline, inputs)
 
 
@@ -57,11 +71,26 @@ async def _written(desk: Desk, inputs: WriteInputs, outline: PaperOutline, *, si
     captions: dict[str, str] = {}
     abstract = ""
     for asked in groups(outline, size):
-        answer = await desk.ask("write", section_inputs(inputs, outline, asked, sections), Sections)
+        answer = await _sections(desk, section_inputs(inputs, outline, asked, sections))
         sections += taken(asked, answer.sections)
         captions |= answer.captions
         abstract = answer.abstract or abstract
     return Draft(title=outline.title, abstract=abstract, sections=sections, captions=captions)
+
+
+async def _sections(desk: Desk, inputs: SectionInputs) -> Sections:
+    """The sections that are asked for, at the second try if need be. Raises `NoDraftError`."""
+    for complaints in ((), (AGAIN,)):
+        given = inputs.model_copy(update={"complaints": complaints})
+        answer = await desk.usable("write", given, Sections, then=THEN)
+        if answer is not None:
+            return answer
+    raise NoDraftError(_no_draft("write", desk))
+
+
+def _no_draft(role: Role, desk: Desk) -> str:
+    return (f"no paper: {desk.name_of(role)} gave no answer as {role} that can be used, twice; experiments are kept: "
+            "write it with another model (scientist write RUN --model NAME), or resume")
 
 
 async def release(bench: Bench) -> None:
@@ -86,9 +115,10 @@ async def release(bench: Bench) -> None:
     await do_work(bench, bench.state.paper_task("release"), work)
 
 
-def material_of(bench: Bench) -> Material:
-    """The run's record as a paper is made from it."""
-    return Material(bench.state, bench.folder, bench.paper, bench.notice, bench.isolation)
+def material_of(bench: Bench, k: int | None = None) -> Material:
+    """The run's record as a paper is made from it: on the terms of now, or of decision k, whose prompts tell them."""
+    state = bench.state if k is None else bench.state.as_of(k)
+    return Material(state, bench.folder, bench.paper, bench.notice, bench.isolation(state))
 
 
 def best_of(drafts: Sequence[Drafted]) -> Drafted:
@@ -139,7 +169,7 @@ def _disclose(bench: Bench, best: Drafted) -> dict[str, str]:
     """Write the disclosure; its path in the run -> sha256."""
     file = file_of(bench.folder)
     path = bench.folder.root / file
-    write_file(path, as_file(disclosure(bench.state, isolation=bench.isolation, text=best.round)))
+    write_file(path, as_file(disclosure(bench.state, isolation=bench.isolation(bench.state), text=best.round)))
     return {file: sha256(path)}
 
 

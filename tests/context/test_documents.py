@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,7 +15,7 @@ from models.ideation import DigestAnswer, DigestInputs
 from models.ledger import MemoryLedger
 from models.offline.ideating import digest as offline_digest
 from models.render import render
-from models.roles import Role
+from models.roles import Reflection, Role
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.context import Digest, Statement
@@ -56,6 +57,19 @@ def folder(tmp_path: Path) -> Path:
     place = tmp_path / "papers"
     place.mkdir()
     return place
+
+
+def test_a_document_without_a_usable_summary_is_named_and_the_others_are_read(folder: Path, tmp_path: Path) -> None:
+    (folder / "a.md").write_text(NOTE)
+    (folder / "b.md").write_text(NOTE)
+    keep(folder, tmp_path / "c")
+    model = ScriptedModel(lambda request: (
+        Reflection(done=True) if "`a.md`" in request.prompt.user + request.prompt.system else offline_digest(
+            cast(DigestInputs, request.inputs))))
+    models = Models(model, ledger := MemoryLedger(), ModelSettings(), lambda: 0.0)
+    found = asyncio.run(digest_all(models.at(1, 0), *copies_in(tmp_path / "c")))
+    assert [one.file for one in found.documents] == ["b.md"] and len(ledger.events) == 1
+    assert found.refused == ("a.md: the model gave no summary of it that can be used",)
 
 
 @needs_poppler

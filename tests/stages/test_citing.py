@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from literature.desk import open_literature
 from literature.errors import LibraryError
@@ -119,13 +121,28 @@ async def test_a_chosen_work_is_verified_and_offered_with_its_abstract(tmp_path:
     [entry] = library_of(state, world.bench.folder)
     assert has_record(entry) and entry.arxiv == "1706.04599"
     assert "agreed: title, authors, year, arXiv" in entry.fields["verified"]
-    told = reflect_inputs(world.bench, state.drafts)
+    told = reflect_inputs(world.bench, state.drafts, 0)
     assert [(one.key, one.sentence) for one in told.supports] == [("guo2017calibration", SENTENCE)]
     assert told.inputs.references[0].abstract == "We study something, and find that it holds."
     assert "guo2017calibration" in material_of(world.bench).evidence.cites
     assert any("literature" in str(path) for path, _ in files_of(state, world.bench.folder))
     second = world.inputs(CiteAskInputs)[1]
     assert [one.key for one in second.references] == ["guo2017calibration"] and len(second.before) == 1
+
+
+async def test_without_a_usable_answer_no_more_is_gathered_and_it_is_told(
+    tmp_path: Path, catalogues: Catalogues,
+) -> None:
+    for role in ("cite_ask", "cite_select"):
+        world = World(tmp_path / role, catalogues, ask=asks([CALIBRATION]))
+        nonsense: Callable[[Any], BaseModel] = lambda _: Reflection(done=True)  # noqa: E731
+        scripted: dict[str, Callable[[Any], BaseModel]] = {"cite_ask": asks([CALIBRATION]), role: nonsense}
+        world.bench = replace(world.bench, models=Models(
+            ScriptedModel.by_role(**scripted), world.log, ModelSettings(), lambda: 0.0))
+        await cite(world.bench)
+        state = world.log.state
+        assert [one.key.role for one in state.unanswered.values()] == [role] and world.keys == []
+        assert state.work_done("cite")
 
 
 async def test_a_retracted_or_unknown_choice_is_refused_and_said(tmp_path: Path, catalogues: Catalogues) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from models.backend import Reply, Request
 from models.door import Models
-from models.roles import FigureReviewInputs, PaperFigureReviews
+from models.roles import FigureReviewInputs, PaperFigureReviews, Reflection
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events.papers import FiguresMade
@@ -130,6 +130,14 @@ async def test_nobody_looks_with_a_model_that_takes_no_pictures_or_without_poppl
 
 def _no_program(program: str) -> str:
     raise tex.TexMissing(f"{program} is not installed")
+
+
+async def test_without_a_usable_review_nobody_looked_and_the_draft_goes_on(tmp_path: Path) -> None:
+    story, bench = begun(tmp_path, ScriptedModel(lambda _: Reflection(done=True)))
+    await assessed(bench, DRAFT, 0)
+    seen = story.log.state.figures_seen[0]
+    assert (seen.looked, seen.why) == (False, "the model gave no usable review")
+    assert [one.key.role for one in story.log.state.unanswered.values()] == ["figure_review"]
 
 
 async def test_a_model_that_saw_nothing_is_believed(tmp_path: Path) -> None:

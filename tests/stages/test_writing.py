@@ -250,6 +250,6 @@ async def test_rounds_are_bounded_and_none_may_be_wanted(tmp_path: Path) -> None
 async def test_what_was_run_since_is_told_to_the_reflector(tmp_path: Path) -> None:
     desk = Desk(tmp_path, scripted())
     await write(desk.bench)
-    inputs = reflect_inputs(desk.bench, desk.log.state.drafts, news=("without-warmup ran",))
+    inputs = reflect_inputs(desk.bench, desk.log.state.drafts, 0, news=("without-warmup ran",))
     assert inputs.news == ("without-warmup ran",) and inputs.lengths and inputs.inputs == write_inputs(
         material_of(desk.bench))

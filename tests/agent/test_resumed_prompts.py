@@ -1,0 +1,118 @@
+"""A run that is resumed on another machine or with other limits keeps what was answered, and says what has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inspector.web.calls import opened
+from inspector.web.watched import Watched
+from record.events.event import Event
+from record.fold.state import RunState
+from tests.agent.scripted_runs import Killed, World, answered
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, monkeypatch)
+
+
+def written(world: World) -> None:
+    """A run that was killed right after the code of its first node was answered."""
+    world.kill = answered("code")
+    with pytest.raises(Killed):
+        world.run(sandbox__timeout=60)
+    world.kill = lambda event: event.type == "executed"
+
+
+def test_a_longer_time_limit_keeps_the_code_that_was_written(world: World) -> None:
+    written(world)
+    with pytest.raises(Killed):
+        world.resume("--set", "sandbox.timeout=120")
+    assert world.asked.count("code") == 1
+
+
+def test_another_device_keeps_the_code_that_was_written(world: World) -> None:
+    written(world)
+    world.device = "GPUs: one H200 of 141 GB"
+    with pytest.raises(Killed):
+        world.resume()
+    assert world.asked.count("code") == 1
+
+
+def test_an_added_package_keeps_the_code_that_was_written(world: World) -> None:
+    written(world)
+    world.packages += ("scipy 1.15",)
+    with pytest.raises(Killed):
+        world.resume()
+    assert world.asked.count("code") == 1
+
+
+def limited(world: World, **settings: object) -> None:
+    """A run whose time was up before its paper was begun, killed when the outline and two sections were there."""
+    def late(event: Event, state: RunState) -> float:
+        return 5000.0 if event.type == "figures_made" else 0.0
+
+    world.tick = late
+    world.kill = answered("write")
+    with pytest.raises(Killed):
+        world.run(time_limit=4000, paper__sections_per_call=1, **settings)
+    assert world.state.limited is not None
+    world.kill = answered("write", 1)
+
+
+@pytest.mark.parametrize("more", [(), ("--time-limit", "12h")], ids=["the same limit", "a longer one"])
+def test_a_kill_while_writing_after_the_time_limit_keeps_what_was_written(world: World, more: tuple[str, ...]) -> None:
+    limited(world)
+    before = world.state.answers
+    with pytest.raises(Killed):
+        world.resume(*more)
+    assert world.asked.count("outline") == 1 and world.asked.count("write") == 2
+    assert before.items() <= world.state.answers.items() and not world.state.drifted
+    asked = next(one.prompt for one in world.model.requests if one.role == "outline")
+    assert "ended early" in asked.system + asked.user
+
+
+def test_what_has_drifted_is_shown(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    written(world)
+    world.device, world.packages = "GPUs: one H200 of 141 GB", ("numpy 2.0", "scipy 1.15")
+    with pytest.raises(Killed):
+        world.resume("--set", "sandbox.timeout=120")
+    with pytest.raises(Killed):
+        world.kill = lambda event: event.type == "judged"
+        world.resume()
+    said = capsys.readouterr().out
+    assert said.count("answer 2.0.code.0 kept: machine or limits are not what its question told") == 1
+    for command in ("status", "why"):
+        assert world.main(command, str(world.folder / "run")) == 0
+        assert "kept, though machine or limits are not what their questions told: 2.0.code.0" in capsys.readouterr().out
+    page = opened(seen(world), "2.0.code.0")
+    assert page is not None and "+ - Importable packages: numpy 2.0, scipy 1.15" in page.drift
+
+
+def seen(world: World) -> Watched:
+    found = Watched(world.folder / "run", "run")
+    found.state = world.state
+    return found
+
+
+def test_another_question_is_asked_anew_and_both_answers_stay(
+    world: World, capsys: pytest.CaptureFixture[str],
+) -> None:
+    world.kill = answered("write")
+    with pytest.raises(Killed):
+        world.run(paper__sections_per_call=1, paper__template="workshop")
+    ran = len(world.ran)
+    world.kill = answered("write", 1)
+    with pytest.raises(Killed):
+        world.resume("--set", "paper.template=conference")
+    state = world.state
+    assert world.asked.count("outline") == 2 and world.asked.count("write") == 3 and len(world.ran) == ran
+    assert [one.key.role for one in state.superseded] == ["outline", "write"]
+    assert state.usage["outline"].calls == 2 and state.usage["write"].calls == 3
+    assert "outline.0 asked anew: its question has changed" in capsys.readouterr().out
+    assert world.main("status", str(world.folder / "run")) == 0
+    assert "asked anew, since plan, code, results or question changed" in capsys.readouterr().out

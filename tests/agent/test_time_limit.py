@@ -1,0 +1,101 @@
+"""Nothing is begun after the time limit but the report, and what is begun before it has time for all that it owes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from record.events.event import Event
+from record.events.searching import Decided
+from record.fold.state import RunState
+from record.nouns.decisions import Expand
+from tests.agent.scripted_runs import Killed, World
+
+pytestmark = pytest.mark.slow
+
+REPORT = {"summary", "figures", "vision", "outline", "write", "reflect", "figure_review", "judge"}
+"""The roles that a partial report needs."""
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    found = World(tmp_path, monkeypatch)
+    found.seconds = 1000.0
+    found.tick = lambda event, state: found.seconds if event.type == "executed" else 0.0
+    return found
+
+
+def searched(world: World, **settings: object) -> None:
+    """A run up to the figures of its paper."""
+    world.kill = lambda event: event.type == "figures_made"
+    with pytest.raises(Killed):
+        world.run(**settings)
+
+
+def asked_late(world: World) -> set[str]:
+    """The roles that were answered after the limit."""
+    late = next(number for number, event in enumerate(world.events) if event.type == "limited")
+    return {event.key.role for event in world.events[late:] if event.type == "answered"}
+
+
+def replicated(state: RunState, node: str) -> int:
+    return sum(one.kind == "replicate" and one.parent == node for one in state.nodes.values())
+
+
+def test_a_node_is_begun_only_with_time_for_the_replicates_that_it_owes(world: World) -> None:
+    world.run(time_limit=5500)
+    assert max(world.begun.values()) + world.seconds <= 5500, world.begun
+    state = world.state
+    assert state.limited is not None and "the time limit of 5500 s" in state.limited
+    assert state.ended is not None and state.ended.exit_code == 3
+    best = state.stages["agenda"].best
+    assert best is not None and replicated(state, best) == 2 and not state.stage_nodes("ablation")
+    assert asked_late(world) <= REPORT | {"plot"}, "the aggregate of replicates that were owed is drawn"
+
+
+def test_what_is_owed_fits_where_there_is_time(world: World) -> None:
+    searched(world, time_limit=12_000)
+    state = world.state
+    ablated = next(one for one in state.nodes.values() if one.kind == "ablate")
+    assert state.limited is None and replicated(state, ablated.id) == 2
+
+
+def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than_expected(world: World) -> None:
+    def late(event: Event, state: RunState) -> float:
+        longer = event.type == "executed" and state.nodes[event.node].kind == "ablate"
+        return 90_000.0 if longer else world.seconds if event.type == "executed" else 0.0
+
+    world.tick = late
+    world.kill = lambda event: event.type == "drafted"
+    with pytest.raises(Killed):
+        world.run(time_limit=40_000, paper__reflections=0)
+    assert all(at < 40_000 for at in world.begun.values()), world.begun
+    state = world.state
+    ablated = next(one for one in state.nodes.values() if one.kind == "ablate")
+    assert replicated(state, ablated.id) == 0
+    assert asked_late(world) <= REPORT | {"feedback"}, "the node that ran is finished"
+    assert state.without == {"replicate"}
+    built = world.folder / "run" / "paper" / "rounds" / "round0"
+    text = " ".join(" ".join(path.read_text() for path in built.glob("*.tex")).split())
+    assert "Left out, since neither time nor budget had room for what was still owed" in text
+
+
+def test_nodes_that_wait_for_a_place_at_the_limit_are_not_run(world: World) -> None:
+    def late(event: Event, state: RunState) -> float:
+        return 90_000.0 if event.type == "executed" and len(state.stage_nodes("tuning")) > 1 else 0.0
+
+    world.tick, world.delay = late, 0.2
+    searched(world, time_limit=40_000, search__tuning__nodes=4, search__min_tuned=4)
+    assert all(at < 40_000 for at in world.begun.values()), world.begun
+    cut = [one for one in world.state.nodes.values() if one.status == "cancelled"]
+    assert cut and all("the time limit of 40000 s was reached" in one.reasons[0] for one in cut)
+
+
+def test_a_decision_is_not_made_after_the_limit(world: World) -> None:
+    """The clock is looked at where something is begun, not only now and then."""
+    world.tick = lambda event, state: 90_000.0 if event.type == "settled" and event.stage == "tuning" else 0.0
+    searched(world, time_limit=40_000)
+    late = next(number for number, event in enumerate(world.events) if event.type == "limited")
+    begun = [event for event in world.events[late:] if isinstance(event, Decided) and isinstance(event.action, Expand)]
+    assert begun == [] and asked_late(world) <= REPORT

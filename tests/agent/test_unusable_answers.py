@@ -1,0 +1,155 @@
+"""One role whose answers cannot be used costs its own step, never the run nor experiments under way: over the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from models.backend import Reply, Request
+from models.errors import ModelOutputInvalid
+from models.scripted import ScriptedModel
+from record.events.event import Event
+from record.fold.state import RunState
+from record.nouns.stages import STAGES
+from review.evidence import check_draft
+from stages.paper.parts import PaperParts
+from stages.paper.round import Assessment
+from stages.writing import work
+from tests.agent.scripted_runs import Killed, World
+from tests.stages.small_study import small_model
+
+pytestmark = pytest.mark.slow
+
+
+class Nonsense(ScriptedModel):
+    """The small study's model, whose first answers as one role are prose."""
+
+    def __init__(self, role: str, times: int = 99) -> None:
+        super().__init__(_never)
+        self._small, self._role, self.left = small_model(), role, times
+
+    async def answer(self, request: Request) -> Reply:
+        self.requests.append(request)
+        if request.role == self._role and self.left > 0:
+            self.left -= 1
+            raise ModelOutputInvalid("scripted: it answered in prose")
+        return await self._small.answer(request)
+
+
+def _never(_: Request) -> BaseModel:
+    raise AssertionError("another model answers")
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Papers are checked in their source, and not set: TeX has no part in this."""
+    async def assess(parts: PaperParts, _: object, folder: Path, **__: object) -> Assessment:
+        folder.mkdir(parents=True, exist_ok=True)
+        return Assessment(check_draft(parts.draft, parts.evidence), (), 4, None, 4.0)
+
+    monkeypatch.setattr(work, "assess", assess)
+    return World(tmp_path, monkeypatch)
+
+
+def told(world: World) -> list[tuple[str, str]]:
+    return [(one.key.role, one.then) for one in world.state.unanswered.values()]
+
+
+def unmarred(state: RunState) -> bool:
+    """Whether the search came to its end with nodes that worked, and none was cancelled."""
+    return all(state.stages[stage].summary for stage in STAGES) and not any(
+        node.status == "cancelled" for node in state.nodes.values())
+
+
+def reports(state: RunState) -> bool:
+    found = [state.stages[stage].summary for stage in STAGES]
+    return all(one is not None and "from the record alone" in one.tried and one.numbers for one in found)
+
+
+def plan_asked_again(state: RunState) -> bool:
+    return state.calls[1] == 1 and state.data_plan is not None
+
+
+SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {
+    "plan": (1, ["plan"], plan_asked_again),
+    "code": (1, [], lambda state: state.nodes["n0002"].status == "buggy"),
+    "plot": (1, [], lambda state: [n.status for n in state.nodes.values() if n.kind == "aggregate"] == ["buggy"]),
+    "vision": (99, ["vision"], lambda state: all(
+        not one.looked for node in state.nodes.values() for one in node.plottings)),
+    "feedback": (1, [], lambda state: state.nodes["n0002"].status == "buggy"),
+    "summary": (99, ["summary"], reports),
+    "ablation_plan": (99, [], lambda state: state.planned is not None and "no usable plan" in state.planned.why),
+    "figures": (99, ["figures"], lambda state: state.figures is not None and not state.figures.figures),
+}
+"""Role -> how often it answers nonsense, the roles that are told to be without an answer, and what came of it."""
+
+
+@pytest.mark.parametrize("role", SEARCH)
+def test_the_search_goes_on_without_the_answer(role: str, world: World) -> None:
+    times, lacking, came = SEARCH[role]
+    world.model = Nonsense(role, times)
+    world.kill = lambda event: event.type == "figures_made"
+    with pytest.raises(Killed):
+        world.run(search__preliminary__nodes=4)
+    state = world.state
+    assert came(state) and unmarred(state)
+    assert sorted({one for one, _ in told(world)}) == lacking
+
+
+@pytest.mark.parametrize("role", ["outline", "write"])
+def test_a_writer_is_asked_once_more(role: str, world: World) -> None:
+    world.model = Nonsense(role, 1)
+    world.kill = lambda event: event.type == "drafted"
+    with pytest.raises(Killed):
+        world.run()
+    again = [one.prompt.user for one in world.model.requests if one.role == role]
+    assert len(again) == 2 and "could not be used" in again[1] and "could not be used" not in again[0]
+    assert told(world) == [(role, work.THEN)]
+
+
+@pytest.mark.parametrize(("role", "taken_up"), [
+    ("outline", ("write", "--set", "models.name=offline")), ("write", ("resume",))])
+def test_without_a_draft_the_experiments_are_kept_and_another_model_writes(
+    role: str, taken_up: tuple[str, ...], world: World, capsys: pytest.CaptureFixture[str],
+) -> None:
+    world.model = Nonsense(role)
+    assert world.run() == 4
+    state, ran = world.state, list(world.ran)
+    assert state.ended is not None and f"gave no answer as {role} that can be used, twice" in state.ended.reason
+    assert unmarred(state) and world.asked.count(role) == 2
+    capsys.readouterr()
+    assert world.main("status", str(world.folder / "run")) == 0
+    said = capsys.readouterr().out
+    assert "not usable" in said and f"{role}.0" in said and "take it up again with: scientist resume" in said
+    world.model = small_model()
+    command, *more = taken_up
+    world.main(command, str(world.folder / "run"), *more)
+    assert world.state.drafts and world.ran == ran, "no experiment ran again"
+    assert told(world) == []
+
+
+def test_a_draft_stands_where_nobody_can_revise_it(world: World) -> None:
+    world.model = Nonsense("reflect")
+    world.run()
+    state = world.state
+    assert state.ended is not None and state.ended.exit_code == 4, "its typed number is found"
+    assert state.released is not None and "12.5" in " ".join(state.released.reasons)
+    assert told(world) == [("reflect", "the draft stands as it is")]
+    disclosed = next((world.folder / "run" / "review").glob("disclosure*.json")).read_text()
+    assert '"unanswered"' in disclosed
+
+
+def test_a_kill_after_an_unusable_answer_does_not_pay_for_it_again(world: World) -> None:
+    def after(event: Event) -> bool:
+        return event.type == "unanswered"
+
+    world.model, world.kill = Nonsense("outline", 1), after
+    with pytest.raises(Killed):
+        world.run()
+    world.kill = lambda event: event.type == "drafted"
+    with pytest.raises(Killed):
+        world.resume()
+    assert world.asked.count("outline") == 2
