@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from record.nouns.measurements import Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.metrics import METRICS, score
-from sandbox.submissions import ARTIFACT_BYTES, Submission, listed, truth_of, values_of
+from sandbox.submissions import ARTIFACT_BYTES, Submission, check_artifact, listed, truth_of, values_of
 from sandbox.untrusted import Unfit, open_regular, remove, write_whole
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, 
     if not tests:
         return {}
     for one in tests:
-        if one.kind != "artifact":
+        if one.kind == "artifact":
+            check_artifact(folder, "submissions", one)
+        else:
             values_of(folder, "submissions", one, truth_of(labels, one))
     (folder / "sealed").mkdir()
     for one in tests:

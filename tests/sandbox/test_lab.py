@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,7 @@ import numpy as np
 import pytest
 
 from sandbox.bundled import BUNDLED
+from sandbox.environment import KERNEL_SIDE
 from tests.sandbox.conftest import Store
 
 ROWS = 360
@@ -31,7 +37,6 @@ def folder(request: pytest.FixtureRequest, store: Store, tmp_path: Path, monkeyp
     monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
     lab._job.job.cache_clear()
     lab._data.data.cache_clear()
-    lab._submit.forget()
     return tmp_path
 
 
@@ -75,14 +80,13 @@ def test_what_is_handed_in(folder: Path) -> None:
     lab.submit("digits", "validation", "baseline", probabilities=uniform(), step=3)
     lab.submit("digits", "test", "method@noise20", predictions=np.zeros(len(lab.data("digits").test.x)))
     lab.submit("diabetes", "validation", "baseline", predictions=list(range(len(lab.data("diabetes").validation.x))))
-    assert [(one["file"], one["split"], one["condition"], one["kind"], one["step"])
-            for one in lines(folder / "submissions.jsonl")] == [
-        ("0.npz", "validation", "baseline", "probabilities", None),
-        ("1.npz", "validation", "baseline", "probabilities", 3),
-        ("2.npz", "test", "method@noise20", "predictions", None),
-        ("3.npz", "validation", "baseline", "predictions", None)]
-    assert sorted(path.name for path in (folder / "submissions").iterdir()) == [f"{i}.npz" for i in range(4)]
-    with np.load(folder / "submissions" / "2.npz") as file:
+    index = lines(folder / "submissions.jsonl")
+    assert [(one["split"], one["condition"], one["kind"], one["step"]) for one in index] == [
+        ("validation", "baseline", "probabilities", None), ("validation", "baseline", "probabilities", 3),
+        ("test", "method@noise20", "predictions", None), ("validation", "baseline", "predictions", None)]
+    files = [one["file"] for one in index]
+    assert sorted(path.name for path in (folder / "submissions").iterdir()) == sorted(files) and len(set(files)) == 4
+    with np.load(folder / "submissions" / files[2]) as file:
         assert file["predictions"].dtype == np.int64
 
 
@@ -98,7 +102,7 @@ def test_a_tensor_with_gradients_is_taken(folder: Path) -> None:
 
     lab.submit("digits", "validation", "a", logits=Tensor())
     lab.save("curve", np.ones(3))
-    assert (folder / "submissions" / "0.npz").exists()
+    assert len(list((folder / "submissions").glob("*.npz"))) == 1
 
 
 @pytest.mark.parametrize(("call", "words"), [
@@ -137,6 +141,56 @@ def test_a_condition_is_submitted_once(folder: Path) -> None:
     with pytest.raises(lab.LabError, match=r"'a'\) was called before"):
         lab.submit("digits", "validation", "a", logits=uniform())
     lab.submit("digits", "validation", "b", logits=uniform())
+
+
+def test_what_could_not_be_handed_in_may_be_handed_in_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(lab._submit, "append", full)  # what a full disk does, which no test can fill
+        with pytest.raises(OSError, match="No space"):
+            lab.submit("digits", "validation", "a", logits=uniform())
+    assert list((folder / "submissions").iterdir()) == []
+    lab.submit("digits", "validation", "a", logits=uniform())
+
+
+def test_another_process_writes_files_of_its_own_and_none_twice(folder: Path) -> None:
+    lab.submit("digits", "validation", "a", predictions=np.zeros(ROWS))
+    code = ("import lab, numpy as np\n"
+            f"lab.submit('digits', 'validation', 'b', predictions=np.ones({ROWS}))\n"
+            f"lab.submit('digits', 'validation', 'a', predictions=np.ones({ROWS}))\n")
+    other = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(KERNEL_SIDE)},
+                           capture_output=True, text=True, timeout=60, check=False)
+    assert "'a') was called before, here or in another process: a condition is submitted once" in other.stderr
+    said = {one["condition"]: np.load(folder / "submissions" / one["file"])["predictions"]
+            for one in lines(folder / "submissions.jsonl")}
+    assert {arm: set(values.tolist()) for arm, values in said.items()} == {"a": {0}, "b": {1}}
+
+
+def test_long_lines_of_many_processes_do_not_mix(folder: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    names = [letter * 30_000 for letter in "abcd"]
+    workers = [context.Process(target=_log_often, args=(name,)) for name in names]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(timeout=60)
+    assert sorted(one["name"] for one in lines(folder / "measurements.jsonl")) == sorted(names * 20)
+
+
+def _log_often(name: str) -> None:
+    for step in range(20):
+        lab.log(name, 1.0, step=step)
+
+
+def test_threads_that_save_under_one_name_do_not_disturb_each_other(folder: Path) -> None:
+    arrays = [np.full(200_000, float(number)) for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda array: lab.save("one", array), arrays * 10))
+    kept = np.load(folder / "arrays" / "one.npy")
+    assert len(set(kept.tolist())) == 1
+    assert [path.name for path in (folder / "arrays").iterdir()] == ["one.npy"]
 
 
 def test_numbers_and_arrays(folder: Path) -> None:

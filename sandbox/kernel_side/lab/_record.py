@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import re
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, SupportsFloat
@@ -67,15 +69,26 @@ def as_array(values: object, where: str) -> NDArray[Any]:
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Write a file so that it is there whole or not at all, also when we are killed on the way."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    write(part)
-    os.replace(part, path)
+    part = part_of(path)
+    try:
+        write(part)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def part_of(path: Path) -> Path:
+    """Where a file is written before it is renamed: a name of its own for every process and thread."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
 
 
 def append(file: str, line: dict[str, Any]) -> None:
-    """Append one JSON line to a file of the job's folder; nothing stays in a buffer."""
-    with open(job().folder / file, "a", encoding="utf-8") as lines:
-        lines.write(json.dumps(line, allow_nan=False) + "\n")
+    """Append one JSON line to a file of the job's folder, in one write: lines of several processes never mix."""
+    text = (json.dumps(line, allow_nan=False) + "\n").encode()
+    with open(job().folder / file, "ab", buffering=0) as lines:
+        if lines.write(text) < len(text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file)
 
 
 def save_array(path: Path, values: NDArray[Any]) -> None:
