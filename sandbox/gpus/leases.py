@@ -17,8 +17,9 @@ from pathlib import Path
 from sandbox.errors import GpuError
 from sandbox.gpus.choice import chosen, visible
 from sandbox.gpus.device import Device, Nvml
-from sandbox.gpus.locks import GpuLocks, Held, runtime_folder
+from sandbox.gpus.locks import GpuLocks, Held
 from sandbox.gpus.nvml import DriverNvml
+from sandbox.isolation.scratch import runtime_folder
 from sandbox.settings import SandboxSettings
 
 _POLL = 0.2

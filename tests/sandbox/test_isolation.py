@@ -28,7 +28,7 @@ from review.evidence import tex
 from sandbox.executor import LocalExecutor
 from sandbox.isolation import Walls, limits, probe, wrap
 from sandbox.isolation.interpreter import interpreter
-from sandbox.isolation.scratch import Scratch, sweep
+from sandbox.isolation.scratch import MARK, Scratch, sweep
 from sandbox.job import Job
 from sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import Store, eventually
@@ -387,13 +387,20 @@ def test_killing_us_kills_it(tmp_path: Path) -> None:
     assert eventually(lambda: not running("sleep 65.43"), 2.0)
 
 
-def test_what_a_killed_program_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    left, held = Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp")), Scratch()
-    for path in (left, held.root):
+def test_what_a_killed_program_left_is_removed_by_the_next_and_nothing_else(run: Run) -> None:
+    held, theirs = Scratch(), Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp"))
+    left, unmarked = (Path(tempfile.mkdtemp(prefix=name, dir=held.root.parent)) for name in (MARK, "lab-"))
+    for path in (left, held.root, unmarked):
         os.utime(path, (0, 0))
+    assert run("print('ran')", isolation="auto")["stdout_tail"] == "ran\n"
+    assert not left.exists()
+    assert held.root.exists() and unmarked.exists()
+    os.utime(theirs, (0, 0))  # only now: an older version of us that runs beside this test removes it
     sweep()
-    assert not left.exists() and held.root.exists()
+    assert theirs.exists()
     held.remove()
+    for path in (unmarked, theirs):
+        path.rmdir()
     assert not held.root.exists()
 
 

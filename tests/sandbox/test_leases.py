@@ -181,7 +181,7 @@ def test_the_locks_are_out_of_reach_of_others(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(GpuError, match="must be a folder that only you can write to"):
+    with pytest.raises(GpuError, match="must be a folder of yours alone"):
         GpuLocks(folder, 1).take(uuid(0))
     folder.rmdir()
     folder.symlink_to(tmp_path)
