@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,17 @@ import lab._data
 import lab._job
 import lab._submit
 import numpy as np
+import pandas
 import pytest
+import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
 
 from sandbox.bundled import BUNDLED
 from sandbox.environment import KERNEL_SIDE
 from tests.sandbox.conftest import Store
 
+ma: Any = np.ma
+pd: Any = pandas
+csr_array: Any = scipy.sparse.csr_array  # pyright: ignore[reportUnknownMemberType]
 ROWS = 360
 
 
@@ -90,19 +97,62 @@ def test_what_is_handed_in(folder: Path) -> None:
         assert file["predictions"].dtype == np.int64
 
 
-def test_a_tensor_with_gradients_is_taken(folder: Path) -> None:
-    class Tensor:
-        """What matters of a torch tensor: numpy refuses it until it is detached and on the CPU."""
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [
+    "t.bfloat16()", "t.half()", "t.to(torch.float8_e4m3fn)", "t.to_sparse()", "t.to_sparse_csr()", "t.requires_grad_()",
+    "(t * 1j).conj().imag.neg()", "[row.bfloat16().requires_grad_() for row in t]", "tuple(list(row) for row in t)",
+    "torch.nn.Parameter(t)"])
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_tensors_of_every_sort_are_taken(folder: Path, make: str) -> None:
+    torch = torch_()
+    given = eval(make, {"torch": torch, "t": torch.full((ROWS, 10), 0.5)})
+    lab.submit("digits", "validation", "a", logits=given)
+    lab.save("given", given)
+    lab.log("first", given[0][0], step=torch.tensor(3))
+    assert np.array_equal(np.load(folder / "arrays" / "given.npy"), np.full((ROWS, 10), 0.5))
+    assert [(one["value"], one["step"]) for one in lines(folder / "measurements.jsonl")] == [(0.5, 3)]
 
-        def detach(self) -> Tensor:
-            return self
 
-        def cpu(self) -> Any:
-            return uniform()
+def torch_() -> Any:
+    import torch
 
-    lab.submit("digits", "validation", "a", logits=Tensor())
-    lab.save("curve", np.ones(3))
-    assert len(list((folder / "submissions").glob("*.npz"))) == 1
+    return torch
+
+
+@pytest.mark.slow
+def test_probabilities_of_half_precision_sum_to_one_as_nearly_as_they_can(folder: Path) -> None:
+    torch = torch_()
+    torch.manual_seed(0)
+    for name in ("bfloat16", "float16"):
+        rows = torch.softmax(4 * torch.randn(ROWS, 10), 1).to(getattr(torch, name))
+        lab.submit("digits", "validation", name, probabilities=rows)
+
+
+SORTS: tuple[Any, ...] = (
+    pd.Series([0.5, 1.0]), pd.Series([0.5, 1.0], dtype="Float64"), pd.Series([0.5, 1.0], dtype=object),
+    np.array([0.5, 1.0], dtype=np.float16), ma.array([0.5, 1.0]), [np.float32(0.5), np.array(1.0)],
+    (Decimal("0.5"), Fraction(1)), csr_array([0.5, 1.0]))
+
+
+@pytest.mark.parametrize("values", SORTS)
+def test_numbers_of_every_sort_are_taken(folder: Path, values: Any) -> None:
+    lab.save("given", values)
+    assert np.load(folder / "arrays" / "given.npy").tolist() == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("value", [True, np.True_, Decimal(1), Fraction(1), np.array([[1]]), [1], np.float16(1)])
+def test_one_number_of_every_sort_is_taken(folder: Path, value: Any) -> None:
+    lab.log("one", value, step=1)
+    lab.result("one", value, condition="a", dataset="digits")
+    lab.log("large", 10**30, step=1)
+    assert [one["value"] for one in lines(folder / "measurements.jsonl")] == [1.0, 1.0, 1e30]
+
+
+def test_a_step_may_be_a_number_of_numpy(folder: Path) -> None:
+    lab.submit("digits", "validation", "a", logits=uniform(), step=np.arange(3)[2])
+    with pytest.raises(lab.LabError, match="was called before for step 2"):
+        lab.submit("digits", "validation", "a", logits=uniform(), step=2)
+    assert [one["step"] for one in lines(folder / "submissions.jsonl")] == [2]
 
 
 @pytest.mark.parametrize(("call", "words"), [
@@ -129,6 +179,9 @@ def test_a_tensor_with_gradients_is_taken(folder: Path) -> None:
     (lambda: lab.save("..", np.ones(2)), r"cannot use the name '\.\.'"),
     (lambda: lab.save("a", {"x": 1}), r"numeric array, not dtype object"),
     (lambda: lab.save("a", [[1, 2], [3]]), r"not a rectangular array"),
+    (lambda: lab.save("a", ma.array([1.0, 2.0], mask=[True, False])), r"some of its values are masked: fill them in"),
+    (lambda: lab.save("a", [10**400]), r"not a rectangular array of numbers"),
+    (lambda: lab.save("a", ["x", None]), r"numeric array, not dtype object"),
 ])
 def test_wrong_use_is_refused_in_words(folder: Path, call: Callable[[], object], words: str) -> None:
     with pytest.raises(lab.LabError, match=words):
@@ -184,10 +237,13 @@ def _log_often(name: str) -> None:
         lab.log(name, 1.0, step=step)
 
 
+def _save_as_one(value: float) -> None:
+    lab.save("one", np.full(200_000, value))
+
+
 def test_threads_that_save_under_one_name_do_not_disturb_each_other(folder: Path) -> None:
-    arrays = [np.full(200_000, float(number)) for number in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda array: lab.save("one", array), arrays * 10))
+        list(pool.map(_save_as_one, [1.0, 2.0, 3.0, 4.0] * 10))
     kept = np.load(folder / "arrays" / "one.npy")
     assert len(set(kept.tolist())) == 1
     assert [path.name for path in (folder / "arrays").iterdir()] == ["one.npy"]

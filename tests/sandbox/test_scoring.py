@@ -183,8 +183,8 @@ def test_links_pipes_junk_and_repeats_are_refused(store: Store, tmp_path: Path) 
     assert "not what lab.submit writes" in refused()
     file.unlink()
     put(tmp_path, 0)
-    assert refused() == ("submission of 'a' for digits/validation came twice: a condition is submitted once per dataset "
-                         "and split")
+    assert refused() == ("submission of 'a' for digits/validation came twice: a condition is submitted once per "
+                         "dataset and split")
     (tmp_path / "submissions.jsonl").write_text("{not json\n")
     assert "not written by lab.submit" in refused()
     (tmp_path / "submissions.jsonl").unlink()

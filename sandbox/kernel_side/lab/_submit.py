@@ -19,6 +19,8 @@ from lab._job import LabError, experiment
 from lab._record import append, as_array, named, save_array, write_whole
 
 Array = NDArray[Any]
+_ROUNDED = 2.0**-8
+"""How far from 1 a row of probabilities may sum: bfloat16 rounds each by as much of it."""
 
 
 def submit(
@@ -165,7 +167,7 @@ def _classes(array: Array, classes: int, where: str) -> Array:
 def _check_simplex(array: Array, where: str) -> None:
     sums = array.sum(axis=1, dtype=np.float64)
     row = int(np.argmax(np.abs(sums - 1.0)))
-    if abs(sums[row] - 1.0) > 1e-3:
+    if abs(sums[row] - 1.0) > _ROUNDED:
         raise LabError(f"{where}: probabilities must sum to 1 in every row; row {row} sums to {sums[row]:.4g} "
                        "(raw scores go in with logits=)")
     if array.min() < -1e-6:
