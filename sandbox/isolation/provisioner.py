@@ -130,7 +130,8 @@ class LabProvisioner(LocalProvisioner):
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=30)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # not even SIGKILL ends it: a driver or a disk holds it
+            process.wait(timeout=30)
 
     async def send_signal(self, signum: int) -> None:
         """What Jupyter itself asks for."""

@@ -300,6 +300,39 @@ def test_shared_memory_is_memory(run: Run) -> None:
     assert "No space left" in failure(small)[1]
 
 
+SHARING = """
+import multiprocessing, time
+from multiprocessing import shared_memory
+import numpy as np
+context = multiprocessing.get_context("fork")
+inherited = np.ones(25_000_000)
+block = shared_memory.SharedMemory(create=True, size=200_000_000)
+np.frombuffer(block.buf, np.uint8)[:] = 1
+
+def work(own):
+    held = np.ones(own // 8)
+    print(int(np.frombuffer(block.buf, np.uint8).sum() + inherited.sum()), flush=True)
+    time.sleep(1.5)
+
+workers = [context.Process(target=work, args=({own},)) for _ in range(4)]
+for worker in workers:
+    worker.start()
+for worker in workers:
+    worker.join()
+block.unlink()
+"""
+
+
+@pytest.mark.parametrize("isolation", ["none", "required"])
+def test_what_workers_share_counts_once_and_what_each_has_alone_counts(run: Run, isolation: str) -> None:
+    found = run(SHARING.format(own=8), "sandbox.memory_gb=0.8", isolation=isolation)
+    assert found["stdout_tail"].splitlines() == ["225000000"] * 4
+    assert failure(found)[0] == "no measurement"  # it came to its end
+    assert 0.4e9 < found["peak_host_bytes"] < 0.8e9
+    kind, message = failure(run(SHARING.format(own=200_000_000), "sandbox.memory_gb=0.8", isolation=isolation))
+    assert kind == "memory" and 0.8 < float(message.split("held ")[1].split(" GB")[0]) < 1.5
+
+
 @pytest.mark.parametrize("attack", [
     "open(f'file{i}', 'wb').write(b'x' * 20_000_000)",
     "open(f'/tmp/file{i}', 'wb').write(b'x' * 20_000_000)",
