@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.gpus.device import Device
-from sandbox.isolation import scratch
+from sandbox.isolation import family, scratch
 from sandbox.isolation.kernel_walls import device_files
 from sandbox.isolation.limits import limits_of, machine_memory
 from sandbox.isolation.masks import labelled
@@ -64,6 +64,14 @@ def test_memory_is_shared_by_the_places_unless_it_is_set() -> None:
 @pytest.mark.parametrize(("given", "network"), [("on", "on"), (True, "on"), (False, "off"), ("off", "off")])
 def test_the_network_is_switched_as_yaml_reads_it(given: object, network: str) -> None:
     assert SandboxSettings.model_validate({"network": given}).network == network
+
+
+def test_where_the_system_does_not_tell_parts_private_memory_counts_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = family.held((os.getpid(),))
+    assert 0 < family.held_once((os.getpid(),)).private <= 1.1 * whole.private
+    monkeypatch.setattr(family, "_parts", lambda _: dict[str, int]())  # as of a process that made itself undumpable
+    told = family.held_once((os.getpid(), os.getppid()))
+    assert told.private >= 0.9 * whole.private
 
 
 def test_only_what_we_marked_in_a_folder_of_our_own_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
