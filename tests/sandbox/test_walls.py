@@ -66,10 +66,15 @@ def test_the_network_is_switched_as_yaml_reads_it(given: object, network: str) -
     assert SandboxSettings.model_validate({"network": given}).network == network
 
 
+def _untold(_: int) -> dict[str, int]:
+    """Of a process that made itself undumpable."""
+    return {}
+
+
 def test_where_the_system_does_not_tell_parts_private_memory_counts_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = family.held((os.getpid(),))
     assert 0 < family.held_once((os.getpid(),)).private <= 1.1 * whole.private
-    monkeypatch.setattr(family, "_parts", lambda _: dict[str, int]())  # as of a process that made itself undumpable
+    monkeypatch.setattr(family, "_parts", _untold)
     told = family.held_once((os.getpid(), os.getppid()))
     assert told.private >= 0.9 * whole.private
 
