@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from pydantic import Field, ValidationError
 from record.nouns.frozen import Frozen
 
 DAY = 86400.0
+_OURS = re.compile(r"[0-9a-f]{64}\.json")
+"""Names of our files: the folder is of the user's choice, and may hold others."""
 
 
 class _Kept(Frozen):
@@ -65,7 +68,8 @@ class Cache:
             self._make_room()
 
     def _make_room(self) -> None:
-        found = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in self.folder.glob("*.json"))
+        found = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in self.folder.glob("*.json")
+                       if _OURS.fullmatch(path.name))
         total = sum(size for _, size, _ in found)
         for _, size, path in found[:-1]:
             if total <= self.room:

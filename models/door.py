@@ -181,7 +181,7 @@ class Models:
             )
             self._ledger.append(event)
             tell(event)
-        return event
+        return self._ledger.answered(key) or event  # as a resume will read it
 
     async def _reply(self, key: CallKey, request: Request) -> Reply:
         if self._breaker is None:

@@ -25,6 +25,7 @@ from record.events.running import Commanded
 from record.fold.marks import MARKED
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
+from record.nouns.frozen import encodable
 from record.nouns.nodes import Node
 from record.nouns.stages import STAGES, StageName
 
@@ -52,7 +53,7 @@ class Look(NamedTuple):
 def send(run: Path, command: Commanded) -> Path:
     """Drop a command for the process that works on a run. Returns the file, which vanishes when it was taken."""
     path = RunFolder(run).control / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.json"
-    write_file(path, command.model_dump_json())
+    write_file(path, Commanded(**encodable(command.model_dump())).model_dump_json())
     return path
 
 
@@ -69,10 +70,11 @@ def look(run: Path) -> Look:
             for entry in islice(entries, LOOKED):
                 if entry.name.startswith("."):
                     continue
-                if entry.name.endswith(".json") and entry.is_file(follow_symlinks=False):
+                name = encodable(entry.name)
+                if name.endswith(".json") and name == entry.name and entry.is_file(follow_symlinks=False):
                     plain.append(Path(entry.path))
                 else:
-                    strange.append(entry.name)
+                    strange.append(name)
     except OSError:  # gone or unreadable for a moment: nobody can steer then, and the run goes on
         return Look()
     return Look(tuple((path, _read(path)) for path in sorted(plain)[:AT_ONCE]), tuple(sorted(strange)))

@@ -1,6 +1,7 @@
 """The event log of a run: an append-only SQLite table, and the one writer that holds the state folded from it.
 
-`EventLog.append` commits with `synchronous=FULL` before it returns: what the state says happened is on disk.
+`EventLog.append` commits with `synchronous=FULL` before it returns: what the state says happened is on disk, and was
+read back before: an event that could not be is refused.
 
 On a network filesystem, where WAL does not work, `open_log` keeps the database on this machine's disk and streams the
 events to `events.jsonl` in the run's folder (`record.mirror`). That file is the log which counts: it is read by all who
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from record import mirror
 from record.events.calls import Answered, Drifted
@@ -31,6 +33,7 @@ from record.fold.apply import apply, fold
 from record.fold.state import RunState
 from record.mirror import Mirror, Row
 from record.nouns.calls import CallKey
+from record.nouns.frozen import encodable
 from record.place import PlaceError, local_database, on_network
 
 Listener = Callable[[Event, RunState], None]
@@ -103,7 +106,7 @@ class EventLog:
         return self._state
 
     def append(self, event: Event) -> int:
-        at, body = self._clock(), event.model_dump_json()
+        at, (body, event) = self._clock(), _as_written(event)
         try:
             if self._mirror is not None:
                 self._mirror.append(at, body)
@@ -151,6 +154,7 @@ class MemoryLog:
         return self._state
 
     def append(self, event: Event) -> int:
+        event = _as_written(event)[1]
         self.events.append(event)
         apply(self._state, event, self._clock())
         if self._listener is not None:
@@ -165,6 +169,23 @@ class MemoryLog:
 
     def given_up(self, key: CallKey) -> bool:
         return key in self._state.unanswered
+
+
+def _as_written(event: Event) -> tuple[str, Event]:
+    """An event as JSON, and as whoever opens the log finds it. Raises `RecordError` where nobody could read it again.
+
+    Nothing is folded that a resume would not find: of what is said here and read there, only the latter counts.
+    """
+    try:
+        try:
+            body = event.model_dump_json()
+        except PydanticSerializationError:
+            body = EVENT.validate_python(encodable(event.model_dump())).model_dump_json()
+        return body, EVENT.validate_json(body)
+    except (ValidationError, PydanticSerializationError, ValueError) as error:
+        said = str(error).splitlines()
+        raise RecordError(f"the event {event.type!r} was not recorded, since it could not be read again "
+                          f"({' '.join(said)[:300]}); this is a fault of the program: report it") from error
 
 
 def is_run(folder: Path) -> bool:

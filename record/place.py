@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tempfile
 import uuid
 from pathlib import Path
@@ -26,7 +27,7 @@ DOUBTFUL = frozenset({"9p", "virtiofs", "fuse", "fuseblk", "vboxsf", "fuse.vmhgf
 
 
 class PlaceError(Exception):
-    """There is no safe place on this machine for a run's database."""
+    """There is no safe place on this machine for what only this user may write to, as a run's database."""
 
 
 def kind_of(place: Path, mounts: str) -> str | None:
@@ -56,15 +57,23 @@ def local_database(run: Path) -> Path:
 
     Raises: `PlaceError`.
     """
-    top = Path(tempfile.gettempdir()) / f"scientist-{os.getuid()}"
-    top.mkdir(mode=0o700, exist_ok=True)
-    seen = top.lstat()
-    if top.is_symlink() or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
-        raise PlaceError(f"{top} is not a folder of yours alone, so the record cannot be kept there: remove it, or set "
-                         "TMPDIR to a folder of your own")
-    folder = top / _identity(run)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder / "run.db"
+    top = own_folder(Path(tempfile.gettempdir()) / f"scientist-{os.getuid()}")
+    return own_folder(top / _identity(run)) / "run.db"
+
+
+def own_folder(path: Path) -> Path:
+    """The path, which is then a folder that nobody else can look into or write to; made where there is nothing.
+
+    Raises: `PlaceError`.
+    """
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        seen = path.lstat()
+    except OSError as error:
+        raise PlaceError(f"cannot make the folder {path}: {error.strerror}; mend its rights, or remove it") from error
+    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
+        raise PlaceError(f"{path} must be a folder of yours alone (with mode 700): remove it")
+    return path
 
 
 def _identity(run: Path) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import math
+from typing import cast
 
-from record.nouns.frozen import Scalar
+from record.nouns.frozen import Scalar, encodable
 from record.syntax import parse
 
 
@@ -12,11 +14,12 @@ def constants_of(source: str) -> dict[str, Scalar]:
     """The upper-case constants that a script assigns at its top level; empty when it does not parse.
 
     Tuples and lists of scalars are given as `name` -> their items joined by ", ". A name assigned twice is left out:
-    its value depends on where one looks.
+    its value depends on where one looks. So are numbers that are not finite and texts that UTF-8 cannot hold: nobody
+    could read them again.
     """
     try:
         tree = parse(source)
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     found: dict[str, Scalar] = {}
     seen: set[str] = set()
@@ -38,10 +41,23 @@ def constants_of(source: str) -> dict[str, Scalar]:
 def _literal(node: ast.expr) -> Scalar | None:
     try:
         value: object = ast.literal_eval(node)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError, MemoryError):
         return None
-    if isinstance(value, str | int | float | bool):
-        return value
-    if isinstance(value, tuple | list) and value and all(isinstance(item, str | int | float) for item in value):  # pyright: ignore[reportUnknownVariableType]
-        return ", ".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return None
+    if not isinstance(value, tuple | list):
+        return _scalar(value)
+    items = [_scalar(item) for item in cast("list[object]", value)]
+    return ", ".join(map(str, items)) if items and None not in items else None
+
+
+def _scalar(value: object) -> Scalar | None:
+    """The value, where it can be written down and read again."""
+    if isinstance(value, str):
+        return value if encodable(value) == value else None
+    return value if isinstance(value, int | float) and _finite(value) else None
+
+
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False

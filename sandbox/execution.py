@@ -133,13 +133,14 @@ class _Running:
                 self._flooded = True
                 self._kernel.process.strike()
             if kind == "stream":
-                self._take(content["name"], plain(content["text"]))
+                self._take(content["name"], content["text"])
             elif kind in ("display_data", "execute_result"):
                 self._take("stdout", f"{content['data'].get('text/plain', '')}\n")
 
     def _take(self, stream: str, text: str) -> None:
-        self._transcript.add(stream, text)
-        self._live.add(text)
+        shown = plain(text)
+        self._transcript.add(stream, shown)
+        self._live.add(shown)
 
     async def _death(self) -> int:
         while (code := self._kernel.process.exit_code()) is None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.nouns.frozen import encodable
 from record.nouns.nodes import ErrorClass, Failure
 
 _MESSAGE_CHARS = 2000
@@ -63,7 +64,7 @@ class Origin:
 def from_exception(name: str, message: str, *, traceback: Sequence[str], of: Origin) -> Failure:
     """The failure for an exception that code raised."""
     said = of.short(plain(message))
-    words = f"{name}: {said}" if said else name
+    words = plain(f"{name}: {said}" if said else name)
     return Failure(kind=classify(name, message), message=cut_middle(words, _MESSAGE_CHARS),
                    traceback=of.trace("\n".join(traceback)))
 
@@ -95,8 +96,8 @@ def from_flood(limit: float) -> Failure:
 
 
 def plain(text: str) -> str:
-    """The text without terminal colours."""
-    return _ANSI.sub("", text)
+    """The text without terminal colours, and with `?` for what UTF-8 cannot hold."""
+    return encodable(_ANSI.sub("", text))
 
 
 def cut_middle(text: str, limit: int) -> str:

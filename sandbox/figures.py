@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import warnings
 from io import BufferedReader
 from pathlib import Path
-
-from pydantic import ValidationError
+from typing import Any, cast
 
 from record.nouns.figures import Figure, FigureFacts
+from record.nouns.frozen import encodable
 from record.nouns.nodes import Failure
 from sandbox.untrusted import Unfit, names_in, open_regular, read_as
 
@@ -67,6 +69,21 @@ def _check_pdf(file: BufferedReader, name: str) -> None:
 def _facts(folder: Path, name: str) -> FigureFacts:
     try:
         with open_regular(folder, f"figures/{name}.facts.json", _FACTS_BYTES) as file:
-            return FigureFacts.model_validate_json(file.read())
-    except (Unfit, ValidationError):
+            return FigureFacts.model_validate(_finite(encodable(json.load(file))))
+    except (Unfit, ValueError, RecursionError):
         return FigureFacts()
+
+
+def _finite(said: Any) -> Any:
+    """What was said without the fields that hold a number which is not finite."""
+    if isinstance(said, dict):
+        fields = cast("dict[str, Any]", said).items()
+        return {name: _finite(value) for name, value in fields if not _endless(value)}
+    return [_finite(one) for one in cast("list[Any]", said)] if isinstance(said, list) else said
+
+
+def _endless(value: Any) -> bool:
+    """Whether it is a number that is not finite, or a list with one."""
+    if isinstance(value, list):
+        return any(_endless(one) for one in cast("list[Any]", value))
+    return isinstance(value, float) and not math.isfinite(value)

@@ -143,6 +143,9 @@ def _files(folder: Path) -> list[str]:
             found += [os.path.relpath(os.path.join(place, one), base) for one in (*files, *links)]
             if len(found) > _MOST_FILES:
                 raise Unfit(f"{ARTIFACTS}/ holds more than {_MOST_FILES} files: put them into one archive")
+    for one in found:
+        if not one.isprintable():
+            raise Unfit(f"{ARTIFACTS}/ holds a file named {one!r}: name it in UTF-8, without control characters")
     return sorted(found)
 
 

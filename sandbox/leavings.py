@@ -12,6 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from record.nouns.frozen import encodable
 from record.nouns.measurements import Grade, Measurement
 from record.nouns.nodes import Failure
 from record.unexpected import of_machine, stumbled
@@ -96,7 +97,7 @@ def _logged(folder: Path, *, seed: int, limit: int, cut: bool) -> list[Measureme
     for number, line in enumerate(read_lines(folder, MEASUREMENTS, limit), start=1):
         try:
             fields: dict[str, Any] = json.loads(line)
-            chosen = {key: fields[key] for key in _FIELDS if key in fields}
+            chosen = encodable({key: fields[key] for key in _FIELDS if key in fields})
             one = Measurement(**chosen, seed=seed, grade="logged")
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             if cut:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from record.nouns.measurements import LARGEST, Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.metrics import METRICS, score
-from sandbox.submissions import ARTIFACT_BYTES, Submission, listed, truth_of, values_of
+from sandbox.submissions import ARTIFACT_BYTES, Submission, check_artifact, listed, truth_of, values_of
 from sandbox.untrusted import Unfit, open_regular, remove, write_whole
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, 
     if not tests:
         return {}
     _measurements(folder, "submissions", tests, labels=labels, seed=0)
+    for one in (one for one in tests if one.kind == "artifact"):
+        check_artifact(folder, "submissions", one)
     (folder / "sealed").mkdir()
     for one in tests:
         (folder / "submissions" / one.file).rename(folder / "sealed" / one.file)

@@ -28,7 +28,7 @@ Switch = Annotated[Literal["off", "on"], BeforeValidator(_switch)]
 class SandboxSettings(BaseModel):
     """How code is run. One value for all kernels of a run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     timeout: float = Field(default=3600.0, gt=0)
     """Seconds of wall clock that one experiment may take; its retry after a timeout gets search.retry_factor more."""
@@ -73,7 +73,8 @@ class SandboxSettings(BaseModel):
     gpu_free_gb: float = Field(default=2.0, ge=0)
     """Free memory (10^9 bytes) that a GPU must have before an experiment starts on it."""
     gpu_wait: float = Field(default=3600.0, ge=0)
-    """Seconds to wait for a GPU that others hold, while nothing of ours runs on one; then the run ends."""
+    """Seconds to wait for a GPU that others hold, or a process that does not end, while no code of ours runs on one;
+    then the run ends."""
     meter_seconds: float = Field(default=1.0, gt=0)
     """Seconds between two looks at the memory that experiments use."""
     threads: int = Field(default=1, ge=1)

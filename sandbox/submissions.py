@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,7 +34,7 @@ class Submission(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    file: str = Field(pattern=r"^[0-9]{1,9}\.(npz|bin)$")
+    file: str = Field(pattern=r"^[0-9a-f]{1,40}\.(npz|bin)$")
     dataset: str = Field(pattern=rf"^{NAME.pattern}$")
     split: Literal["validation", "test"]
     condition: str = Field(min_length=1, max_length=200)
@@ -52,7 +53,8 @@ class Submission(BaseModel):
 
     @property
     def where(self) -> str:
-        return f"submission {self.file} ({self.condition}, {self.dataset}/{self.split})"
+        step = "" if self.step is None else f", step {self.step}"
+        return f"submission of {self.condition!r} for {self.dataset}/{self.split}{step}"
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,22 @@ def listed(folder: Path, index: str) -> list[Submission]:
         raise SubmissionRefused(str(error)) from error
     except ValidationError as error:
         raise SubmissionRefused(f"{index} was not written by lab.submit: {error.errors()[0]['msg']}") from error
-    keys = {(one.dataset, one.split, one.condition, one.step) for one in found}
-    if len(keys) < len(found):
-        raise SubmissionRefused(f"{index} holds a condition twice for one dataset and split")
+    _refuse_twins(found)
     return found
+
+
+def _refuse_twins(found: Sequence[Submission]) -> None:
+    """Raises `SubmissionRefused` where two lines claim one file, or hand in for one cell."""
+    files, cells = dict[str, Submission](), set[object]()
+    for one in found:
+        cell = one.dataset, one.split, one.condition, one.step
+        if cell in cells:
+            raise SubmissionRefused(f"{one.where} came twice: a condition is submitted once per dataset and split")
+        if one.file in files:
+            raise SubmissionRefused(f"{one.where} claims {one.file}, which is that of the {files[one.file].where}: "
+                                    "hand predictions in with lab.submit alone")
+        cells.add(cell)
+        files[one.file] = one
 
 
 def truth_of(labels: Path, submission: Submission) -> Truth:
@@ -105,6 +119,14 @@ def values_of(folder: Path, place: str, submission: Submission, truth: Truth) ->
         raise SubmissionRefused(str(error)) from error
     _check(submission, values, truth)
     return values
+
+
+def check_artifact(folder: Path, place: str, submission: Submission) -> None:
+    """Make sure that an artifact is there as one plain file. Raises `SubmissionRefused`."""
+    try:
+        open_regular(folder, f"{place}/{submission.file}", ARTIFACT_BYTES).close()
+    except Unfit as error:
+        raise SubmissionRefused(str(error)) from error
 
 
 def _check_members(archive: zipfile.ZipFile, submission: Submission) -> None:

@@ -1,7 +1,7 @@
 """What the processes of an attempt take: peaks of memory, on the host and on leased GPUs, by looking now and then.
 
-Host memory is the sum of resident sizes over the kernel and all that it started, so that pages which several processes
-share count in each. A peak between two looks is missed, except that of a single process, which the system keeps.
+Host memory is that of the kernel and all that it started, pages which several processes share counted once where the
+system tells (else in each). A peak between two looks is missed, except of a single process: that the system keeps.
 Memory of a GPU is what its driver lists for these processes. Where the driver does not know them (in most containers)
 and the GPU was leased alone, it is how far its free memory fell, neighbours' use included; else it stays unknown.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from sandbox.errors import GpuError
 from sandbox.gpus.device import Nvml
 from sandbox.gpus.leases import Lease
-from sandbox.isolation.family import family
+from sandbox.isolation.family import family, resident
 
 _STATUS = re.compile(r"^(VmHWM|VmRSS):\s+(\d+)", re.MULTILINE)
 
@@ -74,8 +74,9 @@ class Meter:
         for root, (lease, usage) in followed.items():
             processes = family(root)
             usage.processes |= processes
-            sizes = [_resident(one) for one in processes]
-            usage.host = max(usage.host, sum(now for now, _ in sizes), *(most for _, most in sizes))
+            sizes = {one: _resident(one) for one in processes}
+            now = sum(_part(one, whole, alone=len(sizes) == 1) for one, (whole, _) in sizes.items())
+            usage.host = max(usage.host, now, *(most for _, most in sizes.values()))
             with contextlib.suppress(GpuError):
                 self._look_at_gpus(lease, usage)
 
@@ -93,6 +94,12 @@ class Meter:
         if listed or not self._alone:
             return listed or None
         return max(0, lease.free[uuid] - nvml.free(uuid))
+
+
+def _part(process: int, whole: int, *, alone: bool) -> int:
+    """What counts of the `whole` that a process holds; one that is alone shares nothing that would count elsewhere."""
+    part = None if alone else resident(process)
+    return whole if part is None else part
 
 
 def _resident(process: int) -> tuple[int, int]:

@@ -43,6 +43,7 @@ def run(argv: Sequence[str], *, limit: float, environment: Mapping[str, str] | N
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # what left the group may hold the pipes
+                process.communicate(timeout=1.0)
             return Ran(None, why=f"{argv[0]} did not end within {limit:g} s")
     return Ran(process.returncode, out, err)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from record.nouns.data import Scorer
+from record.nouns.frozen import encodable
 from record.nouns.measurements import Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.execution import Script
@@ -100,12 +101,12 @@ def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ..
 def _values(scorer: Scorer, one: Submission, answer: Mapping[str, Any], *, seed: int) -> list[Measurement]:
     where = f"the scorer of {scorer.dataset!r} on {one.where}"
     if answer.get("error"):
-        raise SubmissionRefused(f"{where}: {answer['error']}")
+        raise SubmissionRefused(f"{where}: {encodable(str(answer['error']))}")
     values = answer.get("values")
     found: list[Measurement] = []
     for metric in scorer.metrics:
         value = values.get(metric.name) if isinstance(values, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if not isinstance(value, int | float) or not math.isfinite(value):
+        if not isinstance(value, float) or not math.isfinite(value):  # the driver writes floats alone
             raise SubmissionRefused(f"{where} gave {value!r} for {metric.name!r}, which is no finite number")
         found.append(Measurement(name=metric.name, value=value, condition=one.condition, dataset=one.dataset,
                                  split=one.split, seed=seed, grade=one.grade or "computed"))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -17,12 +19,16 @@ from pathlib import Path
 from sandbox.errors import GpuError
 from sandbox.gpus.choice import chosen, visible
 from sandbox.gpus.device import Device, Nvml
-from sandbox.gpus.locks import GpuLocks, Held, runtime_folder
+from sandbox.gpus.locks import GpuLocks, Held
 from sandbox.gpus.nvml import DriverNvml
+from sandbox.isolation.scratch import runtime_folder
 from sandbox.settings import SandboxSettings
 
+LOG = logging.getLogger(__name__)
 _POLL = 0.2
 """Seconds between two looks for a GPU, and for processes that must be gone."""
+_LEAVING = 5.0
+"""Seconds that a process which was killed may always take to leave its GPU."""
 
 
 @dataclass(eq=False)
@@ -53,6 +59,8 @@ class GpuLeases:
         self._locks = GpuLocks(folder or runtime_folder(), settings.places_per_gpu)
         self._turn = asyncio.Lock()
         self._out: set[Lease] = set()
+        self._ending: dict[Lease, frozenset[int]] = {}
+        """Leases whose code is over, with its processes: the driver may still list them."""
         self._returning: set[asyncio.Task[None]] = set()
 
     @property
@@ -65,7 +73,7 @@ class GpuLeases:
     async def acquire(self) -> Lease:
         """Wait for GPUs, first come, first served.
 
-        Raises `GpuError` once nothing of ours has run on a GPU for `sandbox.gpu_wait` seconds and none could be had.
+        Raises `GpuError` once no code of ours has run on a GPU for `sandbox.gpu_wait` seconds and none could be had.
         """
         if not self.devices:
             return Lease()
@@ -74,16 +82,22 @@ class GpuLeases:
             while (lease := self._try()) is None:
                 if self._out:
                     idle_since = self._clock()
-                if self._clock() - idle_since > self._settings.gpu_wait:
+                if self._clock() - idle_since > max(self._settings.gpu_wait, _LEAVING if self._ending else 0.0):
                     raise GpuError(self._nothing())
                 await asyncio.sleep(_POLL)
             self._out.add(lease)
             return lease
 
     def release(self, lease: Lease, processes: Collection[int]) -> None:
-        """Return a lease as soon as the driver lists none of these processes. Does not wait."""
+        """Return a lease as soon as the driver lists none of these processes. Does not wait.
+
+        Where one of them never ends, its GPU is left to it, and the others go on; after `sandbox.gpu_wait` seconds that
+        is told. Nobody waits for it longer: what is left to `acquire` decides.
+        """
         if lease.devices:
-            task = asyncio.create_task(self._return(lease, frozenset(processes)))
+            self._out.discard(lease)
+            self._ending[lease] = frozenset(processes)
+            task = asyncio.create_task(self._return(lease))
             self._returning.add(task)
             task.add_done_callback(self._returning.discard)
 
@@ -92,23 +106,36 @@ class GpuLeases:
         for task in self._returning:
             task.cancel()
         await asyncio.gather(*self._returning, return_exceptions=True)
-        for lease in list(self._out):
+        for lease in [*self._out, *self._ending]:
             self._drop(lease)
 
-    async def _return(self, lease: Lease, processes: frozenset[int]) -> None:
-        while self._still_used(lease, processes):
+    async def _return(self, lease: Lease) -> None:
+        told_at = self._clock() + self._settings.gpu_wait
+        while self._still_on(lease):
+            if self._clock() > told_at:
+                told_at = math.inf
+                LOG.warning("%s; the run goes on with what other GPUs it has", self._outliving(lease))
             await asyncio.sleep(_POLL)
         self._drop(lease)
 
     def _drop(self, lease: Lease) -> None:
         self._out.discard(lease)
+        self._ending.pop(lease, None)
         for one in lease.held:
             one.drop()
 
-    def _still_used(self, lease: Lease, processes: frozenset[int]) -> bool:
+    def _still_on(self, lease: Lease) -> dict[str, list[int]]:
+        """GPUs of a lease whose code is over -> its processes that the driver lists there still."""
         with contextlib.suppress(GpuError):  # a driver that does not answer must not keep a GPU for ever
-            return any(processes & self._driver.processes(uuid).keys() for uuid in lease.uuids)
-        return False
+            on = {uuid: sorted(self._ending[lease] & self._driver.processes(uuid).keys()) for uuid in lease.uuids}
+            return {uuid: pids for uuid, pids in on.items() if pids}
+        return {}
+
+    def _outliving(self, lease: Lease) -> str:
+        where = ", ".join(f"{uuid} by process {' and '.join(map(str, pids))}"
+                          for uuid, pids in self._still_on(lease).items())
+        return (f"an experiment is over, but still holds {where}: end it with kill -9; where that does not help, reset "
+                "the GPU or leave it out with --gpus")
 
     def _try(self) -> Lease | None:
         """The GPUs of one attempt, or None; all or none, so that two runs never wait for each other."""
@@ -137,7 +164,7 @@ class GpuLeases:
 
     def _order(self) -> list[Device]:
         """The devices, those with fewest attempts of ours first."""
-        busy = Counter(uuid for lease in self._out for uuid in lease.uuids)
+        busy = Counter(uuid for lease in [*self._out, *self._ending] for uuid in lease.uuids)
         return sorted(self.devices, key=lambda device: busy[device.uuid])
 
     @property
@@ -149,9 +176,11 @@ class GpuLeases:
     def _nothing(self) -> str:
         states = ", ".join(f"{one.uuid}: {self._driver.free(one.uuid) / 1e9:.1f} GB free, "
                            f"{len(self._driver.processes(one.uuid))} processes" for one in self.devices)
-        return (f"no {self._settings.gpus_per_node} GPU(s) with {self._settings.gpu_free_gb:g} GB free and no other "
-                f"run of yours on them within {self._settings.gpu_wait:g} s ({states}): end what uses them, choose "
-                "others with --gpus, or lower sandbox.gpu_free_gb")
+        outliving = "".join(f"{self._outliving(lease)}; so there is "
+                            for lease in self._ending if self._still_on(lease))
+        return (f"{outliving}no {self._settings.gpus_per_node} GPU(s) with {self._settings.gpu_free_gb:g} GB free and "
+                f"no other run of yours on them within {self._settings.gpu_wait:g} s ({states}): end what uses them, "
+                "choose others with --gpus, or lower sandbox.gpu_free_gb")
 
 
 def open_leases(

@@ -10,16 +10,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.place import PlaceError, own_folder
 from sandbox.errors import GpuError
-
-
-def runtime_folder(user: int | None = None) -> Path:
-    """The folder of this user's locks: one path, whatever TMPDIR or the login session is."""
-    return Path(f"/tmp/scientist-{os.getuid() if user is None else user}")
 
 
 @dataclass
@@ -78,13 +73,9 @@ class GpuLocks:
     def _ready(self) -> Path:
         """The folder of the locks, ours alone. Raises `GpuError`."""
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = os.lstat(self._folder)
-        except OSError as error:
-            raise GpuError(f"cannot make {self._folder} for the locks of GPUs: {error.strerror}") from error
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-            raise GpuError(f"{self._folder} must be a folder that only you can write to: remove it")
-        return self._folder
+            return own_folder(self._folder)
+        except PlaceError as error:
+            raise GpuError(f"{error}; it is for the locks of GPUs") from error
 
 
 def _still_there(file: int, path: Path) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _STATUS = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
-_ANON = re.compile(r"^Pss_Anon:\s+(\d+)", re.MULTILINE)
+_PART = re.compile(r"^(Pss|Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def family(root: int, limit: int | None = None) -> set[int]:
 
 
 def held(processes: Iterable[int]) -> Held:
-    """What they hold. Memory that processes share after a fork counts in each."""
+    """What they hold at most: memory that several share counts in each. Quick."""
     tasks = private = shared = 0
     for one in processes:
         with contextlib.suppress(OSError):
@@ -52,13 +52,35 @@ def held(processes: Iterable[int]) -> Held:
     return Held(tasks, private, shared)
 
 
-def proportional(processes: Iterable[int]) -> int:
-    """Bytes of private memory, where processes share after a fork each with its part. Takes long for large ones."""
-    total = 0
+def held_once(processes: Iterable[int]) -> Held:
+    """What they hold, a page that several share counted once. Takes long for large ones; threads are not counted.
+
+    Where the system does not tell a process's part of its pages, all its private memory counts, and of memory that is
+    shared the largest piece.
+    """
+    private = shared = untold = 0
     for one in processes:
-        with contextlib.suppress(OSError):
-            total += sum(map(int, _ANON.findall(Path(f"/proc/{one}/smaps_rollup").read_text()))) * 1024
-    return total
+        parts = _parts(one)
+        if parts:
+            private += parts.get("Pss_Anon", 0)
+            shared += parts.get("Pss_Shmem", 0)
+        else:
+            whole = held((one,))
+            private += whole.private
+            untold = max(untold, whole.shared)
+    return Held(0, private, shared + untold)
+
+
+def resident(process: int) -> int | None:
+    """Bytes of a process in memory, of pages that it shares its part; None where the system does not tell."""
+    return _parts(process).get("Pss")
+
+
+def _parts(process: int) -> dict[str, int]:
+    with contextlib.suppress(OSError):
+        text = Path(f"/proc/{process}/smaps_rollup").read_text()
+        return {name: int(size) * 1024 for name, size in _PART.findall(text)}
+    return {}
 
 
 def shm_of(process: int) -> int:

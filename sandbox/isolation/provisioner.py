@@ -19,6 +19,7 @@ import os
 import select
 import signal
 import subprocess
+import time
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -32,6 +33,8 @@ NAME = "lab"
 _GROUP = "jupyter_client.kernel_provisioners"
 _REAPED = 1.0
 """Seconds for bubblewrap to reap the first of them, which it alone can do."""
+_TELLS = 30.0
+"""Seconds for bubblewrap to say which process is the first, once it has made the namespace."""
 _GONE = 10.0
 """Seconds to wait for the processes of a namespace that was killed."""
 
@@ -63,7 +66,7 @@ class LabProvisioner(LocalProvisioner):
                 info = await super().launch_kernel(self._behind_walls(cmd, write), pass_fds=(write,), **kwargs)
             finally:
                 os.close(write)
-            said = await asyncio.to_thread(answer.read)
+            said = await asyncio.to_thread(_said, answer.fileno())
         with contextlib.suppress(ValueError, KeyError, ProcessLookupError):
             first: int = json.loads(said)["child-pid"]
             self._handle = os.pidfd_open(first)
@@ -130,7 +133,8 @@ class LabProvisioner(LocalProvisioner):
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=30)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # not even SIGKILL ends it: a driver or a disk holds it
+            process.wait(timeout=30)
 
     async def send_signal(self, signum: int) -> None:
         """What Jupyter itself asks for."""
@@ -138,3 +142,14 @@ class LabProvisioner(LocalProvisioner):
             self.interrupt()
         elif signum in (signal.SIGKILL, signal.SIGTERM):
             self.strike()
+
+
+def _said(descriptor: int) -> bytes:
+    """What bubblewrap says of itself, or what came of it within `_TELLS` seconds."""
+    said, until = b"", time.monotonic() + _TELLS
+    while select.select([descriptor], [], [], max(0.0, until - time.monotonic()))[0]:
+        piece = os.read(descriptor, 4096)
+        if not piece:
+            break
+        said += piece
+    return said

@@ -10,23 +10,30 @@ import tempfile
 import time
 from pathlib import Path
 
+from record.place import PlaceError, own_folder
 from sandbox.isolation.limits import TaskGroup, task_groups
+from sandbox.job import ExecutorError
 
-_PLACE = Path("/tmp")
-_PREFIX = "lab-"
+MARK = "scientist-kernel-"
+"""How the names of our folders and control groups begin."""
 _FRESH = 60.0
 """Seconds in which a folder may have been made and not yet been locked."""
+
+
+def runtime_folder() -> Path:
+    """The folder of this user's kernels and locks of GPUs: one path, whatever TMPDIR or the login session is."""
+    return Path(f"/tmp/scientist-{os.getuid()}")
 
 
 class Scratch:
     """A folder that lives as long as a kernel. Its path is short, since those of sockets end at 107 bytes.
 
     The kernel reads it, and writes to `sockets` and `tmp` alone: what we read of it is not the kernel's to change. We
-    hold its lock, which ends with us however we end.
+    hold its lock, which ends with us however we end. Raises `ExecutorError`.
     """
 
     def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_PLACE))
+        self.root = Path(tempfile.mkdtemp(prefix=MARK, dir=_place()))
         self._lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.sockets = self.root / "s"
@@ -46,15 +53,26 @@ class Scratch:
 
 
 def sweep() -> None:
-    """Remove the folders and control groups of kernels whose program was killed."""
-    for path in _PLACE.glob(f"{_PREFIX}*"):
+    """Remove the folders and control groups of kernels whose program was killed. Raises `ExecutorError`.
+
+    A folder goes only where it lies in that of our own and carries our mark: nobody else put it there.
+    """
+    place = _place()
+    for path in place.glob(f"{MARK}*"):
         with contextlib.suppress(OSError):
             status = path.lstat()
             if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _FRESH and path.is_dir():
                 _remove_unlocked(path)
-    for group in task_groups(_PREFIX):
-        if not (_PLACE / group.name).exists():
+    for group in task_groups(MARK):
+        if not (place / group.name).exists():
             TaskGroup(group).remove()
+
+
+def _place() -> Path:
+    try:
+        return own_folder(runtime_folder())
+    except PlaceError as error:
+        raise ExecutorError(f"{error}; kernels are spoken to through it") from error
 
 
 def _remove_unlocked(path: Path) -> None:

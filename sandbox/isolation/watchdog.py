@@ -5,8 +5,8 @@ passed: memory by what can be written in 0.2 s, disk by what can be written in a
 A single file is limited by the system at once (RLIMIT_FSIZE), and so is the number of tasks where control groups can be
 written to or we are not root (`sandbox.isolation.limits`).
 
-Memory is what no file could take back: anonymous pages, each shared after a fork counted once, and shared memory. Not
-limited: memory of GPUs.
+Memory is what no file could take back: anonymous pages and shared memory, a page that several of the processes share
+counted once. Not limited: memory of GPUs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from record.nouns.nodes import Failure
-from sandbox.isolation.family import family, held, nameless, proportional, shm_of
+from sandbox.isolation.family import Held, family, held, held_once, nameless, shm_of
 from sandbox.isolation.limits import Limits
 
 LOOK = 0.2
@@ -76,14 +76,14 @@ class Watchdog:
             return Failure(kind="other", message=(
                 f"more than {self._limits.tasks} processes and threads ran at the same time (sandbox.tasks); they were "
                 "all killed: start fewer"))
-        return self._memory(processes, now.private, now.shared) or self._disk(processes)
+        return self._memory(processes, now) or self._disk(processes)
 
-    def _memory(self, processes: set[int], private: int, shared: int) -> Failure | None:
-        if self._inside is not None:
-            shared = max(shared, shm_of(self._inside))
-        if private + shared <= self._limits.memory:
+    def _memory(self, processes: set[int], most: Held) -> Failure | None:
+        files = 0 if self._inside is None else shm_of(self._inside)
+        if most.private + max(most.shared, files) <= self._limits.memory:
             return None
-        peak = proportional(processes) + shared
+        now = held_once(processes)
+        peak = now.private + max(now.shared, files)
         if peak <= self._limits.memory:
             return None
         return Failure(kind="memory", message=(

@@ -163,6 +163,12 @@ def test_a_gpu_that_torch_cannot_use_is_found(
     assert grade(found) == expected and words in found.found and "H200" in found.found
 
 
+def test_a_child_that_left_the_group_and_holds_the_pipes_is_not_waited_for() -> None:
+    began = time.monotonic()
+    ran = run(["/bin/sh", "-c", "setsid sleep 12 & sleep 12"], limit=0.2)
+    assert "did not end within 0.2 s" in ran.why and time.monotonic() - began < 8
+
+
 def test_a_driver_that_hangs_is_bounded_and_told(bin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "GPU_LIMIT", 0.2)
     plant(bin, "nvidia-smi", "/bin/sleep 20")

@@ -139,6 +139,10 @@ async def test_a_failure_and_what_is_not_understood_are_not_kept(tmp_path: Path)
 def test_kept_answers_age_make_room_and_are_found_by_their_question_only(tmp_path: Path):
     now = [1000.0]
     cache = Cache(tmp_path / "deep" / "folder", 2.0, 5000, lambda: now[0])
+    cache.folder.mkdir(parents=True)
+    theirs = cache.folder / "thesis.json"
+    theirs.write_text("x" * 9000)
+    os.utime(theirs, (0, 0))
     cache.put("a", "x" * 2000)
     assert cache.get("a") == "x" * 2000 and cache.get("b") is None
     now[0] += 0.5 * DAY
@@ -149,7 +153,7 @@ def test_kept_answers_age_make_room_and_are_found_by_their_question_only(tmp_pat
         cache.put(name, name * 2000)
         os.utime(next(path for path in cache.folder.iterdir() if name * 9 in path.read_text()), (n, n))
     cache.put("e", "e" * 2000)
-    assert [name for name in "abcde" if cache.get(name)] == ["d", "e"]
+    assert [name for name in "abcde" if cache.get(name)] == ["d", "e"] and theirs.exists()
     blocked = Cache(tmp_path / "deep" / "folder" / "file", 1.0, 10, lambda: 0.0)
     blocked.folder.write_text("")
     blocked.put("a", "x")

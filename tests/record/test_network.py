@@ -128,7 +128,7 @@ def test_a_damaged_line_is_named(run: Path) -> None:
 def test_a_folder_of_somebody_else_is_not_trusted(run: Path, machine: Path) -> None:
     (machine / f"scientist-{os.getuid()}").mkdir(mode=0o777)
     (machine / f"scientist-{os.getuid()}").chmod(0o777)
-    with pytest.raises(RecordError, match="not a folder of yours alone"):
+    with pytest.raises(RecordError, match="must be a folder of yours alone"):
         open_log(run, network=True)
 
 

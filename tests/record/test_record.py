@@ -15,15 +15,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from record import control
 from record.events.event import EVENT
+from record.events.nodes import Proposed
 from record.events.running import Commanded, Ended
 from record.fold.apply import fold
 from record.folder import RunFolder, draft_of, read_source, seal, sha256, write_file, write_source
 from record.lock import RunLockedError, hold, holder
-from record.log import EventLog, RecordError, read_events, read_state
+from record.log import EventLog, MemoryLog, RecordError, read_events, read_state
 from record.nouns.data import arm_of, level_of
+from record.nouns.figures import FigureFacts
+from record.nouns.frozen import Scalar
 from record.nouns.idea import Idea
 from record.nouns.measurements import Measurement
 from record.setups import constants_of
@@ -178,6 +182,41 @@ def test_constants_come_from_the_syntax_tree() -> None:
     source = "A = 3\nRATES = (0.1, 0.2)\nB = A * 2\nlower = 1\nTWICE = 1\nTWICE = 2\nS = 'x'\ndef f():\n    C = 1\n"
     assert constants_of(source) == {"A": 3, "RATES": "0.1, 0.2", "S": "x"}
     assert constants_of("def broken(:") == {}
+
+
+@pytest.mark.parametrize("value", [
+    "1e999", "-1e999", "(0.1, 1e999)", "'\\ud800'", "('a', '\\udcff')", "0x" + "f" * 20_000, f"(0x{'f' * 20_000}, 1)",
+    "-" * 3000 + "1", "'a\x00b'"])
+def test_constants_that_nobody_could_read_again_are_left_out(value: str) -> None:
+    assert "A" not in constants_of(f"A = {value}\nB = 1\n")
+
+
+# --- what cannot be read again ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 1 << 20_000], ids=["inf", "nan", "large"])
+def test_an_event_that_could_not_be_read_again_is_not_written(tmp_path: Path, value: Scalar) -> None:
+    log = EventLog(tmp_path / "run.db")
+    odd = Proposed.model_construct(node="n0001", decision=1, title="t", plan="p", varies="", source_sha256="",
+                                   setups={"A": value}, author="")
+    with pytest.raises(RecordError, match=r"^the event 'proposed' was not recorded, since it could not be read again"):
+        log.append(odd)
+    with pytest.raises(RecordError, match="could not be read again"):
+        MemoryLog().append(odd)
+    log.close()
+    assert read_events(tmp_path / "run.db") == []
+
+
+def test_text_that_utf8_cannot_hold_is_written_as_far_as_it_can_and_folded_so(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "run.db")
+    log.append(Ended(exit_code=3, reason="caf\udce9"))
+    assert log.state.ended == Ended(exit_code=3, reason="caf?") == read_state(tmp_path).ended
+    log.close()
+
+
+def test_numbers_that_are_not_finite_are_no_values_of_a_noun() -> None:
+    with pytest.raises(ValidationError, match="finite number"):
+        FigureFacts(width_inches=float("nan"))
 
 
 def test_an_ended_run_is_taken_up_again() -> None:

@@ -96,6 +96,19 @@ def test_many_files_are_taken_in_bounded_portions(tmp_path: Path) -> None:
     assert look(tmp_path / "elsewhere") == Look()
 
 
+def test_a_file_whose_name_is_not_in_utf8_is_told_and_left_alone(tmp_path: Path) -> None:
+    folder = open_folder(tmp_path)
+    put(folder, "caf\udce9.json", Commanded(verb="stop").model_dump_json())
+    assert look(tmp_path) == Look(strange=("caf?.json",))
+
+
+def test_a_note_may_hold_what_utf8_cannot(tmp_path: Path) -> None:
+    open_folder(tmp_path)
+    send(tmp_path, Commanded(verb="note", text="caf\udce9"))
+    [note] = [one for _, one in look(tmp_path).commands if isinstance(one, Commanded)]
+    assert note.text == "caf?"
+
+
 def test_a_forged_file_name_does_not_count(tmp_path: Path) -> None:
     send(tmp_path, Commanded(verb="note", text="t", file="another"))
     [(path, command)] = look(tmp_path).commands

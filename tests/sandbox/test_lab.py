@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +20,17 @@ import lab._data
 import lab._job
 import lab._submit
 import numpy as np
+import pandas
 import pytest
+import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
 
 from sandbox.bundled import BUNDLED
+from sandbox.environment import KERNEL_SIDE
 from tests.sandbox.conftest import Store
 
+ma: Any = np.ma
+pd: Any = pandas
+csr_array: Any = scipy.sparse.csr_array  # pyright: ignore[reportUnknownMemberType]
 ROWS = 360
 
 
@@ -31,7 +44,6 @@ def folder(request: pytest.FixtureRequest, store: Store, tmp_path: Path, monkeyp
     monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
     lab._job.job.cache_clear()
     lab._data.data.cache_clear()
-    lab._submit.forget()
     return tmp_path
 
 
@@ -75,30 +87,72 @@ def test_what_is_handed_in(folder: Path) -> None:
     lab.submit("digits", "validation", "baseline", probabilities=uniform(), step=3)
     lab.submit("digits", "test", "method@noise20", predictions=np.zeros(len(lab.data("digits").test.x)))
     lab.submit("diabetes", "validation", "baseline", predictions=list(range(len(lab.data("diabetes").validation.x))))
-    assert [(one["file"], one["split"], one["condition"], one["kind"], one["step"])
-            for one in lines(folder / "submissions.jsonl")] == [
-        ("0.npz", "validation", "baseline", "probabilities", None),
-        ("1.npz", "validation", "baseline", "probabilities", 3),
-        ("2.npz", "test", "method@noise20", "predictions", None),
-        ("3.npz", "validation", "baseline", "predictions", None)]
-    assert sorted(path.name for path in (folder / "submissions").iterdir()) == [f"{i}.npz" for i in range(4)]
-    with np.load(folder / "submissions" / "2.npz") as file:
+    index = lines(folder / "submissions.jsonl")
+    assert [(one["split"], one["condition"], one["kind"], one["step"]) for one in index] == [
+        ("validation", "baseline", "probabilities", None), ("validation", "baseline", "probabilities", 3),
+        ("test", "method@noise20", "predictions", None), ("validation", "baseline", "predictions", None)]
+    files = [one["file"] for one in index]
+    assert sorted(path.name for path in (folder / "submissions").iterdir()) == sorted(files) and len(set(files)) == 4
+    with np.load(folder / "submissions" / files[2]) as file:
         assert file["predictions"].dtype == np.int64
 
 
-def test_a_tensor_with_gradients_is_taken(folder: Path) -> None:
-    class Tensor:
-        """What matters of a torch tensor: numpy refuses it until it is detached and on the CPU."""
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [
+    "t.bfloat16()", "t.half()", "t.to(torch.float8_e4m3fn)", "t.to_sparse()", "t.to_sparse_csr()", "t.requires_grad_()",
+    "(t * 1j).conj().imag.neg()", "[row.bfloat16().requires_grad_() for row in t]", "tuple(list(row) for row in t)",
+    "torch.nn.Parameter(t)"])
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_tensors_of_every_sort_are_taken(folder: Path, make: str) -> None:
+    torch = torch_()
+    given = eval(make, {"torch": torch, "t": torch.full((ROWS, 10), 0.5)})
+    lab.submit("digits", "validation", "a", logits=given)
+    lab.save("given", given)
+    lab.log("first", given[0][0], step=torch.tensor(3))
+    assert np.array_equal(np.load(folder / "arrays" / "given.npy"), np.full((ROWS, 10), 0.5))
+    assert [(one["value"], one["step"]) for one in lines(folder / "measurements.jsonl")] == [(0.5, 3)]
 
-        def detach(self) -> Tensor:
-            return self
 
-        def cpu(self) -> Any:
-            return uniform()
+def torch_() -> Any:
+    import torch
 
-    lab.submit("digits", "validation", "a", logits=Tensor())
-    lab.save("curve", np.ones(3))
-    assert (folder / "submissions" / "0.npz").exists()
+    return torch
+
+
+@pytest.mark.slow
+def test_probabilities_of_half_precision_sum_to_one_as_nearly_as_they_can(folder: Path) -> None:
+    torch = torch_()
+    torch.manual_seed(0)
+    for name in ("bfloat16", "float16"):
+        rows = torch.softmax(4 * torch.randn(ROWS, 10), 1).to(getattr(torch, name))
+        lab.submit("digits", "validation", name, probabilities=rows)
+
+
+SORTS: tuple[Any, ...] = (
+    pd.Series([0.5, 1.0]), pd.Series([0.5, 1.0], dtype="Float64"), pd.Series([0.5, 1.0], dtype=object),
+    np.array([0.5, 1.0], dtype=np.float16), ma.array([0.5, 1.0]), [np.float32(0.5), np.array(1.0)],
+    (Decimal("0.5"), Fraction(1)), csr_array([0.5, 1.0]))
+
+
+@pytest.mark.parametrize("values", SORTS)
+def test_numbers_of_every_sort_are_taken(folder: Path, values: Any) -> None:
+    lab.save("given", values)
+    assert np.load(folder / "arrays" / "given.npy").tolist() == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("value", [True, np.True_, Decimal(1), Fraction(1), np.array([[1]]), [1], np.float16(1)])
+def test_one_number_of_every_sort_is_taken(folder: Path, value: Any) -> None:
+    lab.log("one", value, step=1)
+    lab.result("one", value, condition="a", dataset="digits")
+    lab.log("large", 10**30, step=1)
+    assert [one["value"] for one in lines(folder / "measurements.jsonl")] == [1.0, 1.0, 1e30]
+
+
+def test_a_step_may_be_a_number_of_numpy(folder: Path) -> None:
+    lab.submit("digits", "validation", "a", logits=uniform(), step=np.arange(3)[2])
+    with pytest.raises(lab.LabError, match="was called before for step 2"):
+        lab.submit("digits", "validation", "a", logits=uniform(), step=2)
+    assert [one["step"] for one in lines(folder / "submissions.jsonl")] == [2]
 
 
 @pytest.mark.parametrize(("call", "words"), [
@@ -125,6 +179,9 @@ def test_a_tensor_with_gradients_is_taken(folder: Path) -> None:
     (lambda: lab.save("..", np.ones(2)), r"cannot use the name '\.\.'"),
     (lambda: lab.save("a", {"x": 1}), r"numeric array, not dtype object"),
     (lambda: lab.save("a", [[1, 2], [3]]), r"not a rectangular array"),
+    (lambda: lab.save("a", ma.array([1.0, 2.0], mask=[True, False])), r"some of its values are masked: fill them in"),
+    (lambda: lab.save("a", [10**400]), r"not a rectangular array of numbers"),
+    (lambda: lab.save("a", ["x", None]), r"numeric array, not dtype object"),
 ])
 def test_wrong_use_is_refused_in_words(folder: Path, call: Callable[[], object], words: str) -> None:
     with pytest.raises(lab.LabError, match=words):
@@ -137,6 +194,59 @@ def test_a_condition_is_submitted_once(folder: Path) -> None:
     with pytest.raises(lab.LabError, match=r"'a'\) was called before"):
         lab.submit("digits", "validation", "a", logits=uniform())
     lab.submit("digits", "validation", "b", logits=uniform())
+
+
+def test_what_could_not_be_handed_in_may_be_handed_in_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(lab._submit, "append", full)  # what a full disk does, which no test can fill
+        with pytest.raises(OSError, match="No space"):
+            lab.submit("digits", "validation", "a", logits=uniform())
+    assert list((folder / "submissions").iterdir()) == []
+    lab.submit("digits", "validation", "a", logits=uniform())
+
+
+def test_another_process_writes_files_of_its_own_and_none_twice(folder: Path) -> None:
+    lab.submit("digits", "validation", "a", predictions=np.zeros(ROWS))
+    code = ("import lab, numpy as np\n"
+            f"lab.submit('digits', 'validation', 'b', predictions=np.ones({ROWS}))\n"
+            f"lab.submit('digits', 'validation', 'a', predictions=np.ones({ROWS}))\n")
+    other = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(KERNEL_SIDE)},
+                           capture_output=True, text=True, timeout=60, check=False)
+    assert "'a') was called before, here or in another process: a condition is submitted once" in other.stderr
+    said = {one["condition"]: np.load(folder / "submissions" / one["file"])["predictions"]
+            for one in lines(folder / "submissions.jsonl")}
+    assert {arm: set(values.tolist()) for arm, values in said.items()} == {"a": {0}, "b": {1}}
+
+
+def test_long_lines_of_many_processes_do_not_mix(folder: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    names = [letter * 30_000 for letter in "abcd"]
+    workers = [context.Process(target=_log_often, args=(name,)) for name in names]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(timeout=60)
+    assert sorted(one["name"] for one in lines(folder / "measurements.jsonl")) == sorted(names * 20)
+
+
+def _log_often(name: str) -> None:
+    for step in range(20):
+        lab.log(name, 1.0, step=step)
+
+
+def _save_as_one(value: float) -> None:
+    lab.save("one", np.full(200_000, value))
+
+
+def test_threads_that_save_under_one_name_do_not_disturb_each_other(folder: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(_save_as_one, [1.0, 2.0, 3.0, 4.0] * 10))
+    kept = np.load(folder / "arrays" / "one.npy")
+    assert len(set(kept.tolist())) == 1
+    assert [path.name for path in (folder / "arrays").iterdir()] == ["one.npy"]
 
 
 def test_numbers_and_arrays(folder: Path) -> None:

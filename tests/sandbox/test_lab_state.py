@@ -17,6 +17,7 @@ import pytest_asyncio
 from sandbox.executor import LocalExecutor
 from sandbox.handed_on import Left, forget_rescued, hash_artifacts, rescue_checkpoints, wanted
 from sandbox.job import ExecutorError, Job, Outcome
+from sandbox.scoring import score_sealed
 from sandbox.untrusted import Unfit
 from tests.sandbox.conftest import SETTINGS, Bench, Store, gone
 
@@ -300,6 +301,42 @@ async def test_two_processes_reduce_together(anywhere: Bench) -> None:
     assert outcome.failure is None, outcome.failure
     said = [line for line in outcome.stdout_tail.splitlines() if "[c10d]" not in line]  # it warns of the hostname
     assert sorted(said) == ["[0] rank 0 of 2 has 30.0", "[1] rank 1 of 2 has 30.0", "together 30.0"]
+
+
+HANDING_IN = """
+import lab, numpy as np
+from multiprocessing import get_context
+
+ARMS = ('baseline', 'method', 'forked', 'spawned')
+
+def hand_in(arm):
+    for split in ('validation', 'test'):
+        guess = np.full(lab.data('digits').rows(split), ARMS.index(arm))
+        lab.submit('digits', split, arm, predictions=guess)
+
+if __name__ == '__main__':
+    lab.launch(lambda: hand_in('baseline'), processes=1)
+    lab.launch(lambda: hand_in('method'), processes=1)
+    for way, arm in (('fork', 'forked'), ('spawn', 'spawned')):
+        with get_context(way).Pool(1) as pool:
+            pool.map(hand_in, [arm])
+    try:
+        lab.launch(lambda: hand_in('method'), processes=1)
+    except lab.LabError as error:
+        print('called before, here or in another process' in str(error))
+"""
+
+
+async def test_what_several_processes_hand_in_is_scored_as_what_it_is(bench: Bench, store: Store) -> None:
+    outcome = await bench.run(HANDING_IN)
+    assert (outcome.failure, outcome.stdout_tail.splitlines()[-1]) == (None, "True")
+    tests = score_sealed(bench.folder, store.labels, seed=0, expected=outcome.sealed)
+    labels = np.load(store.labels / "digits.npz")
+    for split, found in (("validation", outcome.measurements), ("test", tests)):
+        truth: list[int] = labels[f"{split}_y"].tolist()
+        shares = {arm: truth.count(guess) / len(truth)
+                  for guess, arm in enumerate(("baseline", "method", "forked", "spawned"))}
+        assert {one.condition: one.value for one in found if one.name == "accuracy"} == pytest.approx(shares)
 
 
 SCRIPT = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,12 @@ def leases(folder: Path, nvml: ScriptedNvml, variable: str | None = None, **sett
     return open_leases(SandboxSettings.model_validate(given), variable, nvml=nvml, folder=folder)
 
 
+def hurried(folder: Path, nvml: ScriptedNvml) -> GpuLeases:
+    """Leases over all devices, for which twenty seconds pass in one."""
+    settings = SandboxSettings(device="cuda", gpu_wait=1.0)
+    return GpuLeases(nvml, nvml.devices(), settings, folder=folder, clock=lambda: 20 * time.monotonic())
+
+
 async def test_each_attempt_has_a_gpu_of_its_own_and_waits_for_one(tmp_path: Path) -> None:
     ours = leases(tmp_path / "locks", ScriptedNvml(FOUR), "2,0")
     assert ours.capacity == 2
@@ -115,6 +122,39 @@ async def test_a_lease_ends_when_the_driver_lists_our_processes_no_more(tmp_path
     assert not waiting.done()
     del nvml.holds[uuid(0)][4242]
     assert (await asyncio.wait_for(waiting, 2.0)).uuids == (uuid(0),)
+    await ours.close()
+
+
+async def test_a_process_that_never_ends_keeps_its_gpu_and_the_wait_for_it_has_a_limit(tmp_path: Path) -> None:
+    nvml = ScriptedNvml(FOUR[:1])
+    ours = hurried(tmp_path / "locks", nvml)
+    lease = await ours.acquire()
+    nvml.holds[uuid(0)] = {4242: 10**9, 77: 10**9}
+    ours.release(lease, [4242])
+    words = rf"^an experiment is over, but still holds {uuid(0)} by process 4242: end it with kill -9; .* with --gpus; "
+    with pytest.raises(GpuError, match=words + r"so there is no 1 GPU\(s\) with 2 GB free"):
+        await asyncio.wait_for(ours.acquire(), 5.0)
+    await ours.close()
+
+
+async def test_beside_a_process_that_never_ends_the_other_gpus_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture,
+) -> None:
+    nvml = ScriptedNvml(FOUR[:2])
+    ours = hurried(tmp_path / "locks", nvml)
+    stuck = await ours.acquire()
+    nvml.holds[uuid(0)] = {4242: 10**9}
+    ours.release(stuck, [4242])
+    await asyncio.sleep(0.8)
+    for _ in range(2):
+        lease = await asyncio.wait_for(ours.acquire(), 2.0)
+        assert lease.uuids == (uuid(1),)
+        ours.release(lease, ())
+    [told] = [record.getMessage() for record in caplog.records]
+    assert f"{uuid(0)} by process 4242" in told and told.endswith("the run goes on with what other GPUs it has")
+    nvml.holds[uuid(0)].clear()
+    await asyncio.sleep(0.5)
+    assert (await ours.acquire()).uuids == (uuid(0),)  # ended after all
     await ours.close()
 
 
@@ -181,7 +221,7 @@ def test_the_locks_are_out_of_reach_of_others(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(GpuError, match="must be a folder that only you can write to"):
+    with pytest.raises(GpuError, match="must be a folder of yours alone"):
         GpuLocks(folder, 1).take(uuid(0))
     folder.rmdir()
     folder.symlink_to(tmp_path)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts
 from sandbox.figures import collect_figures
+from sandbox.handed_on import hash_artifacts
 from sandbox.leavings import hash_arrays, measure
 from sandbox.untrusted import Unfit, remove, write_whole
 
@@ -14,6 +18,7 @@ LIMIT = 2**20
 EXPERIMENTS = [
     ("Path('measurements.jsonl').write_text('[1, 2]\\n')", "measurements.jsonl line 1 was not written by lab"),
     ("Path('measurements.jsonl').write_text('{\"name\": \"a\", \"value\": NaN}\\n')", "line 1"),
+    ("Path('measurements.jsonl').write_text('{\"name\": \"a\", \"value\": 1' + '0' * 400 + '}\\n')", "line 1"),
     ("import os\nos.symlink('/etc/passwd', 'measurements.jsonl')", "measurements.jsonl cannot be read"),
     ("import os\nos.mkfifo('measurements.jsonl')", "not a plain file"),
     ("import numpy as np, os\nos.mkdir('arrays')\nnp.save('arrays/a.npy', np.array([{}]), allow_pickle=True)",
@@ -53,6 +58,37 @@ def test_figures_that_cannot_be_used_are_a_failure(
     assert figures == ()
     assert failure is not None and failure.kind == "figure"
     assert words in failure.message
+
+
+def test_words_that_utf8_cannot_hold_are_measured_as_far_as_they_can(tmp_path: Path) -> None:
+    line = {"name": "caf\udce9", "value": 1.0, "condition": "\ud800", "dataset": "d", "split": "validation"}
+    (tmp_path / "measurements.jsonl").write_text(json.dumps(line) + "\n")
+    [found] = measure(tmp_path, tmp_path / "labels", seed=0, limit=LIMIT).final
+    assert (found.name, found.condition) == ("caf?", "?")
+
+
+@pytest.mark.parametrize(("said", "kept"), [
+    ('{"width_inches": NaN, "dpi": 100, "smallest_font": 1e999}', FigureFacts(dpi=100)),
+    ('{"dpi": 100, "axes": [{"xlabel": "x", "xlimits": [0, Infinity], "drawn": [{"kind": "line", "low": -1e999}]}]}',
+     FigureFacts(dpi=100, axes=(AxesFacts(xlabel="x", drawn=(DrawnFacts(kind="line"),)),))),
+    (r'{"smallest_text": "\ud800", "words": ["caf\udce9"]}', FigureFacts(smallest_text="?", words=("caf?",))),
+    ("[" * 100_000, FigureFacts()), ('{"dpi": "many"}', FigureFacts()), ("[1]", FigureFacts()),
+])
+def test_facts_of_a_figure_that_could_not_be_read_again_are_left_out(
+    tmp_path: Path, said: str, kept: FigureFacts,
+) -> None:
+    (tmp_path / "figures").mkdir()
+    Image.new("L", (2, 2)).save(tmp_path / "figures" / "a.png")
+    (tmp_path / "figures" / "a.png.facts.json").write_text(said)
+    [figure], failure = collect_figures(tmp_path, LIMIT)
+    assert (failure, figure.facts) == (None, kept)
+
+
+def test_artifacts_whose_names_no_record_could_hold_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "artifacts" / "net").mkdir(parents=True)
+    (tmp_path / "artifacts" / "net" / "caf\udce9").touch()
+    with pytest.raises(Unfit, match=r"artifacts/ holds a file named 'net/caf\\udce9': name it in UTF-8"):
+        hash_artifacts(tmp_path, LIMIT)
 
 
 def test_a_large_file_is_refused(tmp_path: Path) -> None:

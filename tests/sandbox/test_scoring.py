@@ -183,6 +183,19 @@ def test_links_pipes_junk_and_repeats_are_refused(store: Store, tmp_path: Path) 
     assert "not what lab.submit writes" in refused()
     file.unlink()
     put(tmp_path, 0)
-    assert "twice" in refused()
+    assert refused() == ("submission of 'a' for digits/validation came twice: a condition is submitted once per "
+                         "dataset and split")
     (tmp_path / "submissions.jsonl").write_text("{not json\n")
     assert "not written by lab.submit" in refused()
+    (tmp_path / "submissions.jsonl").unlink()
+    put(tmp_path, 0)
+    put(tmp_path, 0, condition="b")
+    assert refused() == ("submission of 'b' for digits/validation claims 0.npz, which is that of the submission of 'a' "
+                         "for digits/validation: hand predictions in with lab.submit alone")
+
+
+def test_an_artifact_that_is_gone_is_refused_before_it_is_sealed(store: Store, tmp_path: Path) -> None:
+    put(tmp_path, 0, split="test", kind="artifact", file="7.bin")
+    with pytest.raises(SubmissionRefused, match=r"7\.bin cannot be read: No such file"):
+        seal(tmp_path, store.labels)
+    assert not (tmp_path / "sealed").exists()

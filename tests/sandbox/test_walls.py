@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from sandbox.gpus.device import Device
+from sandbox.isolation import family, scratch
 from sandbox.isolation.kernel_walls import device_files
 from sandbox.isolation.limits import limits_of, machine_memory
 from sandbox.isolation.masks import labelled
 from sandbox.isolation.walls import Walls, narrow, seen, wrap
+from sandbox.job import ExecutorError
 from sandbox.settings import SandboxSettings
 
 
@@ -61,3 +64,42 @@ def test_memory_is_shared_by_the_places_unless_it_is_set() -> None:
 @pytest.mark.parametrize(("given", "network"), [("on", "on"), (True, "on"), (False, "off"), ("off", "off")])
 def test_the_network_is_switched_as_yaml_reads_it(given: object, network: str) -> None:
     assert SandboxSettings.model_validate({"network": given}).network == network
+
+
+def _untold(_: int) -> dict[str, int]:
+    """Of a process that made itself undumpable."""
+    return {}
+
+
+def test_where_the_system_does_not_tell_parts_private_memory_counts_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = family.held((os.getpid(),))
+    assert 0 < family.held_once((os.getpid(),)).private <= 1.1 * whole.private
+    monkeypatch.setattr(family, "_parts", _untold)
+    told = family.held_once((os.getpid(), os.getppid()))
+    assert told.private >= 0.9 * whole.private
+
+
+def test_only_what_we_marked_in_a_folder_of_our_own_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch, "runtime_folder", lambda: tmp_path / "ours")  # it is one for all processes of a user
+    held = scratch.Scratch()
+    for name in (f"{scratch.MARK}dead", f"{scratch.MARK}young", "lab-notes", "gpu-1.lock"):
+        (held.root.parent / name).mkdir()
+    (tmp_path / f"{scratch.MARK}elsewhere").mkdir()
+    for path in (held.root, *(held.root.parent / name for name in (f"{scratch.MARK}dead", "lab-notes", "gpu-1.lock"))):
+        os.utime(path, (0, 0))
+    scratch.sweep()
+    assert {path.name for path in held.root.parent.iterdir()} == {
+        held.root.name, f"{scratch.MARK}young", "lab-notes", "gpu-1.lock"}
+    assert (tmp_path / f"{scratch.MARK}elsewhere").exists()
+    held.remove()
+
+
+def test_a_place_that_others_may_write_to_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scratch, "runtime_folder", lambda: tmp_path / "ours")
+    (tmp_path / "ours").mkdir(mode=0o777)
+    (tmp_path / "ours").chmod(0o777)
+    for work in (scratch.Scratch, scratch.sweep):
+        with pytest.raises(ExecutorError, match=r"ours must be a folder of yours alone \(with mode 700\): remove it"):
+            work()

@@ -61,12 +61,15 @@ PLAN = DataPlan(
              MetricSpec(name="accuracy", higher_is_better=True)),
     arms=(Arm(name="plain", role="baseline"), Arm(name="shrunk", role="method")))
 
+# It holds what a record must outlive: a constant that is not finite, text that UTF-8 cannot hold.
 EXPERIMENT = '''\
 import numpy as np
 import lab
 
 SHRINKAGE = {shrinkage}
 CONDITIONS = {conditions}
+PATIENCE = 1e999
+UNPAIRED = "\\udcff"
 
 lab.seed_everything()
 data = lab.data("iris")
@@ -93,11 +96,12 @@ for condition in CONDITIONS.split():
     for split in ("validation", "test"):
         lab.submit("iris", split, condition, probabilities=probabilities(getattr(data, split).x))
 lab.save("loss", np.array(curve))
-print("done")
+print("done", UNPAIRED)
 '''
 
 PLOTS = '''\
 import glob
+import re
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -109,6 +113,9 @@ axes.set_ylabel("dev loss")
 {label}
 axes.legend()
 {save}
+for path in glob.glob("figures/*.facts.json"):
+    facts = open(path).read()
+    open(path, "w").write(re.sub('"smallest_font": [^,]*', '"smallest_font": NaN', facts))
 '''
 
 LABELLED = 'axes.set_xlabel("arm")'

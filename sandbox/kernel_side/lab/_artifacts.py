@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from lab._job import LabError, experiment
-from lab._record import as_array, named, save_array, write_whole
+from lab._record import as_array, named, part_of, save_array, write_whole
 
 
 def save_artifact(name: str, content: object) -> None:
@@ -67,8 +67,7 @@ def pretrained(id: str, revision: str | None = None) -> Path:
 
 def _copy(source: Path, target: Path) -> None:
     """Copy a file or folder beside the target, then rename it there."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    shutil.rmtree(part, ignore_errors=True)
+    part = part_of(target)
     if source.is_dir():
         shutil.copytree(source, part)
     else:

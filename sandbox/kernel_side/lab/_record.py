@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import decimal
+import errno
 import json
 import math
+import numbers
 import os
 import re
+import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, SupportsFloat
@@ -16,6 +21,7 @@ from numpy.typing import NDArray
 from lab._job import LabError, experiment, job
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_ma: Any = np.ma
 _SPLITS = ("train", "dev", "validation")
 LARGEST = 1e100
 """Size of a value beyond which the host does not take it."""
@@ -58,26 +64,67 @@ def named(function: str, name: str) -> str:
 
 
 def as_array(values: object, where: str) -> NDArray[Any]:
-    """The values as a numpy array, also from a torch tensor that is on a device or has gradients."""
-    detach = getattr(values, "detach", None)
-    plain: Any = detach().cpu() if detach is not None else values
+    """The values as a numpy array: of torch tensors wherever and of whatever type they are, of lists of them, of sparse
+    matrices, of any numbers that Python knows. Types that numpy lacks (bfloat16, float8) become float32, which holds
+    each of their values.
+    """
     try:
-        return np.asarray(plain)
-    except (ValueError, TypeError) as error:
-        raise LabError(f"{where}: not a rectangular array ({error})") from error
+        array: NDArray[Any] = np.asarray(_plain(values))
+        if array.dtype == object and array.size and all(_real(one) for one in array.flat):
+            return array.astype(np.float64)
+        return array
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        raise LabError(f"{where}: not a rectangular array of numbers ({error})") from error
+
+
+def _plain(values: Any) -> Any:
+    """What numpy takes, in place of tensors and sparse matrices."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(values, torch.Tensor):
+        return _of_tensor(values)
+    if isinstance(values, list | tuple):
+        items: list[Any] | tuple[Any, ...] = values  # pyright: ignore[reportUnknownVariableType]
+        plain = all(issubclass(kind, int | float | np.generic) for kind in set(map(type, items)))
+        return items if plain else [_plain(one) for one in items]
+    if _ma.is_masked(values):
+        raise ValueError("some of its values are masked: fill them in, with .filled(value)")
+    return values.toarray() if hasattr(values, "toarray") else values
+
+
+def _of_tensor(tensor: Any) -> Any:
+    dense = tensor.detach().cpu().to_dense().resolve_conj().resolve_neg()
+    try:
+        return dense.numpy()
+    except TypeError:  # numpy has no such type
+        return dense.float().numpy()
+
+
+def _real(value: object) -> bool:
+    return isinstance(value, numbers.Real | decimal.Decimal)
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Write a file so that it is there whole or not at all, also when we are killed on the way."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    write(part)
-    os.replace(part, path)
+    part = part_of(path)
+    try:
+        write(part)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def part_of(path: Path) -> Path:
+    """Where a file is written before it is renamed: a name of its own for every process and thread."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
 
 
 def append(file: str, line: dict[str, Any]) -> None:
-    """Append one JSON line to a file of the job's folder; nothing stays in a buffer."""
-    with open(job().folder / file, "a", encoding="utf-8") as lines:
-        lines.write(json.dumps(line, allow_nan=False) + "\n")
+    """Append one JSON line to a file of the job's folder, in one write: lines of several processes never mix."""
+    text = (json.dumps(line, allow_nan=False) + "\n").encode()
+    with open(job().folder / file, "ab", buffering=0) as lines:
+        if lines.write(text) < len(text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file)
 
 
 def save_array(path: Path, values: NDArray[Any]) -> None:

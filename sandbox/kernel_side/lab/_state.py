@@ -73,14 +73,10 @@ def keep(path: Path, value: object, *, limit: int, where: str) -> None:
     def write(part: Path) -> None:
         try:
             _dump(value, part)
-            if part.stat().st_size > limit:
-                raise TooLarge(f"{where}: {part.stat().st_size} bytes, more than the {max(0, limit)} that are left")
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            part.unlink(missing_ok=True)
             raise LabError(f"{where} cannot be pickled: {error}") from error
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        if part.stat().st_size > limit:
+            raise TooLarge(f"{where}: {part.stat().st_size} bytes, more than the {max(0, limit)} that are left")
 
     write_whole(path, write)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import shutil
 import tarfile
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,8 @@ from lab._job import LabError, experiment
 from lab._record import append, as_array, named, save_array, write_whole
 
 Array = NDArray[Any]
-_submitted: set[tuple[str, str, str, int | None]] = set()
+_ROUNDED = 2.0**-8
+"""How far from 1 a row of probabilities may sum: bfloat16 rounds each by as much of it."""
 
 
 def submit(
@@ -29,14 +34,11 @@ def submit(
     kind, values = _only_one(given, where)
     about = data(dataset)
     rows = about.rows(split)
-    key = _unused(where, dataset, split, condition, step)
+    cell = _cell(where, dataset, split, condition, step)
     array = _checked(kind, as_array(values, where), about, rows=rows, where=where)
-    file = f"{len(_submitted)}.npz"
-    (folder / "submissions").mkdir(exist_ok=True)
-    write_whole(folder / "submissions" / file, lambda path: _save(path, kind, array))
-    append("submissions.jsonl", {"file": file, "dataset": dataset, "split": split, "condition": condition,
-                                 "step": step, "kind": kind})
-    _submitted.add(key)
+    with _claimed(folder / "submissions", cell, "npz", where) as file:
+        write_whole(file, lambda part: _save(part, kind, array))
+        append("submissions.jsonl", {"file": file.name, **cell, "kind": kind})
 
 
 def submit_artifact(dataset: str, split: str, condition: str, content: object) -> None:
@@ -51,18 +53,14 @@ def submit_artifact(dataset: str, split: str, condition: str, content: object) -
         raise LabError(f"{where}: no scorer of this run takes artifacts of {dataset!r}; datasets with one: {has}")
     if split not in ("validation", "test"):
         raise LabError(f"{where}: cannot submit for split {split!r}: give 'validation' or 'test'")
-    key = _unused(where, dataset, split, condition, None)
-    folder = current.folder / "submissions"
-    folder.mkdir(exist_ok=True)
-    file = folder / f"{len(_submitted)}.bin"
-    name, packed = _leave(content, file, where)
-    size = sum(one.stat().st_size for one in folder.glob("*.bin"))
-    if size > current.artifact_bytes:
-        file.unlink()
-        raise LabError(f"{where}: with it, artifacts hold {size} bytes, more than the {current.artifact_bytes} allowed")
-    append("submissions.jsonl", {"file": file.name, "dataset": dataset, "split": split, "condition": condition,
-                                 "step": None, "kind": "artifact", "name": name, "packed": packed})
-    _submitted.add(key)
+    cell = _cell(where, dataset, split, condition, None)
+    with _claimed(current.folder / "submissions", cell, "bin", where) as file:
+        name, packed = _leave(content, file, where)
+        size = sum(one.stat().st_size for one in file.parent.glob("*.bin"))
+        if size > current.artifact_bytes:
+            raise LabError(f"{where}: with it, artifacts hold {size} bytes, more than the {current.artifact_bytes} "
+                           "allowed")
+        append("submissions.jsonl", {"file": file.name, **cell, "kind": "artifact", "name": name, "packed": packed})
 
 
 def _leave(content: object, file: Path, where: str) -> tuple[str, bool]:
@@ -94,11 +92,6 @@ def _pack(folder: Path, part: Path) -> None:
             archive.add(one, one.relative_to(folder), recursive=False)
 
 
-def forget() -> None:
-    """Start anew, as a fresh kernel does."""
-    _submitted.clear()
-
-
 def _save(path: Path, kind: str, array: Array) -> None:
     with open(path, "wb") as file:
         np.savez(file, allow_pickle=False, **{kind: array})
@@ -111,18 +104,37 @@ def _only_one(given: dict[str, object], where: str) -> tuple[str, object]:
     return next(iter(present.items()))
 
 
-def _unused(
-    where: str, dataset: str, split: str, condition: str, step: int | None,
-) -> tuple[str, str, str, int | None]:
+def _cell(where: str, dataset: str, split: str, condition: str, step: int | None) -> dict[str, Any]:
+    """What a submission is for, of which there is one at most."""
     if not isinstance(condition, str) or not condition:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LabError(f"{where}: condition must be the name of a compared arm, not {condition!r}")
     if split == "test" and step is not None:
         raise LabError(f"{where}: test predictions are handed in once, without step=")
-    key = (dataset, split, condition, None if step is None else int(step))
-    if key in _submitted:
-        again = "" if step is None else f" for step {step}"
-        raise LabError(f"{where} was called before{again}: a condition is submitted once per dataset and split")
-    return key
+    return {"dataset": dataset, "split": split, "condition": condition, "step": None if step is None else int(step)}
+
+
+@contextlib.contextmanager
+def _claimed(folder: Path, cell: dict[str, Any], ending: str, where: str) -> Generator[Path]:
+    """The file of a cell, named by it, so that of all processes only one has it; given up where nothing comes of it.
+
+    Raises `LabError` where the cell has one.
+    """
+    folder.mkdir(exist_ok=True)
+    stem = hashlib.sha256(json.dumps(cell).encode()).hexdigest()[:20]
+    file = folder / f"{stem}.{ending}"
+    try:
+        for other in folder.glob(f"{stem}.*"):
+            raise FileExistsError(other)
+        file.touch(exist_ok=False)
+    except FileExistsError:
+        again = "" if cell["step"] is None else f" for step {cell['step']}"
+        raise LabError(f"{where} was called before{again}, here or in another process: a condition is submitted once "
+                       "per dataset and split") from None
+    try:
+        yield file
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
 
 
 def _checked(kind: str, array: Array, about: Dataset | Folder, *, rows: int, where: str) -> Array:
@@ -155,7 +167,7 @@ def _classes(array: Array, classes: int, where: str) -> Array:
 def _check_simplex(array: Array, where: str) -> None:
     sums = array.sum(axis=1, dtype=np.float64)
     row = int(np.argmax(np.abs(sums - 1.0)))
-    if abs(sums[row] - 1.0) > 1e-3:
+    if abs(sums[row] - 1.0) > _ROUNDED:
         raise LabError(f"{where}: probabilities must sum to 1 in every row; row {row} sums to {sums[row]:.4g} "
                        "(raw scores go in with logits=)")
     if array.min() < -1e-6:
