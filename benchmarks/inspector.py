@@ -101,7 +101,7 @@ class Growing:
 
     def _settle(self, stage: StageName, best: str) -> None:
         self._tell(Settled(stage=stage, best=best, ended="ceiling"),
-                   Summarised(summary=StageSummary(stage=stage, tried="t " * 200, found="f " * 200)))
+                   Summarised(k=0, summary=StageSummary(stage=stage, tried="t " * 200, found="f " * 200)))
 
     def _files(self, name: str) -> None:
         folder = self.folder / "nodes" / name

@@ -106,7 +106,7 @@ def bench_for(root: Path, model: SlowModel, executor: Executor, settings: Search
     for k, stage in enumerate(over, start=2):
         log.append(Settled(stage=stage, best="n0001", ended="for the benchmark"))
         log.append(Decided(k=k, action=summary_of(stage)))
-        log.append(Summarised(summary=StageSummary(stage=stage, tried="the root", found="it works")))
+        log.append(Summarised(k=k, summary=StageSummary(stage=stage, tried="the root", found="it works")))
         log.append(WorkDone(k=k))
     return Bench(recorder=log, folder=folder, executor=executor, search=settings, paper=PaperSettings(),
                  models=Models(model, log, ModelSettings(), time.monotonic), node_seconds=60.0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from statistics import median
 
 from record.fold.state import RunState
@@ -19,7 +20,7 @@ from search.tree import View
 class Refusal:
     """Why something may not be begun, in one stage or (None) in the whole run.
 
-    `later`: it may, once what is under way has turned out to take less than was set aside for it.
+    `later`: it may, or something else instead, once what is under way has come to its end.
     """
 
     reason: str
@@ -38,9 +39,13 @@ def unlimited(_: Action) -> Refusal | None:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What one stage may take. `calls_of` says how many model calls a node of a kind may make at most."""
+    """What one stage may take. `calls_of` says how many model calls a node of a kind may make at most.
+
+    While the first stage has nothing that works, its first debug only has to end within the time of the whole run.
+    """
 
     seconds: float | None = None
+    run_seconds: float | None = None
     calls: int | None = None
     calls_of: Mapping[NodeKind, int] = field(default_factory=dict[NodeKind, int])
     calls_after: int = 0
@@ -65,11 +70,18 @@ class Ceilings:
         if self.seconds is None or began is None:
             return None
         left = self.seconds - (now - began)
+        if action.kind == "debug" and unmended(view):
+            left = max(left, self.run_seconds - now if self.run_seconds is not None else inf)
         expected = expected_seconds(action, view)
         if expected <= left:
             return None
         return (f"ceiling of {self.seconds:g} s: {max(0.0, left):.0f} s are left, "
                 f"and another node is expected to run {expected:.0f} s")
+
+
+def unmended(view: View) -> bool:
+    """Whether the first stage has nothing that works, and nothing was debugged yet."""
+    return view.stage == "preliminary" and not view.good and not view.kind("debug")
 
 
 def calls_taken(view: View, state: RunState, calls_of: Mapping[NodeKind, int]) -> int:

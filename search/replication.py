@@ -57,7 +57,8 @@ def targets(view: View, settings: SearchSettings) -> Iterator[tuple[StageName, N
     comparison needs to be called, where the node that they are ablated from has as many.
     """
     for stage, best in view.settled.items():
-        yield stage, best, wanted(view, best, stage, settings)
+        if best is not None:
+            yield stage, best, wanted(view, best, stage, settings)
     if view.stage == "ablation" and view.root is not None and settings.seeds("ablation"):
         yield "ablation", view.root, wanted(view, view.root, "ablation", settings)
         for node in view.good:
@@ -82,14 +83,17 @@ def _replicate(view: View, settings: SearchSettings) -> Expand | None:
 
 
 def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work]:
-    """The aggregate, then the summary, of each settled stage whose replicates are finished."""
+    """The aggregate, then the summary, of each settled stage whose replicates are finished.
+
+    A stage in which nothing is left that counts is reported on alone, while other stages have something.
+    """
     for stage, best in view.settled.items():
-        replicates = view.replicates(best.id)
-        if not all(one.finished for one in replicates):
+        replicates = view.replicates(best.id) if best is not None else ()
+        if not all(one.finished for one in replicates) or (best is None and view.best is None):
             continue
-        aggregate = _aggregate_of(view, best, replicates)
+        aggregate = _aggregate_of(view, best, replicates) if best is not None else None
         due = "aggregate" not in view.without and any(one.status == "good" for one in replicates)
-        if aggregate is None and due:
+        if best is not None and aggregate is None and due:
             ordinal = sum(one.kind == "aggregate" and one.stage == stage for one in view.nodes.values())
             yield Expand(stage=stage, kind="aggregate", parent=best.id, ordinal=ordinal, seed=view.seed)
         elif (aggregate is None or aggregate.finished) and stage not in view.reports:

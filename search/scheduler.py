@@ -22,7 +22,7 @@ from record.fold.state import RunState
 from record.log import Recorder
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Seen, Wait, summary_of
 from record.nouns.stages import STAGES, StageName
-from search.ceilings import Ceilings, Refusal, Room, expected_seconds, unlimited
+from search.ceilings import Ceilings, Refusal, Room, expected_seconds, unlimited, unmended
 from search.policy import Policy
 from search.settings import SearchSettings
 from search.signals import Signals, first
@@ -57,6 +57,8 @@ class Scheduler:
     stage: StageName = STAGES[0]
     ceilings: Ceilings = field(default_factory=Ceilings)
     room: Room = unlimited
+    settle: Callable[[], None] = lambda: None
+    """Called before each decision: has stages settle again whose best node turned out suspect."""
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
     _placed: set[int] = field(default_factory=set[int])
     """Decisions whose node still needs a place: being written, waiting for one, or running."""
@@ -86,6 +88,7 @@ class Scheduler:
             seen = await self._visible()
             if not await self.signals.going():
                 break
+            self.settle()
             action = self._pick(seen)
             if action is None or (isinstance(action, Wait) and self.settings.order == "arrival"):
                 await self._any_result()
@@ -125,6 +128,8 @@ class Scheduler:
         while (refused := self._refused(action, view)) is not None:
             if refused.later and self._tasks:
                 return None
+            if refused.later and view.searching:  # `ticket`: the result is there, and may not be seen yet
+                return Wait()
             owed = isinstance(action, Expand) and action.kind not in SEARCH_KINDS
             without = (action.kind,) if isinstance(action, Expand) and owed else ()
             self.recorder.append(Limited(reason=refused.reason, stage=refused.stage, without=without))
@@ -139,7 +144,7 @@ class Scheduler:
         if isinstance(action, Expand) and action.kind in SEARCH_KINDS:
             reason = self.ceilings.refuse(action, view, self.recorder.state, now=self._active())
             if reason is not None:
-                return Refusal(reason, stage=self.stage)
+                return Refusal(reason, stage=self.stage, later=unmended(view))
         return self.room(action)
 
     def _active(self) -> float:

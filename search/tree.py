@@ -11,7 +11,7 @@ from record.fold.state import RunState
 from record.nouns.data import DataPlan
 from record.nouns.decisions import ABLATION_PLAN, Compare, Seen, Work, summary_of
 from record.nouns.nodes import Node
-from record.nouns.stages import STAGES, NodeKind, StageName
+from record.nouns.stages import STAGES, NodeKind, StageName, StageSummary
 from search.score import FEWEST, close, coverage, gain, judging_arms, noise
 from search.settings import SearchSettings
 
@@ -31,10 +31,12 @@ class View:
     """Every node of the run by id, in the order of decisions."""
     root: Node | None
     """The best of the stage before, or of an earlier one where that is suspect; None in the first stage."""
-    settled: dict[StageName, Node] = field(default_factory=dict[StageName, Node])
-    """The best node of every stage before this one."""
+    settled: dict[StageName, Node | None] = field(default_factory=dict[StageName, Node | None])
+    """The best node of every stage before this one; None where all that worked in it turned out suspect."""
     reports: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
-    """The stages whose summary was decided on, and whether it may be seen to be written."""
+    """The stages whose report was decided on since they settled, and whether it may be seen to be written."""
+    written: dict[StageName, StageSummary] = field(default_factory=dict[StageName, StageSummary])
+    """The reports that may be seen."""
     compared: dict[Pair, str | None] = field(default_factory=dict[Pair, str | None])
     """Which of two nodes of this stage a comparison found the sounder one; None: neither."""
     asked: frozenset[Pair] = frozenset()
@@ -113,7 +115,7 @@ class View:
     def noise(self) -> dict[str, float]:
         """Dataset -> standard deviation between seeds, from the latest best node with replicates enough; or empty."""
         for best in reversed(self.settled.values()):
-            done = [one for one in self.replicates(best.id) if one.status == "good"]
+            done = [one for one in self.replicates(best.id) if one.status == "good"] if best is not None else []
             if len(done) >= FEWEST:
                 return noise(done, self.plan, self.arms)
         return {}
@@ -165,8 +167,10 @@ class View:
         return tuple(node for node in self.here if node.kind == kind)
 
     def turns(self, kind: NodeKind) -> int:
-        """How many nodes of this stage and kind took up an item: all but those that a person wrote."""
-        return sum(not node.author for node in self.kind(kind))
+        """How many nodes of this stage and kind took up an item: not those that a person wrote, nor what was ablated
+        from another node than the one that the stage builds on now."""
+        root = self.root.id if self.root is not None and self.stage == "ablation" else None
+        return sum(not node.author and root in (None, node.parent) for node in self.kind(kind))
 
     def debug_depth(self, node: Node) -> int:
         """How many debug attempts in a row end in this node."""
@@ -200,26 +204,34 @@ class View:
 
 
 def view_of(
-    state: RunState, stage: StageName, seen: Seen, *, before: int | None = None, settings: SearchSettings | None = None
+    state: RunState, stage: StageName, seen: Seen, *, before: int | None = None, told: int | None = None,
+    settings: SearchSettings | None = None,
 ) -> View:
     """The tree as decision `before` may see it (None: the next one). The state must hold a data plan and a start.
 
-    Decisions made later are left out, so that a prompt rendered again shows what it showed the first time.
+    Decisions made later are left out, so that a prompt rendered again shows what it showed the first time. So are marks
+    and settlements that came later, or, where `told` is given, those that came after that decision was made.
     """
     assert state.data_plan is not None and state.started is not None
     settings = settings or SearchSettings()
     earlier = STAGES[: STAGES.index(stage)]
     planning = _planning(state, stage, seen, before, settings)
-    known = state.nodes if before is None else unmarked(state, before)
+    told = before if told is None else told
+    known = state.nodes if told is None else unmarked(state, told)
     nodes = {node.id: node if node.decision in seen else _unseen(node) for node in known.values()
              if before is None or node.decision < before}
-    settled: dict[StageName, Node] = {
-        name: nodes[best] for name in earlier if (best := state.stages[name].best) in nodes}
+    settled: dict[StageName, Node | None] = {
+        name: nodes.get(last[1].best or "") for name in earlier
+        if (last := state.stages[name].settlement(told)) is not None}
     asked = {(one.action.a, one.action.b): k in seen for k, one in state.decisions.items()
              if isinstance(one.action, Compare) and one.action.stage == stage and (before is None or k < before)}
+    reports = _reports(state, before)
     return View(
-        stage=stage, plan=state.data_plan, nodes=nodes, settled=settled, reports=_reports(state, seen, before),
-        root=next((node for node in reversed(settled.values()) if not node.suspect), None),
+        stage=stage, plan=state.data_plan, nodes=nodes, settled=settled,
+        reports={name: k in seen and k in state.finished for name, k in reports.items()},
+        written={name: state.stages[name].reports[k] for name, k in reports.items()
+                 if k in seen and k in state.stages[name].reports},
+        root=next((node for node in reversed(settled.values()) if node is not None and not node.suspect), None),
         asked=frozenset(pair for pair, known in asked.items() if not known),
         compared={pair: state.compared[pair].better for pair, known in asked.items()
                   if known and pair in state.compared},
@@ -265,10 +277,13 @@ def _items(state: RunState, stage: StageName, planning: str) -> tuple[str, ...]:
     return state.started.idea.risks if stage == "ablation" else state.started.idea.experiments
 
 
-def _reports(state: RunState, seen: Seen, before: int | None) -> dict[StageName, bool]:
+def _reports(state: RunState, before: int | None) -> dict[StageName, int]:
+    """For each stage the decision to report on what it settled on last; none where it settled again since."""
     works: dict[str, StageName] = {summary_of(name).task: name for name in STAGES}
-    return {works[one.action.task]: k in seen and k in state.finished for k, one in state.decisions.items()
-            if isinstance(one.action, Work) and one.action.task in works and (before is None or k < before)}
+    found: dict[StageName, int] = {
+        works[one.action.task]: k for k, one in state.decisions.items() if isinstance(one.action, Work) and one.action.task in works and (before is None or k < before)}
+    since = {name: one[0] for name in found if (one := state.stages[name].settlement(before)) is not None}
+    return {name: k for name, k in found.items() if k > since.get(name, -1)}
 
 
 def _unseen(node: Node) -> Node:

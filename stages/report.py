@@ -17,10 +17,11 @@ from record.claims import Claim, Difference, ablations, differences, ignores_see
 from record.events.searching import Summarised
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, arm_of
-from record.nouns.decisions import Seen, summary_of
+from record.nouns.decisions import Seen
 from record.nouns.nodes import Node
 from record.nouns.stages import StageName, StageSummary
 from search.score import asked, cells, coverage, gain
+from search.settling import as_left
 from search.tree import SEARCH_KINDS, View, unmarked, view_of
 from stages.bench import Bench
 from stages.memory.branch import branch, failures
@@ -42,12 +43,10 @@ RULE = (
 """`search.tree.View.best` in words."""
 
 
-def whole_stage(bench: Bench, stage: StageName) -> View:
-    """The stage as the decision that ended its search saw it; before, with every result."""
-    end = bench.state.end_of(stage)
-    if end is None:
-        return view_of(bench.state, stage, Seen(through=bench.state.last_decision), settings=bench.search)
-    return view_of(bench.state, stage, end.seen, before=end.k, settings=bench.search)
+def whole_stage(bench: Bench, stage: StageName, by: int | None = None) -> View:
+    """The stage as its search left it (`search.settling.as_left`); before its end, with every result."""
+    return as_left(bench.state, stage, bench.search, by=by) or view_of(
+        bench.state, stage, Seen(through=bench.state.last_decision), settings=bench.search)
 
 
 def selection_of(view: View) -> Selection:
@@ -87,7 +86,7 @@ def _candidate(node: Node, reference: Node, plan: DataPlan, arms: frozenset[str]
 def reasons_for(view: View) -> tuple[str, ...]:
     """Why this node is carried forward, from what was compared."""
     if view.best is None:
-        return ("no node of this stage works",)
+        return ("no node of this stage works, or what works is suspect",)
     if view.stage == "ablation":
         return ("ablations are measured against the node that the agenda settled on",)
     chosen = selection_of(view)
@@ -123,17 +122,17 @@ def _close_calls(view: View, chosen: Selection) -> list[str]:
 
 async def summarise(bench: Bench, desk: Desk, stage: StageName) -> None:
     """Record the report on a stage: the model's words, and what the program adds. Keys that were not shown go."""
-    inputs = summary_inputs(bench, stage)
+    inputs = summary_inputs(bench, stage, desk.decision)
     try:
         said = await desk.usable("summary", inputs, StageReport, then="the report is made from the record alone")
         said = said or _from_record(inputs, "no model gave words for this report")
     except BudgetSpent:
         said = _from_record(inputs, "the budget had no room for words")
     shown = {one.key for one in (*inputs.statistics, *inputs.differences)}
-    bench.recorder.append(Summarised(summary=StageSummary(
+    bench.recorder.append(Summarised(k=desk.decision, summary=StageSummary(
         stage=stage, tried=said.tried, found=said.found, held=said.held, next=said.next,
         numbers=tuple(key for key in dict.fromkeys(said.numbers) if key in shown)[:MOST], branch=inputs.branch,
-        failures=failures(_as_decided(bench, stage).stage_nodes(stage)))))
+        failures=failures(_as_decided(bench, stage, desk.decision).stage_nodes(stage)))))
 
 
 def _from_record(inputs: SummaryInputs, why: str) -> StageReport:
@@ -147,31 +146,34 @@ def _from_record(inputs: SummaryInputs, why: str) -> StageReport:
         numbers=tuple(one.key for one in (*inputs.statistics, *inputs.differences) if one.name == primary))
 
 
-def summary_inputs(bench: Bench, stage: StageName) -> SummaryInputs:
-    """What the report is written from: the record as the decision to write it saw it, now as on any later day."""
-    state, plan = _as_decided(bench, stage), bench.plan
-    known = state.stages[stage]
-    best = state.nodes.get(known.best or "")
+def summary_inputs(bench: Bench, stage: StageName, k: int) -> SummaryInputs:
+    """What the report is written from: the record as decision k, to write it, saw it, now as on any later day."""
+    state, plan = _as_decided(bench, stage, k), bench.plan
+    last = state.stages[stage].settlement(k)
+    best = state.nodes.get(last[1].best or "") if last is not None else None
     tops = ([best] if best else []) + (ablations(state) if stage == "ablation" else [])
     planned = {metric.name: place for place, metric in enumerate(plan.metrics)}
     claims = sorted((claim for claim in _claims(state, tops) if claim.name in planned),
                     key=lambda claim: planned[claim.name])
     return SummaryInputs(
-        idea=bench.idea, data_plan=plan, facts=bench.facts, stage=stage, ended=known.ended or "", best=known.best,
+        idea=bench.idea, data_plan=plan, facts=bench.facts, stage=stage,
+        ended=last[1].ended if last is not None else "", best=best.id if best else None,
         nodes=tuple(node_line(node, plan) for node in state.stage_nodes(stage) if node.kind in SEARCH_KINDS),
-        best_plan=best.plan if best else "", reasons=known.reasons, selection=selection_of(whole_stage(bench, stage)),
+        best_plan=best.plan if best else "", reasons=last[1].reasons if last is not None else (),
+        selection=selection_of(whole_stage(bench, stage, k)),
         statistics=tuple(_statistic(claim) for claim in claims),
         differences=tuple(_contrast(one) for one in differences(state, claims)),
         replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)),
-        seedless=tuple(top.id for top in tops if ignores_seed(state, top.id)), branch=branch(state, known.best))
+        seedless=tuple(top.id for top in tops if ignores_seed(state, top.id)),
+        branch=branch(state, best.id if best else None))
 
 
-def _as_decided(bench: Bench, stage: StageName) -> RunState:
-    """The state without what came after the decision to report on a stage, or may not have been seen by it."""
-    decided = next((one for one in bench.state.decisions.values() if one.action == summary_of(stage)), None)
+def _as_decided(bench: Bench, stage: StageName, k: int) -> RunState:
+    """The state without what came after decision k, to report on a stage, or may not have been seen by it."""
+    decided = bench.state.decisions.get(k)
     if decided is None or decided.seen == Seen():  # begun when everything of the stage was done
-        return replace(bench.state, nodes=unmarked(bench.state, decided.k)) if decided is not None else bench.state
-    return replace(bench.state, nodes=view_of(bench.state, stage, decided.seen, before=decided.k).nodes)
+        return replace(bench.state, nodes=unmarked(bench.state, k))
+    return replace(bench.state, nodes=view_of(bench.state, stage, decided.seen, before=k).nodes)
 
 
 def _claims(state: RunState, tops: Sequence[Node]) -> list[Claim]:

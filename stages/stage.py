@@ -1,4 +1,7 @@
-"""The stages of research: search, settle on a best node, report. What a stage still owes overlaps the next search."""
+"""The stages of research: search, settle on a best node, report. What a stage still owes overlaps the next search.
+
+Where a person marks the best of a settled stage as suspect, the stage settles again before the next decision.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from search.ceilings import Ceilings, Refusal, Room
 from search.deadline import too_late
 from search.policy import policy_of
 from search.scheduler import Freed, Scheduler
-from search.tree import SEARCH_KINDS
+from search.settling import unsettled
+from search.tree import SEARCH_KINDS, View
 from stages.ablations.planning import plan_ablations
 from stages.bench import Bench, do_work, note_time
 from stages.nodes.comparing import compare
@@ -19,7 +23,7 @@ from stages.settings import PLANNINGS
 
 
 class NothingWorkedError(Exception):
-    """The first stage found no node that works: there is nothing to build on."""
+    """No stage has a node that works and is not suspect: there is nothing to build on."""
 
 
 class Research:
@@ -29,7 +33,7 @@ class Research:
         self.bench = bench
         self._scheduler = Scheduler(
             recorder=bench.recorder, policy=policy_of(bench.search), perform=self._perform, settings=bench.search,
-            signals=bench.signals, room=room_of(bench))
+            signals=bench.signals, room=room_of(bench), settle=self._settle_again)
 
     async def stage(self, stage: StageName) -> bool:
         """Search a stage and settle on its best node; False when the run was asked to stop before.
@@ -39,8 +43,8 @@ class Research:
         bench = self.bench
         if not bench.state.stages[stage].settled and not await self._search(stage):
             return False
-        if stage == "preliminary" and bench.state.stages[stage].best is None:
-            raise NothingWorkedError(_what_failed(bench, stage))
+        if all(one.best is None for one in bench.state.stages.values()):
+            raise NothingWorkedError(_what_failed(bench))
         if stage == STAGES[-1]:
             await do_work(bench, summary_of(stage).task, lambda desk: summarise(bench, desk, stage))
         return True
@@ -53,11 +57,22 @@ class Research:
         end = await self._scheduler.run(stage, ceilings_of(self.bench, stage))
         if end is None:
             return False
-        view = whole_stage(self.bench, stage)
-        self.bench.recorder.append(Settled(
-            stage=stage, best=view.best.id if view.best else None, reasons=reasons_for(view),
-            ended=getattr(end.action, "reason", "")))
+        self._settle(whole_stage(self.bench, stage), getattr(end.action, "reason", ""))
         return True
+
+    def _settle(self, view: View, ended: str, *why: str) -> None:
+        self.bench.recorder.append(Settled(
+            stage=view.stage, best=view.best.id if view.best else None, reasons=(*why, *reasons_for(view)),
+            ended=ended))
+
+    def _settle_again(self) -> None:
+        """Have each stage whose best node is suspect by now settle on its next best one."""
+        state = self.bench.state
+        while (view := unsettled(state, self.bench.search)) is not None:
+            known = state.stages[view.stage]
+            before = state.nodes[known.best or ""]
+            self._settle(view, known.ended or "", f"it had settled on {before.id}, which is suspect: "
+                                                  f"{'; '.join(before.suspect)}")
 
     async def _perform(self, decided: Decided, freed: Freed) -> None:
         if isinstance(decided.action, Expand):
@@ -98,13 +113,17 @@ def ceilings_of(bench: Bench, stage: StageName) -> Ceilings:
     calls_of: dict[NodeKind, int] = dict.fromkeys(SEARCH_KINDS, drawn + 2)
     calls_of["aggregate"] = drawn + 1
     return Ceilings(
-        seconds=limits.time_limit or bench.search.stage_share * bench.run_seconds, calls=limits.calls,
+        seconds=limits.time_limit or bench.search.stage_share * bench.run_seconds, run_seconds=bench.run_seconds,
+        calls=limits.calls,
         calls_of=calls_of, calls_after=calls_of["aggregate"] + bench.search.comparisons + 1 + (
             PLANNINGS if stage == "ablation" and bench.search.planned_ablations else 0))
 
 
-def _what_failed(bench: Bench, stage: StageName) -> str:
-    nodes = bench.state.stage_nodes(stage)
+def _what_failed(bench: Bench) -> str:
+    nodes = [node for node in bench.state.nodes.values() if node.kind in SEARCH_KINDS]
+    marked = [f"{node.id}: {'; '.join(node.suspect)}" for node in nodes if node.status == "good" and node.suspect]
+    if marked:
+        return f"nothing is left to build on, since all that works is suspect ({' | '.join(marked)})"
     errors = [node.failure.message.splitlines()[0] for node in nodes if node.failure]
-    return (f"none of the {len(nodes)} nodes of stage {stage} works (last error: {errors[-1] if errors else 'none'}); "
+    return (f"none of the {len(nodes)} nodes of the search works (last error: {errors[-1] if errors else 'none'}); "
             "look at them with 'scientist tree', and try another model or a simpler idea")

@@ -50,7 +50,10 @@ class Compared(Frozen):
 
 
 class Settled(Frozen):
-    """A stage's search ended and this node was carried forward (None: nothing good was found)."""
+    """A stage's search ended and this node was carried forward (None: nothing good was found).
+
+    Again where the one that was carried forward turned out suspect while later stages were searched.
+    """
 
     type: Literal["settled"] = "settled"
     stage: StageName
@@ -60,9 +63,10 @@ class Settled(Frozen):
 
 
 class Summarised(Frozen):
-    """A stage is over, with its report."""
+    """Decision k, the report on a stage, is written."""
 
     type: Literal["summarised"] = "summarised"
+    k: int
     summary: StageSummary
 
 

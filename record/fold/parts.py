@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from record.events.running import Branched, Commanded
+from record.events.searching import Settled
 from record.nouns.calls import Spending
 from record.nouns.stages import NodeKind, StageName, StageSummary
 
@@ -14,15 +15,39 @@ from record.nouns.stages import NodeKind, StageName, StageSummary
 class StageState:
     """What is known of one stage."""
 
-    best: str | None = None
-    reasons: tuple[str, ...] = ()
-    ended: str | None = None
-    summary: StageSummary | None = None
-    settled: bool = False
+    settlements: list[tuple[int, Settled]] = field(default_factory=list[tuple[int, Settled]])
+    """What it settled on, and again where that turned out suspect, each with the last decision before it."""
+    reports: dict[int, StageSummary] = field(default_factory=dict[int, StageSummary])
+    """The reports on it by the decision to write them."""
     limited: str | None = None
     """The ceiling of this stage that was reached."""
     began: float | None = None
     """Active seconds of the run when the stage's first search node was decided on."""
+
+    def settlement(self, before: int | None = None) -> tuple[int, Settled] | None:
+        """What it settled on last, or last before a decision was made."""
+        return next((one for one in reversed(self.settlements) if before is None or one[0] < before), None)
+
+    @property
+    def settled(self) -> bool:
+        return bool(self.settlements)
+
+    @property
+    def best(self) -> str | None:
+        return self.settlements[-1][1].best if self.settlements else None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return self.settlements[-1][1].reasons if self.settlements else ()
+
+    @property
+    def ended(self) -> str | None:
+        return self.settlements[-1][1].ended if self.settlements else None
+
+    @property
+    def summary(self) -> StageSummary | None:
+        """The report that was decided on last, of those that are written."""
+        return self.reports[max(self.reports)] if self.reports else None
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,9 @@ def apply_search(state: RunState, event: SearchEvent) -> None:
             state.compared[event.a, event.b] = event
             finish(state, event.k)
         case Settled():
-            stage = state.stages[event.stage]
-            stage.best, stage.reasons, stage.ended, stage.settled = event.best, event.reasons, event.ended, True
+            state.stages[event.stage].settlements.append((state.last_decision, event))
         case Summarised():
-            state.stages[event.summary.stage].summary = event.summary
+            state.stages[event.summary.stage].reports[event.k] = event.summary
         case AblationsPlanned():
             state.planned = event
         case AblationsMissed():

@@ -64,8 +64,7 @@ def seen_by(bench: Bench, decided: Decided) -> View:
 def summaries(bench: Bench, view: View) -> tuple[StageSummary, ...]:
     """The reports on earlier stages that a decision may see: each is written beside the search of the next stage."""
     before = STAGES[: STAGES.index(view.stage)]
-    return tuple(summary for name in before if view.reports.get(name)
-                 and (summary := bench.state.stages[name].summary) is not None)
+    return tuple(view.written[name] for name in before if name in view.written)
 
 
 def parent_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ()) -> ParentBrief:

@@ -87,7 +87,7 @@ def told() -> Story:
     copy = story.expand("preliminary", "replicate", mended, seed=2)
     story.good(copy, 0.35)
     story.tell(Settled(stage="preliminary", best=mended, ended="ceiling " + HOSTILE),
-               Summarised(summary=StageSummary(stage="preliminary", tried="t", found="f " + HOSTILE)))
+               Summarised(k=0, summary=StageSummary(stage="preliminary", tried="t", found="f " + HOSTILE)))
     tuned = story.expand("tuning", "tune", mended, varies="LEARNING_RATE=0.003")
     refused = FigureReview(name="loss.png", readable=False, issues=("no axis label " + HOSTILE,))
     story.tell(Plotted(node=tuned, n=1), Reviewed(node=tuned, n=1, reviews=(refused,)), Plotted(node=tuned, n=2))

@@ -112,5 +112,6 @@ def test_the_stage_that_is_searched_and_what_the_one_before_still_owes() -> None
 def test_when_only_the_last_report_is_missing_it_is_next() -> None:
     story = told()
     story.tell(*(Settled(stage=stage, best="n0003", ended="ceiling") for stage in ("tuning", "agenda", "ablation")),
-               *(Summarised(summary=StageSummary(stage=stage, tried="", found="")) for stage in ("tuning", "agenda")))
+               *(Summarised(k=0, summary=StageSummary(stage=stage, tried="", found=""))
+                 for stage in ("tuning", "agenda")))
     assert status(story, "process 7 on here").next == "report on the ablation stage"

@@ -68,6 +68,22 @@ def test_a_node_that_is_not_expected_to_end_in_time_is_not_begun() -> None:
     assert len(log.state.stage_nodes("preliminary")) == 3  # begun at 0, 20 and 40 s; at 60 s only 10 s are left
 
 
+@pytest.mark.parametrize("order", ["arrival", "ticket"])
+@pytest.mark.parametrize(("buggy", "of_the_run", "kinds"), [
+    (1.0, 200.0, ["draft", "debug"]), (1.0, 100.5, ["draft"]), (0.0, 200.0, ["draft"])])
+def test_a_first_draft_that_fails_is_debugged_once_also_where_the_time_of_the_stage_is_used_up(
+    order: str, buggy: float, of_the_run: float, kinds: list[str]
+) -> None:
+    """The first draft takes 100 s of a stage that has 60; the run's own limit holds."""
+    log = new_log()
+    world = World(log, buggy=buggy, delay=lambda k: 80.0)
+    given = settings(num_workers=1, lookahead=0, max_lookahead=0, order=order, window=1)
+    virtual_time.run(search(log, world, given, ("preliminary",), ceilings=Ceilings(
+        seconds=60.0, run_seconds=of_the_run)))
+    assert [node.kind for node in log.state.stage_nodes("preliminary")] == kinds
+    assert "ceiling of 60 s" in str(log.state.stages["preliminary"].limited)
+
+
 @pytest.mark.parametrize("seconds", [None, 10_000.0])
 def test_time_enough_limits_nothing(seconds: float | None) -> None:
     log = new_log()

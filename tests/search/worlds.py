@@ -21,7 +21,7 @@ from search.ceilings import Ceilings
 from search.policy import policy_of
 from search.scheduler import Freed, Scheduler
 from search.settings import SearchSettings, StageLimits
-from search.tree import view_of
+from search.settling import as_left, unsettled
 from tests.search import virtual_time
 
 PLAN = DataPlan(
@@ -114,15 +114,20 @@ async def search(
     ceilings: Ceilings | None = None,
 ) -> None:
     """Run the stages that are not settled yet, the way `stages.stage` does."""
-    scheduler = Scheduler(recorder=log, policy=policy_of(given), perform=world.perform, settings=given)
+    def settle() -> None:
+        while (again := unsettled(log.state, given)) is not None:
+            log.append(Settled(stage=again.stage, best=again.best.id if again.best else None, ended="again"))
+
+    scheduler = Scheduler(recorder=log, policy=policy_of(given), perform=world.perform, settings=given, settle=settle)
     for stage in stages:
         if log.state.stages[stage].settled:
             continue
         end = await scheduler.run(stage, ceilings)
         assert end is not None and isinstance(end.action, End)
-        view = view_of(log.state, stage, end.seen, before=end.k, settings=given)
+        view = as_left(log.state, stage, given)
+        assert view is not None
         log.append(Settled(stage=stage, best=view.best.id if view.best else None, ended=end.action.reason))
-        if view.best is None:
+        if not any(one.best for one in log.state.stages.values()):
             return
 
 

@@ -33,7 +33,7 @@ def events(*, released: bool = True, settings: Settings | None = None) -> list[E
     k = max(event.k for event in search if isinstance(event, Decided)) + 1
     return [
         first.model_copy(update={"settings": (settings or Settings()).model_dump(mode="json")}), *search,
-        *(Summarised(summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
+        *(Summarised(k=0, summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
         Decided(k=k, action=Work(task="score tests")), WorkDone(k=k),
         FiguresMade(figures={}, descriptions={"loss": "the loss"}, arrays=()),
         Drafted(round=0, draft=synthetic.DRAFT, pages=4, done=True),

@@ -85,7 +85,7 @@ class World:
         set_ = {"literature": wanted.model_dump(mode="json"), "paper": {"citation_rounds": 3}}
         self.log = MemoryLog(log or [
             started.model_copy(update={"settings": set_}), *rest,
-            *(Summarised(summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
+            *(Summarised(k=0, summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
             Decided(k=900, action=Work(task="score tests")), WorkDone(k=900),
             FiguresMade(figures={}, descriptions={"loss": "the loss"}, arrays=()), Drafted(round=0, draft=DRAFT)])
         self.model = ScriptedModel.by_role(cite_ask=ask, cite_select=select, reflect=lambda _: Reflection(done=True))

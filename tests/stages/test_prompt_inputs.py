@@ -38,6 +38,8 @@ from stages.nodes.comparing import compare, compare_inputs
 from stages.report import reasons_for, summary_inputs, whole_stage
 from stages.settings import PaperSettings
 
+LATER = 1000
+"""A decision after all that a story tells."""
 IDEA = Idea.model_validate({
     "Name": "x", "Title": "X", "Experiments": ["one", "two"], "Risk Factors and Limitations": ["r"]})
 PLAN = DataPlan(
@@ -172,7 +174,7 @@ def test_the_report_gets_the_rule_what_was_compared_and_paired_differences(story
     assert reasons[0] == "it measured 4 of the 12 (dataset, condition) cells of the plan, as many as n0002"
     assert "n0003 0.35 (+10.3%) against n0002 0.39" in reasons[1] and "relative to n0002" in reasons[1]
     story.log.append(Settled(stage="preliminary", best=best, reasons=reasons, ended="ceiling"))
-    inputs = summary_inputs(story.bench, "preliminary")
+    inputs = summary_inputs(story.bench, "preliminary", LATER)
     assert inputs.selection is not None and inputs.selection.arms == ("mixup",) and "earlier" in inputs.selection.rule
     assert [(one.id, one.cells) for one in inputs.selection.candidates] == [("n0003", 4), ("n0002", 4), ("n0001", 1)]
     assert [line.analysis for line in inputs.nodes] == [f"analysis of n000{i}" for i in (1, 2, 3)]
@@ -192,7 +194,7 @@ def test_with_three_seeds_intervals_are_shown_and_ablations_are_compared(story: 
         story.finish(story.decide("replicate", stage="ablation", parent=part, seed=seed),
                      {("digits", "no-warmup@n50"): 0.47 + seed / 500})
     story.log.append(Settled(stage="ablation", best=best, ended="ceiling"))
-    inputs = summary_inputs(story.bench, "ablation")
+    inputs = summary_inputs(story.bench, "ablation", LATER)
     pairs = {(one.condition, one.other): one for one in inputs.differences if one.name == "log_loss"}
     ablated = pairs["no-warmup@n50", "mixup@n50"]
     assert ablated.n == 3 and ablated.low is not None and ablated.better == "mixup@n50"
@@ -284,7 +286,7 @@ def test_the_report_on_an_earlier_stage_is_shown_once_it_may_be_seen(story: Stor
     written = story.do(Work(task="summary of preliminary"))
     beside = story.decide("tune", stage="tuning", parent=root, seen=Seen(through=1))
     before = code_inputs(story.bench, beside)
-    story.log.append(Summarised(summary=StageSummary(stage="preliminary", tried="t", found="f")))
+    story.log.append(Summarised(k=written.k, summary=StageSummary(stage="preliminary", tried="t", found="f")))
     story.log.append(WorkDone(k=written.k))
     assert code_inputs(story.bench, beside) == before and before.earlier == ()
     assert [one.found for one in code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root)).earlier

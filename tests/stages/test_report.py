@@ -14,7 +14,7 @@ from record.nouns.nodes import Failure
 from record.nouns.stages import StageSummary
 from stages.memory.branch import for_paper
 from stages.report import reasons_for, selection_of, summarise, summary_inputs, whole_stage
-from tests.stages.test_prompt_inputs import Story, cells
+from tests.stages.test_prompt_inputs import LATER, Story, cells
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
     assert view.best is not None and view.best.id == second
     assert reasons[-1] == (
         f"a model was asked which is the sounder one to build on, {first} or {second}: {second}")
-    inputs = summary_inputs(story.bench, "tuning")
+    inputs = summary_inputs(story.bench, "tuning", LATER)
     user = render("summary", inputs).user
     assert f"Not told apart by what was measured: {first}, {second}. A model was asked" in user
     assert "digits 0.02" in user and f"- {second}: 4 of" in user.split("Compared, the chosen one first")[1]
@@ -72,7 +72,7 @@ def test_without_replicates_the_noise_is_unknown_and_only_equal_values_tie(story
     view = whole_stage(story.bench, "tuning")
     assert view.best is not None and view.best.id == second and selection_of(view).close == ()
     assert not any("noise" in reason for reason in reasons_for(view))
-    assert "unknown when this was decided" in render("summary", summary_inputs(story.bench, "tuning")).user
+    assert "unknown when this was decided" in render("summary", summary_inputs(story.bench, "tuning", LATER)).user
     [third] = tuned(story, root, 0.39)
     assert reasons_for(whole_stage(story.bench, "tuning"))[-2:] == (
         f"{second}, {third} measured the same", "of those it is the earlier one")
@@ -99,15 +99,15 @@ def test_a_report_is_written_from_what_its_decision_saw_now_and_later(story: Sto
     root = replicated(story, 0.0, 0.02)
     k = story.log.state.last_decision + 1
     story.log.append(Decided(k=k, action=summary_of("preliminary"), seen=Seen(through=k - 1)))
-    before = summary_inputs(story.bench, "preliminary")
+    before = summary_inputs(story.bench, "preliminary", k)
     story.finish(story.decide("replicate", parent=root, seed=10), cells(0.6, 0.5))
-    assert summary_inputs(story.bench, "preliminary") == before and before.statistics[0].n == 2
+    assert summary_inputs(story.bench, "preliminary", k) == before and before.statistics[0].n == 2
 
 
 @pytest.mark.parametrize(("shifts", "same"), [((0.01, 0.01, 0.01), True), ((0.01, 0.01, 0.02), False)])
 def test_code_that_ignores_its_seed_is_reported(story: Story, shifts: tuple[float, ...], same: bool) -> None:
     root = replicated(story, *shifts)
-    inputs = summary_inputs(story.bench, "preliminary")
+    inputs = summary_inputs(story.bench, "preliminary", LATER)
     assert inputs.seedless == ((root,) if same else ())
     assert all((one.sd is None) == same for one in inputs.statistics)
     assert (f"The code of {root} gave the same values for every seed" in render("summary", inputs).user) == same
