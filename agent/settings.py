@@ -312,6 +312,8 @@ def _said(error: ErrorDetails, origin: Mapping[str, str]) -> str:
         return f"unknown setting {path!r} ({label}); did you mean {_nearest(path, known_keys())}?"
     if error["type"] == "value_error":
         return f"setting {path!r} ({label}): {error['msg'].removeprefix('Value error, ')}"
+    if path.endswith(DURATIONS) and error["type"] in ("float_parsing", "float_type", "finite_number"):
+        return f"setting {path!r} ({label}) is no duration: {error['input']!r}; write 12h, 90m, 1h30m, 45s or seconds"
     return f"setting {path!r} ({label}) {error['msg'].removeprefix('Input ')}, not {error['input']!r}"
 
 

@@ -39,6 +39,10 @@ LOOKED = 10_000
 """Entries of the folder that one look sees."""
 NAME = 64
 """Characters of who asked."""
+ADVICE = {
+    "note": "; to go on from a point of it with the note: scientist branch RUN --from NODE|STAGE --note TEXT",
+    "mark": "; to go on without the node: scientist branch RUN --from NODE|STAGE"}
+"""What a person can do about a run that is over."""
 KEPT = ("note", "mark")
 """What is kept for the next resume where no process works on the run."""
 
@@ -102,7 +106,7 @@ def refused(state: RunState, command: Commanded, *, working: bool) -> str | None
     if state.started is None:
         return "the run has not begun"
     if state.phase == "done" or (state.ended is not None and state.ended.exit_code == 0):
-        return "the run is over: nothing is left to steer"
+        return "the run is over: nothing is left to steer" + ADVICE.get(verb, "")
     if not working and verb not in KEPT:
         return f"no process works on the run, so that there is nothing to {verb}; 'scientist resume' takes it up"
     return _about_the_run(state, verb) if verb in ("stop", "pause", "resume") else (

@@ -16,6 +16,7 @@ from record.nouns.idea import Idea
 _TEXTS = ("Name", "Title", "Short Hypothesis", "Related Work", "Abstract", "Metric", "Code")
 _LISTS = ("Experiments", "Risk Factors and Limitations", "Datasets")
 _REQUIRED = ("Name", "Title", "Experiments")
+_SPELT = {name.lower(): name for name in (*_TEXTS, *_LISTS)}
 
 
 class IdeaError(Exception):
@@ -60,7 +61,7 @@ def _json(path: Path) -> Any:
 def _idea(raw: Any, where: str) -> Idea:
     if not isinstance(raw, dict):
         raise IdeaError(f"{where}: an idea is a JSON object with Name, Title and Experiments, not {_kind(raw)}")
-    fields = {str(key): value for key, value in cast("dict[Any, Any]", raw).items()}
+    fields = _fields(cast("dict[Any, Any]", raw), where)
     for name in _TEXTS:
         _check_text(name, fields, where)
     for name in _LISTS:
@@ -70,6 +71,17 @@ def _idea(raw: Any, where: str) -> Idea:
     except ValidationError as error:  # a rule that the checks above do not know yet
         first = error.errors()[0]
         raise IdeaError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _fields(raw: dict[Any, Any], where: str) -> dict[str, Any]:
+    """Field -> value; a field that is spelt otherwise, as short_hypothesis, counts as ours. Raises `IdeaError`."""
+    fields: dict[str, Any] = {}
+    for key, value in raw.items():
+        name = _SPELT.get(str(key).strip().lower().replace("_", " "), str(key))
+        if name in fields:
+            raise IdeaError(f"{where}: {name} stands there twice, once as {str(key)!r}: remove one of them")
+        fields[name] = value
+    return fields
 
 
 def _check_text(name: str, fields: dict[str, Any], where: str) -> None:
@@ -122,4 +134,5 @@ def _names(ideas: list[Any]) -> str:
 def _name(idea: Any) -> str:
     if not isinstance(idea, dict):
         return _kind(idea)
-    return str(cast("dict[str, Any]", idea).get("Name") or "without a Name")[:40]
+    named = {str(key).lower(): value for key, value in cast("dict[Any, Any]", idea).items()}
+    return str(named.get("name") or "without a Name")[:40]

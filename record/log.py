@@ -231,6 +231,9 @@ def read_rows(path: Path) -> list[Row]:
         finally:
             db.close()
     except sqlite3.Error as error:
+        if "no such table" in str(error):
+            raise RecordError(f"{path} is no record of a run: " + (
+                "the file is empty" if not path.stat().st_size else "it is another database")) from error
         raise RecordError(f"cannot read the record {path}: {error}") from error
 
 

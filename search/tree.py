@@ -281,7 +281,8 @@ def _reports(state: RunState, before: int | None) -> dict[StageName, int]:
     """For each stage the decision to report on what it settled on last; none where it settled again since."""
     works: dict[str, StageName] = {summary_of(name).task: name for name in STAGES}
     found: dict[StageName, int] = {
-        works[one.action.task]: k for k, one in state.decisions.items() if isinstance(one.action, Work) and one.action.task in works and (before is None or k < before)}
+        works[one.action.task]: k for k, one in state.decisions.items()
+        if isinstance(one.action, Work) and one.action.task in works and (before is None or k < before)}
     since = {name: one[0] for name in found if (one := state.stages[name].settlement(before)) is not None}
     return {name: k for name, k in found.items() if k > since.get(name, -1)}
 

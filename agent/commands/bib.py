@@ -41,7 +41,10 @@ def check(
     if out is not None and out.is_dir():
         raise WrongUse(f"--out {out} is a folder: give the path of a .bib file")
     try:
-        library, notes = asyncio.run(_checked(read_library(file), papers, settings))
+        entries = read_library(file)
+        if not entries and papers is None:
+            raise WrongUse(f"{file} holds no BibTeX entry, as @article{{key, title = {{...}}}}: give a .bib file")
+        library, notes = asyncio.run(_checked(entries, papers, settings))
     except LibraryError as error:
         raise WrongUse(str(error)) from None
     if out is not None:

@@ -24,6 +24,7 @@ MOST_NAMED = 12
 def show_plan(idea: Idea, settings: Settings, *, as_json: bool) -> int:
     """Make the plan and show it; returns 1 where no usable plan came."""
     from agent.dry_run import dry_run
+    from models.errors import ModelUnavailable
     from stages.prepare import PlanError
 
     console = Console()
@@ -36,6 +37,10 @@ def show_plan(idea: Idea, settings: Settings, *, as_json: bool) -> int:
             found = dry_run(idea, settings)
     except PlanError as error:
         say(str(error))
+        return FAILED
+    except ModelUnavailable as error:  # there is no run that could be resumed
+        said = str(error).replace("; resume later", "")
+        say(f"the planner did not answer, no run was made: {said}; look at it with: scientist doctor --model MODEL")
         return FAILED
     if as_json:
         print(found.model_dump_json(indent=1))

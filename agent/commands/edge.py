@@ -78,9 +78,18 @@ def data_refused() -> Generator[None]:
 
 
 def isolation_told(settings: SandboxSettings) -> None:
-    """Say where code will run without isolation that was wanted. Raises `IsolationError` where it is required."""
+    """Say where code will run without isolation that was wanted. Raises `IsolationError` where it is required, and
+    where code may not read what it is to read; `WrongUse` where no experiment could run in the interpreter."""
+    from sandbox.isolation.interpreter import check_interpreter
     from sandbox.isolation.probe import isolation_of
+    from sandbox.isolation.walls import check_readable
+    from sandbox.job import ExecutorError
 
+    check_readable(settings.readable)
+    try:
+        check_interpreter(settings.python)
+    except ExecutorError as error:
+        raise WrongUse(str(error)) from None
     found = isolation_of(settings)
     if settings.isolation == "auto" and not found.on:
         say(f"experiments run without isolation, as you, with your files and network: {found.why}; mend it: "
@@ -101,7 +110,16 @@ def message_of(error: BaseException) -> str:
         return str(error)
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "scientist"
-    return f"{error.format_message().rstrip('.')} (see: {command} --help)"  # pyright: ignore
+    said = error.format_message().rstrip('.')  # pyright: ignore
+    for words, plain_words in _NUMBERS.items():
+        said = said.replace(words, plain_words)
+    return f"{said} (see: {command} --help)"
+
+
+_NUMBERS = {
+    "Input should be a valid integer, unable to parse string as an integer": "give a whole number, as 7",
+    "Input should be a valid number, unable to parse string as a number": "give a number, as 2.5"}
+"""What the command line's own parser says of numbers, and what that means."""
 
 
 def say(message: str) -> None:

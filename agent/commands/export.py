@@ -121,6 +121,9 @@ def _check(wanted: Wanted) -> None:
     for file in wanted.files:
         if file.is_dir():
             raise WrongUse(f"{file} is a folder: give the path of a file")
+        if file != Path("-") and not (file.parent.is_dir() and os.access(file.parent, os.W_OK | os.X_OK)):
+            raise WrongUse(f"{file} cannot be written: {file.parent} " + (
+                "cannot be written to" if file.parent.is_dir() else "is no folder; make it first, or choose another"))
         if file != Path("-") and file.exists() and not wanted.force:
             raise WrongUse(f"{file} exists already: choose another path, or give --force")
 

@@ -66,7 +66,7 @@ class Summarised(Frozen):
     """Decision k, the report on a stage, is written."""
 
     type: Literal["summarised"] = "summarised"
-    k: int
+    k: int = 0
     summary: StageSummary
 
 

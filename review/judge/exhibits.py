@@ -41,11 +41,24 @@ class Shown:
 
 def file_exhibit(kind: ExhibitKind, path: Path) -> Shown:
     """A task description or a log; of a long one head and tail. Raises `PaperError`."""
+    if not path.exists():
+        raise PaperError(f"there is no {path} for --{kind}{_beside(path, kind)}")
     text = _text(path, kind)
+    if not text.strip():
+        raise PaperError(f"{path} is empty: give --{kind} a file with text, or leave it out")
     limit = SHOWN[kind]
     cut = (f"{len(text) - limit} of {len(text)} characters in the middle of {path.name}",) if len(text) > limit else ()
     shown, removed = neutral(middle(text, limit, worth=0), f"--{kind} {path.name}")
     return Shown(Exhibit(kind=kind, name=path.name, text=shown, left_out=cut), removed)
+
+
+def _beside(path: Path, kind: ExhibitKind) -> str:
+    """The files in its place that may be meant."""
+    endings = (".log", ".txt", ".out") if kind == "log" else (".md", ".txt")
+    there = sorted(one.name for one in path.parent.iterdir() if one.suffix in endings) if path.parent.is_dir() else []
+    if not there:
+        return f": there is no {' or '.join(endings)} in {path.parent} either; give the path of a text file"
+    return f": in {path.parent} there is {', '.join(there[:8])}" + (f" and {len(there) - 8} more" * (len(there) > 8))
 
 
 def code_exhibit(folder: Path, paper: str) -> Shown:

@@ -14,6 +14,9 @@ from pathlib import Path
 from sandbox.isolation.walls import narrow
 from sandbox.job import ExecutorError
 
+OLDEST = (3, 11)
+NEEDED = ("ipykernel", "numpy")
+"""Distributions without which no experiment runs."""
 LIMIT = 120.0
 """Seconds that an interpreter may take to answer."""
 
@@ -52,13 +55,26 @@ def interpreter(python: str) -> Interpreter:
                              env=environment, cwd="/", stdin=subprocess.DEVNULL)
         said = json.loads(ran.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        raise ExecutorError(f"cannot run {python!r} (sandbox.python): {_first_line(error)}; a run that was made "
+        why = f"it is no Python {'.'.join(map(str, OLDEST))}" if isinstance(error, ValueError) else _first_line(error)
+        raise ExecutorError(f"cannot run {python!r} (sandbox.python): {why}; a run that was made "
                             "elsewhere names an interpreter of that machine: give one of this one, "
                             "--set sandbox.python=PATH") from error
     named = [*said["prefixes"], said["user_site"], *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),
              os.environ.get("CUDA_HOME", "")]
     trees = {Path(one) for one in named if one} | set(_behind_links(Path(shutil.which(python) or python)))
     return Interpreter(said["version"], said["platform"], narrow(trees), dict(said["packages"]))
+
+
+def check_interpreter(python: str) -> None:
+    """Refuse an interpreter that no experiment could run in. Raises `ExecutorError`."""
+    found = interpreter(python)
+    if tuple(int(part) for part in found.version.split(".")[:2]) < OLDEST:
+        raise ExecutorError(f"{python!r} (sandbox.python) is Python {found.version}: experiments need "
+                            f"{'.'.join(map(str, OLDEST))} or newer; --set sandbox.python=PATH")
+    lacking = [name for name in NEEDED if name not in {one.lower() for one in found.packages}]
+    if lacking:
+        raise ExecutorError(f"{python!r} (sandbox.python) lacks {' and '.join(lacking)}: install what experiments "
+                            f"need there ({python} -m pip install {' '.join(lacking)}), or name another interpreter")
 
 
 def _behind_links(python: Path) -> Iterator[Path]:

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.errors import IsolationError
+
 PROGRAM = "bwrap"
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -76,6 +78,20 @@ def narrow(trees: Iterable[Path]) -> tuple[Path, ...]:
             and not tree.is_relative_to("/usr") and not home.is_relative_to(tree)}
     forms = kept | {tree.resolve() for tree in kept}
     return tuple(sorted(one for one in forms if not any(one != other and one.is_relative_to(other) for other in forms)))
+
+
+def check_readable(paths: Iterable[str]) -> None:
+    """Refuse what code behind the walls is not to read, or cannot. Raises `IsolationError`."""
+    home = Path.home()
+    for name in paths:
+        path = Path(name)
+        why = ("is no absolute path" if not path.is_absolute() else "is not there" if not path.exists()
+               else "holds your home or the system's own folders, which no experiment may read"
+               if home.is_relative_to(path.resolve()) or str(path.resolve()) in (*_WIDE, *SYSTEM)
+               else "is no folder" if not path.is_dir()
+               else "cannot be read by you" if not os.access(path, os.R_OK | os.X_OK) else "")
+        if why:
+            raise IsolationError(f"{name!r} (sandbox.readable) {why}: name folders of your own, as your packages")
 
 
 def _namespaces(walls: Walls) -> list[str]:
