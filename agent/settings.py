@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -77,7 +78,8 @@ def seconds(value: Any) -> Any:
 class Settings(Frozen):
     """Everything that can be set, with its default."""
 
-    seed: int = Field(default=0, ge=0, description="of the run: splits, picks and code; replicates take what follows")
+    seed: int = Field(
+        default=0, ge=0, lt=2**31, description="of the run: splits, picks and code; replicates take what follows")
     time_limit: Annotated[float, BeforeValidator(seconds)] = Field(
         default=15 * 3600.0, gt=0, allow_inf_nan=False, description="seconds of a whole run; then it reports")
     network_folder: bool | None = Field(
@@ -220,6 +222,8 @@ def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
             path = FAMILIAR.get(key, key)
             _check_known(path, key, known, layer.label)
             origin[path] = layer.label if path == key else f"{layer.label}, as {key}"
+            if isinstance(value, float) and not isfinite(value):
+                raise SettingsError(f"setting {key!r} ({layer.label}) should be a finite number, not {value}")
             values[path] = _data(value, layer) if path == "data" else _converted(path, value, layer.folder)
     try:
         return Settings.model_validate(_nested(values))

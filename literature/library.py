@@ -68,7 +68,11 @@ def read_library(path: Path) -> tuple[Entry, ...]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise LibraryError(f"cannot read the library {str(path)!r}: {error}") from error
-    return parse(text, str(path))
+    entries = parse(text, str(path))
+    if not entries:
+        raise LibraryError(f"the library {str(path)!r} holds no BibTeX entry, as @article{{key, title = {{...}}}}: "
+                           "give a .bib file")
+    return entries
 
 
 def parse(text: str, name: str = "library") -> tuple[Entry, ...]:

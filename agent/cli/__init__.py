@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,6 +44,23 @@ def scientist(
         raise typer.Exit(2)
 
 
+PLACES = ("--runs", "--out", "--context", "--papers", "--code", "--results", "--config", "--bib")
+"""Options whose value is a path."""
+
+
+def _check_paths(arguments: list[str]) -> None:
+    """Refuse an empty path, which would be the working directory: a variable of the shell that is not set.
+
+    Raises `WrongUse`.
+    """
+    from agent.commands.edge import WrongUse
+
+    given = [*pairwise(arguments), *(one.split("=", 1) for one in arguments if "=" in one)]
+    for name, value in given:
+        if name in PLACES and not value.strip():
+            raise WrongUse(f"{name} is empty: give a path, as . for this folder")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The exit code of a command line; every error is one line on stderr."""
     from agent.commands.edge import exit_code_of, traceback_saved
@@ -54,6 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # pyright: ignore  a terminal without Unicode gets '?', not an error
     try:
         with traceback_saved():
+            _check_paths(sys.argv[1:] if arguments is None else arguments)
             code: Any = app(arguments, prog_name="scientist", standalone_mode=False)
     except Exception as error:  # noqa: BLE001  the outer edge of the program
         return exit_code_of(error)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.commands.edge import DONE, FINDINGS, WrongUse
+from agent.commands.edge import DONE, FINDINGS, WrongUse, check_papers
 from agent.settings import Settings, compose, credentials, from_assignments
 from inspector.text import plain
 from literature.check import Checked, Library
@@ -40,11 +40,9 @@ def check(
     settings = compose(config=config, flags=from_assignments(assignments))
     if out is not None and out.is_dir():
         raise WrongUse(f"--out {out} is a folder: give the path of a .bib file")
+    check_papers(papers)
     try:
-        entries = read_library(file)
-        if not entries and papers is None:
-            raise WrongUse(f"{file} holds no BibTeX entry, as @article{{key, title = {{...}}}}: give a .bib file")
-        library, notes = asyncio.run(_checked(entries, papers, settings))
+        library, notes = asyncio.run(_checked(read_library(file), papers, settings))
     except LibraryError as error:
         raise WrongUse(str(error)) from None
     if out is not None:

@@ -96,6 +96,16 @@ def isolation_told(settings: SandboxSettings) -> None:
             f"{found.mend}")
 
 
+def check_papers(folder: Path | None) -> None:
+    """Refuse a folder of papers that holds none. Raises `WrongUse`."""
+    if folder is None:
+        return
+    if not folder.is_dir():
+        raise WrongUse(f"there is no folder {folder}: give --papers a folder of PDFs")
+    if not any(one.suffix.lower() == ".pdf" for one in folder.iterdir()):
+        raise WrongUse(f"--papers {folder} holds no PDF: give a folder of PDFs, or leave it out")
+
+
 def exit_code_of(error: BaseException) -> int:
     """Say an error in one line on stderr, and return the exit code that belongs to it."""
     if os.environ.get("SCIENTIST_DEBUG") == "1":
@@ -110,7 +120,7 @@ def message_of(error: BaseException) -> str:
         return str(error)
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "scientist"
-    said = error.format_message().rstrip('.')  # pyright: ignore
+    said = str(error.format_message()).rstrip(".")  # pyright: ignore
     for words, plain_words in _NUMBERS.items():
         said = said.replace(words, plain_words)
     return f"{said} (see: {command} --help)"

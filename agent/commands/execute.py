@@ -24,12 +24,16 @@ def execute(file: Path, flags: dict[str, Any], *, config: Path | None, timeout: 
     """Run a file; returns 0 when it ended without an error, else 1."""
     if not file.is_file():
         raise WrongUse(f"there is no file {file}: give the path of a Python file")
+    try:
+        file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUse(f"cannot read {file}: {error}; give a Python file in UTF-8") from None
+    limit = _limit(timeout)
     settings = compose(config=config, flags=flags)
     isolation_told(settings.sandbox)
     with data_refused():
         for warning in survey(settings):
             say(warning)
-    limit = _limit(timeout)
     from sandbox.one_file import run_file
 
     outcome = asyncio.run(run_file(

@@ -126,7 +126,9 @@ def _paper(request: Request, path: Path, rubric: Rubric) -> int:
 
     found = asyncio.run(work())
     if found is None:
-        raise WrongUse(f"no model is configured, so there is the audit and no score: {CONFIGURE}")
+        named = "models.name" in request.flags
+        why = "the offline model reads no papers but those of its own runs" if named else "no model is configured"
+        raise WrongUse(f"{why}, so there is the audit and no score: {CONFIGURE}")
     _print(found, request)
     return _had(found)
 

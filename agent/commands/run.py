@@ -19,7 +19,16 @@ from rich.console import Console
 from agent.ahead import ahead_of
 from agent.budget import check_budget
 from agent.commands.control import ask
-from agent.commands.edge import INTERRUPTED, WrongUse, data_refused, isolation_told, say, traceback_saved, wrong_use
+from agent.commands.edge import (
+    INTERRUPTED,
+    WrongUse,
+    check_papers,
+    data_refused,
+    isolation_told,
+    say,
+    traceback_saved,
+    wrong_use,
+)
 from agent.commands.idea_source import idea_in
 from agent.commands.look import run_folder
 from agent.commands.piped import lasting
@@ -231,8 +240,9 @@ def check(settings: Settings, folder: Path) -> None:
     check_space(settings, folder)
     if settings.paper.bib is not None and not settings.paper.bib.is_file():
         raise WrongUse(f"there is no bibliography {settings.paper.bib}: give --bib the path of a .bib file")
-    if settings.paper.papers is not None and not settings.paper.papers.is_dir():
-        raise WrongUse(f"there is no folder {settings.paper.papers}: give --papers a folder of PDFs")
+    check_papers(settings.paper.papers)
+    if settings.alerts.command and shutil.which(settings.alerts.command[0]) is None:
+        raise WrongUse(f"there is no program {settings.alerts.command[0]!r} (alerts.command): give its path, or none")
     check_context(settings)
     check_parts(settings)
     with data_refused():

@@ -36,8 +36,11 @@ class Frame:
 
 def read(path: Path) -> Any:
     """The table of a CSV or Parquet file. Raises `DatasetError`."""
-    table = _csv(path) if path.suffix.lower() in CSV else _parquet(path)
-    _check_names(table.column_names)
+    try:
+        table = _csv(path) if path.suffix.lower() in CSV else _parquet(path)
+        _check_names(table.column_names)
+    except UnicodeDecodeError:
+        raise DatasetError("it is not UTF-8 text: save it as UTF-8") from None
     if not table.num_rows:
         raise DatasetError("it holds no rows, only a header")
     return table

@@ -87,4 +87,5 @@ def _behind_links(python: Path) -> Iterator[Path]:
 
 
 def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(said.split())[:300]
