@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from agent.data import sources_of
+from agent.environment import rate_of
 from agent.forecast import TOKENS, Amount, Forecast, Shape, forecast
 from agent.settings import Settings
 from models import prices
@@ -99,7 +100,8 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunSta
         keep(settings.context, folder.context)
     log = MemoryLog()
     log.append(Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
-                       version=version("scientist"), model=settings.models.called))
+                       version=version("scientist"), model=settings.models.called,
+                       rate=rate_of(settings.sandbox, at_once=settings.search.num_workers)))
     executor = LocalExecutor(1, folder.views, labels=folder.labels, settings=settings.sandbox, cache=folder.cache)
     try:
         await prepare(Bench(

@@ -9,14 +9,16 @@ import re
 from pathlib import Path
 
 from record.fold.state import RunState
-from record.machine import Machine
+from record.machine import Machine, Rate
 from sandbox.environment import visible_devices
 from sandbox.errors import GpuError
 from sandbox.gpus.choice import chosen, visible
+from sandbox.gpus.device import Device
 from sandbox.gpus.nvml import DriverNvml
 from sandbox.isolation.interpreter import interpreter
-from sandbox.isolation.limits import machine_memory
+from sandbox.isolation.limits import limits_of, machine_memory
 from sandbox.isolation.probe import BUBBLEWRAP
+from sandbox.rate import measured
 from sandbox.settings import SandboxSettings
 
 SHOWN = ("torch", "numpy", "scipy", "scikit-learn", "transformers", "datasets", "pandas", "matplotlib", "pillow")
@@ -40,7 +42,8 @@ def machine_of(settings: SandboxSettings) -> Machine:
     """This machine, and the interpreter of its kernels. Raises `ExecutorError` where that does not run."""
     found = interpreter(settings.python)
     return Machine(
-        processor=_processor(), cores=len(os.sched_getaffinity(0)), memory_bytes=machine_memory(), gpus=_gpus(settings),
+        processor=_processor(), cores=len(os.sched_getaffinity(0)), memory_bytes=machine_memory(),
+        gpus=tuple(one.name for one in devices_of(settings)),
         platform=found.platform, python=found.version, packages=found.packages)
 
 
@@ -51,12 +54,27 @@ def _processor() -> str:
     return platform.machine()
 
 
-def _gpus(settings: SandboxSettings) -> tuple[str, ...]:
-    """The names of the GPUs that the settings choose; none where they cannot be asked for, which the executor says."""
+def rate_of(settings: SandboxSettings, *, at_once: int, known: Rate | None = None) -> Rate | None:
+    """How fast so many experiments at once run here; None where `known` was measured on the same terms.
+
+    Raises `ExecutorError` where the interpreter of the kernels does not run.
+    """
+    machine, gpus = machine_of(settings), devices_of(settings)
+    places = len(gpus) * settings.places_per_gpu // settings.gpus_per_node if gpus else at_once
+    terms = Rate(processor=machine.processor, cores=machine.cores, gpus=machine.gpus, threads=settings.threads,
+                 memory_bytes=limits_of(settings, places=at_once).memory, at_once=max(1, min(at_once, places)),
+                 library="torch" if gpus else "numpy", moved=known is not None)
+    if known is not None and known.untimed == terms.untimed:
+        return None
+    return measured(terms, settings, gpus)
+
+
+def devices_of(settings: SandboxSettings) -> tuple[Device, ...]:
+    """The GPUs that the settings choose; none where they cannot be asked for, which the executor says."""
     if settings.device == "cpu":
         return ()
     try:
-        return tuple(one.name for one in chosen(visible(DriverNvml().devices(), visible_devices()), settings.gpus))
+        return chosen(visible(DriverNvml().devices(), visible_devices()), settings.gpus)
     except GpuError:
         return ()
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from agent.budget import check_priced
 from agent.data import sources_of
-from agent.environment import machine_of, packages
+from agent.environment import devices_of, machine_of, packages, rate_of
 from agent.settings import Settings, credentials
 from models.backend import open_backend
 from models.budget import Budget
@@ -41,10 +41,6 @@ from record.nouns.stages import STAGES
 from record.place import on_network
 from record.prompts import keep as keep_prompt
 from sandbox.datasets import Entry, catalogue
-from sandbox.environment import visible_devices
-from sandbox.errors import GpuError
-from sandbox.gpus.choice import chosen, visible
-from sandbox.gpus.nvml import DriverNvml
 from sandbox.scoring import METRICS
 from stages.context.digesting import digest_all
 from stages.context.reading import copies_in, keep
@@ -193,7 +189,8 @@ def means_of(settings: Settings, *, fetching: bool) -> Means:
     return Means(
         processor=machine.processor, cores=machine.cores, memory_gb=round(machine.memory_bytes / 1e9, 1),
         gpus=machine.gpus, gpu_memory_gb=_gpu_memory(settings), hours=settings.time_limit / 3600,
-        node_hours=sandbox.timeout / 3600, workers=settings.search.num_workers, packages=packages(sandbox.python),
+        node_hours=sandbox.timeout / 3600, workers=settings.search.num_workers,
+        rate=rate_of(sandbox, at_once=settings.search.num_workers), packages=packages(sandbox.python),
         datasets=tuple(one.name for one in entries), own=own, pretrained=sandbox.pretrained,
         described=tuple(_described(one) for one in entries), metrics=tuple(METRICS),
         experiments=sum(settings.search.limits(stage).nodes for stage in STAGES),
@@ -207,13 +204,7 @@ def _described(entry: Entry) -> str:
 
 def _gpu_memory(settings: Settings) -> float:
     """Memory (10^9 bytes) of the smallest GPU that the settings choose; 0: none, or not known."""
-    if settings.sandbox.device == "cpu":
-        return 0.0
-    try:
-        found = chosen(visible(DriverNvml().devices(), visible_devices()), settings.sandbox.gpus)
-    except GpuError:
-        return 0.0
-    return round(min((one.memory for one in found), default=0) / 1e9, 1)
+    return round(min((one.memory for one in devices_of(settings.sandbox)), default=0) / 1e9, 1)
 
 
 async def reaches_hub(address: tuple[str, int] = HUB, *, limit: float = HUB_WAIT) -> bool:

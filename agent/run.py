@@ -21,7 +21,7 @@ from typing import Any
 from agent.alerts import Alerts
 from agent.budget import check_budget, check_priced
 from agent.data import pinned
-from agent.environment import environment_text, machine_of
+from agent.environment import environment_text, machine_of, rate_of
 from agent.process import Process, code_of, reasons_of
 from agent.settings import Settings, override
 from models.backend import open_backend
@@ -74,7 +74,8 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
         copied = template.keep(chosen, folder.templates)
         started = Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
                           version=version("scientist"), model=settings.models.called,
-                          isolation=isolation, machine=machine_of(settings.sandbox), template=copied)
+                          isolation=isolation, machine=machine_of(settings.sandbox), template=copied,
+                          rate=rate_of(settings.sandbox, at_once=settings.search.num_workers))
         return _drive(folder, settings, listener, first=started)
     except (ModelConfigError, CatalogueError):
         if read_state(root).data_plan is None:
@@ -95,7 +96,8 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     settings = override(state.started.settings, state.overrides | overrides)
     check_priced(settings)
     first = Resumed(settings=overrides, model=settings.models.called, isolation=terms_of(settings.sandbox),
-                    machine=machine_of(settings.sandbox), template=_renamed(RunFolder(run), settings, overrides))
+                    machine=machine_of(settings.sandbox), template=_renamed(RunFolder(run), settings, overrides),
+                    rate=rate_of(settings.sandbox, at_once=settings.search.num_workers, known=state.rate))
     return _drive(RunFolder(run), settings, listener, first=first)
 
 

@@ -50,12 +50,16 @@ class Compared(Frozen):
     called: str
 
 
+DECLINED = "nothing left"
+"""The end of a node whose author was free to say that nothing is worth trying: no error."""
+
+
 # --- what failed ----------------------------------------------------------------------------------------------------
 
 
 def errors_of(state: RunState) -> tuple[ErrorCount, ...]:
     """The classes of errors that nodes failed or were pruned with, the most frequent first, with one traceback each."""
-    failed = [node for node in state.nodes.values() if node.failure is not None]
+    failed = [node for node in state.nodes.values() if node.failure is not None and node.failure.kind != DECLINED]
     counts = Counter[ErrorClass](node.failure.kind for node in failed if node.failure)
     return tuple(_count(state, kind, [n for n in failed if n.failure and n.failure.kind == kind])
                  for kind, _ in counts.most_common())

@@ -10,10 +10,12 @@ from typing import Annotated
 from pydantic import Field
 
 from models.circumstance import Circumstance
-from models.roles import ParentBrief, Study
+from models.roles import ParentBrief, Study, Unreported
 from record.ablation import Ablation
+from record.machine import Rate
 from record.nouns.drafts import Draft
 from record.nouns.frozen import Frozen
+from record.nouns.stages import StageSummary
 from record.trials import Trial
 
 
@@ -23,6 +25,10 @@ class AblationPlanInputs(Study):
     method: ParentBrief = Field(description="the node that is ablated, with its code")
     most: int = Field(ge=1, description="ablations at most")
     node_seconds: Annotated[float, Circumstance(0.0)] = Field(description="wall-clock limit of one experiment")
+    rate: Annotated[Rate | None, Circumstance(None)] = Field(
+        default=None, description="how fast experiments run; None: not measured")
+    earlier: tuple[StageSummary, ...] = Field(default=(), description="reports on the stages before")
+    unreported: tuple[Unreported, ...] = Field(default=(), description="of these stages, those without a report")
     notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
     written: tuple[str, ...] = Field(default=(), description="ablations that a person wrote and that run already")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")

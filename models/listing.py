@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from models.cutting import flat, oneline
 from models.roles import ArrayBrief, ClaimLine, Range
@@ -12,6 +13,17 @@ from record.nouns.measurements import Measurement
 
 Row = tuple[str, str, str]
 """Dataset, condition, split."""
+
+
+class Value(NamedTuple):
+    """A measured value in a row. `said` is who says it, where that is the code."""
+
+    name: str
+    value: float
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {number(self.value)}{self.said}"
 
 
 def number(value: float | None) -> str:
@@ -39,7 +51,7 @@ def table(measurements: Iterable[Measurement], limit: int = 120, plan: DataPlan 
     """One line a (dataset, condition, split): every value by name, in the order of recording.
 
     With a plan, scores that it does not name are left out: a submission is scored by all metrics that fit. Values of
-    `before` stand beside those that they were before; what was measured before alone follows.
+    `before` stand beside those that they were before, with the difference; what was measured before alone follows.
     """
     shown, old = _rows(measurements, plan), _rows(before, plan)
     lines = [_row(row, values, old.get(row)) for row, values in shown.items()]
@@ -47,29 +59,28 @@ def table(measurements: Iterable[Measurement], limit: int = 120, plan: DataPlan 
     return capped(lines, limit)
 
 
-def _rows(measurements: Iterable[Measurement], plan: DataPlan | None) -> dict[Row, list[tuple[str, str]]]:
+def _rows(measurements: Iterable[Measurement], plan: DataPlan | None) -> dict[Row, list[Value]]:
     named = {metric.name for metric in plan.metrics} if plan else set[str]()
-    rows: dict[Row, list[tuple[str, str]]] = {}
+    rows: dict[Row, list[Value]] = {}
     for m in measurements:
         if named and m.name not in named and m.grade in ("scored", "computed"):
             continue
         said = " (said by the code)" if m.grade == "logged" else ""
-        rows.setdefault((m.dataset, m.condition, m.split), []).append((m.name, f"{number(m.value)}{said}"))
+        rows.setdefault((m.dataset, m.condition, m.split), []).append(Value(m.name, m.value, said))
     return rows
 
 
-def _row(row: Row, values: Sequence[tuple[str, str]], before: Sequence[tuple[str, str]] | None = None) -> str:
-    known = dict(before or ())
-    if before is not None and known == dict(values):
-        return f"- {', '.join(row)}: {', '.join(f'{name} {value}' for name, value in values)} (unchanged)"
-    said = [f"{name} {value}{_before(value, known.get(name))}" for name, value in values]
-    return f"- {', '.join(row)}: {', '.join(said)}"
+def _row(row: Row, values: Sequence[Value], before: Sequence[Value] | None = None) -> str:
+    if before is not None and set(before) == set(values):
+        return f"- {', '.join(row)}: {', '.join(map(str, values))} (unchanged)"
+    known = {one.name: one.value for one in before or ()}
+    return f"- {', '.join(row)}: {', '.join(f'{one}{_before(one.value, known.get(one.name))}' for one in values)}"
 
 
-def _before(value: str, before: str | None) -> str:
+def _before(value: float, before: float | None) -> str:
     if before is None:
         return ""
-    return " (unchanged)" if before == value else f" (before {before})"
+    return " (unchanged)" if before == value else f" (before {number(before)}, {value - before:+.4g})"
 
 
 # --- claims ---------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from pydantic import BaseModel
 from models import cutting, listing
 from models.backend import Prompt
 from models.roles import Role
+from record.machine import NETWORK
 
 PROMPTS = Path(__file__).parent / "prompts"
 
@@ -60,7 +61,8 @@ def _environment(loader: BaseLoader | None) -> ImmutableSandboxedEnvironment:
     )
     filters: dict[str, Any] = environment.filters
     filters.update({one.__name__: one for one in FILTERS})
-    environment.globals["length"] = cutting.LENGTHS  # pyright: ignore[reportArgumentType]
+    names: dict[str, Any] = environment.globals
+    names.update(length=cutting.LENGTHS, network_timed=NETWORK)
     return environment
 
 

@@ -17,6 +17,7 @@ from models.judgement import JudgeInputs as JudgeInputs
 from record.ablation import Ablation
 from record.citing import Support
 from record.claims import Called
+from record.machine import Rate
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.drafts import Draft, Section
 from record.nouns.figures import FigureFacts, FigureReview, PaperFigureReview, Placement
@@ -24,7 +25,7 @@ from record.nouns.figures import FinalFigure as FinalFigure
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.measurements import Measurement
-from record.nouns.nodes import ErrorClass, Failure
+from record.nouns.nodes import Check, ErrorClass, Failure
 from record.nouns.stages import BranchStep, NodeKind, StageName, StageSummary
 
 Role = Literal["plan", "code", "plot", "vision", "feedback", "compare", "summary", "figures", "outline",
@@ -74,12 +75,39 @@ class PlanInputs(Frozen):
     metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
     node_seconds: Annotated[float, Circumstance(0.0)] = Field(description="wall-clock limit of one experiment")
     device: Annotated[str, Circumstance("")] = "cpu"
+    retry_seconds: Annotated[float, Circumstance(0.0)] = Field(
+        default=0.0, description="limit of the one more run of what met the first; 0: none")
+    rate: Annotated[Rate | None, Circumstance(None)] = Field(
+        default=None, description="how fast experiments run; None: not measured")
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
 
 
 # --- code -----------------------------------------------------------------------------------------------------------
+
+
+class Ran(Frozen):
+    """One execution of a node's code, as far as its results hang on it."""
+
+    number: int
+    seconds: float = Field(description="wall clock")
+    limit: float | None = Field(default=None, description="wall clock that it had")
+    alone: bool = Field(default=False, description="whether it had the machine's memory to itself")
+    resumed: bool = Field(default=False, description="whether it went on from a checkpoint of the one before")
+    ended: str = Field(default="", description="why it failed; empty: it ran to its end")
+
+
+class AcrossLevels(Frozen):
+    """What an arm's metric does from the first level of the factor to the others."""
+
+    dataset: str
+    arm: str
+    name: str
+    level: str = Field(description="the first one")
+    value: float = Field(description="there")
+    by: dict[str, float] = Field(description="other level -> its value less that of the first")
+    n: int = Field(default=1, description="runs that each value is the mean of")
 
 
 class ParentBrief(Frozen):
@@ -91,7 +119,11 @@ class ParentBrief(Frozen):
     experiment: str
     plots: str
     measurements: tuple[Measurement, ...] = ()
+    said: tuple[Measurement, ...] = Field(default=(), description="last words on train and dev, by its own account")
+    ran: tuple[Ran, ...] = Field(default=(), description="every execution of its code")
     analysis: str = ""
+    checks: tuple[Check, ...] = Field(default=(), description="of its verdict")
+    advice: tuple[str, ...] = Field(default=(), description="what would make its accepted figures better, `name: what`")
     next_step: str = Field(default="", description="what its verdict would do next")
     failure: Failure | None = None
     stdout_tail: str = ""
@@ -110,6 +142,18 @@ class Sibling(Frozen):
     error: ErrorClass | None = None
 
 
+class NodeLine(Frozen):
+    """A node in one line of a stage's table."""
+
+    id: str
+    kind: NodeKind
+    varies: str
+    status: str
+    outcome: str
+    analysis: str = Field(default="", description="of its verdict, for nodes that worked")
+    checks: tuple[Check, ...] = Field(default=(), description="of its verdict that did not pass")
+
+
 class Rest(Frozen):
     """The finished nodes without a line of their own, in counts."""
 
@@ -125,6 +169,14 @@ class InFlight(Frozen):
     id: str
     kind: NodeKind
     item: str = Field(default="", description="the agenda item or risk that it takes up, if any")
+
+
+class Unreported(Frozen):
+    """A stage that is over, and whose report is not written yet: its nodes instead."""
+
+    stage: StageName
+    best: str
+    nodes: tuple[NodeLine, ...] = ()
 
 
 class Duty(Frozen):
@@ -148,6 +200,9 @@ class CodeInputs(Study):
     goal: str
     item: str = Field(default="", description="the agenda item or risk to take up, if any")
     ablation: Ablation | None = Field(default=None, description="the planned ablation that the item stands for, if any")
+    covered: bool = Field(default=False, description="whether the compared arms answer the item, by the plan")
+    others: tuple[Ablation, ...] = Field(default=(), description="the other planned ablations, written by others")
+    declinable: bool = Field(default=False, description="whether it may say that nothing is worth trying")
     ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")
     variation: int = Field(default=0, description="the number of a branch, whose choices are to differ; 0: none")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
@@ -156,8 +211,13 @@ class CodeInputs(Study):
     rest: Rest | None = Field(default=None, description="the finished nodes that are not among the siblings")
     in_flight: tuple[InFlight, ...] = Field(default=(), description="nodes that are being made at the same time")
     earlier: tuple[StageSummary, ...] = ()
+    unreported: tuple[Unreported, ...] = Field(default=(), description="of the earlier stages, those without a report")
     notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
     node_seconds: Annotated[float, Circumstance(0.0)]
+    retry_seconds: Annotated[float, Circumstance(0.0)] = Field(
+        default=0.0, description="limit of the one more run of what met the first; 0: none")
+    rate: Annotated[Rate | None, Circumstance(None)] = Field(
+        default=None, description="how fast experiments run; None: not measured")
     quiet_seconds: Annotated[float | None, Circumstance(None)] = Field(
         default=None, description="seconds without output, log or submission after which it is ended; None: never")
     spare: Annotated[float | None, Circumstance(None)] = Field(
@@ -174,7 +234,7 @@ class CodeInputs(Study):
 
 
 class Program(Frozen):
-    """An experiment and its plots, as whole files."""
+    """An experiment and its plots, as whole files; or why none is worth running, where the part allows to say so."""
 
     title: str = Field(description="up to ten words")
     plan: str = Field(description="what is done and why, in a few sentences")
@@ -182,6 +242,8 @@ class Program(Frozen):
                                     "'without label smoothing'")
     experiment: str = Field(description="experiment.py, a whole Python file; settings as upper-case constants on top")
     plots: str = Field(description="plots.py, a whole Python file that draws from arrays/*.npy into figures/*.png")
+    nothing_left: str = Field(default="", description="only where your part offers it: why nothing is worth trying; "
+                                                      "`experiment` and `plots` are empty then")
 
 
 # --- plot and figures -----------------------------------------------------------------------------------------------
@@ -214,6 +276,7 @@ class PlotInputs(Frozen):
     plan: str = ""
     plots: str = Field(default="", description="the script that was refused; or, for an aggregate, the node's")
     complaints: tuple[str, ...] = ()
+    advice: tuple[str, ...] = Field(default=(), description="what reviewers would better in figures that they accepted")
     seeds: tuple[int, ...] = Field(default=(), description="for an aggregate and its replots: seed of each folder in "
                                                            "inputs/, in order")
     lab_reference: str = Field(description="the part of `lab`'s documentation that is about plotting")
@@ -263,6 +326,10 @@ class FeedbackInputs(Study):
     experiment: str
     measurements: tuple[Measurement, ...]
     parent_measurements: tuple[Measurement, ...] = ()
+    levels: tuple[AcrossLevels, ...] = Field(default=(), description="the primary metric from the first level on")
+    said: tuple[Measurement, ...] = Field(default=(), description="last words on train and dev, by its own account")
+    ran: tuple[Ran, ...] = Field(default=(), description="every execution of its code")
+    beside: tuple[Sibling, ...] = Field(default=(), description="finished nodes of other ablations, to be read with it")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
     ablation: Ablation | None = Field(default=None, description="the planned ablation that it had to carry out, if any")
@@ -360,17 +427,6 @@ class Selection(Frozen):
     asked: tuple[str, ...] = Field(default=(), description="comparisons of these by a model, with their outcome")
 
 
-class NodeLine(Frozen):
-    """A node in one line of a stage's table."""
-
-    id: str
-    kind: NodeKind
-    varies: str
-    status: str
-    outcome: str
-    analysis: str = Field(default="", description="of its verdict, for nodes that worked")
-
-
 class SummaryInputs(Study):
     """For role `summary`; answers with `StageReport`. Validation results only."""
 
@@ -383,6 +439,9 @@ class SummaryInputs(Study):
     selection: Selection | None = None
     statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
     differences: tuple[Contrast, ...] = Field(default=(), description="paired over seeds, for metrics of the plan")
+    levels: tuple[AcrossLevels, ...] = Field(default=(), description="the primary metric from the first level on")
+    said: tuple[Measurement, ...] = Field(default=(), description="of the best: final values of train and dev, by its "
+                                                                  "code's own account")
     replicates_failed: int = 0
     seedless: tuple[str, ...] = Field(
         default=(), description="replicated nodes that gave the same values for every seed: their code ignores it")

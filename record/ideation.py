@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from record.machine import Rate
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 
@@ -26,6 +27,7 @@ class Means(Frozen):
     hours: float = Field(description="time limit of a whole run")
     node_hours: float = Field(description="time limit of one experiment")
     workers: int = 1
+    rate: Rate | None = Field(default=None, description="how fast experiments run; None: not measured")
     packages: tuple[str, ...] = Field(default=(), description="name and version")
     datasets: tuple[str, ...] = Field(default=(), description="names that `lab.data` knows, the user's own first")
     own: tuple[str, ...] = Field(default=(), description="which of these are the user's own")

@@ -21,6 +21,34 @@ class Machine(Frozen):
     packages: dict[str, str] = Field(default_factory=dict, description="its distributions -> version")
 
 
+NETWORK = "784 inputs, one hidden layer of 256, 10 classes; 4096 examples in batches of 128, plain SGD"
+"""The network whose epoch is timed, in words; `sandbox.rate` has its code."""
+
+
+class Rate(Frozen):
+    """How fast experiments run: what one of them gets, and two times that were measured with just that.
+
+    As many processes were timed at once as experiments may run at once. None: it could not be measured.
+    """
+
+    processor: str
+    cores: int
+    memory_bytes: int = Field(description="that one experiment may hold")
+    gpus: tuple[str, ...] = ()
+    threads: int = Field(description="that one experiment may use")
+    at_once: int = Field(description="experiments that may run at the same time")
+    library: str = Field(default="numpy", description="what the times were measured with: numpy, or torch on a GPU")
+    product_seconds: float | None = Field(default=None, description="of one 1024 x 1024 float32 matrix product")
+    epoch_seconds: float | None = Field(default=None, description=f"of one epoch of a small network: {NETWORK}")
+    moved: bool = Field(default=False, description="whether the run was begun on other terms, and this was measured "
+                                                   "when it was taken up here")
+
+    @property
+    def untimed(self) -> Rate:
+        """The terms without the times: equal where measuring again would tell nothing new."""
+        return self.model_copy(update={"product_seconds": None, "epoch_seconds": None, "moved": False})
+
+
 def unlike(one: Machine, other: Machine, *, packages: Iterable[str]) -> tuple[str, ...]:
     """In what two machines differ that may change the last digits of a number, in words; of packages, these count."""
     found = [f"{what} {a or 'none'} there, {b or 'none'} here" for what, a, b in (

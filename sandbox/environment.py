@@ -22,6 +22,12 @@ def visible_devices() -> str | None:
     return os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
+def threads_of(settings: SandboxSettings) -> dict[str, str]:
+    """The variables by which libraries keep to the threads of one experiment."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(settings.threads))
+
+
 def kernel_environment(
     settings: SandboxSettings, folder: Path, *, scratch: Scratch, cache: Path, gpus: tuple[Device, ...] = (),
     isolated: bool = False,
@@ -32,14 +38,13 @@ def kernel_environment(
     seconds to build and is the same for all of them; settings that code could leave there for others to run are not.
     The code sees the leased `gpus` and no others.
     """
-    threads = str(settings.threads)
     tmp = "/tmp" if isolated else str(scratch.tmp)
     environment = {name: os.environ[name] for name in _ALLOWED if name in os.environ}
     environment |= {
         "HOME": str(folder), "TMPDIR": tmp, "LAB_JOB": str(scratch.job), "LAB_RLIMITS": rlimits(settings),
         "PYTHONPATH": str(KERNEL_SIDE), "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1",
         "SOURCE_DATE_EPOCH": "0",  # the same PDF for the same figure
-        "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads,
+        **threads_of(settings),
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "LAB_DETERMINISTIC": str(int(settings.deterministic)),
         "TOKENIZERS_PARALLELISM": "false",
         "MPLBACKEND": "Agg", "MPLCONFIGDIR": str(cache / "matplotlib"), "XDG_CACHE_HOME": str(cache),

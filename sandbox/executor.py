@@ -282,7 +282,7 @@ class LocalExecutor:
         except (Unfit, SubmissionRefused) as error:
             return replace(done, failure=done.failure or defect(error))
         return replace(done, failure=done.failure or lacking(measured), measurements=measured.final,
-                       sealed=measured.sealed, curves_sha256=measured.curves_sha256)
+                       said=measured.said, sealed=measured.sealed, curves_sha256=measured.curves_sha256)
 
     def _plots(self, folder: Path, ran: Outcome) -> Outcome:
         done = self._with_arrays(folder, ran)

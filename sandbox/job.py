@@ -102,6 +102,8 @@ class Outcome:
     seconds: float
     failure: Failure | None = None
     measurements: tuple[Measurement, ...] = ()
+    said: tuple[Measurement, ...] = ()
+    """Final values that the code itself gave of train and dev."""
     arrays: dict[str, str] = field(default_factory=dict[str, str])
     sealed: dict[str, str] = field(default_factory=dict[str, str])
     curves_sha256: str | None = None

@@ -21,6 +21,8 @@ from sandbox.scoring import score_submissions, seal
 from sandbox.untrusted import Unfit, names_in, open_regular, read_as, read_lines, write_whole
 
 MEASUREMENTS = "measurements.jsonl"
+SAID = 400
+"""Values of train and dev that an attempt's record carries; the file has all."""
 _FIELDS = ("name", "value", "condition", "dataset", "split", "step")
 
 
@@ -31,6 +33,8 @@ class Measured:
     final: tuple[Measurement, ...]
     sealed: dict[str, str]
     curves_sha256: str | None
+    said: tuple[Measurement, ...] = ()
+    """The last of each final value that the code gave of train and dev, at most `SAID` of them."""
 
 
 def hash_arrays(folder: Path, limit: int) -> dict[str, str]:
@@ -53,7 +57,7 @@ def measure(
     sealed = seal(folder, labels, grade=grade)
     every = [*scored, *logged]
     curves = _write(folder, every) if every else None
-    return Measured(_final(scored, logged), sealed, curves)
+    return Measured(_final(scored, logged), sealed, curves, _said(logged))
 
 
 def lacking(measured: Measured) -> Failure | None:
@@ -74,6 +78,12 @@ def defect(error: Exception) -> Failure:
     if isinstance(error, SandboxError) or of_machine(error):
         raise error
     return stumbled(error)
+
+
+def _said(logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    """The last of each quantity that has no step and is not of validation, newest last."""
+    last = {(*_quantity(one), one.split): one for one in logged if one.step is None and one.split != "validation"}
+    return tuple(last.values())[-SAID:]
 
 
 def _final(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:

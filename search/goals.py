@@ -10,6 +10,9 @@ from __future__ import annotations
 from search.settings import SearchSettings
 from search.tree import View
 
+NOTHING = "nothing left"
+"""The failure of a node whose author was free to say that nothing is worth trying, and said so."""
+
 
 def over(view: View, settings: SearchSettings) -> str | None:
     """Why the search of this stage is over, or None while it goes on.
@@ -21,6 +24,9 @@ def over(view: View, settings: SearchSettings) -> str | None:
     ceiling = settings.limits(view.stage).nodes
     if len(view.searched) >= ceiling:
         return f"ceiling of {ceiling} nodes"
+    declined = next((node.failure for node in view.searched if node.failure and node.failure.kind == NOTHING), None)
+    if view.stage == "tuning" and declined is not None:
+        return f"nothing is left to tune: {declined.message}"
     if view.stage == "preliminary":
         return _prototype_works(view, settings)
     if view.best is None:

@@ -73,6 +73,11 @@ class Bench:
         return self.recorder.state
 
     @property
+    def retry_seconds(self) -> float:
+        """The limit of the second run that code gets which met `node_seconds`."""
+        return self.node_seconds * self.search.retry_factor
+
+    @property
     def idea(self) -> Idea:
         assert self.state.started is not None
         return self.state.started.idea

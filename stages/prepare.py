@@ -65,7 +65,8 @@ async def _plan(bench: Bench, desk: Desk) -> DataPlan:
     for _ in range(ROUNDS):
         inputs = PlanInputs(
             idea=bench.idea, catalogue=known, metrics=tuple(metrics), node_seconds=bench.node_seconds,
-            device=bench.device, shares=SHARES, context=lines_of(bench.state.context), complaints=complaints)
+            retry_seconds=bench.retry_seconds, rate=bench.state.rate, device=bench.device, shares=SHARES,
+            context=lines_of(bench.state.context), complaints=complaints)
         try:
             plan = await desk.usable("plan", inputs, DataPlan, fatal=ContextTooLong,
                                      then="it is asked again, as often as for a plan with faults")

@@ -26,6 +26,7 @@ from search.tree import SEARCH_KINDS, View, unmarked, view_of
 from stages.bench import Bench
 from stages.memory.branch import branch, failures
 from stages.memory.briefs import node_line, statistic
+from stages.memory.levels import levels_of, levels_of_means
 
 FEWEST = 3
 """Replicates below which an interval is not shown: with two, its half-width is nine standard deviations."""
@@ -155,15 +156,18 @@ def summary_inputs(bench: Bench, stage: StageName, k: int) -> SummaryInputs:
     planned = {metric.name: place for place, metric in enumerate(plan.metrics)}
     claims = sorted((claim for claim in _claims(state, tops) if claim.name in planned),
                     key=lambda claim: planned[claim.name])
+    shown = tuple(_statistic(claim) for claim in claims)
     return SummaryInputs(
         idea=bench.idea, data_plan=plan, facts=bench.facts, stage=stage,
         ended=last[1].ended if last is not None else "", best=best.id if best else None,
         nodes=tuple(node_line(node, plan) for node in state.stage_nodes(stage) if node.kind in SEARCH_KINDS),
         best_plan=best.plan if best else "", reasons=last[1].reasons if last is not None else (),
         selection=selection_of(whole_stage(bench, stage, k)),
-        statistics=tuple(_statistic(claim) for claim in claims),
+        statistics=shown,
         differences=tuple(_contrast(one) for one in differences(state, claims)),
         replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)),
+        levels=levels_of_means(shown, plan) or (levels_of(best.measurements, plan) if best else ()),
+        said=best.attempts[-1].said if best and best.attempts else (),
         seedless=tuple(top.id for top in tops if ignores_seed(state, top.id)),
         branch=branch(state, best.id if best else None))
 

@@ -71,6 +71,8 @@ class Panel(NamedTuple):
     children: tuple[str, ...]
     sources: tuple[SourceFile, ...]
     grids: tuple[Grid, ...]
+    said: tuple[Grid, ...]
+    """What the code itself said of train and dev."""
     tests: tuple[Grid, ...]
     tries: tuple[Try, ...]
     plots: tuple[Plots, ...]
@@ -87,6 +89,7 @@ def panel_of(run: Watched, name: str) -> Panel | None:
     return Panel(
         node=node, children=tuple(one.id for one in run.state.nodes.values() if one.parent == name),
         sources=tuple(_sources(run, node)), grids=grids(node.measurements),
+        said=grids(node.attempts[-1].said if node.attempts else ()),
         tests=grids(run.state.tests.get(name, ())), tries=tuple(_try(run, node, one) for one in node.attempts),
         plots=tuple(_plots(node)), calls=tuple(
             call_of(run.state, one) for key, one in run.state.answers.items() if key.decision == node.decision),

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from record.machine import Machine
+from record.machine import Machine, Rate
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.stages import NodeKind, StageName
@@ -23,6 +23,7 @@ class Started(Frozen):
     model: str
     isolation: str = Field(default="", description="'bubblewrap', or 'none: ' and why; empty in records older than it")
     machine: Machine | None = Field(default=None, description="what experiments run in; None in records older than it")
+    rate: Rate | None = Field(default=None, description="how fast they run there; None where nobody measured it")
     template: str = Field(
         default="", description="sha256 of the run's own copy of the paper's template; empty in older records")
 
@@ -35,6 +36,7 @@ class Resumed(Frozen):
     model: str = ""
     isolation: str = Field(default="", description="as in `started`, of this process")
     machine: Machine | None = Field(default=None, description="as in `started`, of this process")
+    rate: Rate | None = Field(default=None, description="measured anew, where the machine or its share differs")
     reaped: int = Field(default=0, description="processes of the run's kernels that had outlived the program")
     template: str = Field(
         default="", description="sha256 of the run's own copy of the paper's template, where another was named")

@@ -22,7 +22,7 @@ from record.events.papers import (
 from record.events.running import Commanded, Ended, Paused, Started
 from record.events.searching import AblationsMissed, AblationsPlanned, Compared, Decided
 from record.fold.parts import Ancestor, RoleUsage, StageState, Steered, Terms
-from record.machine import Machine
+from record.machine import Machine, Rate
 from record.nouns.calls import CallKey, Spending
 from record.nouns.data import DataPlan, DatasetFacts, Scorer
 from record.nouns.measurements import Measurement, OverExamples
@@ -108,6 +108,8 @@ class Facts:
     """How code ran, in the process that started the run and in those that took it up (`Started.isolation`)."""
     machines: tuple[Machine, ...] = ()
     """Where it ran, in the same processes; empty in records older than `Started.machine`."""
+    rate: Rate | None = None
+    """How fast experiments run, on the terms on which the run goes on; None where nobody measured it."""
     steered: list[Steered] = field(default_factory=list[Steered])
     """What people asked of the run while it went on: every command that was taken, in order."""
     killed: dict[str, Commanded] = field(default_factory=dict[str, Commanded])

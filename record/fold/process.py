@@ -50,6 +50,7 @@ def _started(state: RunState, event: Started, at: float) -> None:
     state.template = event.template
     state.isolations = (event.isolation,)
     state.machines = (event.machine,) if event.machine is not None else ()
+    state.rate = event.rate
 
 
 def _resumed(state: RunState, event: Resumed) -> None:
@@ -64,6 +65,7 @@ def _resumed(state: RunState, event: Resumed) -> None:
         state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
         if event.machine is not None and event.machine not in state.machines:
             state.machines = (*state.machines, event.machine)
+        state.rate = event.rate or state.rate
         state.limited = None
         if not state.stages[STAGES[-1]].settled:  # after the search what was left out is not made up for
             state.without = frozenset()

@@ -53,6 +53,9 @@ class DataPlan(Frozen):
     factor: str = Field(default="", description="what the levels are levels of, e.g. 'label noise rate'")
     expected_seconds: float = Field(gt=0, description="wall clock of one experiment: every arm, level and dataset")
     untested: tuple[str, ...] = Field(default=(), description="what the idea asks for and this plan cannot test")
+    open: tuple[str, ...] = Field(default=(), description="what experiments may choose; all else is fixed")
+    covered: tuple[int, ...] = Field(default=(), description=(
+        "numbers, from 1, of the idea's experiments that measuring every compared arm answers in full"))
     notes: str = ""
 
     @property

@@ -15,8 +15,9 @@ NodeStatus = Literal["proposed", "running", "buggy", "good", "pruned", "cancelle
 
 ErrorClass = Literal[
     "syntax", "import", "shape", "memory", "timeout", "died", "no measurement", "figure", "no answer", "hopeless",
-    "suspect", "killed", "other"]
-"""`no answer`: the model wrote nothing usable; `hopeless`: we ended the code, since it could not come to anything;
+    "suspect", "killed", "nothing left", "other"]
+"""`no answer`: the model wrote nothing usable; `nothing left`: it was free to say that nothing is worth trying, and
+said so; `hopeless`: we ended the code, since it could not come to anything;
 `suspect`: it ran, but its numbers cannot be trusted (docs/honesty.md); `killed`: a person ended it."""
 
 
@@ -42,6 +43,8 @@ class Attempt(Frozen):
     arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
     sealed: dict[str, str] = Field(default_factory=dict, description="sealed test predictions: file -> sha256")
     curves_sha256: str | None = Field(default=None, description="of measurements.jsonl, which holds every step")
+    said: tuple[Measurement, ...] = Field(default=(), description="final values (no step) that the code itself gave of "
+                                                                   "train and dev: choices, diagnostics")
     artifacts: dict[str, str] = Field(default_factory=dict, description="file under artifacts/ -> sha256")
     resumed: bool = Field(default=False, description="whether it went on from a checkpoint of an earlier attempt")
     peak_host_bytes: int | None = Field(default=None, description="most resident memory; None: not measured")
@@ -61,11 +64,23 @@ class Plotting(Frozen):
     looked: bool = Field(default=True, description="whether a model looked at the figures; the lint alone did if not")
 
 
+class Check(Frozen):
+    """Something that had to hold for a node's numbers to mean what its plan says, and whether it did."""
+
+    name: str = Field(description="what was checked, in a few words")
+    outcome: Literal["passed", "failed", "unclear"]
+    seen: str = Field(description="what was seen, with its numbers, in one sentence")
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.outcome}; {self.seen}"
+
+
 class Verdict(Frozen):
     """The one typed judgement that a finished node gets."""
 
     sound: bool = Field(description="does the code test what its plan and the data plan say, on the data they name?")
-    analysis: str = Field(description="three to five sentences: what was found, what it does not show")
+    analysis: str = Field(description="six to twelve sentences: what was found, what it does not show")
+    checks: tuple[Check, ...] = Field(default=(), description="that the plans or the code ask for")
     next_step: str = ""
 
 

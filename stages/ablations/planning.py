@@ -23,7 +23,7 @@ from record.fold.state import RunState
 from record.nouns.data import DataPlan
 from search.tree import view_of
 from stages.bench import Bench
-from stages.memory.briefs import parent_brief
+from stages.memory.briefs import parent_brief, summaries, unreported
 from stages.settings import PLANNINGS
 
 MOST_RISKS = 12
@@ -43,8 +43,9 @@ async def _planned(bench: Bench, decided: Decided, desk: Desk) -> AblationsPlann
         return AblationsPlanned(why="no stage before found a node to ablate")
     inputs = AblationPlanInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.facts, method=parent_brief(bench.folder, view.root),
-        most=most, node_seconds=bench.node_seconds, notes=bench.state.notes_for(decided.k, "ablation"),
-        written=written_by_people(bench.state))
+        most=most, node_seconds=bench.node_seconds, rate=bench.state.rate,
+        earlier=summaries(bench, view), unreported=unreported(bench, view),
+        notes=bench.state.notes_for(decided.k, "ablation"), written=written_by_people(bench.state))
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()
     risks = bench.idea.risks[:MOST_RISKS]

@@ -86,7 +86,7 @@ def _name(node: Node, number: int) -> str:
 
 def _limit(bench: Bench) -> float:
     """Seconds that one run with permuted labels may take."""
-    return bench.node_seconds * bench.search.retry_factor
+    return bench.retry_seconds
 
 
 def _reserve(bench: Bench, name: str) -> None:

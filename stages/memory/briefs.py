@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.roles import CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Statistic
+from models.roles import CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Statistic, Unreported
 from record.claims import Claim, same_values
 from record.events.searching import Decided
 from record.folder import RunFolder, read_source
@@ -13,8 +13,9 @@ from record.nouns.decisions import Compare, Expand
 from record.nouns.nodes import Node
 from record.nouns.stages import STAGES, StageName, StageSummary
 from record.trials import ablation_of
-from search.tree import View, view_of
+from search.tree import SEARCH_KINDS, View, view_of
 from stages.bench import Bench
+from stages.memory.beside import advice, is_covered, other_ablations, ran
 from stages.memory.stage import memory, outcome
 
 SHORT = 0.05
@@ -46,9 +47,12 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
         variation=bench.state.variation_of(decided.k), goal=GOALS[action.stage], item=action.item,
         ordinal=action.ordinal, duty=duty_of(view),
         ablation=ablation_of(bench.state, action.item) if action.stage == "ablation" else None,
+        others=other_ablations(bench, action), covered=is_covered(bench, action),
+        declinable=is_declinable(bench, action, view),
         parent=parent_brief(bench.folder, parent, view.replicates(parent.id)) if parent else None,
         siblings=siblings, rest=rest, in_flight=in_flight(bench, view), spare=spare(bench, action, parent),
         notes=bench.state.notes_for(decided.k, action.stage), node_seconds=bench.node_seconds,
+        retry_seconds=bench.retry_seconds, rate=bench.state.rate, unreported=unreported(bench, view),
         quiet_seconds=bench.quiet_seconds,
         earlier=summaries(bench, view),
         device=bench.device, network=bench.network,
@@ -67,6 +71,27 @@ def summaries(bench: Bench, view: View) -> tuple[StageSummary, ...]:
     return tuple(view.written[name] for name in before if name in view.written)
 
 
+def unreported(bench: Bench, view: View) -> tuple[Unreported, ...]:
+    """The stages before this one whose report may not be seen yet: it waits for replicates, and the search does not.
+
+    Their nodes that worked, with what was said of them.
+    """
+    written = {summary.stage for summary in summaries(bench, view)}
+    return tuple(Unreported(stage=stage, best=best.id, nodes=tuple(
+        node_line(node, view.plan) for node in view.nodes.values()
+        if node.stage == stage and node.kind in SEARCH_KINDS and node.status == "good"))
+        for stage, best in view.settled.items() if stage not in written)
+
+
+def is_declinable(bench: Bench, action: Expand, view: View) -> bool:
+    """Whether nothing may be left to try: in tuning, once the parent has measured what the stage asks for; and of an
+    agenda item that the compared arms answer."""
+    parent = view.nodes.get(action.parent or "")
+    if action.kind != "tune" or parent is None:
+        return is_covered(bench, action)
+    return {one.dataset for one in parent.measurements}.issuperset(duty_of(view).datasets)
+
+
 def parent_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ()) -> ParentBrief:
     """A node as a child's prompt shows it, with the plots that were accepted last; without code where none was made."""
     source = read_source(folder.source(node.id)) if node.source_sha256 else {}
@@ -75,7 +100,8 @@ def parent_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ())
     return ParentBrief(
         id=node.id, kind=node.kind, plan=node.plan, experiment=source.get("experiment.py", ""),
         plots=plots.read_text() if node.plots and plots.is_file() else source.get("plots.py", ""),
-        measurements=node.measurements, analysis=node.verdict.analysis if node.verdict else "",
+        measurements=node.measurements, said=last.said if last else (), ran=ran(node), advice=advice(node.reviews),
+        analysis=node.verdict.analysis if node.verdict else "", checks=node.verdict.checks if node.verdict else (),
         next_step=node.verdict.next_step if node.verdict else "",
         failure=node.failure, stdout_tail=last.stdout_tail if last else "",
         seedless=same_values(replicates), findings=tuple(str(one) for one in node.findings),
@@ -121,7 +147,8 @@ def node_line(node: Node, plan: DataPlan) -> NodeLine:
     """A node in a stage's table, with what its verdict says if it worked."""
     analysis = node.verdict.analysis if node.verdict and node.status == "good" else ""
     return NodeLine(id=node.id, kind=node.kind, varies=node.varies, status=node.status, outcome=outcome(node, plan),
-                    analysis=analysis)
+                    analysis=analysis, checks=tuple(
+                        one for one in (node.verdict.checks if node.verdict else ()) if one.outcome != "passed"))
 
 
 def plotting_reference(bench: Bench) -> str:

@@ -32,6 +32,9 @@ MESSAGE = 100
 VARIES = 80
 """Characters of what a node varies."""
 
+_UNTRIED = ("no answer", "nothing left")
+"""Failures of nodes that tried nothing."""
+
 NAMES = 400
 """Characters of all names of what was tried by nodes without a line."""
 
@@ -42,7 +45,7 @@ def memory(view: View, action: Expand) -> tuple[tuple[Sibling, ...], Rest | None
     What earlier stages made of the same parent is among them: its verdict may suggest what one of these has tried.
     """
     known = [node for node in _searched(view, action) if node.finished and node.id != action.parent]
-    told = [node for node in known if node.failure is None or node.failure.kind != "no answer"]
+    told = [node for node in known if node.failure is None or node.failure.kind not in _UNTRIED]
     latest = told if len(told) <= LINES else _chosen(told, view)
     shown = {node.id for node in latest}
     return (tuple(_sibling(node, view.plan) for node in latest),

@@ -33,7 +33,9 @@ from search.signals import NodeKilled
 from search.tree import View
 from stages.bench import Bench, in_thread, note_time
 from stages.faults import end_if_repeated, of_node
+from stages.memory.beside import ablations_beside, advice, ran
 from stages.memory.briefs import code_inputs, duty_of, parent_brief, plotting_reference, seen_by
+from stages.memory.levels import levels_of
 from stages.nodes.curves import converged
 from stages.nodes.plotting import Canvas, draw
 from stages.nodes.watching import watcher
@@ -59,12 +61,18 @@ async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
         await in_thread(work.clear)
         work.judge("cancelled", Failure(
             kind="killed", message=f"ended by a person: {bench.state.killed[node].text}"))
+    except _Declined as error:
+        work.judge("cancelled", Failure(kind="nothing left", message=str(error)))
     except (ModelOutputInvalid, ModelRefused) as error:
         work.judge("buggy", Failure(kind="no answer", message=f"the model gave no usable answer: {error}"))
     except BudgetSpent as error:
         work.judge("cancelled", Failure(kind="other", message=str(error)))
     except Exception as error:  # noqa: BLE001  a worker's edge: what comes of what code left is its node's
         work.judge("buggy", of_node(error))
+
+
+class _Declined(Exception):
+    """The author was free to say that nothing is worth trying, and said so; the message is why."""
 
 
 @dataclass
@@ -129,7 +137,12 @@ class _NodeWork:
             program = Program(title=parent.title, plan=parent.plan, varies=f"seed {self.action.seed}", plots="",
                               experiment=read_source(self.bench.folder.source(parent.id))["experiment.py"])
         else:
-            program = await self.desk.ask("code", code_inputs(self.bench, self.decided), Program)
+            inputs = code_inputs(self.bench, self.decided)
+            program = await self.desk.ask("code", inputs, Program)
+            if program.nothing_left and inputs.declinable:
+                raise _Declined(program.nothing_left)
+            if program.nothing_left and not program.experiment:
+                raise ModelOutputInvalid(f"it wrote no code, where it had to: {program.nothing_left}")
         if self.action.kind == "debug":  # a mended node still stands for what its parent tried
             program = program.model_copy(update={"varies": self.parent.varies})
         self.record_program(program)
@@ -159,7 +172,7 @@ class _NodeWork:
         """One execution: what ran out of time gets more of it, what ran out of memory has the machine to itself."""
         bench, node = self.bench, self.node
         before = _kind(node.attempts[-1].failure) if node.attempts else None
-        limit = bench.node_seconds * (bench.search.retry_factor if before == "timeout" else 1.0)
+        limit = bench.retry_seconds if before == "timeout" else bench.node_seconds
         alone = before == "memory"
         final = bench.folder.attempt(node.id, number)
         earlier = self.earlier(number)
@@ -179,7 +192,7 @@ class _NodeWork:
             bench.recorder.append(Suspected(node=node.id, findings=found))
         bench.recorder.append(Executed(node=node.id, attempt=Attempt(
             number=number, seconds=outcome.seconds, limit=limit, alone=alone, failure=outcome.failure,
-            measurements=outcome.measurements, arrays=outcome.arrays, sealed=outcome.sealed,
+            measurements=outcome.measurements, said=outcome.said, arrays=outcome.arrays, sealed=outcome.sealed,
             artifacts=outcome.artifacts, curves_sha256=outcome.curves_sha256, stdout_tail=outcome.stdout_tail,
             converged=levelled, resumed=outcome.resumed, peak_host_bytes=outcome.peak_host_bytes,
             peak_gpu_bytes=outcome.peak_gpu_bytes)))
@@ -246,6 +259,7 @@ class _NodeWork:
         else:
             answer = await self.desk.ask("plot", PlotInputs(
                 data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
+                advice=advice(self.parent.reviews),
                 plots=parent_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
                 lab_reference=plotting_reference(bench)), Plots)
             sha256 = write_source(bench.folder.source(self.node.id), {"plots.py": answer.plots})
@@ -267,7 +281,8 @@ class _NodeWork:
             measurements=node.measurements,
             parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
             ablation=ablation_of(bench.state, self.action.item) if node.stage == "ablation" else None,
-            duty=duty_of(self.view), figures=node.reviews), Verdict)
+            duty=duty_of(self.view), figures=node.reviews, levels=levels_of(node.measurements, bench.plan),
+            said=node.attempts[-1].said, ran=ran(node), beside=ablations_beside(self.view, node)), Verdict)
 
     def judge_sound(self, verdict: Verdict) -> None:
         if verdict.sound:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from models.errors import ImagesRefused
 from models.roles import ArrayBrief, FigureReviews, PlotInputs, Plots, VisionInputs
 from record.events.nodes import Plotted, Reviewed
 from record.folder import draft_of, read_source, seal, write_file
+from record.nouns.data import arm_of, level_of
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Failure, Plotting
@@ -22,8 +24,12 @@ from review.figures import About, LintFinding, lint_all, refusing, remarks
 from review.honesty import check_figures
 from sandbox.job import Job
 from stages.bench import Bench
+from stages.memory.beside import advice
 from stages.memory.briefs import plotting_reference
 from stages.nodes.array_summaries import array_briefs
+
+SCORES = "scores.json"
+"""Beside plots.py: what was scored on validation, for figures that dev alone could not tell."""
 
 PLOT_SECONDS = 300.0
 """Wall-clock limit of a plotting script."""
@@ -109,7 +115,8 @@ async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | 
     if canvas.arrays is not None and canvas.arrays.is_dir():
         shutil.copytree(canvas.arrays, draft / "arrays")
     outcome = await bench.executor.run(Job(
-        name=f"{canvas.node}/plots{n}", folder=draft, source={"plots.py": script}, entry="plots.py", mode="plot",
+        name=f"{canvas.node}/plots{n}", folder=draft, entry="plots.py", mode="plot",
+        source={"plots.py": script, SCORES: scores(bench, canvas)},
         seed=bench.state.nodes[canvas.node].seed, timeout=min(PLOT_SECONDS, bench.node_seconds),
         inputs=canvas.inputs))
     for copied in ("arrays", "inputs"):
@@ -118,6 +125,17 @@ async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | 
     bench.recorder.append(Plotted(
         node=canvas.node, n=n, figures=outcome.figures, failure=outcome.failure, seconds=outcome.seconds))
     return outcome.failure
+
+
+def scores(bench: Bench, canvas: Canvas) -> str:
+    """The validation values of what is drawn, by the metrics of the plan, as a plotting script reads them: JSON, a list
+    of objects. Never of test data, which is not scored while anything can still be chosen."""
+    named = {metric.name for metric in bench.plan.metrics}
+    nodes = [bench.state.nodes[name] for name in (canvas.inputs or (canvas.node,))]
+    return json.dumps([
+        {"node": node.id, "seed": node.seed, "dataset": one.dataset, "condition": one.condition,
+         "arm": arm_of(one.condition), "level": level_of(one.condition), "metric": one.name, "value": one.value}
+        for node in nodes for one in node.measurements if one.name in named and one.split == "validation"], indent=1)
 
 
 def typed_numbers(name: str, script: str) -> Failure | None:
@@ -133,11 +151,14 @@ async def _replot(bench: Bench, desk: Desk, canvas: Canvas, n: int, *, script: s
     if _plotting(bench, canvas.node, n) is not None and drawn.is_file():
         desk.skip("plot")
         return drawn.read_text()
+    before = _plotting(bench, canvas.node, n - 1)  # a resumed run may know later ones
+    accepted = (before.reviews or ()) if before is not None else ()
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
     about = subject_of(bench, canvas)
     answer = await desk.ask("plot", PlotInputs(
         data_plan=bench.plan, purpose="replot", arrays=await canvas.briefs(), plan=about.plan, plots=script,
-        complaints=complaints, seeds=about.seeds, lab_reference=plotting_reference(bench)), Plots)
+        complaints=complaints, advice=advice(accepted), seeds=about.seeds,
+        lab_reference=plotting_reference(bench)), Plots)
     return answer.plots
 
 

@@ -26,7 +26,7 @@ from record.nouns.decisions import Action
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.measurements import Measurement
-from record.nouns.nodes import Attempt, Finding, Node, NodeStatus
+from record.nouns.nodes import Attempt, Check, Finding, Node, NodeStatus
 from record.nouns.stages import STAGES, NodeKind, StageName
 from stages.paper.ablated import AblationsTold, ablations_told
 from stages.paper.ancestry import FORKED, AncestorTold, HumanTold, ancestors_told, humans_told
@@ -80,6 +80,7 @@ class NodeTold(Frozen):
     findings: tuple[Finding, ...]
     failure: str
     verdict: str = Field(description="the model's analysis, empty where it gave none")
+    checks: tuple[Check, ...] = Field(default=(), description="of the verdict")
     attempts: tuple[AttemptTold, ...]
     figures: int
     validation: tuple[Measurement, ...]
@@ -287,6 +288,7 @@ def _node(node: Node, state: RunState) -> NodeTold:
         **node.model_dump(include={"id", "decision", "parent", "stage", "kind", "seed", "title", "plan", "varies",
                                    "source_sha256", "status", "reasons", "suspect"}),
         findings=node.findings, failure=_failure(node), verdict=node.verdict.analysis if node.verdict else "",
+        checks=node.verdict.checks if node.verdict else (),
         attempts=tuple(AttemptTold(
             **attempt.model_dump(include={"number", "limit", "alone", "resumed", "peak_host_bytes", "peak_gpu_bytes"}),
             seconds=round(attempt.seconds, 3), failure=_failure(attempt), arrays=len(attempt.arrays),

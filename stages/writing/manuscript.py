@@ -266,7 +266,8 @@ def _names(state: RunState) -> tuple[str, ...]:
 def _disclosures(state: RunState) -> tuple[str, ...]:
     """What a reader must be told of this run, in words without numbers (the appendix has those)."""
     untested = state.data_plan.untested if state.data_plan else ()
-    told = [f"Not tested, though the idea asks for it: {text}" for text in untested]
+    told = [f"The plan, made before any run, set out not to test: {text} (or what was run of it all the same)"
+            for text in untested]
     best = winner(state)
     if best and any(one.status != "good" for one in replicates_of(state, best)):
         told.append("Some replicates of the reported configuration failed; the appendix lists them.")

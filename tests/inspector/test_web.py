@@ -14,9 +14,11 @@ import httpx
 import pytest
 
 from inspector.web.serve import PortTakenError, bound
-from record.events.nodes import Judged
+from record.events.nodes import Executed, Judged
 from record.events.running import Branched
 from record.log import EventLog
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import Attempt, Check, Verdict
 from record.tail import Tail
 from tests.inspector.story import Story, ended, told
 from tests.inspector.web import HOSTILE_CALL, Seen, add, raw, recorded, serving
@@ -55,6 +57,21 @@ def test_a_node_shows_its_code_against_its_parents(web: httpx.Client) -> None:
     text = web.get("/runs/hostile/nodes/n0002").text
     assert '<span class="add">+y = 3' in text and '<span class="cut">-y = 2' in text
     assert web.get("/runs/hostile/nodes/n0002?part=1").text.lstrip().startswith("<article")
+
+
+def test_a_node_shows_the_checks_of_its_verdict_and_what_its_code_said_of_dev(tmp_path: Path) -> None:
+    story = told()
+    rate = Measurement(name="chosen_rate", value=0.003, condition="adam", dataset="digits", split="dev", seed=1,
+                       grade="logged")
+    check = Check(name="arms <agree>", outcome="failed", seen="0.859 against 0.874")
+    attempt = Attempt(number=2, seconds=1.0, said=(rate,))
+    story.tell(Executed(node="n0003", attempt=attempt), Judged(node="n0003", status="good", verdict=Verdict(
+        sound=True, analysis="As planned.", checks=(check,))))
+    recorded(tmp_path / "checked", story)
+    with serving(tmp_path) as web:
+        text = web.get("/runs/checked/nodes/n0003").text
+    assert '<span class="pill c-failed">failed</span> <b>arms &lt;agree&gt;</b>: 0.859 against 0.874' in text
+    assert 'id="said"' in text and "chosen_rate" in text
 
 
 def test_a_node_shows_output_traceback_curves_figures_and_calls(web: httpx.Client) -> None:

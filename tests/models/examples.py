@@ -10,6 +10,7 @@ from models.exhibits import Exhibit, Note, Pages, PartInputs, ReadPart
 from models.judgement import JudgeInputs, RecordFacts
 from models.preference import PreferInputs, ShownPaper
 from models.roles import (
+    AcrossLevels,
     ArrayBrief,
     Candidate,
     CatalogueEntry,
@@ -37,6 +38,7 @@ from models.roles import (
     PlannedSection,
     PlotInputs,
     Program,
+    Ran,
     Range,
     Reference,
     ReflectInputs,
@@ -56,12 +58,13 @@ from models.roles import (
 from record.ablation import Ablation
 from record.citing import FoundWork, Searched, Support
 from record.judgement import AuditFacts
+from record.machine import Rate
 from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
 from record.nouns.drafts import Draft, Section
 from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureReview
 from record.nouns.idea import Idea
 from record.nouns.measurements import Measurement
-from record.nouns.nodes import Failure
+from record.nouns.nodes import Check, Failure
 from record.nouns.stages import BranchStep, StageSummary
 from record.trials import Trial
 from review.judge import read_rubric
@@ -91,7 +94,7 @@ PLAN = DataPlan(
         Arm(name="no-warmup", title="Without warm-up", role="ablation"),
     ),
     levels=(Level(name="n50", title="50 examples", value=50), Level(name="n500", title="500 examples", value=500)),
-    factor="training examples",
+    factor="training examples", open=("the width, up to 512",),
     expected_seconds=40.0,
     notes="Only the training part is made smaller.",
 )
@@ -115,11 +118,20 @@ FAILURE = Failure(
     kind="shape", message="mat1 and mat2 shapes cannot be multiplied (64x10 and 64x10)",
     traceback='Traceback (most recent call last):\n  File "experiment.py", line 31, in main\nRuntimeError: mat1 and',
 )
+RATE = Rate(processor="Intel Xeon", cores=8, memory_bytes=32 * 10**9, threads=2, at_once=4, product_seconds=0.0312,
+            epoch_seconds=0.0815)
+CHECK = Check(name="arms agree at the largest size", outcome="unclear", seen="0.950 against 0.951, one seed")
+SAID = tuple(Measurement(name="chosen_rate", value=value, condition=condition, dataset="digits", split="dev", seed=1,
+                         grade="logged") for condition, value in (("plain@n50", 0.01), ("margin@n50", 0.003)))
+RAN = (Ran(number=1, seconds=120.0, limit=120.0, ended="timeout: it took 120 s"),
+       Ran(number=2, seconds=61.5, limit=180.0, resumed=True))
+LEVELS = (AcrossLevels(dataset="digits", arm="margin", name="accuracy", level="n50", value=0.83, by={"n500": 0.12}),)
 PARENT = ParentBrief(
     id="n3", kind="draft", plan="A two-layer network, with and without the penalty.",
     experiment="import lab\n\nLEARNING_RATE = 0.01\n\nlab.seed_everything()\n", plots="import numpy as np\n",
     measurements=MEASUREMENTS, analysis="The penalty helped at fifty examples, with one seed.", failure=FAILURE,
     next_step="Lower the learning rate.", stdout_tail="plain@n50 dev accuracy 0.80\n",
+    said=SAID, ran=RAN, checks=(CHECK,), advice=("loss.png: The title is long.",),
 )
 BRANCH = (BranchStep(node="n1", stage="preliminary", kind="draft", varies="design", plan="A linear model."),
           BranchStep(node="n3", stage="preliminary", kind="debug", varies="design", plan="Its shapes mended."))
@@ -148,7 +160,7 @@ CODE = CodeInputs(
               Sibling(id="n7", kind="tune", varies="EPOCHS=900", outcome="it took 120 s", error="timeout")),
     rest=Rest(worked=3, failed={"shape": 2, "no answer": 1}, tried=("EPOCHS=5", "WIDTH=8"), more=1),
     earlier=(SUMMARY,), notes=("Prefer small networks.",), duty=DUTY,
-    in_flight=(InFlight(id="n5", kind="tune"), InFlight(id="n6", kind="debug")),
+    in_flight=(InFlight(id="n5", kind="tune"), InFlight(id="n6", kind="debug")), retry_seconds=180.0, rate=RATE,
 )
 WRITE = WriteInputs(
     idea=IDEA, data_plan=PLAN, facts=FACTS, summaries=(SUMMARY,),
@@ -174,7 +186,7 @@ OUTLINE = PaperOutline(
                              figures=("accuracy-by-size",), tells=("primary-digits", "told-1"), share=0.6)))
 INPUTS: dict[Role, BaseModel] = {
     "plan": PlanInputs(
-        idea=IDEA, node_seconds=120.0, metrics=("accuracy", "log_loss"),
+        idea=IDEA, node_seconds=120.0, retry_seconds=180.0, rate=RATE, metrics=("accuracy", "log_loss"),
         shares={"train": 0.5, "dev": 0.1, "validation": 0.2, "test": 0.2},
         catalogue=(
             CatalogueEntry(name="digits", title="Digits", examples=1797, features=64, classes=10,
@@ -184,7 +196,8 @@ INPUTS: dict[Role, BaseModel] = {
     "code": CODE,
     "plot": PlotInputs(
         data_plan=PLAN, purpose="aggregate", arrays=ARRAYS, plan="Replicates of n3.", plots="import numpy as np\n",
-        complaints=("loss.png: the y axis has no label",), seeds=(11, 12, 13), lab_reference=LAB,
+        complaints=("loss.png: the y axis has no label",), advice=("sizes.png: Mark chance.",),
+        seeds=(11, 12, 13), lab_reference=LAB,
     ),
     "vision": VisionInputs(
         data_plan=PLAN, plan="A two-layer network.", names=("loss.png",),
@@ -201,7 +214,7 @@ INPUTS: dict[Role, BaseModel] = {
         idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", plan="Learning rate down.",
         varies="LEARNING_RATE=0.003",
         experiment="LEARNING_RATE = 0.003\n", measurements=MEASUREMENTS, parent_measurements=MEASUREMENTS[:2],
-        stdout_tail="done\n", duty=DUTY,
+        stdout_tail="done\n", duty=DUTY, levels=LEVELS, said=SAID, ran=RAN,
         figures=(FigureReview(name="loss.png", readable=True, issues=("The title is long.",),
                               description="Losses fall."),),
     ),
@@ -215,9 +228,9 @@ INPUTS: dict[Role, BaseModel] = {
     "summary": SummaryInputs(
         idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", ended="the ceiling of 3 nodes was reached", best="n5",
         best_plan="Learning rate down.", branch=BRANCH, reasons=("best accuracy",), statistics=STATISTICS,
-        replicates_failed=1,
+        replicates_failed=1, levels=LEVELS, said=SAID,
         nodes=(NodeLine(id="n5", kind="tune", varies="LEARNING_RATE=0.003", status="good", outcome="accuracy 0.82",
-                        analysis="The lower rate helped both arms, with one seed."),),
+                        analysis="The lower rate helped both arms, with one seed.", checks=(CHECK,)),),
         selection=Selection(rule="the best one", arms=("plain", "margin"), cells=4, reference="n3", candidates=(
             Candidate(id="n5", cells=4, mean=0.82, gain=0.012), Candidate(id="n3", cells=4, mean=0.81, gain=0.0))),
         differences=(

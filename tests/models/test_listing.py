@@ -33,7 +33,8 @@ def test_values_stand_beside_those_of_the_parent_and_equal_ones_are_told_once() 
                   else one for one in MEASUREMENTS)
     lines = table(MEASUREMENTS[:6], before=older).splitlines()
     assert lines[0] == "- digits, plain@n50, validation: accuracy 0.812346, log_loss 0.9 (unchanged)"
-    assert lines[1] == "- digits, plain@n500, validation: accuracy 0.951 (before 0.5), log_loss 0.21 (unchanged)"
+    assert lines[1] == (
+        "- digits, plain@n500, validation: accuracy 0.951 (before 0.5, +0.451), log_loss 0.21 (unchanged)")
     assert lines[3] == "- digits, margin@n500, validation: accuracy 0.95, log_loss 0.2; before, and not here"
     feedback = INPUTS["feedback"].model_copy(update={"parent_measurements": MEASUREMENTS})
     assert render("feedback", feedback).user.count("0.812346") == 1

@@ -91,6 +91,16 @@ def test_artifacts_whose_names_no_record_could_hold_are_refused(tmp_path: Path) 
         hash_artifacts(tmp_path, LIMIT)
 
 
+def test_what_code_says_last_of_train_and_dev_is_kept_beside_its_results(tmp_path: Path) -> None:
+    lines = [{"name": "rate", "value": value, "condition": "adam", "dataset": "digits", "split": split, "step": step}
+             for split, value, step in (("dev", 0.1, None), ("dev", 0.003, None), ("train", 0.5, None),
+                                        ("dev", 0.7, 3), ("validation", 0.9, None), ("test", 0.9, None))]
+    (tmp_path / "measurements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = measure(tmp_path, tmp_path / "labels", seed=0, limit=LIMIT)
+    assert [(one.split, one.value) for one in found.said] == [("dev", 0.003), ("train", 0.5)]
+    assert [(one.split, one.value) for one in found.final] == [("validation", 0.9)], "dev is no result"
+
+
 def test_a_large_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "measurements.jsonl").write_bytes(b"x" * 2000)
     with pytest.raises(Unfit, match="holds 2000 bytes, more than the limit of 1000"):

@@ -93,6 +93,7 @@ for condition in CONDITIONS.split():
         loss = float(-np.log(probabilities(data.dev.x)[np.arange(len(data.dev.y)), data.dev.y] + 1e-9).mean())
         lab.log("loss", loss, step=step, condition=condition, dataset="iris", split="dev")
     curve.append(loss)
+    lab.result("weight", weight, condition=condition, dataset="iris", split="dev")
     for split in ("validation", "test"):
         lab.submit("iris", split, condition, probabilities=probabilities(getattr(data, split).x))
 lab.save("loss", np.array(curve))
@@ -101,6 +102,7 @@ print("done", UNPAIRED)
 
 PLOTS = '''\
 import glob
+import json
 import re
 import matplotlib.pyplot as plt
 import numpy as np
@@ -112,6 +114,8 @@ for k, path in enumerate(paths):
 axes.set_ylabel("dev loss")
 {label}
 axes.legend()
+if glob.glob("scores.json"):
+    print("scored", len(json.load(open("scores.json"))))
 {save}
 for path in glob.glob("figures/*.facts.json"):
     facts = open(path).read()

@@ -87,6 +87,26 @@ def whole(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Pat
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
 
 
+def test_models_are_told_the_rate_of_the_machine_and_plots_have_validation_scores(whole: Path) -> None:
+    state = read_state(whole)
+    assert state.rate is not None and state.rate.product_seconds is not None and state.rate.at_once == 2
+    answers = {one.key.role: one for one in state.answers.values()}
+    for role in ("plan", "code", "ablation_plan"):
+        kept = prompt_of(whole, answers[role])
+        assert kept is not None and kept.asked is not None
+        assert "2 at once, in numpy: one 1024 x 1024 float32 matrix" in kept.asked.user
+    kept = prompt_of(whole, answers["feedback"])
+    assert kept is not None and kept.asked is not None and "dev: weight " in kept.asked.user
+    assert "Hypothesis: Shrinkage helps" in kept.asked.system
+    for node in [one for one in state.nodes.values() if one.kind in ("tune", "aggregate")]:
+        folder = whole / "nodes" / node.id / f"plots{node.plots}"
+        rows = json.loads((folder / "scores.json").read_text())
+        assert f"scored {len(rows)}" in (folder / "plots.stdout.txt").read_text(), "the script could read them"
+        parents = {node.id} if node.kind == "tune" else {
+            one.id for one in replicates_of(state, node.parent or "") if one.status == "good"}
+        assert {row["node"] for row in rows} <= parents and len(rows) == 4 * len({row["node"] for row in rows})
+
+
 def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
     state = read_state(whole)
     nodes = list(state.nodes.values())
