@@ -68,7 +68,12 @@ def read_library(path: Path) -> tuple[Entry, ...]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise LibraryError(f"cannot read the library {str(path)!r}: {error}") from error
-    entries = parse(text, str(path))
+    return parse(text, str(path))
+
+
+def read_own(path: Path) -> tuple[Entry, ...]:
+    """Every entry of a library that a person named, of which there is one at least. Raises `LibraryError`."""
+    entries = read_library(path)
     if not entries:
         raise LibraryError(f"the library {str(path)!r} holds no BibTeX entry, as @article{{key, title = {{...}}}}: "
                            "give a .bib file")

@@ -15,7 +15,7 @@ from agent.settings import Settings, compose, credentials, from_assignments
 from inspector.text import plain
 from literature.check import Checked, Library
 from literature.errors import LibraryError
-from literature.library import Entry, as_bibtex, read_library
+from literature.library import Entry, as_bibtex, read_own
 from record.folder import write_file
 from record.nouns.frozen import Frozen
 
@@ -42,7 +42,7 @@ def check(
         raise WrongUse(f"--out {out} is a folder: give the path of a .bib file")
     check_papers(papers)
     try:
-        library, notes = asyncio.run(_checked(read_library(file), papers, settings))
+        library, notes = asyncio.run(_checked(read_own(file), papers, settings))
     except LibraryError as error:
         raise WrongUse(str(error)) from None
     if out is not None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -62,6 +63,8 @@ def traceback_saved(folder: Path | None = None) -> Generator[None]:
     except (*wrong_use(), *told_failures()):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # of a path that was asked for
+            raise WrongUse(f"{error.filename}: the name is too long; choose a shorter one") from None
         said = plain(f"{type(error).__name__}: {error}")[:300]
         raise Crashed(f"unexpected failure: {said}; the traceback is in {_save(error, folder)}") from error
 

@@ -266,14 +266,14 @@ def check_context(settings: Settings) -> None:
 def check_parts(settings: Settings, *, template: bool = True) -> None:
     """Refuse a model, template or library that cannot be opened, in the words of the room that opens it."""
     from literature.errors import LibraryError
-    from literature.library import read_library
+    from literature.library import read_own
     from models.backend import open_backend
 
     if template:
         check_template(settings.paper.template)
     try:
         if settings.paper.bib is not None:
-            read_library(settings.paper.bib)
+            read_own(settings.paper.bib)
     except LibraryError as error:
         raise WrongUse(str(error)) from None
     open_backend(settings.models)

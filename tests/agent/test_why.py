@@ -306,6 +306,6 @@ def test_hostile_text_does_nothing_to_a_terminal(
     assert main(["why", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {"run", "condition", "process", "phase", "places", "waiting", "work", "errors", "best",
-                          "comparisons", "next", "paused", "ancestry"}
+                          "comparisons", "next", "paused", "ancestry", "answers"}
     after = {path: path.stat().st_mtime_ns for path in before}
     assert after == before, "it only looks"

@@ -175,7 +175,8 @@ def test_pictures_are_made_small_and_counted_when_there_is_no_room() -> None:
 @pytest.mark.parametrize(("arguments", "said"), [
     ([], "export what?"), (["--zip", "-"], "takes --events or --tree only"), (["--events", "."], "is a folder"),
     (["--events", "there"], "exists already"), (["--with-data", "--tree", "-"], "goes with --zip"),
-    (["--events", "no/folder/file"], "cannot write"), (["--events", "a", "--tree", "a"], "two exports into one file"),
+    (["--events", "no/folder/file"], "cannot be written"), (["--zip", "long" * 80], "the name is too long"),
+    (["--events", "a", "--tree", "a"], "two exports into one file"),
 ])
 def test_wrong_use_is_one_line_and_writes_nothing(
     run: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -190,12 +191,13 @@ def test_wrong_use_is_one_line_and_writes_nothing(
 
 
 def test_what_was_made_before_something_failed_stays_and_is_named(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ["--events", str(tmp_path / "made"), "--zip", str(tmp_path / "no" / "folder")]
+    monkeypatch.setenv("OPENAI_API_KEY", "<!doctype html>")  # stands on the page alone
+    arguments = ["--events", str(tmp_path / "made"), "--html", str(tmp_path / "page.html")]
     assert main(["export", str(run), *arguments]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "cannot write" in line and line.endswith(f"left there: {tmp_path / 'made'}")
+    assert "no page was written" in line and line.endswith(f"left there: {tmp_path / 'made'}")
     assert (tmp_path / "made").read_text().startswith('{"seq":1')
 
 

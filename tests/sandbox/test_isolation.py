@@ -326,7 +326,7 @@ block.unlink()
 @pytest.mark.parametrize("isolation", ["none", "required"])
 def test_what_workers_share_counts_once_and_what_each_has_alone_counts(run: Run, isolation: str) -> None:
     found = run(SHARING.format(own=8), "sandbox.memory_gb=0.8", isolation=isolation)
-    assert found["stdout_tail"].splitlines() == ["225000000"] * 4
+    assert found["stdout_tail"].count("225000000") == 4  # lines of several processes may run into each other
     assert failure(found)[0] == "no measurement"  # it came to its end
     assert 0.4e9 < found["peak_host_bytes"] < 0.8e9
     kind, message = failure(run(SHARING.format(own=200_000_000), "sandbox.memory_gb=0.8", isolation=isolation))

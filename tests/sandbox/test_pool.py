@@ -111,7 +111,9 @@ async def test_what_is_measured_and_said_is_that_of_a_kernel_of_its_own(
     assert warm.seconds < 0.7 * cold.seconds  # it did wait with everything imported
     assert cold.failure is not None and cold.failure == warm.failure
     assert "KeyError" in cold.failure.message and (isolation == "none" or f"{INSIDE}/" not in cold.failure.message)
-    assert (cold.measurements, cold.arrays, cold.stdout_tail) == (warm.measurements, warm.arrays, warm.stdout_tail)
+    assert (cold.measurements, cold.arrays) == (warm.measurements, warm.arrays)
+    lines = [sorted(one.stdout_tail.splitlines()) for one in outcomes]  # two streams, on a busy machine in any order
+    assert lines[0] == lines[1]
     assert len(cold.arrays) == 3 and cold.measurements and "in the output" in cold.stdout_tail
     left = [sorted(one.name for one in (tmp_path / kept).rglob("*")) for kept in ("cold", "pooled")]
     assert left[0] == left[1]

@@ -158,14 +158,16 @@ async def test_a_slow_watch_holds_nobody_up(store: Store, tmp_path: Path) -> Non
     assert max(after - before for before, after in pairwise(beats)) < 0.8
 
 
-async def test_a_watch_that_breaks_is_our_error_and_leaves_nothing_running(store: Store, tmp_path: Path) -> None:
+async def test_a_watch_that_breaks_fails_the_job_by_a_fault_of_ours_and_leaves_nothing_running(
+    store: Store, tmp_path: Path
+) -> None:
     def broken(glance: Glance) -> str | None:
         if (tmp_path / "job" / "held").exists():
             raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        await run(store, tmp_path / "job", "import fcntl, time\nheld = open('held', 'w')\n"
-                                           "fcntl.flock(held, fcntl.LOCK_EX)\ntime.sleep(60)\n", broken)
+    outcome = await run(store, tmp_path / "job", "import fcntl, time\nheld = open('held', 'w')\n"
+                                                 "fcntl.flock(held, fcntl.LOCK_EX)\ntime.sleep(60)\n", broken)
+    assert outcome.failure is not None and "ZeroDivisionError" in outcome.failure.ours
     assert eventually(lambda: released(tmp_path / "job" / "held"))
 
 

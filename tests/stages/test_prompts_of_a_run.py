@@ -159,7 +159,7 @@ async def test_a_child_is_told_checks_advice_attempts_and_what_dev_says(tmp_path
     assert "attempt 1 took 3 s of 60 s, and ran to its end." in said and "chosen_rate 0.02" in said
     assert "several that move together" in said and "Free for experiments to choose: WIDTH, to 512." in said
     world.log.append(Settled(stage="agenda", best=first, ended="ceiling"))
-    inputs = summary_inputs(world.bench, "agenda")
+    inputs = summary_inputs(world.bench, "agenda", world.log.state.last_decision + 1)
     assert inputs.nodes[0].checks == (CHECK,) and inputs.said[0].name == "chosen_rate"
     assert [(one.arm, one.by["a3"]) for one in inputs.levels] == [("sgd", -0.25), ("adam", -0.5)]
 
@@ -261,7 +261,7 @@ async def test_a_stage_whose_report_is_not_written_yet_is_told_by_its_nodes(tmp_
     assert f"Reviewer: As planned. Check {CHECK}." in said
     k = world.log.state.last_decision + 1
     world.log.append(Decided(k=k, action=summary_of("agenda"), seen=everything(world.bench)))
-    world.log.append(Summarised(summary=StageSummary(stage="agenda", tried="t", found="the report itself")))
+    world.log.append(Summarised(k=k, summary=StageSummary(stage="agenda", tried="t", found="the report itself")))
     world.log.append(WorkDone(k=k))
     await world.make("ablate", stage="ablation", parent=first, item=PAIR[1].item)
     assert "the report itself" in world.prompt("code") and "not written yet" not in world.prompt("code")
