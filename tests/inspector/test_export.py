@@ -193,7 +193,7 @@ def test_wrong_use_is_one_line_and_writes_nothing(
 def test_what_was_made_before_something_failed_stays_and_is_named(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "<!doctype html>")  # stands on the page alone
+    monkeypatch.setenv("OPENAI_API_KEY", '<meta name="viewport"')  # stands on the page alone
     arguments = ["--events", str(tmp_path / "made"), "--html", str(tmp_path / "page.html")]
     assert main(["export", str(run), *arguments]) == 2
     [line] = capsys.readouterr().err.splitlines()
