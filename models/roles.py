@@ -321,6 +321,7 @@ class FeedbackInputs(Study):
 
     stage: StageName
     kind: NodeKind
+    item: str = Field(default="", description="the agenda item that it took up, if any")
     plan: str
     varies: str
     experiment: str

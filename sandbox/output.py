@@ -69,9 +69,15 @@ class Transcript:
         return "".join(piece.text for piece in self.pieces())
 
     def tail(self, chars: int) -> str:
-        """The last characters as a terminal would show them: of a progress bar, its last state."""
-        lines = (line.rstrip("\r").rpartition("\r")[2] for line in self.text().split("\n"))
-        return "\n".join(lines)[-chars:]
+        """The last whole lines, in so many characters, as a terminal shows them: of a progress bar, its last state.
+
+        Of a last line that is longer, its end.
+        """
+        shown = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in self.text().split("\n"))
+        if len(shown) <= chars:
+            return shown
+        begins = shown.find("\n", -chars - 1) + 1
+        return shown[begins:] if 0 < begins < len(shown) else shown[-chars:]
 
 
 class Live:

@@ -133,11 +133,11 @@ def _by_colour_alone(axes: AxesFacts) -> Iterator[tuple[DrawnFacts, DrawnFacts]]
 
 
 def _data_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
-    for one in axes.drawn:
-        if one.constant and _says_something(one, axes):
-            name = repr(one.label) if one.label else f"its {one.kind}"
-            yield about.finding("constant", called, f"shows the same value everywhere in {name}",
-                                "Check the array; say it in words if it is so.")
+    flat = [one for one in axes.drawn if one.constant and _says_something(one, axes)]
+    if flat:
+        names = dict.fromkeys(repr(one.label) if one.label else f"its {one.kind}" for one in flat)
+        yield about.finding("constant", called, f"shows the same value everywhere in {', '.join(names)}",
+                            "Check the array; say it in words if it is so.")
     if _lacks_interval(axes, about):
         yield about.finding("interval", called, "shows several runs without how much they differ",
                             "Draw a band, error bars or all runs as points, and say which.")

@@ -277,7 +277,8 @@ class _NodeWork:
         parent = self.parent if self.action.parent else None
         return await self.desk.ask("feedback", FeedbackInputs(
             idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=node.stage, kind=node.kind, plan=node.plan,
-            varies=node.varies, experiment=read_source(bench.folder.source(node.id))["experiment.py"],
+            item=self.action.item if node.stage == "agenda" else "", varies=node.varies,
+            experiment=read_source(bench.folder.source(node.id))["experiment.py"],
             measurements=node.measurements,
             parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
             ablation=ablation_of(bench.state, self.action.item) if node.stage == "ablation" else None,

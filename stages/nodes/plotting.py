@@ -61,7 +61,7 @@ class Subject:
     kind: Literal["node", "aggregate", "paper"]
     plan: str
     measurements: tuple[Measurement, ...]
-    """Of the node alone, on validation; an aggregate's figures are of its replicates."""
+    """On validation, of the node; of an aggregate those of all replicates that it draws."""
     seeds: tuple[int, ...] = ()
     width: float = 5.5
     """Inches of the page that a figure may take."""
@@ -74,7 +74,9 @@ def subject_of(bench: Bench, canvas: Canvas) -> Subject:
     if node.kind != "aggregate":
         return Subject("node", node.plan, node.measurements)
     parent = nodes[node.parent or ""]
-    return Subject("aggregate", parent.plan, parent.measurements, tuple(nodes[name].seed for name in canvas.inputs))
+    drawn = [nodes[name] for name in canvas.inputs]
+    return Subject("aggregate", parent.plan, tuple(one for node in drawn for one in node.measurements),
+                   tuple(node.seed for node in drawn))
 
 
 async def draw(bench: Bench, desk: Desk, canvas: Canvas) -> Failure | None:

@@ -95,6 +95,7 @@ def test_a_progress_bar_is_told_by_its_last_state() -> None:
     transcript = Transcript(1000)
     transcript.add("stderr", "\r10%\r50%\r100%\nloss 0.5\r\n")
     assert transcript.tail(100) == "100%\nloss 0.5\n"
+    assert transcript.tail(12) == "loss 0.5\n" and transcript.tail(5) == " 0.5\n"  # whole lines, where one fits
 
 
 def test_a_notebook_takes_any_text() -> None:

@@ -132,12 +132,12 @@ async def test_what_the_lint_finds_counts_without_a_model_that_looks(tmp_path: P
     assert model.shown == 1 and [request.role for request in model.requests] == ["plot"] * bench.paper.replots
 
 
-def test_an_aggregate_is_judged_by_what_was_replicated(tmp_path: Path) -> None:
+def test_an_aggregate_is_judged_by_the_runs_that_it_draws(tmp_path: Path) -> None:
     story = Story(tmp_path)
     node = story.finish(story.decide("draft"), cells(0.5, 0.4))
     one = story.finish(story.decide("replicate", parent=node, seed=8), cells(0.6, 0.5))
     together = story.decide("aggregate", parent=node)
     about = subject_of(story.bench, Canvas(f"n{together.k:04d}", inputs={one: tmp_path}))
     assert (about.kind, about.plan, about.seeds) == ("aggregate", "p", (8,))
-    assert {m.seed for m in about.measurements} == {7}
+    assert about.measurements == story.log.state.nodes[one].measurements
     assert subject_of(story.bench, Canvas(node)).kind == "node"
