@@ -167,9 +167,16 @@ def summary_inputs(bench: Bench, stage: StageName, k: int) -> SummaryInputs:
         differences=tuple(_contrast(one) for one in differences(state, claims)),
         replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)),
         levels=levels_of_means(shown, plan) or (levels_of(best.measurements, plan) if best else ()),
-        said=best.attempts[-1].said if best and best.attempts else (),
+        said=tuple(one for node in _spoke(state, stage, best) for one in node.attempts[-1].said),
         seedless=tuple(top.id for top in tops if ignores_seed(state, top.id)),
         branch=branch(state, best.id if best else None))
+
+
+def _spoke(state: RunState, stage: StageName, best: Node | None) -> list[Node]:
+    """The nodes whose own words on dev are shown: the one that goes on, or the ablations themselves."""
+    if stage == "ablation":
+        return [node for node in state.stage_nodes(stage) if node.kind == "ablate" and node.status == "good"]
+    return [best] if best is not None and best.attempts else []
 
 
 def _as_decided(bench: Bench, stage: StageName, k: int) -> RunState:
