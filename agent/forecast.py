@@ -21,7 +21,7 @@ from search.settings import SearchSettings
 from stages.settings import LATE_DEBUGS, OUTLINES, PLANNINGS, REVISIONS, PaperSettings
 
 DEBUGS_A_DRAFT = 0.6
-"""Debug nodes that follow a first draft, on average: three drafts of five fail in the offline studies."""
+"""Debug nodes that follow a first draft, on average: three drafts of five fail in the offline study."""
 FAILED = 0.15
 """Share of search nodes that end in an error or unsound, so that nobody looks at figures or gives a verdict."""
 SECTIONS = 7

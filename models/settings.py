@@ -195,7 +195,7 @@ class ModelSettings(Frozen):
     @classmethod
     def _real_ones(cls, given: tuple[Alternative, ...]) -> tuple[Alternative, ...]:
         if any(one.name == "offline" for one in given):
-            raise ValueError("the offline model stands in for no other: it knows a few studies only")
+            raise ValueError("the offline model stands in for no other: it knows one study only")
         return given
 
     def of(self, role: Role) -> RoleModel:

@@ -97,7 +97,7 @@ def examine(settings: ModelSettings, *, probe_context: bool, rng: Random, limit:
 def _examined(settings: ModelSettings, *, probe_context: bool, rng: Random, limit: float, looks: bool
               ) -> Iterator[Finding]:
     if settings.name == "offline":
-        yield ok("model", "offline: built in, asks nobody, for the studies of docs/offline.md only")
+        yield ok("model", "offline: built in, asks nobody, for the study of docs/offline.md only")
         return
     bounds = settings.model_copy(update={"timeout": limit, "retries": 0, "output_retries": 2})
     try:

@@ -1,1 +1,1 @@
-"""A deterministic researcher that answers typed inputs for a small catalogue of studies (docs/offline.md)."""
+"""A deterministic researcher that answers typed inputs for one study, label noise and calibration (docs/offline.md)."""

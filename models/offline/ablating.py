@@ -11,8 +11,7 @@ from models.ablations import (
     MissingAblationsInputs,
     RiskTested,
 )
-from models.offline.scripts import Scripts, applicable
-from models.offline.study import AblationSpec, Study, study_of_idea
+from models.offline.study import AblationSpec, study_of_idea
 from record.ablation import Ablation
 from record.nouns.data import DataPlan
 
@@ -20,8 +19,7 @@ from record.nouns.data import DataPlan
 def ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
     """What the risks name, in their order, then the study's other parts; as many as there is room for."""
     study = study_of_idea(inputs.idea)
-    usable = _usable(study, inputs.method.experiment)
-    asked = [_named(usable, risk) for risk in inputs.idea.risks]
+    asked = [_named(study.ablations, risk) for risk in inputs.idea.risks]
     chosen: list[AblationSpec] = []
     risks: list[RiskTested] = []
     for number, specs in enumerate(asked, start=1):
@@ -33,7 +31,7 @@ def ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
             risks.append(RiskTested(risk=number, by=first.condition))
         else:
             risks.append(RiskTested(risk=number, reason="there is no room for it beside the others"))
-    chosen += [one for one in usable if one not in chosen]
+    chosen += [one for one in study.ablations if one not in chosen]
     return AblationPlan(ablations=tuple(_planned(one, inputs.data_plan) for one in chosen[: inputs.most]),
                         risks=tuple(risks))
 
@@ -42,17 +40,13 @@ def missing_ablations(inputs: MissingAblationsInputs) -> MissingAblations:
     """The parts that the study's claims credit and that nobody measured; none where all were."""
     study = study_of_idea(inputs.idea)
     done = {one.ablation.name for one in inputs.trials if one.outcome == "measured"}
-    lacking = [one for one in _usable(study, inputs.method_source) if one.needed and one.condition not in done]
+    lacking = [one for one in study.ablations if one.needed and one.condition not in done]
     if not lacking:
         return MissingAblations(why="Every part that the claims credit was taken out alone.")
     found = tuple(_planned(one, inputs.data_plan) for one in lacking[: inputs.most])
     parts = " and ".join(one.part for one in found)
     return MissingAblations(ablations=found, why=f"The claims credit the method as a whole; nobody measured it without "
                                                  f"{parts}.")
-
-
-def _usable(study: Study, source: str) -> list[AblationSpec]:
-    return [one for one in study.ablations if applicable(Scripts(source, ""), one.edits)]
 
 
 def _named(specs: Sequence[AblationSpec], risk: str) -> list[AblationSpec]:

@@ -80,7 +80,7 @@ def clarity(facts: RecordFacts) -> tuple[int, str]:
 
 
 def novelty(facts: RecordFacts) -> tuple[int, str]:
-    """A catalogue study is no new idea; what it adds is counted, and capped low."""
+    """The study is no new idea; what it adds is counted, and capped low."""
     count = Count(2)
     count.add(1, facts.references >= 5, f"{facts.references} works to differ from are cited")
     count.add(1, facts.ablations >= 1, f"{facts.ablations} parts taken out one by one")

@@ -1,4 +1,4 @@
-"""Roles `cite_ask` and `cite_select`: the papers of the catalogue cite what their library has, and ask for nothing.
+"""Roles `cite_ask` and `cite_select`: the study's papers cite what their library has, and ask for nothing.
 
 So a run with the offline model needs no network, and is the same with and without one. Of works that it is shown, it
 takes the first of each search that shares two words with the sentence.

@@ -19,7 +19,6 @@ from models.offline.scripts import (
     edited,
     render,
     scaled,
-    titles,
     with_block,
     with_constant,
     with_docstring,
@@ -63,21 +62,16 @@ def draft(study: Study, inputs: CodeInputs) -> Program:
 
 
 def sound_draft(study: Study, inputs: CodeInputs) -> Program:
-    """The ordinal-th way to begin, without mistakes; each later round of the drafts doubles what `grows`."""
+    """The ordinal-th way to begin, without mistakes; each later round of the drafts is twice as wide."""
     turn = inputs.ordinal // len(study.drafts)
     spec = study.drafts[_turn(inputs) % len(study.drafts)]
-    own = spec.model_dump(include={"epochs", "hidden", "learning_rate"}, exclude_none=True)
-    values = study.draft_defaults | own | spec.values
-    if turn:
-        values[study.grows] = int(values[study.grows]) * 2**turn
-    experiment = render(
-        study.home, "experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH),
-        network=spec.network, **values,
-    )
+    hidden = int(spec.hidden or study.draft_defaults["hidden"]) * 2**turn
+    values = study.draft_defaults | {"hidden": hidden, "network": spec.network}
+    experiment = render("experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH), **values)
     experiment = with_constant(experiment, "DATASETS", _datasets(inputs, 1))
-    varies = spec.network + (f", {study.grows.upper()}={values[study.grows]}" if turn else "")
-    plots = render(study.home, "plots.py.jinja", **titles(inputs.data_plan))
-    return Program(title=spec.title, plan=spec.plan, varies=varies, experiment=experiment, plots=plots)
+    varies = spec.network + (f", HIDDEN={hidden}" if turn else "")
+    return Program(title=spec.title, plan=spec.plan, varies=varies, experiment=experiment,
+                   plots=render("plots.py.jinja"))
 
 
 def _datasets(inputs: CodeInputs, at_most: int) -> list[str]:
@@ -161,15 +155,14 @@ def _addition(study: Study, inputs: CodeInputs, scripts: Scripts) -> Addition:
 def ablate(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Program:
     """The parent with one part removed. Only the ablated arm is trained: under an equal seed it sees the labels, the
     weights and the batches that the whole method saw, so that the two pair."""
-    parts = _parts(study, inputs, parent)
-    experiment = edited(Scripts(parent.experiment, ""), (edit for part in parts for edit in part.edits)).experiment
+    parts = _parts(study, inputs)
+    experiment = parent.experiment
     for part in parts:
         experiment = scaled(experiment, part.scale)
         for name, value in part.set.items():
             experiment = with_constant(experiment, name, value)
     arm = next((part.arm for part in parts if not (part.scale or part.set)), parts[0].arm)
-    arms = {_condition(parts): arm} | {name: text for part in parts for name, text in part.beside.items()}
-    experiment = with_block(experiment, "ARMS = {", "\n".join(f'    "{name}": {text},' for name, text in arms.items()))
+    experiment = with_block(experiment, "ARMS = {", f'    "{_condition(parts)}": {arm},')
     plan = " ".join(part.plan for part in parts)
     title = ", and ".join(part.title for part in parts)
     return Program(title=title, plan=plan, varies=_condition(parts), plots=parent.plots,
@@ -181,11 +174,10 @@ def _condition(parts: Parts) -> str:
     return "without-" + "-and-".join(part.condition.removeprefix("without-") for part in parts)
 
 
-def _parts(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Parts:
+def _parts(study: Study, inputs: CodeInputs) -> Parts:
     """The part or the pair of parts to remove: what was planned, or what the item names if it is new, or the next."""
     tried = _tried(inputs)
-    scripts = Scripts(parent.experiment, parent.plots)
-    singles = [part for part in study.ablations if applicable(scripts, part.edits)]
+    singles = study.ablations
     pairs = (pair for pair in itertools.combinations(singles, 2) if _compatible(pair))
     planned = [(part,) for part in singles if inputs.ablation is not None and part.condition == inputs.ablation.name]
     if planned:
@@ -199,4 +191,4 @@ def _parts(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Parts:
 
 def _compatible(pair: tuple[AblationSpec, AblationSpec]) -> bool:
     """Whether two removals can be made at once: one changes the arm, the other a constant, or both a constant."""
-    return any(part.scale or part.set for part in pair) and not any(part.beside for part in pair)
+    return any(part.scale or part.set for part in pair)

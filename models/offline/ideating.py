@@ -1,6 +1,6 @@
-"""Roles of ideation: the studies of the catalogue that a topic names, and summaries of documents by their sentences.
+"""Roles of ideation: the study as an idea, where a topic names it, and summaries of documents by their sentences.
 
-One idea a study. Asked for more than it has, it repeats itself, and is refused by rule as any model is.
+It has one idea. Asked for more, it repeats itself, and is refused by rule as any model is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from models.ideation import (
     RelatedWorkInputs,
     WorkNote,
 )
-from models.offline.study import Study, catalogue
+from models.offline.study import Study, the_study
 from record.context import Statement
 from record.ideation import DataNeed, Estimate, FoundWork, Means
 from record.nouns.idea import Idea
@@ -40,23 +40,17 @@ STATEMENTS = 12
 
 
 def idea(inputs: IdeaInputs) -> IdeaDraft:
-    """The next study of the catalogue that the topic names. Raises `CatalogueError` where it names none."""
-    known = _named_in(inputs.topic)
-    taken = {one.name for one in inputs.earlier}
-    study = next((one for one in known if one.name not in taken), known[0])
+    """The study as an idea. Raises `CatalogueError` where the topic does not name it."""
+    study = the_study()
+    if not _names(inputs.topic, study):
+        raise CatalogueError(f"the offline model has no idea for this topic; it knows only: {study}. Configure a model "
+                             "for any other topic, e.g. --model openai:gpt-5-mini or --model ollama:qwen3")
     return IdeaDraft(idea=_text(study, inputs.means), estimate=_estimate(study, inputs.means), queries=_queries(study))
 
 
-def _named_in(topic: str) -> list[Study]:
-    """Studies of which the topic meets a line of key words, the one that meets most first."""
-    text = topic.lower()
-    met = [(sum(any(phrase in text for phrase in line) for line in study.keywords), study) for study in catalogue()]
-    found = [study for count, study in sorted(met, key=lambda one: -one[0]) if count]
-    if not found:
-        known = ", ".join(f"{study.name} ({study.title})" for study in catalogue())
-        raise CatalogueError(f"the offline model has no idea for this topic; it knows only: {known}. Configure a model "
-                             "for any other topic, e.g. --model openai:gpt-5-mini or --model ollama:qwen3")
-    return found
+def _names(text: str, study: Study) -> bool:
+    """Whether a text meets a line of the study's key words."""
+    return any(phrase in text.lower() for line in study.keywords for phrase in line)
 
 
 def _text(study: Study, means: Means) -> IdeaText:
@@ -148,9 +142,8 @@ def idea_of(inputs: IdeaOfInputs) -> IdeaOf:
     """The idea beside the text, or the study that the text is about."""
     if inputs.known is not None:
         return IdeaOf(idea=_as_text(inputs.known))
-    try:
-        study = _named_in(inputs.text)[0]
-    except CatalogueError:
+    study = the_study()
+    if not _names(inputs.text, study):
         return IdeaOf(missing="the offline model finds no study of its catalogue in it")
     return IdeaOf(idea=_text(study, Means(processor="", cores=1, memory_gb=1, hours=1, node_hours=1)))
 

@@ -9,8 +9,13 @@ from __future__ import annotations
 import re
 
 from models.offline.scripts import scaled, with_constant
-from models.offline.study import Study, study_of_plan
+from models.offline.study import Study
 from models.roles import ParentBrief, PlotInputs, Plots, Program
+from record.nouns.nodes import ErrorClass
+
+SHRINKS: dict[ErrorClass, tuple[str, str]] = {
+    "timeout": ("EPOCHS", "ran out of time"), "memory": ("BATCH", "ran out of memory")}
+"""The constant that is halved after a failure, and how the failure is called."""
 
 
 def mend(study: Study, parent: ParentBrief, fallback: Program) -> Program:
@@ -24,17 +29,16 @@ def mend(study: Study, parent: ParentBrief, fallback: Program) -> Program:
         if repair.failure == kind and re.search(repair.pattern, parent.experiment):
             fixed = re.sub(repair.pattern, repair.replacement, parent.experiment, count=1)
             return _program(parent, f"Mended: {kind}", repair.says, experiment=fixed)
-    return _mend_by_rule(study, parent, fallback)
+    return _mend_by_rule(parent, fallback)
 
 
-def _mend_by_rule(study: Study, parent: ParentBrief, fallback: Program) -> Program:
+def _mend_by_rule(parent: ParentBrief, fallback: Program) -> Program:
     """Smaller where it was too slow or too large; else the draft's code with the datasets of the parent."""
     kind = parent.failure.kind if parent.failure else "other"
-    for failure, name in study.shrinks.items():
-        if kind == failure and re.search(rf"(?m)^{name} = ", parent.experiment):
-            words = {"timeout": "ran out of time", "memory": "ran out of memory"}.get(failure, "was too large")
-            says = f"The experiment {words}, so {name.lower()} is halved."
-            return _program(parent, f"Mended: {kind}", says, experiment=scaled(parent.experiment, {name: 0.5}))
+    name, words = SHRINKS.get(kind, ("", ""))
+    if name and re.search(rf"(?m)^{name} = ", parent.experiment):
+        says = f"The experiment {words}, so {name.lower()} is halved."
+        return _program(parent, f"Mended: {kind}", says, experiment=scaled(parent.experiment, {name: 0.5}))
     datasets = re.search(r"(?m)^DATASETS = \[(.+)\]$", parent.experiment)
     names = re.findall(r"[\"']([^\"']+)[\"']", datasets[1]) if datasets else []
     sound = with_constant(fallback.experiment, "DATASETS", names) if names else fallback.experiment
@@ -54,15 +58,11 @@ def _short(words: str) -> str:
 
 # --- figures --------------------------------------------------------------------------------------------------------
 
-COMMON_LABELS = {"draw_losses": ("update", "loss")}
-"""Axis labels of the drawing functions in `common/`; a study has more of its own."""
-
 FUNCTION = re.compile(r"(?ms)^def (draw_\w+)\(.*?(?=^\S)")
 
 
-def replot(inputs: PlotInputs, sound: str) -> Plots:
+def replot(study: Study, inputs: PlotInputs, sound: str) -> Plots:
     """The refused script with what the complaints ask for; `sound` where the complaints are of another sort."""
-    study = study_of_plan(inputs.data_plan)
     return Plots(plots=relabelled(study, inputs.plots, " ".join(inputs.complaints), sound))
 
 
@@ -70,8 +70,7 @@ def relabelled(study: Study, plots: str, complaints: str, sound: str) -> str:
     """The script with a label on every axis, where the complaints are of these; else `sound`."""
     if not re.search(r"\blabel\b", complaints, flags=re.IGNORECASE):
         return sound
-    labels = COMMON_LABELS | study.labels
-    fixed = FUNCTION.sub(lambda match: _labelled(match[0], labels.get(match[1], ("", ""))), plots)
+    fixed = FUNCTION.sub(lambda match: _labelled(match[0], study.labels.get(match[1], ("", ""))), plots)
     return fixed if fixed != plots else sound
 
 

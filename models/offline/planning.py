@@ -12,13 +12,13 @@ def plan(inputs: PlanInputs) -> DataPlan:
     """The study's data plan, narrowed to the datasets and metrics that can be had and that the idea names.
 
     Raises:
-        CatalogueError: the idea is no study of the catalogue, none of its datasets can be had, or there are own data.
+        CatalogueError: the idea is not the study's, none of its datasets can be had, or there are own data.
     """
     study = study_of_idea(inputs.idea)
     own = [entry.name for entry in inputs.catalogue if entry.own]
     if own:
         yours = ", ".join(own)
-        raise CatalogueError(f"the offline model plans its own studies only, not with data of yours ({yours}): choose "
+        raise CatalogueError(f"the offline model plans its own study only, not with data of yours ({yours}): choose "
                              "another model with --model, or leave --data out")
     have = {entry.name for entry in inputs.catalogue}
     datasets = tuple(use for use in study.plan.datasets if use.name in have)

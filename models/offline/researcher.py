@@ -1,8 +1,8 @@
-"""The offline model: answers every role from the typed inputs alone, for the studies of its catalogue.
+"""The offline model: answers every role from the typed inputs alone, for the one study that it knows.
 
 It never looks at a prompt, keeps no state between answers and draws nothing at random: the same inputs give the same
 answer. What it does not know is which of its programs carry a mistake; it reads failures and findings as any model
-must. An idea outside the catalogue is refused with `CatalogueError`, in one line that says how to configure a model.
+must. Any other idea is refused with `CatalogueError`, in one line that says how to configure a model.
 """
 
 from __future__ import annotations

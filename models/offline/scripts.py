@@ -9,16 +9,13 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import jinja2
 
-from models.offline.study import Edit, Scalar
-from record.nouns.data import DataPlan
+from models.offline.study import HOME, Edit, Scalar
 from record.syntax import parse
 
 WIDTH = 118
-COMMON = Path(__file__).parent / "common"
 
 
 @dataclass(frozen=True)
@@ -30,32 +27,16 @@ class Scripts:
 
 
 @cache
-def _environment(home: Path) -> jinja2.Environment:
+def _environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader([home, COMMON, COMMON.parent]), undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=False, trim_blocks=True, lstrip_blocks=True, autoescape=False,
+        loader=jinja2.FileSystemLoader(HOME), undefined=jinja2.StrictUndefined, keep_trailing_newline=False,
+        trim_blocks=True, lstrip_blocks=True, autoescape=False,
     )
 
 
-def render(home: Path, template: str, **values: object) -> str:
-    """A study's template, or that of `common/` where it has none, filled in; ends with one newline."""
-    return _environment(home).get_template(template).render(**values).rstrip() + "\n"
-
-
-def titles(plan: DataPlan) -> dict[str, object]:
-    """What the templates of plots are told of a plan: arms, levels and metric as a reader wants to see them."""
-    primary = plan.primary
-    return {
-        "arms": {arm.name: arm.title or _words(arm.name) for arm in plan.arms},
-        "levels": {level.name: level.title or _words(level.name) for level in plan.levels},
-        "values": {level.name: level.value for level in plan.levels}, "factor": plan.factor or "level",
-        "method": next((arm.name for arm in plan.arms if arm.role == "method"), ""), "primary": primary.name,
-        "primary_title": primary.title or _words(primary.name), "higher": primary.higher_is_better,
-    }
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ").replace("-", " ")
+def render(template: str, **values: object) -> str:
+    """A template of the study filled in; ends with one newline."""
+    return _environment().get_template(template).render(**values).rstrip() + "\n"
 
 
 def constant(source: str, name: str) -> Scalar | list[str]:

@@ -1,8 +1,4 @@
-"""A study of the catalogue as data, and how it is recognised. One folder under `studies/` is one study.
-
-The folder holds `study.toml` (read here) and the template `experiment.py.jinja`. What else it may hold takes the place
-of what `common/` has for all studies: `plots.py.jinja`, `aggregate.py.jinja`, `figures.py.jinja`, `paper.py`.
-"""
+"""The one study that the offline model knows, as data read from `label_noise/study.toml`, and how it is recognised."""
 
 from __future__ import annotations
 
@@ -11,17 +7,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from models.errors import CatalogueError
 from record.ablation import Change
 from record.nouns.data import DataPlan
-from record.nouns.figures import Placement
 from record.nouns.frozen import Frozen, Scalar
 from record.nouns.idea import Idea
 from record.nouns.nodes import ErrorClass
 
-STUDIES = Path(__file__).parent / "studies"
+HOME = Path(__file__).parent / "label_noise"
+"""The folder of the study: its data, its templates and its paper."""
 FileName = Literal["experiment", "plots"]
 
 
@@ -40,10 +36,7 @@ class DraftSpec(Frozen):
     network: str
     plan: str
     faults: tuple[str, ...] = ()
-    epochs: int | None = None
-    hidden: int | None = None
-    learning_rate: float | None = None
-    values: dict[str, Scalar] = Field(default_factory=dict[str, Scalar], description="others of its template")
+    hidden: int | None = Field(default=None, description="the width, where it is not that of `draft_defaults`")
 
 
 class Fault(Edit):
@@ -84,7 +77,7 @@ class AblationSpec(Frozen):
     """One part less: the arm that takes the place of all others, as the text of a Python dictionary.
 
     `part`, `action` and `replacement` are what a plan of ablations says of it; a reviewer asks for what is `needed` and
-    was not measured. `beside` are arms without which its result cannot be read, by condition; they are trained with it.
+    was not measured.
     """
 
     condition: str
@@ -96,8 +89,6 @@ class AblationSpec(Frozen):
     replacement: str = ""
     needed: bool = False
     arm: str
-    beside: dict[str, str] = Field(default_factory=dict)
-    edits: tuple[Edit, ...] = ()
     scale: dict[str, float] = Field(default_factory=dict)
     set: dict[str, Scalar] = Field(default_factory=dict)
 
@@ -116,88 +107,64 @@ class FigureSpec(Frozen):
     array: str = Field(default="", description="a pattern that the path of a recorded array must match")
     metric: str = Field(default="", description="a metric that the plan must have")
     ablations: bool = Field(default=False, description="whether an ablation must have been measured")
-    panels: Literal[1, 2, 3, "datasets", "levels"] = Field(default=1, description="side by side")
+    panels: Literal[1, 3, "datasets"] = Field(default=1, description="side by side")
     shows: Literal["all", "main"] = Field(default="all", description="all datasets, or the main one")
-    placement: Placement = "main"
 
 
 class Study(Frozen):
-    """A study of the catalogue. What has a default need not stand in `study.toml`."""
+    """The whole of `study.toml`."""
 
-    home: Path = Field(description="its folder")
     name: str
     title: str
     keywords: tuple[tuple[str, ...], ...]
     plan: DataPlan
-    drafts: tuple[DraftSpec, ...] = Field(min_length=1)
+    drafts: tuple[DraftSpec, ...]
     draft_defaults: dict[str, Scalar]
-    grows: str = Field(default="hidden", description="the one of `draft_defaults` that doubles when drafts begin again")
-    shrinks: dict[ErrorClass, str] = Field(default={"timeout": "EPOCHS", "memory": "BATCH"},
-                                           description="the constant that is halved after such a failure")
-    faults: tuple[Fault, ...] = ()
-    repairs: tuple[Repair, ...] = ()
-    grid: tuple[Axis, ...] = Field(min_length=1)
-    agenda: tuple[Addition, ...] = Field(min_length=1)
-    agenda_faults: dict[int, str] = Field(default_factory=dict[int, str])
-    ablations: tuple[AblationSpec, ...] = Field(min_length=1)
-    labels: dict[str, tuple[str, str]] = Field(default_factory=dict)
-    figures: tuple[FigureSpec, ...] = Field(default=(), description="of the paper; empty: those of `common/`")
-    ablation_labels: dict[str, str] = Field(default_factory=dict[str, str],
-                                            description="ablated arm -> how a figure calls it")
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Study:
-        named = {*(name for draft in self.drafts for name in draft.faults), *self.agenda_faults.values()}
-        if unknown := sorted(named - {fault.name for fault in self.faults}):
-            raise ValueError(f"no fault is called {unknown[0]!r}: there are {[fault.name for fault in self.faults]!r}")
-        if self.grows not in self.draft_defaults:
-            raise ValueError(f"grows = {self.grows!r} is none of draft_defaults {sorted(self.draft_defaults)!r}, so "
-                             "drafts that begin again would not differ")
-        return self
+    faults: tuple[Fault, ...]
+    repairs: tuple[Repair, ...]
+    grid: tuple[Axis, ...]
+    agenda: tuple[Addition, ...]
+    agenda_faults: dict[int, str]
+    ablations: tuple[AblationSpec, ...]
+    labels: dict[str, tuple[str, str]]
+    figures: tuple[FigureSpec, ...]
 
     def fault(self, name: str) -> Fault:
         return next(fault for fault in self.faults if fault.name == name)
 
+    def __str__(self) -> str:
+        return f"{self.name} ({self.title})"
+
 
 @cache
-def catalogue() -> tuple[Study, ...]:
-    """Every study, in the order of their folders' names."""
-    return tuple(_load(path.parent) for path in sorted(STUDIES.glob("*/study.toml")))
-
-
-def _load(folder: Path) -> Study:
-    data: dict[str, Any] = tomllib.loads((folder / "study.toml").read_text(encoding="utf-8"))
-    return Study.model_validate({"home": folder} | data)
+def the_study() -> Study:
+    """What `study.toml` says."""
+    data: dict[str, Any] = tomllib.loads((HOME / "study.toml").read_text(encoding="utf-8"))
+    return Study.model_validate(data)
 
 
 def study_of_idea(idea: Idea) -> Study:
-    """The study that an idea asks for, by its name or by the words of its title and hypothesis.
+    """The study, if an idea asks for it by its name or by the words of its title and hypothesis.
 
     Raises:
-        CatalogueError: none does.
+        CatalogueError: it does not.
     """
-    named = [study for study in catalogue() if study.name == idea.name]
-    text = " ".join((idea.name.replace("_", " "), idea.title, idea.short_hypothesis, idea.abstract)).lower()
-    return _only([*named, *(study for study in catalogue() if _met(study, text))], f"the idea {idea.name!r}")
+    text = " ".join((idea.name.replace("_", " "), idea.title, idea.short_hypothesis, idea.abstract))
+    return _asked_for(idea.name == the_study().name, text, f"the idea {idea.name!r}")
 
 
 def study_of_plan(plan: DataPlan) -> Study:
-    """The study that a data plan belongs to. Raises `CatalogueError` if there is none."""
-    own = [study for study in catalogue() if study.plan.task == plan.task]
-    text = f"{plan.task} {plan.factor} {plan.notes}".lower()
-    found = [*own, *(study for study in catalogue() if _met(study, text))]
-    return _only(found, f"the data plan for {plan.task[:60]!r}")
+    """The study, if a data plan belongs to it. Raises `CatalogueError` if it does not."""
+    text = f"{plan.task} {plan.factor} {plan.notes}"
+    return _asked_for(plan.task == the_study().plan.task, text, f"the data plan for {plan.task[:60]!r}")
 
 
-def _met(study: Study, text: str) -> bool:
-    return bool(study.keywords) and all(any(phrase in text for phrase in line) for line in study.keywords)
-
-
-def _only(found: list[Study], what: str) -> Study:
-    if found:
-        return found[0]
-    known = ", ".join(f"{study.name} ({study.title})" for study in catalogue())
+def _asked_for(named: bool, text: str, what: str) -> Study:
+    """The study, if it is named, or the text meets each line of its keywords."""
+    study = the_study()
+    if named or all(any(phrase in text.lower() for phrase in line) for line in study.keywords):
+        return study
     raise CatalogueError(
-        f"the offline model has no study for {what}; it knows only: {known}. Configure a model for any other idea, "
+        f"the offline model has no study for {what}; it knows only: {study}. Configure a model for any other idea, "
         "e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
     )

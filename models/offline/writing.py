@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib import import_module
 
 from models.offline.claims import Outline
+from models.offline.label_noise import paper as label_noise
 from models.offline.length import Measure
 from models.offline.study import study_of_idea
 from models.roles import (
@@ -106,6 +106,5 @@ def fitted(paper: Outline, inputs: WriteInputs) -> Outline:
 
 def outline(inputs: WriteInputs) -> Outline:
     """The study's paper with the rank of each paragraph. Raises `CatalogueError` for an idea that is no study."""
-    study = study_of_idea(inputs.idea)
-    own = (study.home / "paper.py").is_file()
-    return import_module(f"models.offline.{f'studies.{study.home.name}' if own else 'common'}.paper").outline(inputs)
+    study_of_idea(inputs.idea)
+    return label_noise.outline(inputs)

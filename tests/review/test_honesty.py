@@ -6,7 +6,6 @@ import pytest
 
 from benchmarks.honesty import PLAN, report, wilson
 from benchmarks.planted import KINDS, cases
-from models.offline.study import catalogue
 from models.roles import Program
 from record.nouns.data import DatasetFacts, DatasetUse, MetricSpec
 from record.nouns.measurements import Grade, Measurement, Split
@@ -65,7 +64,7 @@ def test_whole_programs_of_studies_pass_with_their_plots() -> None:
     program: Program = inputs.agenda_winner()
     assert check_program({"experiment.py": program.experiment, "plots.py": program.plots}, inputs.PLAN) == ()
     small = {"experiment.py": small_study.experiment(), "plots.py": small_study.plots()}
-    assert check_program(small, small_study.PLAN) == () and len(catalogue()) >= 3
+    assert check_program(small, small_study.PLAN) == ()
 
 
 def test_typed_figures_are_found_and_reference_lines_are_not() -> None:

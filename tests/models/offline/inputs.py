@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.offline.coding import code
-from models.offline.study import Study, catalogue
+from models.offline.study import the_study
 from models.roles import (
     CatalogueEntry,
     ClaimLine,
@@ -38,11 +38,7 @@ Called = Callable[[str, str, str], tuple[Verdict, bool]]
 """(dataset, metric, condition) -> what is called of it against its partner, and whether it is the better one."""
 
 
-def study() -> Study:
-    return next(study for study in catalogue() if study.name == "label_noise_calibration")
-
-
-PLAN = study().plan
+PLAN = the_study().plan
 
 
 def plan_inputs(**changes: Any) -> PlanInputs:

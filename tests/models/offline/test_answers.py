@@ -172,6 +172,16 @@ def test_the_verdict_names_what_was_not_measured() -> None:
     assert alone.sound and not partly.sound
 
 
+def test_where_higher_is_better_the_words_turn() -> None:
+    plan = PLAN.model_copy(update={"metrics": tuple(one for one in PLAN.metrics if one.higher_is_better)})
+    found = tuple(one.model_copy(update={"name": "accuracy"}) for one in ALL)
+    verdict = ask("feedback", FEEDBACK.model_copy(update={"data_plan": plan, "measurements": found}), Verdict)
+    assert isinstance(verdict, Verdict)
+    assert "better validation accuracy than baseline in no comparison" in verdict.analysis
+    drawn = ask("figures", FIGURES.model_copy(update={"data_plan": plan}), FigureScript)
+    assert isinstance(drawn, FigureScript) and "Higher is better" in drawn.figures[0].description
+
+
 def test_a_summary_without_a_best_or_replicates_says_so() -> None:
     none = ask("summary", SUMMARY.model_copy(update={"best": None}), StageReport)
     assert isinstance(none, StageReport) and "No node" in none.found

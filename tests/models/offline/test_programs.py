@@ -11,12 +11,12 @@ from models.errors import CatalogueError
 from models.offline.coding import code, sound_draft
 from models.offline.mending import mend
 from models.offline.scripts import constant
-from models.offline.study import catalogue
+from models.offline.study import the_study
 from models.roles import Program, Sibling
 from record.nouns.nodes import ErrorClass, Failure
 from record.nouns.stages import NodeKind, StageName
 from record.setups import constants_of
-from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs, study
+from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs
 
 SOUND = 1
 """The ordinal of a draft without faults."""
@@ -47,7 +47,8 @@ def test_every_program_compiles_and_has_its_settings_as_constants() -> None:
             ast.parse(text)
             assert not [line for line in text.splitlines() if len(line) > 120]
         assert {"EPOCHS", "HIDDEN", "LEARNING_RATE", "BATCH", "SMOOTHING"} <= constants_of(program.experiment).keys()
-        assert "lab.seed" in program.experiment
+        seeded = re.findall(r"(?:manual_seed|default_rng)\((\[?.*?)[,)\]]", program.experiment)
+        assert seeded and all("lab.seed" in one for one in seeded), "all that is random comes from the seed"
 
 
 def test_the_same_inputs_have_the_same_answer() -> None:
@@ -57,7 +58,7 @@ def test_the_same_inputs_have_the_same_answer() -> None:
 def test_drafts_differ_and_a_documented_share_is_faulty() -> None:
     drafts = [code(code_inputs(ordinal=k)) for k in range(10)]
     assert len({draft.experiment for draft in drafts}) == 10
-    sound = [sound_draft(study(), code_inputs(ordinal=k)) for k in range(5)]
+    sound = [sound_draft(the_study(), code_inputs(ordinal=k)) for k in range(5)]
     faulty = [draft for draft, right in zip(drafts, sound, strict=False) if draft.experiment != right.experiment]
     unlabelled = [draft for draft, right in zip(drafts, sound, strict=False) if draft.plots != right.plots]
     assert (len(faulty), len(unlabelled)) == (3, 1)
@@ -111,17 +112,19 @@ def test_repairs_follow_the_failure_that_is_reported(ordinal: int, kinds: list[E
     for kind in kinds:
         failure = Failure(kind=kind, message="it failed")
         program = code(code_inputs(kind="debug", parent=brief(program, failure)))
-    sound = sound_draft(study(), code_inputs(ordinal=ordinal)).experiment
+    sound = sound_draft(the_study(), code_inputs(ordinal=ordinal)).experiment
     assert [line for line in sound.splitlines() if line not in program.experiment.splitlines()] == []
     assert program.experiment.count("lab.submit(") == 2
 
 
 def test_a_failure_without_a_known_repair_has_a_way_on() -> None:
     winner = agenda_winner()
-    fallback = sound_draft(study(), code_inputs(ordinal=1))
-    slow = mend(study(), brief(winner, Failure(kind="timeout", message="too slow")), fallback)
-    assert constant(slow.experiment, "EPOCHS") == 30
-    odd = mend(study(), brief(winner, Failure(kind="other", message="NameError")), fallback)
+    fallback = sound_draft(the_study(), code_inputs(ordinal=1))
+    slow = mend(the_study(), brief(winner, Failure(kind="timeout", message="too slow")), fallback)
+    assert constant(slow.experiment, "EPOCHS") == 30 and "epochs is halved" in slow.plan
+    large = mend(the_study(), brief(winner, Failure(kind="memory", message="too large")), fallback)
+    assert constant(large.experiment, "BATCH") == 32
+    odd = mend(the_study(), brief(winner, Failure(kind="other", message="NameError")), fallback)
     assert constant(odd.experiment, "DATASETS") == ["digits", "breast_cancer", "wine"]
     assert odd.plots == fallback.plots
 
@@ -131,11 +134,10 @@ def test_a_child_without_a_parent_is_refused() -> None:
         code(code_inputs("tuning", "tune"))
 
 
-def test_every_edit_of_every_study_finds_its_place() -> None:
-    for one in catalogue():
-        drafts = [sound_draft(one, code_inputs(ordinal=k)) for k in range(len(one.drafts))]
-        for draft, spec in zip(drafts, one.drafts, strict=True):
-            for fault in (one.fault(name) for name in (*spec.faults, *one.agenda_faults.values())):
-                assert fault.find in getattr(draft, fault.file), (spec.title, fault.name)
-            for edit in (edit for addition in one.agenda for edit in addition.edits):
-                assert edit.find in getattr(draft, edit.file), (spec.title, edit.find)
+def test_every_edit_finds_its_place() -> None:
+    one = the_study()
+    for ordinal, spec in enumerate(one.drafts):
+        draft = sound_draft(one, code_inputs(ordinal=ordinal))
+        for edit in (*map(one.fault, (*spec.faults, *one.agenda_faults.values())),
+                     *(edit for addition in one.agenda for edit in addition.edits)):
+            assert edit.find in getattr(draft, edit.file), (spec.title, edit.find)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from models.offline.claims import listed
-from models.offline.studies.label_noise.names import BASELINE, METHOD, WORDS, Names, capital
+from models.offline.label_noise.names import BASELINE, METHOD, WORDS, Names, capital
 from record.nouns.data import Level, arm_of
 
 ABLATED = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from models.offline.claims import Claims, Outline, Paragraph, Part, part, places
-from models.offline.studies.label_noise.findings import Findings
+from models.offline.label_noise.findings import Findings
 from models.roles import WriteInputs
 
 TITLE = "Calibration under Label Noise: Label Smoothing, a Temperature, and the Labels It Is Fitted On"

@@ -1,1 +1,0 @@
-"""The catalogue: one folder a study."""
