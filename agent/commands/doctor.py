@@ -47,7 +47,7 @@ def doctor(
 def line(finding: Finding) -> Text:
     """A finding on one line."""
     text = Text(f"{finding.grade:<8}", style=COLOURS[finding.grade])
-    text.append(f"{finding.check:<11}", style="bold default")
+    text.append(f"{finding.check:<12}", style="bold default")
     text.append(plain(finding.found), style="default")
     if finding.mend:
         text.append(f"; mend: {plain(finding.mend)}", style="default")
