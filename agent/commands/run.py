@@ -126,8 +126,9 @@ def resume(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> i
         check_unchanged(settings)
         scorers = RunFolder(folder).scorers
         hand_on(state.scorers, scorers, scorers)
-    check_gpus(settings)
-    isolation_told(settings.sandbox)
+    if state.phase != "done":  # otherwise nothing is executed any more, and the run may have come from elsewhere
+        check_gpus(settings)
+        isolation_told(settings.sandbox)
 
     def work(listener: Listener) -> int:
         from agent.run import resume as take_up

@@ -18,7 +18,7 @@ RUN = ["run", "--idea", str(ROOT / "examples/ideas/label_noise_calibration.json"
        str(ROOT / "examples/demo.yaml"), "--set", "sandbox.isolation=none", "--set", "search.grace=1", "--name", "calm"]
 
 
-def wait_for(run: Path, kind: str, terminal: int, seconds: float = 90.0) -> None:
+def wait_for(run: Path, kind: str, terminal: int, seconds: float = 240.0) -> None:
     """Until the log has an event; the terminal is read meanwhile, as a person's would be."""
     until = time.monotonic() + seconds
     os.set_blocking(terminal, False)
@@ -32,7 +32,7 @@ def wait_for(run: Path, kind: str, terminal: int, seconds: float = 90.0) -> None
     raise AssertionError(f"no event {kind} within {seconds} s")
 
 
-def exit_code(process: int, seconds: float = 60.0) -> int:
+def exit_code(process: int, seconds: float = 240.0) -> int:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         found, status = os.waitpid(process, os.WNOHANG)
