@@ -77,7 +77,7 @@ def unreported(bench: Bench, view: View) -> tuple[Unreported, ...]:
     Their nodes that worked, with what was said of them.
     """
     written = {summary.stage for summary in summaries(bench, view)}
-    return tuple(Unreported(stage=stage, best=best.id, nodes=tuple(
+    return tuple(Unreported(stage=stage, best=best.id if best is not None else "", nodes=tuple(
         node_line(node, view.plan) for node in view.nodes.values()
         if node.stage == stage and node.kind in SEARCH_KINDS and node.status == "good"))
         for stage, best in view.settled.items() if stage not in written)
