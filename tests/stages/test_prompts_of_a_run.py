@@ -307,3 +307,12 @@ async def test_what_was_decided_before_is_told_the_same_later(tmp_path: Path) ->
     before = code_inputs(world.bench, decided)
     await world.make("ablate", stage="ablation", parent=first, item=PAIR[1].item)
     assert code_inputs(world.bench, decided) == before and seen_by(world.bench, decided).stage == "ablation"
+
+
+async def test_a_stage_that_settled_on_nothing_is_told_of_without_a_best_node(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    first = await world.make("improve", item="one")
+    world.log.append(Settled(stage="agenda", best=None, ended="ceiling"))
+    await world.make("ablate", stage="ablation", parent=first, item="the wide layer")
+    said = world.prompt("code")
+    assert "The stage agenda is over" in said and "was carried forward" not in said
