@@ -33,10 +33,10 @@ from sandbox.errors import SandboxError
 from sandbox.notebook import plain_text
 from sandbox.scoring import as_sealed, as_submitted, score_sealed, score_submissions
 from stages.paper.disclosure import as_file, at_release, disclosure, file_of
+from stages.paper.material import Material, parts_for
 from stages.paper.sources import evidence_with, sources
 from stages.paper.template import TemplateError
-from stages.writing.manuscript import Material, parts_for
-from stages.writing.work import best_of
+from stages.paper.versions import best_of
 
 Kind = Literal["unbound", "changed", "missing", "score", "not checked"]
 

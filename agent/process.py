@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -45,13 +45,10 @@ from stages.ablations.work import missing_ablations
 from stages.bench import Bench, limit, note_time
 from stages.evidence.score import score_tests
 from stages.faults import SameFaultError
-from stages.final_figures import final_figures
 from stages.judging import judge
+from stages.paper import flow
 from stages.prepare import PlanError, prepare
 from stages.stage import NothingWorkedError, Research
-from stages.writing.citing import cite
-from stages.writing.revising import reflect
-from stages.writing.work import NoDraftError, release, write
 
 RELEASED, FAILED, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 1, 3, 4, 130
 POLL = 0.3
@@ -96,7 +93,7 @@ class Process:
             note_time(bench)
             async with self._attended(asyncio.current_task(), bench):
                 done = await run_graph(self._steps(bench, research), lambda: self.log.state)
-        except (PlanError, NothingWorkedError, NoDraftError) as error:
+        except (PlanError, NothingWorkedError, flow.NoDraftError) as error:
             return self._end(NOT_RELEASED, str(error))
         except SameFaultError as error:
             return self._end(FAILED, str(error))
@@ -138,7 +135,7 @@ class Process:
             scorers=scorers_of(sources_of(settings), settings.sandbox.scorers))
 
     def _steps(self, bench: Bench, research: Research) -> dict[str, Step]:
-        async def whole(step: Callable[[Bench], Coroutine[Any, Any, None]]) -> bool:
+        async def whole(step: Callable[[Bench], Awaitable[None]]) -> bool:
             if await self.signals.going():
                 await step(bench)
             return not self.signals.stop.is_set()
@@ -151,9 +148,8 @@ class Process:
 
         return {
             "prepare": lambda: whole(prepare), "score": lambda: whole(score_tests),
-            "figures": lambda: whole(final_figures), "write": lambda: whole(write), "cite": lambda: whole(cite),
-            "reflect": lambda: whole(reflect), "release": lambda: whole(release), "judge": lambda: whole(judge),
-            "missing": missing,
+            "judge": lambda: whole(judge), "missing": missing,
+            **{name: partial(whole, step) for name, step in flow.STEPS.items()},
             **{stage: searched(stage) for stage in STAGES},
         }
 

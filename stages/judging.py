@@ -17,7 +17,7 @@ from review.evidence.tex import TexError
 from review.judge import Case, JudgeError, Paper, facts_of, guarded, judged, read_paper, read_rubric, told
 from review.judge.errors import PaperError
 from stages.bench import Bench, do_work
-from stages.writing.work import best_of
+from stages.paper.versions import best_of
 
 
 async def judge(bench: Bench) -> None:

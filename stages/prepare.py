@@ -14,9 +14,9 @@ from sandbox.scoring import METRICS
 from stages.bench import Bench, do_work, in_thread
 from stages.context.lines import lines_of
 from stages.context.work import read_context
+from stages.paper.library import check_library
 from stages.plan_faults import faults_of
 from stages.room import check_room
-from stages.writing.library import check_library
 
 UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
 ROUNDS = 3

@@ -94,7 +94,7 @@ def _states(runs: Sequence[Path]) -> dict[str, tuple[RunState, Path]]:
 
 def _side(name: str, state: RunState) -> Side:
     from review.comparison import side_of
-    from stages.writing.work import best_of
+    from stages.paper.versions import best_of
 
     return side_of(name, state, best_of(state.drafts).draft if state.drafts else None)
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from inspector.files import LARGEST, bytes_of
 from inspector.trace.nouns import Place
 from record.folder import RunFolder
+from record.typeset import filled, uses
 
 SOURCES = ("paper.tex", "floats.tex", "appendix.tex")
-_USE = re.compile(r"\\(?:result|setup)\{([^{}]*)\}")
 _REC = re.compile(r"\\rec\{((?:[^{}]|\{\})*)\}")
 
 
@@ -26,7 +26,7 @@ class Sources:
         """Key -> where the paper prints it."""
         found: dict[str, list[Place]] = {}
         for file, number, line in self._lines:
-            for key in dict.fromkeys(_USE.findall(line)):
+            for key in dict.fromkeys(use.key for use in uses(line)):
                 found.setdefault(key, []).append(Place(file=file, line=number, text=self._around(line, key)))
         return {key: tuple(places) for key, places in found.items()}
 
@@ -50,7 +50,7 @@ class Sources:
         """What stands around a key, every key as the value that it prints."""
         at = line.find(f"{{{key}}}")
         at = line.rfind("\\", 0, at + 1)
-        before, after = (_plain(_USE.sub(lambda found: self._printed.get(found[1], found[1]), part))
+        before, after = (_plain(filled(part, lambda use: self._printed.get(use.key, use.key)))
                          for part in (line[:at], f" {line[at:]}"))
         start = before.rfind(" ", 0, max(0, len(before) - 60)) + 1
         return ("... " if start else "") + _cut(re.sub(r"\\[a-zA-Z]+|[{}$]", "", f"{before[start:]} {after}"))

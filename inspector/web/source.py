@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from record.typeset import as_read
+from record.typeset import as_read, parse
 
 _VALUE = re.compile(r"\\(?:result|setup)\{([^{}]*)\}")
-_DEFINED = re.compile(r"^\\(?:result|setup)value\{([^{}]*)\}\{(.*)\}$", re.MULTILINE)
 _COMMENT = re.compile(r"(?<!\\)%.*")
 _HEAD = re.compile(r"\\(title|section|subsection|subsubsection|paragraph)\*?\{((?:[^{}]|\{[^{}]*\})*)\}")
 _FLOAT = re.compile(r"\\paper(?:table|figure)\{([^{}]*)\}")
@@ -53,7 +52,7 @@ class Block(NamedTuple):
 
 def values_of(results: str) -> dict[str, str]:
     """Key -> what it prints, of a `results.tex`."""
-    return {key: as_read(text) for key, text in _DEFINED.findall(results)}
+    return {use.key: as_read(text) for use, text in parse(results).items()}
 
 
 def blocks_of(paper: str, floats: str, values: Mapping[str, str]) -> tuple[Block, ...]:

@@ -18,7 +18,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from review.evidence import numbers, spelled, tex, values
+from record import typeset
+from review.evidence import numbers, spelled, tex
 from review.evidence.bold import bold_wrong
 from review.evidence.violations import Evidence, Kind, Violation
 
@@ -36,7 +37,6 @@ CHECK = r"""\AddToHook{begindocument/end}{%
 """A document that compiles paper.tex with nothing printed but what was typed. References stay unresolved on purpose:
 one pass, no bibliography."""
 
-_USED = re.compile(r"\\(result|setup)\{([^{}]*)\}")
 _SOURCES = ("paper.tex", "floats.tex", "appendix.tex")
 
 
@@ -117,25 +117,21 @@ def _flowing(text: str) -> str:
 
 def _values(folder: Path, evidence: Evidence, printed: str) -> Iterator[Violation]:
     """Keys whose definition is not the record's, or whose value the real PDF does not show."""
-    defined = values.parse((folder / "results.tex").read_text()) if (folder / "results.tex").exists() else {}
+    defined = typeset.parse((folder / "results.tex").read_text()) if (folder / "results.tex").exists() else {}
     squeezed = re.sub(r"\s+", "", printed).replace("\u2212", "-").replace("\u2013", "-")
-    for command, key in sorted(_used(folder)):
-        source = evidence.results if command == "result" else evidence.setups
-        macro = f"\\{command}{{{key}}}"
-        if key not in source:
-            yield Violation(kind="key", where="sources", excerpt=macro, mend="no such key in the record")
-        elif defined.get((command, key)) != values.printable(source[key]):
-            yield Violation(kind="value", where="results.tex", excerpt=macro, mend=(
-                f"defined as {defined.get((command, key))!r}, the record says {values.printable(source[key])!r}"))
-        elif missing := _missing(values.spoken(values.printable(source[key])), squeezed):
-            yield Violation(kind="value", where="PDF", excerpt=macro, mend=f"{missing!r} is not in the PDF's text")
-
-
-def _missing(spoken: str, squeezed: str) -> str | None:
-    """The first number of a value that the text does not hold. Numbers only: a page may end within a value."""
-    return next((one for _, one in numbers.digits(spoken) if one not in squeezed), None)
-
-
-def _used(folder: Path) -> set[tuple[str, str]]:
     texts = [(folder / name).read_text() for name in _SOURCES if (folder / name).exists()]
-    return {(match[1], match[2]) for text in texts for match in _USED.finditer(text)}
+    for use in sorted({use for text in texts for use in typeset.uses(text)}):
+        value = evidence.value(use)
+        tex_of_it = typeset.printable(value or "")
+        if value is None:
+            yield Violation(kind="key", where="sources", excerpt=str(use), mend="no such key in the record")
+        elif defined.get(use) != tex_of_it:
+            yield Violation(kind="value", where="results.tex", excerpt=str(use), mend=(
+                f"defined as {defined.get(use)!r}, the record says {tex_of_it!r}"))
+        elif missing := _missing(typeset.as_read(tex_of_it), squeezed):
+            yield Violation(kind="value", where="PDF", excerpt=str(use), mend=f"{missing!r} is not in the PDF's text")
+
+
+def _missing(value: str, squeezed: str) -> str | None:
+    """The first number of a value that the text does not hold. Numbers only: a page may end within a value."""
+    return next((one for _, one in numbers.digits(re.sub(r"\s", "", value)) if one not in squeezed), None)

@@ -9,6 +9,7 @@ from typing import Literal
 from models.roles import Comparison
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.frozen import Frozen
+from record.typeset import Use
 
 Kind = Literal["number", "word", "claim", "key", "command", "citation", "figure", "table", "reference", "syntax",
                "value", "compile"]
@@ -67,3 +68,7 @@ class Evidence:
     plan: DataPlan | None = None
     facts: tuple[DatasetFacts, ...] = ()
     tabled: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    def value(self, use: Use) -> str | None:
+        """The TeX text that a macro prints; None where the record has no such key."""
+        return (self.results if use.macro == "result" else self.setups).get(use.key)

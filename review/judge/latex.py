@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from review.evidence import values
+from record import typeset
 from review.judge.sections import Part
 
 MOST_FILES, MOST_CHARACTERS = 100, 10_000_000
 _COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%[^\n]*")
 _HIDDEN = re.compile(r"\\begin\{comment\}.*?\\end\{comment\}|\\iffalse\b.*?\\fi\b", re.DOTALL)
 _INCLUDE = re.compile(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}")
-_VALUE_LINE = re.compile(r"^\\(?:result|setup)value\{.*\}\s*$", re.MULTILINE)
-_VALUE = re.compile(r"\\(result|setup)\{([^{}]*)\}")
 _FLOAT = re.compile(r"\\begin\{(table|figure)(\*?)\}.*?\\end\{\1\2\}", re.DOTALL)
 _HEADING = re.compile(
     r"\\(section|chapter)\*?\s*(?:\[[^\[\]]*\])?\s*\{|\\(appendix)\b|\\begin\{(thebibliography|abstract)\}")
@@ -78,8 +76,8 @@ def read(text: str, folder: Path) -> Source:
     """The sections of a LaTeX document that lies in `folder`."""
     reader = _Reader(folder)
     whole = reader.whole(text)
-    defined = values.parse(whole)
-    whole = _VALUE.sub(lambda match: defined.get((match[1], match[2]), match[0]), _VALUE_LINE.sub("", whole))
+    defined = typeset.parse(whole)
+    whole = typeset.filled(typeset.without_lines(whole), lambda use: defined.get(use, str(use)))
     head, begun, body = whole.partition(r"\begin{document}")
     head, body = (head, body.partition(r"\end{document}")[0]) if begun else ("", whole)
     parts = [*_title(head or body), *_sections(body)]

@@ -14,12 +14,13 @@ from record.fold.state import RunState
 from record.folder import read_source
 from record.nouns.drafts import Draft
 from record.trials import trials
+from record.typeset import Use, filled
 from stages.ablations.planning import sift
 from stages.ablations.running import no_room
 from stages.bench import Bench
+from stages.paper.material import claims_of
+from stages.paper.versions import best_of
 from stages.settings import PLANNINGS
-from stages.writing.manuscript import claims_of
-from stages.writing.work import best_of
 
 
 async def asked(bench: Bench, desk: Desk) -> AblationsMissed:
@@ -67,10 +68,11 @@ def as_read(draft: Draft, state: RunState) -> Draft:
     claims, found = claims_of(state)
     values = printed([*claims, *found])
 
+    def value(use: Use) -> str:
+        return values.get(use.key, str(use)) if use.macro == "result" else str(use)
+
     def read(text: str) -> str:
-        for key in sorted(values, key=len, reverse=True):
-            text = text.replace(rf"\result{{{key}}}", values[key])
-        return text
+        return filled(text, value)
 
     return draft.model_copy(update={
         "title": read(draft.title), "abstract": read(draft.abstract),

@@ -23,9 +23,9 @@ from stages.ablations.asking import asked
 from stages.ablations.running import accepted, run_missing
 from stages.bench import Bench, begun, note_time
 from stages.evidence.score import score_frozen
+from stages.paper.reflection import revise
+from stages.paper.versions import best_of, drafted
 from stages.settings import REVISIONS
-from stages.writing.revising import revise
-from stages.writing.work import best_of, drafted
 
 
 async def missing_ablations(bench: Bench) -> bool:

@@ -18,7 +18,7 @@ from record.nouns.measurements import Measurement
 from record.nouns.nodes import Node
 from record.typeset import as_read
 from stages.evidence.reproduced import NodeAgain, Number, Verdict
-from stages.writing.manuscript import claims_of
+from stages.paper.material import claims_of
 
 CHANCE = 0.001
 """How often a number of code that is not deterministic is called different though it is not."""

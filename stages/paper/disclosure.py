@@ -28,8 +28,15 @@ from record.nouns.idea import Idea
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Attempt, Check, Finding, Node, NodeStatus
 from record.nouns.stages import STAGES, NodeKind, StageName
-from stages.paper.ablated import AblationsTold, ablations_told
-from stages.paper.ancestry import FORKED, AncestorTold, HumanTold, ancestors_told, humans_told
+from stages.paper.provenance import (
+    FORKED,
+    AblationsTold,
+    AncestorTold,
+    HumanTold,
+    ablations_told,
+    ancestors_told,
+    humans_told,
+)
 
 RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",

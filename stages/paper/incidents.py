@@ -11,9 +11,8 @@ from record.fold.state import RunState
 from record.nouns.decisions import Compare
 from record.nouns.nodes import Attempt
 from record.nouns.stages import STAGES
-from stages.paper.ablated import LATE, missing_rows, planned_rows
-from stages.paper.ancestry import human_rows
-from stages.paper.characters import recorded
+from stages.paper.latex import recorded
+from stages.paper.provenance import LATE, human_rows, missing_rows, planned_rows
 
 LONGEST = 260
 """Characters of one told reason."""

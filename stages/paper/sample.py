@@ -15,10 +15,9 @@ from literature.library import parse
 from record.nouns.drafts import Draft, Section
 from review.evidence import Evidence, check_pdf, tex
 from review.evidence.pdf import pdf_text
-from stages.paper.build import build
-from stages.paper.parts import PaperParts, Table
-from stages.paper.sources import evidence_with, sources
+from stages.paper.sources import PaperParts, Table, evidence_with, sources
 from stages.paper.template import Template, TemplateError
+from stages.paper.typeset import build
 
 SECONDS = 60.0
 """Of TeX, for the sample."""

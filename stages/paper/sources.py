@@ -1,22 +1,77 @@
-"""The LaTeX sources of a paper from its parts: pure, so that the same parts give the same files."""
+"""What a paper is made of, before it is LaTeX.
+
+The LaTeX sources of a paper from its parts: pure, so that the same parts give the same files.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from record.nouns.drafts import Draft, Section
-from review.evidence import Evidence, allowed, used_keys, values
+from literature.library import Entry
+from record import typeset
+from record.nouns.drafts import Draft, PaperFinding, Section
+from review.evidence import Evidence, allowed, used_keys
 from review.evidence.scan import scan
-from stages.paper import references
-from stages.paper.characters import Characters, escape, of_styles, recorded
-from stages.paper.columns import aligned
 from stages.paper.findings import blemishes, stops
-from stages.paper.parts import FigureFile, PaperParts, Sources, Table
+from stages.paper.latex import Characters, aligned, escape, of_styles, recorded
+from stages.paper.library import bibliography
 from stages.paper.template import Template, TemplateError
 
-_VALUE = re.compile(r"\\(result|setup)\{([^{}]*)\}")
+
+@dataclass(frozen=True)
+class FigureFile:
+    """A figure made from recorded arrays. `path` is the .pdf or .png; a twin with the other suffix may stand beside."""
+
+    name: str
+    path: Path
+    panels: int = 0
+    """Panels side by side; 0 takes the width from the picture's shape."""
+    appendix: bool = False
+    """Whether it stands in the appendix, where the program places it."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that the program generated: its rows print `\\result` macros only."""
+
+    name: str
+    tabular: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class PaperParts:
+    """A draft with all that it leans on.
+
+    `appendix` is generated TeX; `notice` and `authors` are plain text and are escaped. `refused` stamps the pages.
+    """
+
+    draft: Draft
+    evidence: Evidence
+    figures: tuple[FigureFile, ...] = ()
+    tables: tuple[Table, ...] = ()
+    library: tuple[Entry, ...] = ()
+    appendix: str = ""
+    notice: str = ""
+    authors: str = "scientist, a program"
+    refused: bool = False
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files of a paper by name, and what had to be changed to make them."""
+
+    files: Mapping[str, str]
+    figures: Mapping[str, Path]
+    """File under figures/ -> where it is copied from."""
+    findings: tuple[PaperFinding, ...]
+    cited: tuple[str, ...]
+    beside: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Pictures that the template itself shows, by name."""
+
 
 
 def sources(parts: PaperParts, template: Template) -> Sources:
@@ -33,17 +88,17 @@ def sources(parts: PaperParts, template: Template) -> Sources:
     body = page.fit(_skeleton(parts, template))
     appendix = page.fit(parts.appendix)
     cited = tuple(key for key in used_keys([body, floats], allowed.CITES) if key in parts.evidence.cites)
-    used = [(match[1], match[2]) for text in (body, floats, appendix) for match in _VALUE.finditer(text)]
-    values_file = values.render(parts.evidence.results, parts.evidence.setups, used)
+    used = dict.fromkeys(use for text in (body, floats, appendix) for use in typeset.uses(text))
+    values = {use: parts.evidence.value(use) for use in used}
     files = {
         "paper.tex": body, "floats.tex": floats + "\n",
-        "results.tex": page.fit(values_file + (_unknown(parts, used) if parts.refused else "")),
+        "results.tex": page.fit(typeset.render(values, untied=parts.refused)),
         **{name: path.read_text(encoding="utf-8") for name, path in template.styles.items()},
     }
     if appendix:
         files["appendix.tex"] = appendix
     if cited:
-        files["references.bib"] = references.write(parts.library, cited)
+        files["references.bib"] = bibliography(parts.library, cited)
     lost = [one for name in missing for one in stops(f"the figure {name!r} has no file: draw it again")]
     pictures = {f"{name}{path.suffix}": path for name, path in figures.items()}
     return Sources(files, pictures, (*lost, *blemishes(page.replaced)), cited, template.pictures)
@@ -125,13 +180,6 @@ def _piece(text: str, *, inline: bool = False) -> str:
     if not any(problem.kind in ("command", "syntax") for problem in scan(text, inline=inline).problems):
         return text
     return "\n\n".join(escape(paragraph) for paragraph in re.split(r"\n\s*\n", text))
-
-
-def _unknown(parts: PaperParts, used: list[tuple[str, str]]) -> str:
-    """Definitions for keys that are not in the record: a refused paper is still to be read."""
-    known = {"result": parts.evidence.results, "setup": parts.evidence.setups}
-    return "".join(f"\\{command}value{{{key}}}{{\\textbf{{[untied]}}}}\n" for command, key in dict.fromkeys(used)
-                   if key not in known[command])
 
 
 def _unplaceable(parts: PaperParts) -> list[str]:

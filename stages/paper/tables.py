@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from record.claims import GRADES, Claim, Difference
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, arm_of, level_of
-from stages.paper.characters import recorded
-from stages.paper.parts import Table
+from stages.paper.latex import recorded
+from stages.paper.sources import Table
 
 CONSTANT = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
 """What a caption says where `record.claims.Claim.constant` holds."""

@@ -28,7 +28,7 @@ from record.events.searching import Settled
 from record.fold.state import RunState
 from record.lock import hold
 from record.log import RecordError, open_log, read_state
-from stages.paper.ancestry import FORKED
+from stages.paper.provenance import FORKED
 from tests.stages.small_study import IDEA, experiment, plots, small_model
 from tests.stages.test_whole_run import small_settings
 

@@ -15,9 +15,9 @@ from record.events.event import Event
 from record.fold.state import RunState
 from record.nouns.stages import STAGES
 from review.evidence import check_draft
-from stages.paper.parts import PaperParts
-from stages.paper.round import Assessment
-from stages.writing import work
+from stages.paper import flow, versions
+from stages.paper.sources import PaperParts
+from stages.paper.typeset import Assessment
 from tests.agent.scripted_runs import Killed, World
 from tests.stages.small_study import small_model
 
@@ -50,7 +50,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         folder.mkdir(parents=True, exist_ok=True)
         return Assessment(check_draft(parts.draft, parts.evidence), (), 4, None, 4.0)
 
-    monkeypatch.setattr(work, "assess", assess)
+    monkeypatch.setattr(versions, "assess", assess)
     return World(tmp_path, monkeypatch)
 
 
@@ -107,7 +107,7 @@ def test_a_writer_is_asked_once_more(role: str, world: World) -> None:
         world.run()
     again = [one.prompt.user for one in world.model.requests if one.role == role]
     assert len(again) == 2 and "could not be used" in again[1] and "could not be used" not in again[0]
-    assert told(world) == [(role, work.THEN)]
+    assert told(world) == [(role, flow.THEN)]
 
 
 @pytest.mark.parametrize(("role", "taken_up"), [

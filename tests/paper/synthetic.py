@@ -23,9 +23,9 @@ from record.nouns.measurements import Measurement, OverExamples, Split
 from record.nouns.nodes import Attempt, Failure
 from record.nouns.stages import NodeKind, StageName
 from review.evidence import Evidence, Value
-from stages.paper import references
 from stages.paper.appendix import appendix
-from stages.paper.parts import FigureFile, PaperParts
+from stages.paper.library import read_verified
+from stages.paper.sources import FigureFile, PaperParts
 from stages.paper.tables import tables
 
 LIBRARY = Path(__file__).resolve().parents[2] / "examples" / "library.bib"
@@ -128,7 +128,7 @@ def claims(run: RunState) -> list[Claim]:
 def evidence(run: RunState) -> Evidence:
     found = claims(run)
     return Evidence(
-        results=printed(found), setups=setups(run), cites=frozenset(one.key for one in references.read(LIBRARY)),
+        results=printed(found), setups=setups(run), cites=frozenset(one.key for one in read_verified(LIBRARY)),
         figures=frozenset({"loss", "reliability", "curves"}), tables=frozenset({"main", "metrics", "ablation"}),
         names=(*(one.title for one in FACTS), *(one.title for one in PLAN.arms), *(one.title for one in PLAN.levels)),
         comparisons=(Comparison(key="diff/digits/log_loss/method@noise20~baseline@noise20", dataset="digits",
@@ -262,7 +262,7 @@ def parts(folder: Path, draft: Draft = DRAFT, *, with_appendix: bool = True) -> 
     run = state()
     found = claims(run)
     return PaperParts(
-        draft=draft, evidence=evidence(run), figures=figures(folder), library=references.read(LIBRARY),
+        draft=draft, evidence=evidence(run), figures=figures(folder), library=read_verified(LIBRARY),
         tables=tables(paper_claims(run), PLAN, FACTS, ABLATED), notice=NOTICE, authors="scientist 0.1.0, a program",
         appendix=appendix(run, found) if with_appendix else "")
 
@@ -279,4 +279,4 @@ def bare(folder: Path, body: str) -> PaperParts:
     draft = Draft(title="A short paper", abstract="Short.", sections=(Section(title="Body", body=body),))
     whole = evidence(state())
     return PaperParts(draft=draft, evidence=replace(whole, figures=frozenset(), tables=frozenset()),
-                      library=references.read(LIBRARY), notice=NOTICE)
+                      library=read_verified(LIBRARY), notice=NOTICE)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from models.roles import Reflection, SectionEdit, TextEdit
 from record.nouns.drafts import Draft, Section
-from stages.paper.editing import edited
+from stages.paper.reflection import edited
 
 BODY = "The loss is \\result{a.mean}.\nIt is the\nloss again.\n\n\\paperfigure{loss}\n\nSee Figure~\\ref{fig:loss}."
 DRAFT = Draft(title="On losses", abstract="We ask.", captions={"loss": "The loss."},

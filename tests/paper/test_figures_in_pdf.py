@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 
 from record.nouns.drafts import Draft, Section
 from review.evidence import check_draft
-from stages.paper.build import build
-from stages.paper.figures_in_pdf import Place, cut, mentions, places, plain
-from stages.paper.parts import FigureFile, PaperParts
-from stages.paper.round import assess
-from stages.paper.sources import sources
+from stages.paper.figure_review import Place, cut, mentions, places, plain
+from stages.paper.sources import FigureFile, PaperParts, sources
 from stages.paper.template import load
+from stages.paper.typeset import assess, build
 from tests.paper import synthetic
 
 needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from models.offline.writing import outlined
 from models.roles import FinalFigure, OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, WriteInputs
 from record.nouns.drafts import Section
-from stages.paper.lengths import lengths, too_thin
-from stages.paper.outlining import complaints_on, groups, mended, section_inputs, taken
-from stages.paper.telling import outcome, tellings, untold
+from stages.paper.findings import lengths, too_thin
+from stages.paper.outcomes import outcome, tellings, untold
+from stages.paper.outline import complaints_on, groups, mended, section_inputs, taken
 from tests.models.offline.inputs import Verdict, write_inputs
 from tests.paper.synthetic import DRAFT
 

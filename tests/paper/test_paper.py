@@ -12,9 +12,8 @@ import pytest
 from record.nouns.drafts import Section
 from review.evidence import check_pdf, tex
 from review.evidence.pdf import pdf_text
-from stages.paper.build import build
-from stages.paper.round import assess
 from stages.paper.template import TemplateError, load
+from stages.paper.typeset import assess, build
 from tests.paper import synthetic
 
 pytestmark = pytest.mark.slow

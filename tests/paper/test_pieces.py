@@ -20,14 +20,14 @@ from record.nouns.decisions import Compare, Expand
 from record.nouns.drafts import PaperFinding
 from record.nouns.nodes import Attempt, Failure
 from review.evidence import numbers
-from stages.paper import references
 from stages.paper.appendix import appendix
-from stages.paper.characters import escape, of_styles, recorded
 from stages.paper.findings import of_chktex, of_log, section_at
-from stages.paper.round import Assessment
+from stages.paper.latex import escape, of_styles, recorded
+from stages.paper.library import bibliography, read_verified, reference
 from stages.paper.tables import CONSTANT, tables
 from stages.paper.template import load
-from stages.writing.work import reasons_against
+from stages.paper.typeset import Assessment
+from stages.paper.versions import reasons_against
 from tests.paper import synthetic
 
 STATE = synthetic.state()
@@ -159,11 +159,11 @@ def test_an_appendix_of_an_empty_run_says_so():
 
 
 def test_the_library_that_ships_is_verified():
-    entries = references.read(synthetic.LIBRARY)
+    entries = read_verified(synthetic.LIBRARY)
     assert 11 <= len(entries) == len(parse(synthetic.LIBRARY.read_text()))
-    muller = references.reference(next(one for one in entries if one.key == "muller2019when"))
+    muller = reference(next(one for one in entries if one.key == "muller2019when"))
     assert (muller.authors.split(";")[0], muller.year, muller.abstract) == ("Müller, Rafael", "2019", "")
-    written = references.write([entries[0].with_fields(abstract="We ask."), *entries[1:]],
+    written = bibliography([entries[0].with_fields(abstract="We ask."), *entries[1:]],
                                ["kingma2015adam", "guo2017calibration", "unknown"])
     assert [one.key for one in parse(written)] == ["guo2017calibration", "kingma2015adam"]
     assert "verified" not in written and "We ask" not in written
@@ -173,9 +173,7 @@ def test_an_entry_that_nobody_verified_is_not_offered(tmp_path: Path):
     library = tmp_path / "a.bib"
     library.write_text('@article{a1, title="T", verified = {}}\n'
                        "@book{b, title={{N}ested {x}}, verified={isbn:1}, year=2001}")
-    assert references.read(library) == ()
-    assert [(one.key, one.fields["title"], references.reference(one).title)
-            for one in references.read_older(library)] == [("b", "{N}ested {x}", "Nested x")]
+    assert read_verified(library) == ()
 
 
 @pytest.mark.parametrize(("text", "sign"), [
@@ -185,9 +183,9 @@ def test_an_entry_that_nobody_verified_is_not_offered(tmp_path: Path):
 def test_a_library_that_cannot_be_read_says_why(tmp_path: Path, text: str, sign: str):
     (tmp_path / "a.bib").write_text(text)
     with pytest.raises(LibraryError, match=sign):
-        references.read(tmp_path / "a.bib")
+        read_verified(tmp_path / "a.bib")
     with pytest.raises(LibraryError, match="cannot read"):
-        references.read(tmp_path / "none.bib")
+        read_verified(tmp_path / "none.bib")
 
 
 def test_text_of_the_record_is_escaped():

@@ -14,12 +14,11 @@ import pytest
 from agent.cli import main
 from review.evidence import tex
 from review.evidence.pdf import pdf_text
-from stages.paper.build import build
-from stages.paper.columns import aligned
-from stages.paper.parts import PaperParts
-from stages.paper.round import assess
+from stages.paper.latex import aligned
 from stages.paper.sample import try_out
+from stages.paper.sources import PaperParts
 from stages.paper.template import Template, TemplateError, keep, kept, load, located, names
+from stages.paper.typeset import assess, build
 from tests.paper import synthetic, venue
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]

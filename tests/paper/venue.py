@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from record.nouns.drafts import Draft, Section
-from stages.paper.parts import FigureFile, PaperParts, Table
+from stages.paper.sources import FigureFile, PaperParts, Table
 from tests.paper import synthetic
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "templates.md"

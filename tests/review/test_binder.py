@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from record.nouns.drafts import Draft, Section
+from record.typeset import ClaimKey, Use, as_read, filled, parse, printable, render, uses
 from review.evidence import Evidence, check_draft
 from review.evidence.scan import scan
-from review.evidence.values import parse, printable, render, spoken
-from stages.paper.characters import recorded
+from stages.paper.latex import recorded
 from tests.paper import synthetic
 
 EVIDENCE = synthetic.evidence(synthetic.state())
@@ -308,11 +308,24 @@ def test_no_typed_decimal_passes(number: str, wrapping: str):
 
 def test_results_file_says_what_it_was_given():
     results = {"a/b_c/d@e.pm": r"0.42\,\ensuremath{\pm}\,0.01", "diff/x/a~b.mean": "-0.5", "n": "$-3$"}
-    used = [*(("result", key) for key in results), ("setup", "code.NAME"), ("setup", "code.LR"), ("setup", "gone")]
-    text = render(results, {"code.NAME": "adam_w & 50%", "code.LR": "1e-05"}, used)
-    assert parse(text) == {
+    values = {**{Use("result", key): text for key, text in results.items()},
+              Use("setup", "code.NAME"): "adam_w & 50%", Use("setup", "code.LR"): "1e-05", Use("setup", "gone"): None}
+    assert parse(render(values, untied=True)).keys() == values.keys()
+    assert parse(render(values)) == {
         ("result", "a/b_c/d@e.pm"): r"0.42\,\ensuremath{\pm}\,0.01",
         ("result", "diff/x/a~b.mean"): r"\ensuremath{-}0.5",
         ("result", "n"): r"\ensuremath{-3}", ("setup", "code.NAME"): r"adam\_w \& 50\%",
         ("setup", "code.LR"): r"\ensuremath{10^{-5}}"}
-    assert spoken(printable("[-0.1, 0.2]")) == "[-0.1,0.2]"
+    assert as_read(printable("[-0.1, 0.2]")) == "[-0.1, 0.2]"
+    assert [as_read(text) for text in parse(render(values)).values()] == [
+        "0.42 ± 0.01", "-0.5", "-3", "10-5", "adam_w & 50%"]
+    assert list(uses(text := r"\result{n} and \setup {gone}")) == [Use("result", "n"), Use("setup", "gone")]
+    assert filled(text, lambda use: f"<{use.key}>") == "<n> and <gone>"
+
+
+def test_the_key_of_a_claim_is_read_in_its_parts():
+    assert ClaimKey.parse("test/digits/accuracy/method@high.1.ci") == ClaimKey(
+        "test", "digits", "accuracy", "method@high.1", form="ci")
+    difference = ClaimKey.parse("diff/digits/accuracy/method~baseline")
+    assert difference is not None and (difference.condition, difference.other) == ("method", "baseline")
+    assert difference.claim == "diff/digits/accuracy/method~baseline" and ClaimKey.parse("data.digits.classes") is None

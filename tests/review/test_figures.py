@@ -14,9 +14,8 @@ from record.nouns.data import MetricSpec
 from record.nouns.figures import AxesFacts, DrawnFacts, Figure, FigureFacts, OverlapFacts
 from review.figures import SEVERITIES, About, Kind, lint, lint_all, refusing, remarks
 from review.figures.colours import ciede2000, difference, lab
-from review.figures.pixels import perceptual_hash, read_picture
-from review.figures.twice import same_picture
-from review.figures.words import lacks_unit
+from review.figures.findings import lacks_unit
+from review.figures.pixels import perceptual_hash, read_picture, same_picture
 
 LINE = DrawnFacts(kind="line", label="plain", points=30, low=0.2, high=1.0, mean=0.4, first=1.0, last=0.2,
                   colour="#0072b2", line="-")

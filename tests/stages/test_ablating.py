@@ -45,7 +45,7 @@ from stages.ablations.work import missing_ablations
 from stages.bench import Bench
 from stages.evidence.score import frozen
 from stages.memory.briefs import code_inputs
-from stages.paper.ablated import ablation_sentences, ablations_told, missing_rows, planned_rows
+from stages.paper.provenance import ablation_sentences, ablations_told, missing_rows, planned_rows
 from stages.stage import Research
 from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model
 
@@ -186,7 +186,7 @@ def without_tex_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
         return ()
 
     monkeypatch.setattr("stages.ablations.work.drafted", assessed)
-    monkeypatch.setattr("stages.writing.revising.drafted", assessed)
+    monkeypatch.setattr("stages.paper.reflection.drafted", assessed)
     monkeypatch.setattr("stages.evidence.score.score_sealed", scored)
     monkeypatch.setattr("stages.evidence.score.resampled", none)
 

@@ -36,12 +36,12 @@ from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
+from stages.paper.citations import cite
+from stages.paper.library import check_library
+from stages.paper.material import library_of
+from stages.paper.reflection import reflect_inputs
+from stages.paper.versions import material_of
 from stages.settings import PaperSettings
-from stages.writing.citing import cite
-from stages.writing.library import check_library
-from stages.writing.manuscript import library_of
-from stages.writing.revising import reflect_inputs
-from stages.writing.work import material_of
 from tests.literature.catalogues import Catalogues, down
 from tests.literature.worlds import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
 from tests.paper import synthetic

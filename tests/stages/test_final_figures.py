@@ -29,10 +29,9 @@ from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from sandbox.settings import SandboxSettings
 from stages.bench import Bench
-from stages.final_figures import final_figures
-from stages.final_figures.drawing import Studio, draw_all
-from stages.final_figures.placing import MOST, MOST_IN_TEXT, choose, generated
 from stages.nodes.plotting import Canvas
+from stages.paper.drawing import Studio, draw_all
+from stages.paper.figures import MOST, MOST_IN_TEXT, choose, draw_figures, generated
 from tests.stages.test_prompt_inputs import PLAN, Story, cells
 
 # --- which, and where -------------------------------------------------------------------------------------------------
@@ -127,7 +126,7 @@ async def test_what_failed_is_asked_for_again_and_what_worked_stays(tmp_path: Pa
     first = {"one": "good", "two": "raise", "three": "unlabelled", "four": "half"}
     bench, model, asked = bench_of(story, first, {"one": "raise", "two": "good", "three": "good", "four": "half"},
                                    {"four": "good"})
-    await final_figures(bench)
+    await draw_figures(bench)
 
     found = made(story)
     assert [one.name for one in found.placed] == ["one", "two", "three", "four"]
@@ -153,7 +152,7 @@ async def test_a_figure_that_we_stumble_over_is_asked_for_again(
 
     bench, _, asked = bench_of(finished(tmp_path), {"one": "good"}, {"one": "good"})
     monkeypatch.setattr("stages.nodes.plotting.lint_all", stumbles)  # no figure is known to bring it about
-    await final_figures(bench)
+    await draw_figures(bench)
     assert "LookupError: a fault of ours" in asked[1].complaints[0]
     assert bench.state.figures is not None and list(bench.state.figures.descriptions) == ["one"]
 
@@ -161,7 +160,7 @@ async def test_a_figure_that_we_stumble_over_is_asked_for_again(
 async def test_a_figure_that_never_works_is_left_out_and_said_so(tmp_path: Path) -> None:
     story = finished(tmp_path)
     bench, _, asked = bench_of(story, {"one": "good", "two": "raise"}, {"two": "raise"}, {"two": "raise"})
-    await final_figures(bench)
+    await draw_figures(bench)
     assert [one.name for one in made(story).placed] == ["one"] and made(story).left_out == {"two": "KeyError: 'x'"}
     assert made(story).failure is None and len(asked) == bench.paper.replots + 1
 
@@ -169,7 +168,7 @@ async def test_a_figure_that_never_works_is_left_out_and_said_so(tmp_path: Path)
 async def test_without_a_single_figure_the_failure_is_recorded(tmp_path: Path) -> None:
     story = finished(tmp_path)
     bench, _, _ = bench_of(story, *[{"one": "raise"}] * 3)
-    await final_figures(bench)
+    await draw_figures(bench)
     failure = made(story).failure
     assert made(story).placed == () and failure is not None and "one: KeyError" in failure.message
 
@@ -184,9 +183,9 @@ async def test_a_killed_turn_is_walked_through_again_without_a_new_call(tmp_path
         return drawing(job)
 
     with pytest.raises(Killed):
-        await final_figures(dataclasses.replace(bench, executor=ScriptedExecutor(cut)))
+        await draw_figures(dataclasses.replace(bench, executor=ScriptedExecutor(cut)))
     calls = len(model.requests)
-    await final_figures(bench)
+    await draw_figures(bench)
     assert [one.name for one in made(story).placed] == ["one", "two"]
     assert [request.role for request in model.requests[calls:]] == ["vision"]
 
@@ -251,7 +250,7 @@ async def test_one_that_raises_takes_no_other_with_it_and_the_house_style_prints
 
 def test_no_text_of_the_house_style_is_below_seven_points() -> None:
     style = importlib.import_module("matplotlib").rc_params_from_file(
-        Path(__file__).parents[2] / "stages" / "final_figures" / "paper.mplstyle", use_default_template=False)
+        Path(__file__).parents[2] / "stages" / "paper" / "paper.mplstyle", use_default_template=False)
     sizes = [float(style[key]) for key in style
              if key.endswith(("labelsize", "titlesize", "font.size", "fontsize", "title_fontsize"))]
     assert len(sizes) >= 6 and min(sizes) >= 7 and style["pdf.fonttype"] == 42

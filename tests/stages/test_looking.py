@@ -20,8 +20,8 @@ from record.nouns.drafts import Draft, Section
 from record.nouns.figures import Aspect, FigureReview, FinalFigure, PaperFigureReview
 from review.evidence import tex
 from stages.bench import Bench
-from stages.writing.looking import UNSEEN, figures_of, look_at_figures
-from stages.writing.work import drafted
+from stages.paper.figure_review import UNSEEN, figures_of, look_at_figures
+from stages.paper.versions import drafted
 from tests.stages.test_final_figures import finished
 from tests.stages.test_prompt_inputs import Story
 

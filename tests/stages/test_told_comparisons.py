@@ -10,8 +10,8 @@ from record.claims import differences, paper_claims
 from record.events.nodes import Resampled
 from record.fold.apply import apply
 from record.folder import RunFolder
+from stages.paper.material import Material
 from stages.settings import PaperSettings
-from stages.writing.manuscript import Material
 from tests.models.examples import INPUTS
 from tests.paper import synthetic
 

@@ -34,10 +34,11 @@ from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
+from stages.paper.flow import write
+from stages.paper.material import write_inputs
+from stages.paper.reflection import reflect, reflect_inputs
+from stages.paper.versions import best_of, material_of
 from stages.settings import PaperSettings
-from stages.writing.manuscript import write_inputs
-from stages.writing.revising import reflect, reflect_inputs
-from stages.writing.work import best_of, material_of, write
 from tests.paper import synthetic
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ from pathlib import Path
 from models.roles import FigureScript, House, Statistic
 from review.figures import About, lint_all, refusing
 from sandbox.job import Executor
-from stages.final_figures.drawing import SUFFIXES, Studio, draw_all
 from stages.nodes.plotting import Canvas
+from stages.paper.drawing import SUFFIXES, Studio, draw_all
 
 
 async def draw_final(

@@ -45,7 +45,7 @@ from record.nouns.figures import AxesFacts, FigureFacts
 from record.nouns.idea import Idea
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Verdict
-from stages.paper.outlining import groups, section_inputs
+from stages.paper.outline import groups, section_inputs
 from tests.models.examples import INPUTS
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.offline.inputs import IDEA, PLAN, code_inputs, plan_inputs, statistics, write_inputs

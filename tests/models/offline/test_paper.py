@@ -16,7 +16,7 @@ from models.roles import ReflectInputs, Reflection, WriteInputs
 from record.nouns.drafts import Draft, Section
 from review.evidence.binder import check_draft
 from review.evidence.violations import Evidence
-from stages.paper.editing import edited
+from stages.paper.reflection import edited
 from tests.models.offline.inputs import Called, Verdict, evidence, write_inputs
 
 pytestmark = pytest.mark.slow

@@ -1,6 +1,6 @@
 """What a paper has to tell: every outcome of the comparisons, good or bad, and what a reader must be told.
 
-The outline is refused while one of these has no place (`stages.paper.outlining`), and the reflector is told of a draft
+The outline is refused while one of these has no place (`stages.paper.outline`), and the reflector is told of a draft
 that prints nothing of an outcome that speaks against the method.
 
 What it does not guarantee: that the sentences say it well, or that an abstract says it at all; `review.evidence` holds

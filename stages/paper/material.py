@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import TypeVar
 
-from literature.errors import LibraryError
 from literature.library import Entry
 from models.roles import ClaimLine, Comparison, FinalFigure, WriteInputs
 from record.claims import (
@@ -25,21 +22,20 @@ from record.claims import (
     winner,
 )
 from record.fold.state import RunState
-from record.folder import RunFolder, read_source, sha256
+from record.folder import RunFolder, read_source
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.drafts import Draft
+from record.typeset import as_read
 from review.evidence import LITERALS, Evidence, Value, families_in, used_keys
-from review.evidence.values import spoken
 from stages.context.lines import lines_of
 from stages.memory.branch import branch, for_paper
-from stages.paper import references
-from stages.paper.ablated import ablation_sentences
-from stages.paper.ancestry import origin_sentences
 from stages.paper.appendix import appendix
-from stages.paper.characters import escape
-from stages.paper.parts import FigureFile, PaperParts, Table
+from stages.paper.latex import escape
+from stages.paper.library import library_of, reference
+from stages.paper.outcomes import tellings
+from stages.paper.provenance import ablation_sentences, origin_sentences
+from stages.paper.sources import FigureFile, PaperParts, Table
 from stages.paper.tables import tables
-from stages.paper.telling import tellings
 from stages.paper.template import Template, kept, load
 from stages.settings import PaperSettings
 
@@ -90,37 +86,6 @@ class Material:
             tabled={table.name: families_in(table.tabular) for table in _tables(self.state)})
 
 
-def library_of(state: RunState, folder: RunFolder, *, before: int | None = None) -> tuple[Entry, ...]:
-    """The run's verified entries: of the given library, then gathered ones, of this writing from rounds `before`.
-
-    Raises: `literature.errors.LibraryError`, also for a file that is not as it was recorded.
-    """
-    gathered = [one for one in state.works_chosen if one.version <= state.version
-                and (before is None or one.version < state.version or one.round < before)]
-    files = [item for one in gathered for item in one.files.items()]
-    if state.library is None:  # no library, or a run that is older than the check
-        older = _older(folder.library) if folder.library.is_file() else ()
-    else:
-        older, files = (), [*state.library.files.items(), *files]
-    return (*older, *(entry for name, digest in files for entry in _recorded(folder.root / name, digest)))
-
-
-@cache
-def _older(bib: Path) -> tuple[Entry, ...]:
-    return references.read_older(bib)
-
-
-def _recorded(bib: Path, digest: str) -> tuple[Entry, ...]:
-    if not bib.is_file() or sha256(bib) != digest:
-        raise LibraryError(f"{bib} is not as it was recorded: put it back, or start the run anew")
-    return _verified(bib, digest)
-
-
-@cache
-def _verified(bib: Path, digest: str) -> tuple[Entry, ...]:
-    return references.read(bib)
-
-
 def claims_of(state: RunState) -> tuple[list[Claim], list[Difference]]:
     """The claims that the paper may print, and their paired differences."""
     claims = paper_claims(state)
@@ -145,7 +110,7 @@ def write_inputs(material: Material) -> WriteInputs:
                      for key, text in setups(state).items()),
         comparisons=comparisons, figures=drawn_figures(state),
         tables=tuple(table.name for table in _tables(state)),
-        references=tuple(references.reference(entry) for entry in material.library), literals=LITERALS,
+        references=tuple(reference(entry) for entry in material.library), literals=LITERALS,
         page_limit=material.template.page_limit, context=lines_of(state.context), winner_plan=best.plan,
         winner_source=read_source(material.folder.source(best.id))["experiment.py"],
         disclosures=told, tellings=tellings(state.data_plan, comparisons, told, {line.key for line in results}))
@@ -172,7 +137,7 @@ def statistics_of(state: RunState, datasets: Sequence[str], most: int = 24) -> t
     found = [claim for claim in paper_claims(state) if claim.name == primary.name and claim.dataset in datasets]
     texts = printed(found)
     return tuple(f"{primary.title or primary.name} on {one.dataset} ({one.split}), {one.condition}: "
-                 f"{spoken(texts[f'{one.key}.pm'])} over {one.n}" for one in found[:most])
+                 f"{as_read(texts[f'{one.key}.pm'])} over {one.n}" for one in found[:most])
 
 
 def figure_files(material: Material, draft: Draft) -> tuple[FigureFile, ...]:

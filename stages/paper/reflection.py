@@ -4,23 +4,30 @@ A round after which the checks find more than before is taken back: the next one
 is told what was tried. Every round is recorded, and so are edits that could not be made.
 
 What it does not guarantee: that a version in which the checks find as little as in another reads better.
+
+A reflector's edits on a draft: those that can be made are, and of every other it is said why not.
+
+A passage is found if it stands exactly once, where any run of white space is like any other: models wrap lines anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from models.door import Desk
 from models.errors import BudgetSpent
-from models.roles import ClaimLine, Comparison, ReflectInputs, Reflection, Round, WriteInputs
+from models.roles import ClaimLine, Comparison, ReflectInputs, Reflection, Round, SectionEdit, TextEdit, WriteInputs
 from record.events.papers import Drafted
+from record.nouns.drafts import Draft, Section
+from record.nouns.figures import Placement
 from stages.bench import Bench, do_work
-from stages.paper.editing import Edited, edited
-from stages.paper.lengths import lengths
-from stages.writing.citing import chosen_in
-from stages.writing.looking import look_at_figures
-from stages.writing.manuscript import write_inputs
-from stages.writing.work import best_of, counted, drafted, material_of, rank
+from stages.paper.citations import chosen_in
+from stages.paper.figure_review import look_at_figures
+from stages.paper.findings import lengths
+from stages.paper.material import write_inputs
+from stages.paper.versions import best_of, counted, drafted, material_of, rank
 
 MANY = 5
 """Violations of one section from which on it may be rewritten as a whole."""
@@ -149,3 +156,122 @@ def _over(drafts: Sequence[Drafted], *, done: bool) -> bool:
     last = drafts[-1]
     open_ = [one for one in last.findings if one.by_edit]
     return done and last is best_of(drafts) and not (last.violations or open_ or last.complaints or last.refused)
+
+
+SHOWN = 80
+"""Characters of a passage that are shown in a report on its edit."""
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A draft after a round of edits. `made` and `refused` have one line an edit."""
+
+    draft: Draft
+    made: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewritable: Collection[str] = ()) -> Edited:
+    """The draft with the edits that can be made. `figures` are the paper's, `rewritable` the sections open to it."""
+    desk = _Desk(draft, frozenset(figures), frozenset(rewritable))
+    for rewrite in answer.rewrites:
+        desk.rewrite(rewrite)
+    for edit in answer.edits:
+        desk.replace(edit)
+    for name, caption in answer.captions.items():
+        desk.caption(name, caption)
+    for name, place in answer.placements.items():
+        desk.move(name, place)
+    return Edited(desk.draft(), tuple(desk.made), tuple(desk.refused))
+
+
+@dataclass
+class _Desk:
+    """The parts of a draft while they are edited."""
+
+    before: Draft
+    figures: frozenset[str]
+    rewritable: frozenset[str]
+    made: list[str] = field(default_factory=list[str])
+    refused: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self.parts = {"title": self.before.title, "abstract": self.before.abstract,
+                      **{section.title: section.body for section in self.before.sections}}
+        self.captions = dict(self.before.captions)
+        self.placements = dict(self.before.placements)
+
+    def draft(self) -> Draft:
+        sections = tuple(Section(title=one.title, body=_tidy(self.parts[one.title])) for one in self.before.sections)
+        return self.before.model_copy(update={
+            "title": self.parts["title"].strip(), "abstract": _tidy(self.parts["abstract"]), "sections": sections,
+            "captions": self.captions, "placements": self.placements})
+
+    def rewrite(self, edit: SectionEdit) -> None:
+        what = f"{edit.title}, as a whole"
+        if edit.title not in self.parts:
+            self.refused.append(f"{what}: there is no such section")
+        elif edit.title not in self.rewritable:
+            self.refused.append(f"{what}: it is not open to a whole rewrite, edit its passages")
+        elif not edit.body.strip() or edit.body.strip() == self.parts[edit.title].strip():
+            self.refused.append(f"{what}: the new text is empty, or the old one")
+        else:
+            self.parts[edit.title] = edit.body
+            self.made.append(what)
+
+    def replace(self, edit: TextEdit) -> None:
+        what = f"{edit.section}: {_short(edit.old)}"
+        if edit.section not in self.parts:
+            self.refused.append(f"{what}: there is no section {edit.section!r}")
+            return
+        found = _found(self.parts[edit.section], edit.old)
+        if not edit.old.strip():
+            self.refused.append(f"{what}: the old passage is empty")
+        elif len(found) != 1:
+            times = f"stands there {len(found)} times: give more of it" if found else "does not stand there"
+            self.refused.append(f"{what}: the passage {times}")
+        elif edit.new == edit.old or (edit.section == "title" and not edit.new.strip()):
+            self.refused.append(f"{what}: it would change nothing, or leave no title")
+        else:
+            text, (start, end) = self.parts[edit.section], found[0]
+            self.parts[edit.section] = text[:start] + edit.new + text[end:]
+            self.made.append(f"{what} -> {_short(edit.new) or 'taken out'}")
+
+    def caption(self, name: str, caption: str) -> None:
+        if name not in self.figures:
+            self.refused.append(f"caption of {name}: there is no such figure")
+        elif not caption.strip() or self.captions.get(name) == caption:
+            self.refused.append(f"caption of {name}: it is empty, or as it was")
+        else:
+            self.captions[name] = caption
+            self.made.append(f"caption of {name}")
+
+    def move(self, name: str, place: Placement) -> None:
+        if name not in self.figures:
+            self.refused.append(f"{name} to {place}: there is no such figure")
+        elif self.placements.get(name) == place:
+            self.refused.append(f"{name} to {place}: it stands there")
+        else:
+            self.placements[name] = place
+            self.made.append(f"{name} moved to {'the text' if place == 'main' else 'the appendix'}")
+            if place == "appendix":
+                self.parts |= {title: text.replace(f"\\paperfigure{{{name}}}", "")
+                               for title, text in self.parts.items()}
+
+
+def _found(text: str, passage: str) -> list[tuple[int, int]]:
+    words = passage.split()
+    if not words:
+        return []
+    pattern = re.compile(r"(?=(" + r"\s+".join(re.escape(word) for word in words) + "))")
+    return [match.span(1) for match in pattern.finditer(text)]
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return repr(flat if len(flat) <= SHOWN else f"{flat[:SHOWN]}...") if flat else ""
+
+
+def _tidy(text: str) -> str:
+    """The text without the gaps that passages left."""
+    return re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()

@@ -1,4 +1,8 @@
-"""The paper's figures, drawn from recorded arrays and the ledger's statistics; nothing else reaches their code.
+"""Which of the drawn figures the paper has, and where: by rule, so that the same figures give the same paper.
+
+Source: AI-Scientist-v2, section 3.2 (at most twelve figures after the aggregation of plots).
+
+The paper's figures, drawn from recorded arrays and the ledger's statistics; nothing else reaches their code.
 
 What failed is asked for again, with what was wrong with it; what worked stays as it is.
 """
@@ -6,26 +10,72 @@ What failed is asked for again, with what was wrong with it; what worked stays a
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from models.door import Desk
 from models.errors import BudgetSpent
-from models.roles import FigureScript, FiguresInputs
+from models.roles import FigurePart, FigureScript, FiguresInputs
 from record.claims import ablation_conditions, paper_claims, replicates_of
 from record.events.papers import FiguresMade
 from record.folder import draft_of, part_of, seal, sha256
-from record.nouns.figures import Figure, FigureReview
+from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.figures import Figure, FigureReview, FinalFigure
 from record.nouns.nodes import Failure, Node, Plotting
 from stages.bench import Bench, do_work
 from stages.evidence.probing import trusted_winner
 from stages.faults import of_node
-from stages.final_figures.drawing import SUFFIXES, Drawing, Studio, draw_all, house_files, house_for
-from stages.final_figures.placing import MOST, Choice, choose, generated
 from stages.memory.briefs import parent_brief, plotting_reference, statistic
 from stages.nodes.plotting import PLOT_SECONDS, Canvas, Gallery, Subject, refusal, review_figures, typed_numbers
-from stages.writing.manuscript import Material
+from stages.paper.drawing import SUFFIXES, Drawing, Studio, draw_all, house_files, house_for
+from stages.paper.material import Material
+
+MOST = 12
+"""Figures that a paper may have."""
+MOST_IN_TEXT = 4
+"""Of these in the main text; the others go to the appendix."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The figures of the paper in their order, and why others are not among them."""
+
+    figures: tuple[FinalFigure, ...]
+    left_out: dict[str, str]
+
+
+def generated(facts: Iterable[DatasetFacts]) -> frozenset[str]:
+    """The datasets whose examples were made by a program."""
+    return frozenset(one.name for one in facts if one.synthetic)
+
+
+def choose(
+    parts: Sequence[FigurePart], plan: DataPlan, synthetic: frozenset[str], widths: Mapping[str, float]
+) -> Choice:
+    """At most `MOST`, those meant for the main text first; of these at most `MOST_IN_TEXT` stay there.
+
+    A figure of generated examples alone goes to the appendix, unless the study is about such: its main dataset is one.
+    `widths` are inches, by name.
+    """
+    about_it = plan.datasets[0].name in synthetic
+    asked = [_figure(one, synthetic, about_it=about_it).model_copy(update={"width": widths.get(one.name, 0.0)})
+             for one in parts]
+    ordered = [one for place in ("main", "appendix") for one in asked if one.placement == place]
+    chosen = [_moved(one) if number >= MOST_IN_TEXT else one for number, one in enumerate(ordered[:MOST])]
+    why = f"a paper has at most {MOST} figures, those of the main text first, then in their order"
+    return Choice(tuple(chosen), {one.name: why for one in ordered[MOST:]})
+
+
+def _figure(part: FigurePart, synthetic: frozenset[str], *, about_it: bool) -> FinalFigure:
+    only = bool(part.datasets) and synthetic.issuperset(part.datasets)
+    return FinalFigure(
+        name=part.name, description=part.description, panels=part.panels, datasets=part.datasets, synthetic=only,
+        placement="appendix" if only and not about_it else part.placement)
+
+
+def _moved(figure: FinalFigure) -> FinalFigure:
+    return figure.model_copy(update={"placement": "appendix"})
 
 
 @dataclass
@@ -45,7 +95,7 @@ class _Sheet:
         return tuple(f"{name}: {line}" for name, text in self.failed.items() for line in text.split("\n") if line)
 
 
-async def final_figures(bench: Bench) -> None:
+async def draw_figures(bench: Bench) -> None:
     """Draw the final figures, review them, keep those that are readable, and record them."""
     await do_work(bench, "figures", lambda desk: _work(bench, desk))
 

@@ -28,8 +28,8 @@ from record.fold.state import RunState
 from record.folder import sha256, write_file
 from record.nouns.drafts import Draft
 from stages.bench import Bench, do_work, in_thread
-from stages.paper.references import reference
-from stages.writing.manuscript import library_of
+from stages.paper.library import reference
+from stages.paper.material import library_of
 
 NO_MORE = "no further works are gathered"
 RESULTS = 6

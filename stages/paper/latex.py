@@ -1,0 +1,152 @@
+"""Pieces of LaTeX: characters that a template can print, text of the record, columns lined up, tables over pages."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from record.typeset import uses
+from review.evidence.spelled import says_number
+
+_DECLARED = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
+_LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄą" "\u00d7\u00f7")
+_T1 = _LATIN | frozenset("ĄąŊŋ¡¿§¶©®ªº£¥€™†‡•…‰‹›«»‘’‚“”„–—")
+_DROPPED = frozenset("\ufeff\u00ad\u2060\u200c\u200d\u200e\u200f")
+FALLBACK = r"\unknowncharacter{}"
+
+
+@dataclass(frozen=True)
+class Characters:
+    """What a template can print beyond ASCII."""
+
+    known: frozenset[str]
+
+    def fit(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """The text with every character that cannot be printed replaced by a visible box, and one line a character."""
+        text = unicodedata.normalize("NFC", text)
+        missing = sorted({char for char in text if not self._prints(char)})
+        for char in missing:
+            text = text.replace(char, "" if char in _DROPPED else FALLBACK)
+        return text, tuple(_report(char) for char in missing if char not in _DROPPED)
+
+    def _prints(self, char: str) -> bool:
+        return char in "\n\t" or " " <= char <= "~" or char in self.known
+
+
+def of_styles(styles: Iterable[Path]) -> Characters:
+    """What T1 prints, and what the style files declare."""
+    declared = {chr(int(code, 16)) for path in styles for code in _DECLARED.findall(path.read_text(encoding="utf-8"))}
+    return Characters(_T1 | declared)
+
+
+def _report(char: str) -> str:
+    name = unicodedata.name(char, "no name")
+    return (f"the character {char!r} (U+{ord(char):04X}, {name.lower()}) has no glyph here and was replaced by a box: "
+            "spell it out")
+
+
+_TEXT = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "_": r"\_\allowbreak{}", "&": r"\&", "%": r"\%", "#": r"\#", "$": r"\$", "<": r"\textless{}",
+    ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\`{}",
+    "=": r"=\allowbreak{}", "/": r"/\allowbreak{}", "@": r"@\allowbreak{}",
+    "[": "{[}", "]": "{]}", "*": "{*}",  # after a row's end and in a label they would be arguments
+}
+
+
+def escape(text: str) -> str:
+    """Plain text as TeX that prints it, on one line; breaks are allowed after signs in long names."""
+    return "".join(_TEXT.get(char, char) for char in " ".join(text.split()))
+
+
+def recorded(text: object) -> str:
+    """Plain text of the record as TeX, each number in `\\rec{}`, in words too: the program printed it."""
+    words = " ".join(str(text).split()).split(" ")
+    return " ".join(rf"\rec{{{escape(word)}}}" if _states_number(word) else escape(word) for word in words)
+
+
+def _states_number(word: str) -> bool:
+    return says_number(word) or any(unicodedata.numeric(char, None) is not None for char in word)
+
+
+_MINUS = re.compile(r"\\ensuremath\{-\}|-")
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """Characters of a printed number left of its point, with the sign apart, and all that comes from there on."""
+
+    whole: int
+    minus: bool
+    digits: int
+    point: bool
+
+
+def aligned(tabular: str, printed: Mapping[str, str]) -> str:
+    """The table with space beside the first number of each cell that has one, column by column."""
+    rows = [line.split(" & ") for line in tabular.split("\n")]
+    width = max(len(row) for row in rows)
+    for column in range(width):
+        found = {at: extent for at, row in enumerate(rows) if column < len(row) and len(row) > 1
+                 if (extent := _extent(row[column], printed)) is not None}
+        for at, extent in found.items():
+            rows[at][column] = _spaced(rows[at][column], extent, [*found.values()])
+    return "\n".join(" & ".join(row) for row in rows)
+
+
+def _extent(cell: str, printed: Mapping[str, str]) -> _Extent | None:
+    keys = [use.key for use in uses(cell)]
+    if len(keys) == 0 or not keys[0].endswith((".pm", ".mean")) or keys[0] not in printed:
+        return None
+    text = printed[keys[0]]
+    number = re.match(r"(\d+)(\.?)", _MINUS.sub("", text, count=1) if _MINUS.match(text) else text)
+    if number is None:
+        return None
+    rest = " ".join(printed.get(key, "") for key in keys)
+    return _Extent(whole=len(number[1]), minus=_MINUS.match(text) is not None, point=bool(number[2]),
+                   digits=sum(char.isdigit() for char in rest) - len(number[1]))
+
+
+def _spaced(cell: str, own: _Extent, all_of_it: list[_Extent]) -> str:
+    left = r"\digitspace" * (max(one.whole for one in all_of_it) - own.whole)
+    left += r"\minusspace" * (any(one.minus for one in all_of_it) and not own.minus)
+    right = r"\digitspace" * (max(one.digits for one in all_of_it) - own.digits)
+    right += r"\pointspace" * (any(one.point for one in all_of_it) and not own.point)
+    if not left and not right:
+        return cell
+    parts = re.fullmatch(r"(.*?)(\s*(?:\\\\.*)?)", cell, re.DOTALL)
+    assert parts is not None
+    return (left + "{}" if left else "") + parts[1] + (right + "{}" if right else "") + parts[2]
+
+
+PAGE = 5.6
+"""Inches of text width for which the columns of a table are designed."""
+WHOLE = 14
+"""Rows at most of a table that no page break may divide."""
+_WIDTH = re.compile(r"\{([\d.]+)in\}")
+
+
+def longtable(columns: str, head: str, rows: Sequence[str], caption: str, name: str) -> str:
+    """Rows of TeX as a small table with its head on every page, labelled `tab:record-NAME`.
+
+    Widths in `columns` are inches on a page of `PAGE`; a table with such columns takes the whole width of the text,
+    and these columns take what another page is wider or narrower.
+    """
+    if len(rows) <= WHOLE:
+        rows = [f"{row}*" if row.endswith(r"\\") else row for row in rows]
+    body = "\n".join(rows)
+    spread = "in}" in columns
+    total = sum(float(width) for width in _WIDTH.findall(columns))
+    columns = _WIDTH.sub(lambda width: (
+        rf"{{\dimexpr{width[1]}in+{float(width[1]) / total:.3f}\dimexpr\linewidth-{PAGE}in\relax\relax}}"), columns)
+    if spread:
+        columns = columns.replace("@{}", r"@{\extracolsep{\fill}}", 1)
+    edges = r"\fullwidth" if spread else ""
+    return (
+        f"\\begingroup\\scriptsize\\setlength\\tabcolsep{{3pt}}{edges}\n"
+        f"\\begin{{longtable}}{{{columns}}}\n\\caption{{{caption}}}\\label{{tab:record-{name}}}\\\\\n"
+        f"\\toprule\n{head} \\\\\n\\midrule\n\\endfirsthead\n\\toprule\n{head} \\\\\n\\midrule\n\\endhead\n"
+        f"\\bottomrule\n\\endlastfoot\n{body}\n\\end{{longtable}}\n\\endgroup")
