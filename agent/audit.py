@@ -260,7 +260,7 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
     evidence = material.evidence
     _count_uses(report, draft)
     for violation in check_draft(draft, evidence):
-        report.add("unbound", violation.where, f"{violation.excerpt}: {violation.mend}")
+        report.add("unbound", violation.where, f"{violation.excerpt}: {violation.fix}")
     refused = not report.released and (folder.paper / "paper.pdf").exists()
     try:
         template = material.template
@@ -270,7 +270,7 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
     _sources(report, folder, state, sources(parts_for(material, draft, refused=refused), template).files)
     try:
         for violation in await check_pdf(folder.paper, evidence_with(evidence, template)):
-            report.add("unbound", violation.where, f"{violation.excerpt}: {violation.mend}")
+            report.add("unbound", violation.where, f"{violation.excerpt}: {violation.fix}")
     except (tex.TexError, OSError) as error:
         report.add("not checked", "paper/paper.pdf", str(error))
 

@@ -55,6 +55,11 @@ class ClaimKey(NamedTuple):
         return cls(parts[0], parts[1], parts[2], condition, other, form[1] if form else "")
 
     @property
+    def key(self) -> str:
+        """The whole key."""
+        return f"{self.claim}.{self.form}" if self.form else self.claim
+
+    @property
     def claim(self) -> str:
         """The key without its form."""
         return "/".join((self.split, self.dataset, self.metric,

@@ -7,8 +7,8 @@ says what they promise and what not.
 from __future__ import annotations
 
 from review.evidence.binder import check_draft, used_keys
-from review.evidence.bold import families_in
+from review.evidence.bold import claims_in
 from review.evidence.pdf import check_pdf
 from review.evidence.violations import LITERALS, Evidence, Kind, Value, Violation
 
-__all__ = ["LITERALS", "Evidence", "Kind", "Value", "Violation", "check_draft", "check_pdf", "families_in", "used_keys"]
+__all__ = ["LITERALS", "Evidence", "Kind", "Value", "Violation", "check_draft", "check_pdf", "claims_in", "used_keys"]

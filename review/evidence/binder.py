@@ -1,58 +1,67 @@
 """The binder over a draft's source: every number, figure and citation is tied to evidence, or it is a violation.
 
 What it does not guarantee: that every sentence says what its value shows; `review.evidence.words` reads some.
-
-Abstract and conclusion against the body: they print nothing that a reader cannot find there, on the same data.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from record.nouns.drafts import Draft
-from review.evidence import allowed, numbers, spelled, words
+from record.typeset import ClaimKey, Use
+from review.evidence import allowed, numbers, spelled
 from review.evidence.bold import bold_wrong
 from review.evidence.scan import BLANK, CITE, KEY, Scanned, scan
 from review.evidence.violations import Evidence, Kind, Violation
-from review.evidence.words.sentences import Key, key_of
+from review.evidence.words import WordsRead, read_words
 
 
 @dataclass(frozen=True)
-class Part:
+class Piece:
     """A piece of a draft with the name by which a writer knows it."""
 
     where: str
     scanned: Scanned
 
-    def violation(self, kind: Kind, at: int, mend: str, *, excerpt: str | None = None) -> Violation:
-        return Violation(kind=kind, where=self.where, mend=mend, excerpt=excerpt or self._around(at))
+    def violation(self, kind: Kind, at: int, fix: str, *, excerpt: str | None = None) -> Violation:
+        return Violation(kind=kind, where=self.where, fix=fix, excerpt=excerpt or self._around(at))
 
     def _around(self, at: int) -> str:
         line = self.scanned.source.count("\n", 0, at) + 1
         text = " ".join(self.scanned.source[max(0, at - 30):at + 40].split())
         return f"line {line}: ...{text}..." if "\n" in self.scanned.source else f"...{text}..."
 
+    @property
+    def claims(self) -> list[ClaimKey]:
+        """The claims that it prints, in order."""
+        keys = (ClaimKey.parse(use.key) for use in self.scanned.uses if use.command == "result")
+        return [key for key in keys if key is not None]
+
 
 def check_draft(draft: Draft, evidence: Evidence) -> tuple[Violation, ...]:
     """Everything in a draft that is not tied to the evidence, in reading order; empty for a draft that may ship."""
-    parts, lexicon = list(parts_of(draft)), words.Lexicon(evidence)
-    found = [one for part in parts for one in _check(part, evidence, lexicon)]
-    scanned = {part.where: part.scanned for part in parts}
-    return (*found, *_floats(draft, parts, evidence), *unshown(draft, scanned, evidence))
+    pieces = list(_pieces(draft))
+    plain = [_words_of(piece, evidence) for piece in pieces]
+    read = read_words([(piece.scanned, list(spelled.ratios(text)))
+                       for piece, text in zip(pieces, plain, strict=True)], evidence)
+    found = [one for piece, text, words in zip(pieces, plain, read, strict=True)
+             for one in _check(piece, evidence, text, words)]
+    return (*found, *_floats(draft, pieces, evidence), *_unshown(draft, pieces, evidence))
 
 
-def parts_of(draft: Draft) -> Iterator[Part]:
-    """The scanned pieces of a draft: title, abstract, section titles and bodies, captions."""
-    yield Part("title", scan(draft.title, inline=True))
-    yield Part("abstract", scan(draft.abstract, inline=True))
+def _pieces(draft: Draft) -> Iterator[Piece]:
+    """Title, abstract, section titles and bodies, captions."""
+    yield Piece("title", scan(draft.title, inline=True))
+    yield Piece("abstract", scan(draft.abstract, inline=True))
     for section in draft.sections:
-        yield Part(f"title of section {section.title!r}", scan(section.title, inline=True))
-        yield Part(f"section {section.title!r}", scan(section.body))
+        yield Piece(f"title of section {section.title!r}", scan(section.title, inline=True))
+        yield Piece(f"section {section.title!r}", scan(section.body))
     for name, caption in sorted(draft.captions.items()):
-        yield Part(f"caption of {name}", scan(caption, inline=True))
+        yield Piece(f"caption of {name}", scan(caption, inline=True))
 
 
 def used_keys(texts: Iterable[str], commands: frozenset[str] = allowed.VALUES) -> dict[str, None]:
@@ -63,27 +72,38 @@ def used_keys(texts: Iterable[str], commands: frozenset[str] = allowed.VALUES) -
         for key in (match[1].split(",") if commands & allowed.CITES else [match[1]]))
 
 
-# --- one part -------------------------------------------------------------------------------------------------------
+# --- one piece ------------------------------------------------------------------------------------------------------
 
 
-def _check(part: Part, evidence: Evidence, lexicon: words.Lexicon) -> Iterator[Violation]:
-    for problem in part.scanned.problems:
-        yield part.violation(problem.kind, problem.at, problem.mend)
-    yield from _keys(part, evidence)
-    yield from _typed(part, evidence)
-    yield from _worded(part, evidence, lexicon)
+def _check(piece: Piece, evidence: Evidence, plain: str, words: WordsRead) -> Iterator[Violation]:
+    for problem in piece.scanned.problems:
+        yield piece.violation(problem.kind, problem.at, problem.fix)
+    yield from _keys(piece, evidence)
+    yield from _typed(piece, evidence)
+    for found in (*spelled.numbers_in_words(plain, spelled.counted(evidence)), *words.ratios):
+        yield piece.violation("word", found.at, rf"{found.words!r} is a number in words: print it with "
+                                                r"\result{key} or \setup{key}, or leave it out")
+    yield from bold_wrong(piece.scanned.source, evidence, piece.where)
+    for one in words.refused:
+        yield piece.violation("claim", one.at, f"{one.words!r}: {one.why}")
 
 
-def _keys(part: Part, evidence: Evidence) -> Iterator[Violation]:
-    for use in part.scanned.uses:
+def _words_of(piece: Piece, evidence: Evidence) -> str:
+    """The text without commands, keys and names of the plan; its length is kept."""
+    named = [numbers.phrase(name) for name in evidence.names if name.strip()]
+    return numbers.mask(piece.scanned.plain, named).translate(dict.fromkeys(map(ord, (BLANK, KEY, CITE)), " "))
+
+
+def _keys(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
+    for use in piece.scanned.uses:
         known, kind = _known(use.command, evidence)
         if use.command == "rec":
-            yield part.violation("command", use.at, r"\rec prints what the program generated: use \result or \setup")
+            yield piece.violation("command", use.at, r"\rec prints what the program generated: use \result or \setup")
         elif use.key not in known:
-            yield part.violation(kind, use.at, _mend(use.command, use.key, known),
+            yield piece.violation(kind, use.at, _nearest(use.command, use.key, known),
                                  excerpt=f"\\{use.command}{{{use.key}}}")
         if use.command in allowed.FLOATS and use.depth:
-            yield part.violation(kind, use.at, f"place \\{use.command} in a paragraph of its own, outside of groups")
+            yield piece.violation(kind, use.at, f"place \\{use.command} in a paragraph of its own, outside of groups")
 
 
 def _known(command: str, evidence: Evidence) -> tuple[frozenset[str], Kind]:
@@ -101,16 +121,14 @@ def _known(command: str, evidence: Evidence) -> tuple[frozenset[str], Kind]:
     return frozenset(labels), "reference"
 
 
-def _mend(command: str, key: str, known: frozenset[str]) -> str:
-    import difflib
-
+def _nearest(command: str, key: str, known: frozenset[str]) -> str:
     near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
     hint = f"the nearest are {', '.join(near)}" if near else f"there are {len(known)}" if known else "there are none"
     return f"no such key for \\{command}; {hint}"
 
 
-def _typed(part: Part, evidence: Evidence) -> Iterator[Violation]:
-    scanned = part.scanned
+def _typed(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
+    scanned = piece.scanned
     plain = numbers.mask(scanned.plain, numbers.phrases(evidence.literals, evidence.names))
     lone = {one for one in evidence.literals if one.isdigit()}
     if {"0", "1"} <= lone:
@@ -119,7 +137,7 @@ def _typed(part: Part, evidence: Evidence) -> Iterator[Violation]:
     for at, text in numbers.digits(plain):
         if text in lone and scanned.math[at] and _constant(scanned, plain, at):
             continue
-        yield part.violation("number", at, rf"the number {text!r} is typed: print it with \result{{key}} or "
+        yield piece.violation("number", at, rf"the number {text!r} is typed: print it with \result{{key}} or "
                                            r"\setup{key}, or say it without a number")
 
 
@@ -131,75 +149,61 @@ def _constant(scanned: Scanned, plain: str, at: int) -> bool:
     return numbers.constant_of_formula(plain, at, script=bool(scanned.script[at]))
 
 
-def _worded(part: Part, evidence: Evidence, lexicon: words.Lexicon) -> Iterator[Violation]:
-    named = [numbers.phrase(name) for name in evidence.names if name.strip()]
-    plain = numbers.mask(part.scanned.plain, named)
-    plain = plain.replace(BLANK, " ").replace(KEY, " ").replace(CITE, " ")
-    ratios = [one for one in spelled.ratios(plain) if not words.ratio_at(part.scanned, one, evidence, lexicon)]
-    for found in (*spelled.numbers_in_words(plain, spelled.counted(evidence)), *ratios):
-        yield part.violation("word", found.at, rf"{found.words!r} is a number in words: print it with "
-                                               r"\result{key} or \setup{key}, or leave it out")
-    yield from bold_wrong(part.scanned.source, evidence, part.where)
-    for one in words.refused(part.scanned, evidence, lexicon):
-        yield part.violation("claim", one.at, f"{one.words!r}: {one.why}")
-
-
 # --- floats ---------------------------------------------------------------------------------------------------------
 
 
-def _floats(draft: Draft, parts: list[Part], evidence: Evidence) -> Iterator[Violation]:
-    placed = Counter((use.command, use.key) for part in parts for use in part.scanned.uses
+def _floats(draft: Draft, pieces: Sequence[Piece], evidence: Evidence) -> Iterator[Violation]:
+    placed = Counter((use.command, use.key) for piece in pieces for use in piece.scanned.uses
                      if use.command in allowed.FLOATS)
     for (command, key), times in placed.items():
         if times > 1:
             yield Violation(kind="figure" if command == "paperfigure" else "table", where="sections",
-                            excerpt=f"\\{command}{{{key}}}", mend=f"placed {times} times: place it once")
+                            excerpt=f"\\{command}{{{key}}}", fix=f"placed {times} times: place it once")
     for name in sorted(evidence.figures):
         if ("paperfigure", name) not in placed and name not in evidence.appendix:
             yield Violation(kind="figure", where="sections", excerpt=name,
-                            mend=f"this figure is never placed: add \\paperfigure{{{name}}} to a section")
+                            fix=f"this figure is never placed: add \\paperfigure{{{name}}} to a section")
         if not draft.captions.get(name, "").strip():
             yield Violation(kind="figure", where=f"caption of {name}", excerpt=name,
-                            mend="this figure has no caption: add one")
+                            fix="this figure has no caption: add one")
     for name in sorted(set(draft.captions) - evidence.figures):
-        yield Violation(kind="figure", where=f"caption of {name}", excerpt=name, mend="there is no such figure")
+        yield Violation(kind="figure", where=f"caption of {name}", excerpt=name, fix="there is no such figure")
 
 
-def unshown(draft: Draft, parts: Mapping[str, Scanned], evidence: Evidence) -> Iterator[Violation]:
-    """Values of the abstract and the conclusion that no placed table and no other section prints."""
-    ending = _ending(draft)
-    ends = {"abstract", f"section {ending!r}"}
-    body = [key for where, scanned in parts.items() if where not in ends for key in _printed(scanned)]
-    placed = {use.key for scanned in parts.values() for use in scanned.uses if use.command == "papertable"}
-    tables = frozenset[str]().union(*(evidence.tabled.get(name, frozenset()) for name in placed))
-    if any(name not in evidence.tabled for name in placed):
+# --- abstract and conclusion ----------------------------------------------------------------------------------------
+
+
+def _unshown(draft: Draft, pieces: Sequence[Piece], evidence: Evidence) -> Iterator[Violation]:
+    """Values of the abstract and the conclusion that a reader finds in no placed table and in no other section."""
+    ends = {"abstract", f"section {_conclusion(draft)!r}"}
+    placed = {use.key for piece in pieces for use in piece.scanned.uses if use.command == "papertable"}
+    if not placed <= evidence.tabled.keys():
         return
-    shown = tables | {key.family for key in body}
-    for where in ("abstract", f"section {ending!r}"):
-        for key in _printed(parts[where]) if where in parts else ():
+    tables = frozenset[str]().union(*(evidence.tabled[name] for name in placed))
+    shown = tables | {key.claim for piece in pieces if piece.where not in ends for key in piece.claims}
+    for piece in pieces:
+        for key in piece.claims if piece.where in ends else ():
             if why := _why(key, shown, tables, evidence):
-                yield Violation(kind="claim", where=where, excerpt=f"\\result{{{key.key}}}", mend=why)
+                yield Violation(kind="claim", where=piece.where, excerpt=str(Use("result", key.key)), fix=why)
 
 
-def _ending(draft: Draft) -> str:
+def _conclusion(draft: Draft) -> str:
     """The title of the last section, if it concludes; of a section that also discusses results nothing is asked."""
     last = draft.sections[-1].title if draft.sections else ""
     return last if "conclu" in last.lower() or "summary" in last.lower() else ""
 
 
-def _printed(scanned: Scanned) -> list[Key]:
-    return [key for use in scanned.uses if (key := key_of(use))]
-
-
-def _why(key: Key, shown: frozenset[str], tables: frozenset[str], evidence: Evidence) -> str:
+def _why(key: ClaimKey, shown: frozenset[str], tables: frozenset[str], evidence: Evidence) -> str:
     """Why a summary may not print a value; empty where it may."""
-    splits = {one.split("/")[0] for one in tables} - {"diff"}
+    splits = {table.split for one in tables if (table := ClaimKey.parse(one)) and not table.other}
     if not key.other and splits and key.split not in splits:
         return f"the tables are on {', '.join(sorted(splits))} data, this value is on {key.split} data: take theirs"
-    if key.other and key.family not in shown:
-        sides = {f"/{key.dataset}/{key.metric}/{one}" for one in (key.condition, key.other)}
-        if all(any(one.endswith(side) for one in shown) for side in sides):
-            return ""
-    if key.family in shown or key.key not in evidence.results:
+    if key.claim in shown or key.key not in evidence.results or (key.other and _both_sides(key, shown)):
         return ""
     return "no table that is placed and no other section shows this value: show it there, or leave it out here"
+
+
+def _both_sides(key: ClaimKey, shown: frozenset[str]) -> bool:
+    """Whether the means behind a difference are shown, on whatever split."""
+    means = {one[1:4] for text in shown if (one := ClaimKey.parse(text)) and not one.other}
+    return {(key.dataset, key.metric, side) for side in (key.condition, key.other)} <= means

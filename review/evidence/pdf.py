@@ -71,7 +71,7 @@ async def _check_copy(folder: Path, timeout: float) -> str | Violation:
         if ran.code != 0 or not (copy / "check.pdf").exists():
             how = f"was ended after {timeout:g} s" if ran.timed_out else tex_error(ran.output)
             return Violation(kind="compile", where="check copy", excerpt=how,
-                             mend="the paper could not be checked: mend the source so that it compiles")
+                             fix="the paper could not be checked: fix the source so that it compiles")
         return await pdf_text(copy / "check.pdf", timeout)
 
 
@@ -106,7 +106,7 @@ def _typed(text: str, evidence: Evidence) -> Iterator[Violation]:
 
 
 def _untied(kind: Kind, page: int, text: str, at: int) -> Violation:
-    return Violation(kind=kind, where=f"page {page} of the PDF", mend="typed, not tied: no macro printed it",
+    return Violation(kind=kind, where=f"page {page} of the PDF", fix="typed, not tied: no macro printed it",
                      excerpt=f"...{' '.join(text[max(0, at - 40):at + 40].replace(chr(1), '').split())}...")
 
 
@@ -124,12 +124,12 @@ def _values(folder: Path, evidence: Evidence, printed: str) -> Iterator[Violatio
         value = evidence.value(use)
         tex_of_it = typeset.printable(value or "")
         if value is None:
-            yield Violation(kind="key", where="sources", excerpt=str(use), mend="no such key in the record")
+            yield Violation(kind="key", where="sources", excerpt=str(use), fix="no such key in the record")
         elif defined.get(use) != tex_of_it:
-            yield Violation(kind="value", where="results.tex", excerpt=str(use), mend=(
+            yield Violation(kind="value", where="results.tex", excerpt=str(use), fix=(
                 f"defined as {defined.get(use)!r}, the record says {tex_of_it!r}"))
         elif missing := _missing(typeset.as_read(tex_of_it), squeezed):
-            yield Violation(kind="value", where="PDF", excerpt=str(use), mend=f"{missing!r} is not in the PDF's text")
+            yield Violation(kind="value", where="PDF", excerpt=str(use), fix=f"{missing!r} is not in the PDF's text")
 
 
 def _missing(value: str, squeezed: str) -> str | None:

@@ -39,7 +39,7 @@ class Problem:
 
     at: int
     kind: Kind
-    mend: str
+    fix: str
 
 
 @dataclass
@@ -232,7 +232,7 @@ class _Scanner:
     def _options(self, start: int, end: int) -> None:
         """Check the note of a citation as text of its own: it is printed."""
         inner = scan(self.source[start:end], inline=True)
-        self.out.problems += [Problem(start + one.at, one.kind, one.mend) for one in inner.problems]
+        self.out.problems += [Problem(start + one.at, one.kind, one.fix) for one in inner.problems]
 
     def _environment(self, verb: str, name: str, at: int) -> None:
         self.pending = []
@@ -248,5 +248,5 @@ class _Scanner:
     def _blank(self, start: int, end: int, char: str = BLANK) -> None:
         self.plain[start:end] = [" " if self.source[k].isspace() else char for k in range(start, end)]
 
-    def _problem(self, at: int, kind: Kind, mend: str) -> None:
-        self.out.problems.append(Problem(at, kind, mend))
+    def _problem(self, at: int, kind: Kind, fix: str) -> None:
+        self.out.problems.append(Problem(at, kind, fix))

@@ -30,10 +30,15 @@ class Violation(Frozen):
     where: str
     """The section, 'title', 'abstract', 'caption of NAME' or a page of the PDF."""
     excerpt: str
-    mend: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"[{self.kind}] {self.where}: {self.excerpt!r}: {self.mend}"
+        return f"[{self.kind}] {self.where}: {self.excerpt!r}: {self.fix}"
+
+
+def shows_difference(one: Comparison) -> bool:
+    """Whether the ledger says that the two conditions differ."""
+    return one.verdict not in ("no measurable difference", "unknown")
 
 
 class Value(Frozen):

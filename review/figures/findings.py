@@ -35,16 +35,16 @@ SEVERITIES: dict[Kind, tuple[Severity, Severity]] = {
 
 
 class LintFinding(Frozen):
-    """One finding. As text it is a sentence that names the place, and one that says how to mend it."""
+    """One finding. As text it is a sentence that names the place, and one that says how to fix it."""
 
     kind: Kind
     severity: Severity
     where: str
     text: str
-    mend: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"{self.where} {self.text}. {self.mend}"
+        return f"{self.where} {self.text}. {self.fix}"
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class About:
     width_inches: float = 5.5
     """At which it is printed at most; a smaller figure keeps its size."""
 
-    def finding(self, kind: Kind, where: str, text: str, mend: str) -> LintFinding:
+    def finding(self, kind: Kind, where: str, text: str, fix: str) -> LintFinding:
         """The finding with the severity that it has here."""
         severity = SEVERITIES[kind][self.subject == "paper"]
-        return LintFinding(kind=kind, severity=severity, where=where, text=text, mend=mend)
+        return LintFinding(kind=kind, severity=severity, where=where, text=text, fix=fix)
 
     def printed(self, width: float) -> float:
         """By what a figure of this width (inches) is scaled in print; 1.0 where its width is unknown."""

@@ -26,7 +26,7 @@ from record.folder import RunFolder, read_source
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.drafts import Draft
 from record.typeset import as_read
-from review.evidence import LITERALS, Evidence, Value, families_in, used_keys
+from review.evidence import LITERALS, Evidence, Value, claims_in, used_keys
 from stages.context.lines import lines_of
 from stages.memory.branch import branch, for_paper
 from stages.paper.appendix import appendix
@@ -83,7 +83,7 @@ class Material:
             tables=frozenset(table.name for table in _tables(self.state)), names=_names(self.state),
             comparisons=tuple(_comparison(one) for one in found), plan=self.state.data_plan, facts=self.state.datasets,
             values={one.key: Value(mean=one.mean, low=one.low, high=one.high) for one in (*claims, *found)},
-            tabled={table.name: families_in(table.tabular) for table in _tables(self.state)})
+            tabled={table.name: claims_in(table.tabular) for table in _tables(self.state)})
 
 
 def claims_of(state: RunState) -> tuple[list[Claim], list[Difference]]:

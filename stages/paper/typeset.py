@@ -181,4 +181,4 @@ async def _checked(folder: Path, evidence: Evidence, timeout: float) -> tuple[Vi
     try:
         return await check_pdf(folder, evidence, timeout=timeout)
     except tex.TexMissing as missing:
-        return (Violation(kind="compile", where="PDF", excerpt="paper.pdf", mend=f"could not be checked: {missing}"),)
+        return (Violation(kind="compile", where="PDF", excerpt="paper.pdf", fix=f"could not be checked: {missing}"),)

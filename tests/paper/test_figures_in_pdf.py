@@ -121,7 +121,7 @@ async def test_an_appendix_figure_ties_and_is_referred_to_from_the_text(tmp_path
     found = await assess(parts, load("workshop"), tmp_path / "paper")
     assert found.violations == () and not any("??" in one.text or "undefined" in one.text for one in found.findings)
     untied = replace(parts, evidence=replace(parts.evidence, appendix=frozenset()))
-    assert any("never placed" in one.mend for one in check_draft(untied.draft, untied.evidence))
+    assert any("never placed" in one.fix for one in check_draft(untied.draft, untied.evidence))
     assert "\\paperfigure{falling}" in sources(parts, load("workshop")).files["appendix.tex"]
 
 

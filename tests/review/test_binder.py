@@ -98,7 +98,7 @@ def test_a_planted_violation_is_caught(text: str, kind: str):
     found = check_draft(synthetic.with_body(text), EVIDENCE)
 
     assert kind in {one.kind for one in found}, found
-    assert all(one.mend and one.where for one in found)
+    assert all(one.fix and one.where for one in found)
 
 
 @pytest.mark.parametrize("text", [
@@ -268,7 +268,7 @@ def test_structure_is_refused_where_only_a_line_stands():
 
 def test_a_figure_that_is_not_placed_or_has_no_caption_is_a_violation():
     evidence = replace(EVIDENCE, figures=EVIDENCE.figures | {"extra"})
-    assert [one.mend for one in check_draft(synthetic.DRAFT, evidence)] == [
+    assert [one.fix for one in check_draft(synthetic.DRAFT, evidence)] == [
         "this figure is never placed: add \\paperfigure{extra} to a section", "this figure has no caption: add one"]
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from record.claims import differences, paper_claims
 from record.nouns.drafts import Draft, Section
-from review.evidence import Evidence, Value, check_draft, families_in
+from review.evidence import Evidence, Value, check_draft, claims_in
 from review.evidence.bold import bold_wrong
 from stages.paper.tables import tables
 from tests.paper import synthetic
@@ -138,7 +138,7 @@ def test_tables_bold_what_is_called_and_the_check_reads_them():
     assert bold and "Bold: called better" in made[0].caption and list(bold_wrong(text, known, "t")) == []
     assert "\\textbf" not in "".join(one.tabular for one in tables(claims, synthetic.PLAN, synthetic.FACTS))
     everything = text.replace("\\textbf{", "{").replace("\\result{", "\\bfseries\\result{")
-    assert len(list(bold_wrong(everything, known, "t"))) >= len(families_in(text)) // 2
+    assert len(list(bold_wrong(everything, known, "t"))) >= len(claims_in(text)) // 2
 
 
 def test_the_abstract_prints_what_the_body_shows_and_on_the_same_split():
@@ -149,7 +149,7 @@ def test_the_abstract_prints_what_the_body_shows_and_on_the_same_split():
     draft = synthetic.with_body("\\papertable{main}")
 
     def found(abstract: str) -> list[str]:
-        return [one.mend for one in check_draft(draft.model_copy(update={"abstract": abstract}), known)
+        return [one.fix for one in check_draft(draft.model_copy(update={"abstract": abstract}), known)
                 if one.where == "abstract"]
 
     assert found("It is " + RESULT % "log_loss/method@noise20" + ".") == []
@@ -157,4 +157,4 @@ def test_the_abstract_prints_what_the_body_shows_and_on_the_same_split():
     assert "validation data" in found("It is \\result{validation/digits/log_loss/method@noise20.mean}.")[0]
     ending = Section(title="Conclusion", body="It is " + RESULT % "accuracy/method@noise20" + ".")
     ended = draft.model_copy(update={"abstract": "", "sections": (*draft.sections, ending)})
-    assert [one.where for one in check_draft(ended, known) if "no table" in one.mend] == ["section 'Conclusion'"]
+    assert [one.where for one in check_draft(ended, known) if "no table" in one.fix] == ["section 'Conclusion'"]

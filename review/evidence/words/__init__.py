@@ -1,32 +1,48 @@
 """The words of a draft against the ledger: claims, printed values, keys of another thing.
 
-`refused` is the one door; docs/evidence.md says what is read, and what can be paraphrased around.
+`read_words` is the one door, since another reader is to take its place; docs/evidence.md says what is read, and what
+can be paraphrased around.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from review.evidence.scan import Scanned
 from review.evidence.spelled import Found
 from review.evidence.violations import Evidence
 from review.evidence.words.lexicon import Lexicon
 from review.evidence.words.printed import printed_wrong, ratio_holds
-from review.evidence.words.sentences import sentences
+from review.evidence.words.sentences import Sentence, sentences
 from review.evidence.words.verdicts import Refused, contradicted
 
-__all__ = ["Lexicon", "Refused", "ratio_at", "refused"]
+__all__ = ["Refused", "WordsRead", "read_words"]
 
 
-def refused(scanned: Scanned, evidence: Evidence, lexicon: Lexicon) -> Iterator[Refused]:
-    """What a text claims that the ledger contradicts, in reading order, each place once."""
-    read = list(sentences(scanned, lexicon))
+class WordsRead(NamedTuple):
+    """What the words of one text claim wrongly, in reading order, and the ratios in words that no two values support.
+    """
+
+    refused: tuple[Refused, ...]
+    ratios: tuple[Found, ...]
+
+
+def read_words(texts: Sequence[tuple[Scanned, Sequence[Found]]], evidence: Evidence) -> list[WordsRead]:
+    """The words of each text, which comes with the ratios in words that stand in it."""
+    lexicon = Lexicon(evidence)
+    return [_read(list(sentences(scanned, lexicon)), ratios, evidence, lexicon) for scanned, ratios in texts]
+
+
+def _read(read: Sequence[Sentence], ratios: Sequence[Found], evidence: Evidence, lexicon: Lexicon) -> WordsRead:
     found = [*contradicted(read, evidence, lexicon),
              *(one for sentence in read for one in printed_wrong(sentence, evidence, lexicon))]
-    yield from {one.at: one for one in sorted(found, key=lambda one: one.at, reverse=True)}.values()
+    by_place = {one.at: one for one in sorted(found, key=lambda one: one.at, reverse=True)}
+    return WordsRead(tuple(by_place.values()), tuple(_unsupported(ratios, read, evidence)))
 
 
-def ratio_at(scanned: Scanned, found: Found, evidence: Evidence, lexicon: Lexicon) -> bool:
-    """Whether a ratio in words is that of the two values that its sentence prints."""
-    return any(ratio_holds(found.words, one, evidence) for one in sentences(scanned, lexicon)
-               if one.start <= found.at < one.start + len(one.text))
+def _unsupported(ratios: Sequence[Found], read: Sequence[Sentence], evidence: Evidence) -> Iterator[Found]:
+    for ratio in ratios:
+        if not any(ratio_holds(ratio.words, one, evidence) for one in read
+                   if one.start <= ratio.at < one.start + len(one.text)):
+            yield ratio
