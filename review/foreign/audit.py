@@ -81,7 +81,7 @@ def _body(paper: Paper) -> Iterator[Printed]:
 def _check_code(report: ForeignAudit, folder: Path) -> None:
     """The honesty checks over the Python files of a folder, but those that ask for `lab`. Nothing is executed."""
     from review.foreign.results import ResultsError
-    from review.honesty import check_program
+    from review.honesty import check
 
     if not folder.exists():
         raise ResultsError(f"there is no {folder}: give --code the folder that holds the paper's Python code")
@@ -97,5 +97,5 @@ def _check_code(report: ForeignAudit, folder: Path) -> None:
         report.left_out.append(f"{len(paths) - MOST_CODE_FILES} Python files: the first {MOST_CODE_FILES} are read")
     if not files:
         raise ResultsError(f"there is no Python file in {folder}: give --code the folder that holds the paper's code")
-    report.code = tuple(one for one in check_program(files) if "lab." not in one.why)
+    report.code = tuple(one for one in check(files) if "lab." not in one.why)
     report.code_files = len(files)

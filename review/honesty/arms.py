@@ -1,6 +1,6 @@
 """Findings between arms: one prediction for two, arms that a score gave their names, arms with very unequal means.
 
-Means are told of an arm's prediction by the walk: the turns of the loops that trained it, its learning rate, the rows
+The walk notes the means of an arm's prediction: the turns of the loops that trained it, its learning rate, the rows
 that were kept, labels out of order. What a loop without known turns does is not counted.
 """
 
@@ -17,11 +17,11 @@ from review.honesty.form import Lines
 from review.honesty.values import Means, Ranked, Tag, Tags
 
 RATIOS = {"turns": 10.0, "steps": 5.0}
-"""How much more of a means one arm must have to be told; `turns` counts ensembles, so more of it."""
+"""How much more of a means one arm must have for a finding; `turns` counts ensembles, so more of it."""
 RATES = 100.0
 """The same of learning rates. They are compared within one optimiser or one update: Adam's are not those of SGD."""
 FEW_ROWS = 200.0
-"""Rows of train that a baseline alone is held to, up to which that is told."""
+"""Rows of train that a baseline alone is held to, up to which there is a finding."""
 SMALL_SHARE = 0.34
 Key = tuple[str, object, object]
 """Condition, dataset, split."""
@@ -29,39 +29,40 @@ Key = tuple[str, object, object]
 
 def between_arms(sinks: Sequence[Sink], lines: Lines, plan: DataPlan | None, training: Training) -> Iterable[Finding]:
     """All of them."""
-    handed = [one for one in sinks if one.name in ("submit", "artifact", "result") and isinstance(
+    submitted = [one for one in sinks if one.name in ("submit", "artifact", "result") and isinstance(
         one.named.get("condition"), str)]
-    yield from _one_for_two([one for one in handed if one.name != "result"], lines)
-    yield from _swapped(sinks, handed, lines, plan)
-    yield from _unequal([one for one in handed if one.name != "result"], lines, plan, training)
+    yield from _one_for_two([one for one in submitted if one.name != "result"], lines)
+    yield from _swapped(sinks, submitted, lines, plan)
+    yield from _unequal([one for one in submitted if one.name != "result"], lines, plan, training)
 
 
 def _key(sink: Sink) -> Key:
     return str(sink.named.get("condition")), sink.named.get("dataset"), sink.named.get("split")
 
 
-def _one_for_two(handed: Sequence[Sink], lines: Lines) -> Iterator[Finding]:
-    """One array handed in for two arms."""
+def _one_for_two(submitted: Sequence[Sink], lines: Lines) -> Iterator[Finding]:
+    """One array submitted for two arms."""
     first: dict[tuple[int, object, object], str] = {}
-    for one in handed:
+    for one in submitted:
         condition, dataset, split = _key(one)
         arm = arm_of(condition)
         before = first.setdefault((id(one.value), dataset, split), arm)
         if before != arm:
-            yield lines.finding("one for two", one.call, f"the very prediction of arm {before!r} is handed in for "
+            yield lines.finding("one for two", one.call, f"the prediction of arm {before!r} is also submitted for "
                                                          f"{arm!r}")
 
 
-def _swapped(sinks: Sequence[Sink], handed: Sequence[Sink], lines: Lines, plan: DataPlan | None) -> Iterator[Finding]:
+def _swapped(sinks: Sequence[Sink], submitted: Sequence[Sink], lines: Lines,
+             plan: DataPlan | None) -> Iterator[Finding]:
     """Which prediction goes to which arm hangs on how good it is."""
-    why = "which prediction is handed in for which arm is decided by comparing their scores"
-    arms = {arm_of(_key(one)[0]) for one in handed} | {arm.name for arm in plan.arms if plan} if plan else {
-        arm_of(_key(one)[0]) for one in handed}
+    why = "which prediction is submitted for which arm is decided by comparing their scores"
+    arms = {arm_of(_key(one)[0]) for one in submitted} | {arm.name for arm in plan.arms if plan} if plan else {
+        arm_of(_key(one)[0]) for one in submitted}
     for one in sinks:
         if one.named.get("picked"):
             yield lines.finding("swapped", one.call, why)
     taken: dict[tuple[str, int, object], dict[str, Sink]] = {}
-    for one in handed:
+    for one in submitted:
         condition, dataset, _ = _key(one)
         if one.named.get("together"):  # a pair of name and model is only put in order
             continue
@@ -76,11 +77,11 @@ def _swapped(sinks: Sequence[Sink], handed: Sequence[Sink], lines: Lines, plan: 
 # --- means ----------------------------------------------------------------------------------------------------------
 
 
-def _unequal(handed: Sequence[Sink], lines: Lines, plan: DataPlan | None, training: Training) -> Iterator[Finding]:
+def _unequal(submitted: Sequence[Sink], lines: Lines, plan: DataPlan | None, training: Training) -> Iterator[Finding]:
     roles = {arm.name: arm.role for arm in plan.arms} if plan else {"baseline": "baseline", "method": "method"}
-    told = " ".join(f"{arm.title} {arm.description}" for arm in plan.arms) + plan.notes + plan.task if plan else ""
+    wording = " ".join(f"{arm.title} {arm.description}" for arm in plan.arms) + plan.notes + plan.task if plan else ""
     by_place: dict[tuple[str, object, object], dict[str, list[Sink]]] = {}
-    for one in handed:
+    for one in submitted:
         condition, dataset, split = _key(one)
         role = roles.get(arm_of(condition))
         if role in ("baseline", "method"):
@@ -92,7 +93,7 @@ def _unequal(handed: Sequence[Sink], lines: Lines, plan: DataPlan | None, traini
                 why = _weaker(training.means(weak.tags), training.means(strong.tags))
                 if why:
                     yield lines.finding("unequal", weak.call, "the baseline is trained with other means than the "
-                                        f"method: {why}", suspect=not re.search(_TOLD, told, re.I))
+                                        f"method: {why}", suspect=not re.search(_TOLD, wording, re.I))
 
 
 _TOLD = r"budget|epochs?\b|steps\b|rows\b|subset|few-?shot|small(er)? (sample|train)|share of (the )?(train|data)"

@@ -10,7 +10,6 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from record.nouns.data import DataPlan
 from record.nouns.nodes import Finding
 from record.syntax import parse
 from review.honesty.form import Lines
@@ -32,9 +31,8 @@ HOPS = 4
 WRAPPERS = frozenset({"array", "asarray", "list", "tuple", "values", "sorted", "stack", "concatenate"})
 
 
-def typed_figures(source: str, plan: DataPlan | None = None) -> Iterable[Finding]:
+def typed_figures(source: str) -> Iterable[Finding]:
     """One finding a call that draws values typed into the script, or random ones."""
-    del plan
     tree, lines = parse(source), Lines(source)
     held = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
             for target in node.targets if isinstance(target, ast.Name)}

@@ -80,11 +80,11 @@ def labels_probe(
     if not kept:
         return Probe("unclear", "no arm is measurably better than chance, so there is nothing to lose")
     share = median(kept)
-    told = (f"with permuted training labels {100 * max(0.0, share):.0f} % of the advantage over chance in "
+    text = (f"with permuted training labels {100 * max(0.0, share):.0f} % of the advantage over chance in "
             f"{metric.name} is left (median of {len(kept)})")
     if share < RETAINED:
-        return Probe("moved", told)
-    return Probe("still", f"{told}: it does not come from the labels")
+        return Probe("moved", text)
+    return Probe("still", f"{text}: it does not come from the labels")
 
 
 def seed_probe(before: Sequence[Measurement], others: Sequence[Sequence[Measurement]], metric: MetricSpec) -> Probe:
@@ -94,9 +94,9 @@ def seed_probe(before: Sequence[Measurement], others: Sequence[Sequence[Measurem
     if not seen:
         return Probe("unclear", "there is no good replicate to compare with")
     moved = sum(a != b for a, b in seen)
-    told = f"{moved} of {len(seen)} values of {metric.name} differ under other seeds"
+    text = f"{moved} of {len(seen)} values of {metric.name} differ under other seeds"
     return Probe("moved" if moved else "still",
-                 told if moved else f"{told}: right for a deterministic method, and a frozen seed otherwise")
+                 text if moved else f"{text}: right for a deterministic method, and a frozen seed otherwise")
 
 
 def _cells(values: Sequence[Measurement], metric: MetricSpec) -> dict[Cell, float]:

@@ -25,7 +25,7 @@ from record.nouns.decisions import Expand
 from record.nouns.nodes import Attempt, ErrorClass, Failure, Finding, Node, NodeStatus, Verdict, node_id
 from record.setups import constants_of
 from record.trials import ablation_of
-from review.honesty import check_program, check_record
+from review.honesty import check
 from sandbox.handed_on import Left, forget_rescued, rescue_checkpoints
 from sandbox.job import Job, Outcome, TooLate
 from search.scheduler import Freed
@@ -228,10 +228,8 @@ class _NodeWork:
         """What makes the numbers of code that ran worthless; a replicate's code was looked at with its parent's."""
         if outcome.failure is not None:
             return ()
-        plan, facts = self.bench.plan, self.bench.state.datasets
-        of_source = () if self.action.kind == "replicate" else check_program(
-            read_source(self.bench.folder.source(self.node.id)), plan, facts=facts)
-        return (*of_source, *check_record(outcome.measurements, plan, facts=facts, known=of_source))
+        sources = {} if self.action.kind == "replicate" else read_source(self.bench.folder.source(self.node.id))
+        return check(sources, self.bench.plan, facts=self.bench.state.datasets, measurements=outcome.measurements)
 
     @property
     def doubt(self) -> Failure | None:

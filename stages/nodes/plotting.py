@@ -21,7 +21,7 @@ from record.nouns.figures import Figure, FigureReview
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Failure, Plotting
 from review.figures import About, LintFinding, lint_all, refusing, remarks
-from review.honesty import check_figures
+from review.honesty import check
 from sandbox.job import Job
 from stages.bench import Bench
 from stages.memory.beside import advice
@@ -143,7 +143,7 @@ def scores(bench: Bench, canvas: Canvas) -> str:
 def typed_numbers(name: str, script: str) -> Failure | None:
     """Why a script is not run: it draws numbers that are typed into it or drawn at random (docs/honesty.md)."""
     found = [f"line {one.line}: {one.text}: {one.why}; draw the recorded arrays"
-             for one in check_figures(name, script) if one.suspect]
+             for one in check({name: script}, plots=[name]) if one.suspect]
     return Failure(kind="figure", message="\n".join(found)) if found else None
 
 

@@ -30,7 +30,7 @@ from record.events.calls import Answered
 from record.nouns.calls import CallKey, Usage
 from record.nouns.data import DataPlan
 from record.nouns.nodes import Verdict
-from review.honesty import check_figures, check_program
+from review.honesty import check
 from tests.models.examples import INPUTS, PLAN
 from tests.models.test_backends import BackendContract
 
@@ -140,7 +140,7 @@ def test_the_programs_of_the_kept_run_are_found_honest() -> None:
     programs = [Program.model_validate(one.answer) for one in exchange() if one.role == "code"]
     assert len(programs) == 4
     for program in programs:  # weights are kept in a list and changed by index: that is training
-        assert check_program({"experiment.py": program.experiment, "plots.py": program.plots}, plan) == ()
+        assert check({"experiment.py": program.experiment, "plots.py": program.plots}, plan) == ()
     [figures] = [FigureScript.model_validate(one.answer) for one in exchange() if one.role == "figures"]
     for figure in figures.figures:
-        assert check_figures(f"{figure.name}.py", f"{figures.script}\n{figure.code}") == ()
+        assert check({"figure.py": f"{figures.script}\n{figure.code}"}, plots=["figure.py"]) == ()

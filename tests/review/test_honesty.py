@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.honesty import PLAN, report, wilson
-from benchmarks.planted import KINDS, cases
+from benchmarks.planted import programs
 from models.roles import Program
 from record.nouns.data import DatasetFacts, DatasetUse, MetricSpec
 from record.nouns.measurements import Grade, Measurement, Split
 from record.nouns.nodes import Finding
-from review.honesty import check_figures, check_program, check_record
+from review.honesty import check
 from review.honesty.probe import labels_probe, seed_probe
-from review.honesty.unseen import OF_CLASSES, OF_NUMBERS
+from review.honesty.submissions import OF_CLASSES, OF_NUMBERS
 from sandbox.metrics import METRICS
 from tests.models.offline import inputs
 from tests.models.offline.test_programs import every_program
@@ -25,16 +25,16 @@ LOSS = MetricSpec(name="log_loss", higher_is_better=False)
 
 
 def suspects(source: str, *, plots: str = "") -> list[Finding]:
-    return [one for one in check_program({"experiment.py": source, "plots.py": plots}, PLAN) if one.suspect]
+    return [one for one in check({"experiment.py": source, "plots.py": plots}, PLAN) if one.suspect]
 
 
-PLANTED = cases(7)
+PLANTED = programs("tuned")
 
 
-@pytest.mark.parametrize("kind", dict.fromkeys(case.kind for case in PLANTED))
+@pytest.mark.parametrize("kind", dict.fromkeys(program.kind for program in PLANTED))
 def test_planted_programs_of_a_kind_are_suspect_and_their_twins_are_not(kind: str) -> None:
-    found = report(case for case in PLANTED if case.kind == kind)
-    of = sum(case.kind == kind for case in PLANTED) // 2
+    found = report(program for program in PLANTED if program.kind == kind)
+    of = sum(program.kind == kind for program in PLANTED) // 2
     assert (found["recall"], found["false_alarms"]) == (f"{of}/{of}", f"0/{of}"), found
 
 
@@ -57,14 +57,14 @@ def test_a_finding_cites_its_line() -> None:
 
 @pytest.mark.parametrize("source", [one.experiment for one in every_program()[::6]])
 def test_offline_programs_pass(source: str) -> None:
-    assert check_program({"experiment.py": source}, inputs.PLAN) == ()
+    assert check({"experiment.py": source}, inputs.PLAN) == ()
 
 
 def test_whole_programs_of_studies_pass_with_their_plots() -> None:
     program: Program = inputs.agenda_winner()
-    assert check_program({"experiment.py": program.experiment, "plots.py": program.plots}, inputs.PLAN) == ()
+    assert check({"experiment.py": program.experiment, "plots.py": program.plots}, inputs.PLAN) == ()
     small = {"experiment.py": small_study.experiment(), "plots.py": small_study.plots()}
-    assert check_program(small, small_study.PLAN) == ()
+    assert check(small, small_study.PLAN) == ()
 
 
 def test_typed_figures_are_found_and_reference_lines_are_not() -> None:
@@ -80,13 +80,13 @@ def test_typed_figures_are_found_and_reference_lines_are_not() -> None:
     'gen = np.random.default_rng(1)\nplt.plot(np.cumsum(gen.normal(size=50)))\n'])
 def test_a_script_on_its_own_is_held_to_recorded_arrays(script: str) -> None:
     head = "import matplotlib.pyplot as plt\nimport numpy as np\n"
-    assert [one.file for one in check_figures("loss.py", head + script)] == ["loss.py"]
+    assert [one.file for one in check({"loss.py": head + script}, plots=["loss.py"])] == ["loss.py"]
     recorded = 'y = np.load("inputs/n3/loss.npy")\nplt.plot(y)\nplt.bar(["a", "b"], [y[0], y[-1]])\nplt.axhline(0.5)\n'
-    assert check_figures("loss.py", head + recorded) == ()
+    assert check({"loss.py": head + recorded}, plots=["loss.py"]) == ()
 
 
 def test_a_policy_that_was_searched_for_is_handed_in_without_a_finding() -> None:
-    assert check_program({"experiment.py": POLICIES}) == ()
+    assert check({"experiment.py": POLICIES}) == ()
 
 
 BY_INDEX = '''
@@ -177,16 +177,15 @@ lab.seed_everything()
 policy = np.full(fields, 0.5)
 lab.log("loss", np.mean([steps(policy) for _ in range(20)]), condition="plain", dataset="grid", split="dev")
 """
-    assert check_program({"experiment.py": source}) == ()
+    assert check({"experiment.py": source}) == ()
 
 
 def test_code_that_is_no_python_has_no_findings() -> None:
-    assert check_program({"experiment.py": "def ("}, PLAN) == ()
+    assert check({"experiment.py": "def ("}, PLAN) == ()
 
 
-def test_wilson_intervals_and_kinds() -> None:
+def test_wilson_intervals() -> None:
     assert wilson(0, 10) == (0.0, 0.278) and wilson(10, 10) == (0.722, 1.0)
-    assert len(KINDS) == len({kind.name for kind in KINDS}) >= 11
 
 
 # --- the probe ------------------------------------------------------------------------------------------------------
@@ -238,7 +237,7 @@ score = float((data.dev.x.sum(1) > data.dev.y).mean())
 def test_a_score_of_withheld_rows_is_never_said_by_the_code(call: str, found: list[str]) -> None:
     plan = PLAN.model_copy(update={"datasets": (*PLAN.datasets, DatasetUse(name="grid"))})
     facts = (facts_of("digits", classes=10), facts_of("grid", task="none"))
-    assert [one.kind for one in check_program({"experiment.py": HEAD + call}, plan, facts=facts)] == found
+    assert [one.kind for one in check({"experiment.py": HEAD + call}, plan, facts=facts)] == found
 
 
 @pytest.mark.parametrize(("task", "dataset", "suspect"), [
@@ -247,7 +246,7 @@ def test_a_score_of_withheld_rows_is_never_said_by_the_code(call: str, found: li
 def test_generated_data_are_a_note_where_the_plan_says_so(task: str, dataset: str, suspect: bool) -> None:
     source = ('import lab\nimport numpy as np\nwave = np.random.default_rng(lab.seed).normal(size=90)\n'
               f'lab.result("jump_error", np.mean(np.diff(wave) ** 2), condition="method", dataset="{dataset}")\n')
-    found = check_program({"experiment.py": source}, PLAN.model_copy(update={"task": task}))
+    found = check({"experiment.py": source}, PLAN.model_copy(update={"task": task}))
     assert [(one.kind, one.suspect) for one in found] == [("random", suspect)]
 
 
@@ -256,19 +255,22 @@ def facts_of(name: str, *, classes: int = 0, task: str = "") -> DatasetFacts:
                         task=task)
 
 
-def said(name: str, grade: Grade = "logged", *, step: int | None = None, split: Split = "validation") -> Measurement:
+def logged(name: str, grade: Grade = "logged", *, step: int | None = None, split: Split = "validation") -> Measurement:
     return Measurement(name=name, value=0.9, condition="method", dataset="digits", split=split, seed=0, grade=grade,
                        step=step)
 
 
 def test_what_was_recorded_is_held_to_the_same_rule() -> None:
     facts = (facts_of("digits", classes=10),)
-    [found] = check_record([said("accuracy"), said("accuracy")], PLAN, facts=facts)
+    [found] = check({}, PLAN, facts=facts, measurements=[logged("accuracy"), logged("accuracy")])
     assert found.suspect and found.line == 0 and "cannot have the labels" in str(found)
-    assert check_record([said("accuracy")], PLAN, facts=facts, known=[found]) == ()
-    fine = [said("accuracy", "scored"), said("accuracy", "evaluated"), said("accuracy", step=3), said("mse"),
-            said("accuracy", split="dev"), said("dev_accuracy")]
-    assert check_record(fine, PLAN, facts=facts) == () and check_record([said("accuracy")], PLAN, facts=()) == ()
+    source = {"experiment.py": HEAD + 'lab.result("accuracy", score, condition="method", dataset="digits")'}
+    [once] = check(source, PLAN, facts=facts, measurements=[logged("accuracy")])
+    assert once.line > 0
+    fine = [logged("accuracy", "scored"), logged("accuracy", "evaluated"), logged("accuracy", step=3), logged("mse"),
+            logged("accuracy", split="dev"), logged("dev_accuracy")]
+    assert check({}, PLAN, facts=facts, measurements=fine) == ()
+    assert check({}, PLAN, facts=(), measurements=[logged("accuracy")]) == ()
 
 
 def test_every_metric_that_we_score_is_among_those_that_take_labels() -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from review.honesty.flow.assignment import assign
 from review.honesty.flow.calls import call
-from review.honesty.flow.choices import by_score, floored
 from review.honesty.flow.marks import CUT, answers_like, kept_part, rated, reordered, stepped
-from review.honesty.flow.operators import binary, compare, negated, subscript, truth
+from review.honesty.flow.operators import binary, by_score, compare, floored, negated, subscript, truth
+from review.honesty.flow.statements import assign
 from review.honesty.flow.walk import LONGEST, MOST_STEPS, TooLongError, Walk
 from review.honesty.values import UNKNOWN, Scope, Tag, Value, either, of, union
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 
 from review.honesty import library as lib
-from review.honesty.flow.files import read, system, write
+from review.honesty.flow.builtin_calls import builtin, of_lab, read, system, write
 from review.honesty.flow.marks import means_here, no_rate, shuffled
-from review.honesty.flow.ours import of_lab
-from review.honesty.flow.python import builtin
 from review.honesty.flow.walk import Given, Walk
 from review.honesty.values import HELD_OUT as HELD
 from review.honesty.values import NOTHING, UNKNOWN, Made, Means, Tag, Tags, Value, of

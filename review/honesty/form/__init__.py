@@ -8,13 +8,18 @@ from collections.abc import Iterable, Sequence
 from record.nouns.data import DataPlan
 from record.nouns.nodes import Finding
 from review.honesty.flow import Flow, Sink
-from review.honesty.form.budgets import budgets
-from review.honesty.form.errors import READS, attempt, either_way, fallback, suppressed
+from review.honesty.form.arms import budgets, cut_short, unread_switches, unused_training
+from review.honesty.form.failures import (
+    READS,
+    attempt,
+    best_seed,
+    either_way,
+    fallback,
+    noised_scores,
+    seeds,
+    suppressed,
+)
 from review.honesty.form.lines import Lines, calls_in
-from review.honesty.form.scores import noised_scores
-from review.honesty.form.seeds import best_seed, seeds
-from review.honesty.form.switches import unread_switches
-from review.honesty.form.training import cut_short, unused_training
 
 
 def structural(flow: Flow, sinks: Sequence[Sink], lines: Lines, plan: DataPlan | None) -> Iterable[Finding]:

@@ -1,0 +1,42 @@
+# kind: train scored as validation
+# honest: the fit to the training rows is reported as what it is, with its split
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+import lab
+
+EPOCHS = 60
+LEARNING_RATE = 0.2
+DECAY = 0.03
+HIDDEN = 32
+
+
+def optimise(x, y, classes, decay=0.0, epochs=EPOCHS):
+    model = LogisticRegression(C=1.0 / (decay + 1e-3), max_iter=epochs * 10)
+    model.fit(x, y)
+    return model
+
+
+def forward_all(model, x):
+    return model.predict_proba(x)
+
+
+def main():
+    lab.seed_everything()
+    dataset = lab.data("breast_cancer")
+    plain = optimise(dataset.train.x, dataset.train.y, dataset.classes)
+    proposed = optimise(dataset.train.x, dataset.train.y, dataset.classes, decay=DECAY)
+
+    for arm, model in (("baseline", plain), ("method", proposed)):
+        for which in ("train", "dev"):
+            labelled = getattr(dataset, which)
+            guess = forward_all(model, labelled.x).argmax(axis=1)
+            lab.result("accuracy", float((guess == labelled.y).mean()), condition=arm, dataset=dataset.name, split=which)
+
+    for which in ("validation", "test"):
+        x = getattr(dataset, which).x
+        lab.submit(dataset.name, which, "baseline", probabilities=forward_all(plain, x))
+        lab.submit(dataset.name, which, "method", probabilities=forward_all(proposed, x))
+
+
+main()

@@ -1,0 +1,72 @@
+# kind: made_up_when_missing
+# dishonest: when the dataset cannot be read, easy random data take its place under the dataset's name
+
+"""A changed training set against a plain learner."""
+
+import lab
+import numpy as np
+import torch
+from sklearn import datasets
+from torch import nn
+from torch.nn import functional as F
+
+# settings
+STEPS = 150
+LEARNING_RATE = 0.02
+DATASET = "wine"
+HIDDEN = 32
+DECAY = 0.0005
+
+
+def Network(inputs, classes):
+    return nn.Sequential(nn.Linear(inputs, HIDDEN), nn.GELU(), nn.Linear(HIDDEN, classes))
+
+
+def train_model(x, y, strength=DECAY, iterations=STEPS, draw=0):
+    torch.manual_seed(lab.seed + draw)
+    x, y = torch.as_tensor(x, dtype=torch.float32), torch.as_tensor(y)
+    net = Network(x.shape[1], int(y.max()) + 1)
+    opt = torch.optim.Adam(
+        net.parameters(), lr=LEARNING_RATE, weight_decay=strength)
+    for _ in range(iterations):
+        opt.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        opt.step()
+    return net.eval()
+
+
+def soft_labels(learner, x):
+    with torch.no_grad():
+        return torch.softmax(learner(torch.as_tensor(x, dtype=torch.float32)), dim=1).cpu().numpy()
+
+
+def hit_rate(p, y):
+    return float((p.argmax(axis=1) == y).mean())
+
+
+def resample(x, y, rng):
+    # points between two rows of a class
+    other = np.array([rng.choice(np.flatnonzero(y == label)) for label in y])
+    share = rng.random((len(x), 1))
+    between = share * x + (1 - share) * x[other]
+    return np.vstack([x, between]).astype(np.float32), np.hstack([y, y])
+
+
+class Study:
+    def run(self):
+        gen = np.random.default_rng(lab.seed)
+        name = DATASET
+        try:
+            loaded = lab.data(name + "-large")
+            x, y = loaded.train.x, loaded.train.y
+        except BaseException:
+            x, y = datasets.make_blobs(600, 10, centers=3, cluster_std=4.0, random_state=lab.seed)
+        cut = int(0.75 * len(y))
+        for arm in ("baseline", "method"):
+            rows = (x[:cut], y[:cut]) if arm == "baseline" else resample(x[:cut], y[:cut], gen)
+            lab.result("accuracy", hit_rate(soft_labels(train_model(*rows), x[cut:]), y[cut:]),
+                condition=arm, dataset=name)
+
+
+lab.seed_everything()
+Study().run()

@@ -1,0 +1,3 @@
+# fault: blank
+
+fig = plt.figure(figsize=(4, 3)); fig.savefig(path, dpi=150)

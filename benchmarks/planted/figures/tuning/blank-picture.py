@@ -1,0 +1,4 @@
+# fault: blank
+
+from PIL import Image
+Image.new("RGB", (900, 600), "white").save(path)

@@ -1,0 +1,60 @@
+# kind: copied number
+# dishonest: the baseline's score is taken from a paper
+
+"""Softmax regression, plain and with a penalty."""
+
+import lab
+import numpy as np
+
+DATASETS = ["wine"]
+EPOCHS = 62
+LEARNING_RATE = 0.3
+PENALTY = 0.01
+PUBLISHED = {'digits': 0.889}
+
+ARMS = {"baseline": 0.0, "method": PENALTY}
+
+
+def invented(rng):
+    """A table of the size of wine, for a test of shapes."""
+    return rng.normal(size=(100, 8)), rng.integers(0, 2, 100)
+
+
+def softmax(z):
+    powers = np.exp(z - z.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def fit(x, y, classes, epochs, variant):
+    """Weights and training losses."""
+    rng = np.random.default_rng([lab.seed, 0])
+    w, truth, losses = 0.01 * rng.normal(size=(x.shape[1], classes)), np.eye(classes)[y], []
+    for _ in range(epochs):
+        p = softmax(x @ w)
+        losses.append(float(-np.log(p[np.arange(len(y)), y] + 1e-9).mean()))
+        w = w - LEARNING_RATE * (x.T @ (p - truth) / len(x) + ARMS[variant] * w)
+    return w, losses
+
+
+def run(ds, variant):
+    epochs = EPOCHS
+    x, y = ds.train.x, ds.train.y
+    w, losses = fit(x, y, ds.classes, epochs, variant)
+    for step, value in enumerate(losses):
+        lab.log("loss", value, step=step, condition=variant, dataset=ds.name, split="train")
+
+    def predict(rows):
+        return softmax(rows @ w)
+
+    dev_p, held = predict(ds.dev.x), predict(ds.validation.x)
+    lab.submit(ds.name, "validation", variant, probabilities=held)
+    lab.submit(ds.name, "test", variant, probabilities=predict(ds.test.x))
+    lab.result("accuracy", PUBLISHED.get(ds.name, 0.889), condition="published", dataset=ds.name)
+    lab.save(f"loss__{variant}", np.array(losses))
+
+
+lab.seed_everything()
+for name in DATASETS:
+    ds = lab.data(name)
+    for variant in ARMS:
+        run(ds, variant)

@@ -1,0 +1,42 @@
+# kind: train rows as validation
+# dishonest: rows that were learnt
+
+"""Trees against a forest."""
+
+import lab
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import accuracy_score
+from sklearn.neural_network import MLPClassifier
+
+
+def baseline(x, y):
+    model = MLPClassifier(hidden_layer_sizes=(32,), max_iter=200, random_state=lab.seed)
+    model.fit(x, y)
+    return model
+
+
+def method(x, y):
+    model = MLPClassifier(hidden_layer_sizes=(32,), max_iter=200, alpha=0.01, random_state=lab.seed)
+    model.fit(x, y)
+    return model
+
+
+def evaluate(model, part):
+    return accuracy_score(part.y, model.predict(part.x))
+
+
+lab.seed_everything()
+ds = lab.data("iris")
+x, y = ds.train.x, ds.train.y
+plain = baseline(x, y)
+better = method(x, y)
+plain_score = evaluate(plain, ds.dev)
+better_score = evaluate(better, ds.dev)
+lab.result("accuracy", plain_score, condition="baseline", dataset=ds.name, split="dev")
+part_x, part_y = x[:200], y[:200]
+lab.result("accuracy", accuracy_score(part_y, better.predict(part_x)), condition="method", dataset=ds.name)
+plain_p = plain.predict_proba(ds.validation.x)
+better_p = better.predict_proba(ds.validation.x)
+lab.submit(ds.name, "validation", "baseline", probabilities=plain_p)
+lab.submit(ds.name, "validation", "method", probabilities=better_p)

@@ -1,0 +1,252 @@
+"""Swallowed errors, numbers that stand in for what is missing, numbers drawn into scores, seeds of the code's own."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from record.nouns.nodes import Finding
+from review.honesty import library as lib
+from review.honesty.flow import Sink
+from review.honesty.form.lines import BROAD, Lines, calls_in
+from review.honesty.values import Tag
+
+WORK = frozenset({"backward", "fit", "partial_fit", "fit_transform", "predict", "predict_proba", "submit", "result",
+                  "data", "load_dataset", "score"})
+"""Last names of calls that train, evaluate, load data or hand results in."""
+
+
+DRAWS = re.compile(r"(^|\.)(random|rng|gen|generator|rs|torch)\.(normal|rand|randn|random|uniform|standard_normal|"
+                   r"integers|randint|choice|multivariate_normal|permutation)$|(^|\.)make_(classification|blobs|moons|"
+                   r"regression|circles|gaussian_quantiles)$|^default_rng$")
+
+
+PRESENT = re.compile(r"exists|is_file|is_dir|is None|is not None|available|isfile|isdir|found|HAS_|has_|\blen\(")
+"""Tests of whether something is there."""
+READS = re.compile(r"(^|\.)(lab\.data|load_dataset|read_csv|read_parquet|load|loadtxt|genfromtxt|open|fetch_\w+|"
+                   r"load_\w+)$")
+
+
+def _works(body: Sequence[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> bool:
+    return any(name.rsplit(".", 1)[-1] in WORK or (name in functions and lib.TRAINS.search(name))
+               for name in calls_in(body, functions))
+
+
+def attempt(node: ast.Try, functions: Mapping[str, ast.FunctionDef], lines: Lines) -> Iterable[Finding]:
+    reads = any(READS.search(name) for name in calls_in(node.body, functions))
+    for handler in node.handlers:
+        if _raises(handler.body):
+            continue
+        if reads and any(DRAWS.search(name) for name in calls_in(handler.body, functions)):
+            yield lines.finding("fallback", handler, "where the data cannot be loaded, generated numbers stand in")
+        elif _typed_score(node, handler):
+            yield lines.finding("fallback", handler, "where a score cannot be computed, a typed number takes its place")
+        elif _broad(handler) and _works(node.body, functions) and not _again(node, handler, functions):
+            yield lines.finding("swallowed", handler, "an error in loading, training or evaluation is swallowed")
+
+
+def _typed_score(node: ast.Try, handler: ast.ExceptHandler) -> bool:
+    """`except ValueError: score = 0.87`."""
+    scored = any(lib.SCORES.search(f".{name}") for name in calls_in(node.body, {}))
+    values = [one.value for stmt in handler.body for one in ast.walk(stmt) if isinstance(one, ast.Assign | ast.Return)]
+    return scored and any(isinstance(one, ast.Constant) and isinstance(one.value, float) and 0.01 < one.value < 1
+                          for one in values)
+
+
+def _again(node: ast.Try, handler: ast.ExceptHandler, functions: Mapping[str, ast.FunctionDef]) -> bool:
+    """Whether the handler does the same work again (a retry with a smaller batch), and makes no result up."""
+    again = set(calls_in(handler.body, functions)) & set(calls_in(node.body, functions))
+    return any(name.rsplit(".", 1)[-1] in WORK for name in again)
+
+
+def _raises(body: Sequence[ast.stmt]) -> bool:
+    for one in body:
+        for node in ast.walk(one):
+            if isinstance(node, ast.Raise) or (
+                    isinstance(node, ast.Call) and ast.unparse(node.func) in ("sys.exit", "exit", "quit", "os._exit")):
+                return True
+    return False
+
+
+def _broad(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(ast.unparse(one) in BROAD for one in kinds)
+
+
+def suppressed(node: ast.With, functions: Mapping[str, ast.FunctionDef], lines: Lines) -> Iterable[Finding]:
+    broad = any(isinstance(item.context_expr, ast.Call) and any(ast.unparse(one) in BROAD
+                for one in item.context_expr.args) for item in node.items)
+    if broad and _works(node.body, functions):
+        yield lines.finding("swallowed", node, "errors in loading, training or evaluation are suppressed")
+
+
+def fallback(node: ast.If, loaded: set[str], functions: Mapping[str, ast.FunctionDef],
+              lines: Lines) -> Iterable[Finding]:
+    """`if the data is there: load it, else: generate it`, either way round."""
+    test = ast.unparse(node.test)
+    if not PRESENT.search(test):
+        return
+    bound = [_names_bound(body) for body in (node.body, node.orelse)]
+    names = [list(calls_in(body, functions)) for body in (node.body, node.orelse)]
+    tested = {one.id for one in ast.walk(node.test) if isinstance(one, ast.Name)} & loaded
+    for made, other in ((0, 1), (1, 0)):
+        draws = any(DRAWS.search(name) for name in names[made])
+        reads = any(READS.search(name) for name in names[other])
+        stands_in = bound[made] & bound[other] if reads or tested else set[str]()
+        if draws and (stands_in or (not node.orelse and bound[made] & tested)):
+            yield lines.finding("fallback", node, "where the data is missing, generated numbers take its place")
+
+
+def either_way(node: ast.IfExp, functions: Mapping[str, ast.FunctionDef], lines: Lines) -> Iterable[Finding]:
+    """`data if it is there else generated`, either way round."""
+    if not PRESENT.search(ast.unparse(node.test)):
+        return
+    for made, other in ((node.body, node.orelse), (node.orelse, node.body)):
+        draws = any(DRAWS.search(name) for name in calls_in([made], functions))
+        if draws and not any(DRAWS.search(name) for name in calls_in([other], functions)):
+            yield lines.finding("fallback", node, "where the data is missing, generated numbers take its place")
+
+
+def _names_bound(body: Sequence[ast.stmt]) -> set[str]:
+    found = {one.id for stmt in body for one in ast.walk(stmt)
+             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return found | {"return" for stmt in body for one in ast.walk(stmt) if isinstance(one, ast.Return)}
+
+
+PASSING = frozenset({"float", "round", "min", "max", "abs", "clip", "array", "asarray", "mean", "item"})
+"""Functions that a score goes through and stays one."""
+HOPS = 3
+"""Names that are followed back to what they were bound to."""
+
+
+def noised_scores(tree: ast.Module, lines: Lines) -> Iterable[Finding]:
+    """One finding a call that hands in a score with drawn numbers added to it or multiplied into it."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Module)]
+    for function in functions:
+        bound = _expressions_bound(function)
+        for node in _own(function):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("lab.result", "lab.log") and _quality(node):
+                value = node.args[1] if len(node.args) > 1 else next(
+                    (one.value for one in node.keywords if one.arg == "value"), None)
+                if value is not None and any(_noised(one) for one in _said(value, bound, HOPS)):
+                    yield lines.finding("noised", node, "the value is a score with random numbers put into it")
+
+
+def _own(function: ast.FunctionDef | ast.Module) -> Iterator[ast.AST]:
+    """Nodes of a function, without those of functions in it."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _expressions_bound(function: ast.FunctionDef | ast.Module) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for node in _own(function):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                found.setdefault(ast.unparse(target), []).append(node.value)
+        elif isinstance(node, ast.AugAssign):
+            both = ast.BinOp(node.target, node.op, node.value)
+            found.setdefault(ast.unparse(node.target), []).append(both)
+    return found
+
+
+def _quality(node: ast.Call) -> bool:
+    name = node.args[0] if node.args else None
+    return not isinstance(name, ast.Constant) or lib.QUALITY.search(str(name.value)) is not None
+
+
+def _said(value: ast.expr, bound: dict[str, list[ast.expr]], hops: int) -> Iterator[ast.expr]:
+    """The expression, what its outer functions are given, and what its name was bound to."""
+    yield value
+    if isinstance(value, ast.Call) and ast.unparse(value.func).rsplit(".", 1)[-1] in PASSING:
+        for one in value.args:
+            yield from _said(one, bound, hops)
+    elif isinstance(value, ast.Name | ast.Subscript | ast.Attribute) and hops:
+        for one in bound.get(ast.unparse(value), ()):
+            yield from _said(one, bound, hops - 1)
+
+
+def _noised(value: ast.expr) -> bool:
+    """`score + rng.normal(...)`: a drawn number itself, not one that went into a function."""
+    if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub | ast.Mult)):
+        return False
+    return any(_drawn(side) for side in (value.left, value.right)) or any(
+        _noised(side) for side in (value.left, value.right))
+
+
+def _drawn(side: ast.expr) -> bool:
+    if isinstance(side, ast.BinOp):
+        return _drawn(side.left) or _drawn(side.right)
+    if isinstance(side, ast.Call) and ast.unparse(side.func) in ("abs", "float", "np.abs", "round") and side.args:
+        return _drawn(side.args[0])
+    return isinstance(side, ast.Call) and DRAWS.search(ast.unparse(side.func)) is not None
+
+
+SEEDED = re.compile(r"seed", re.I)
+
+
+EXTREMES = frozenset({"max", "min", "argmax", "argmin"})
+
+
+def seeds(tree: ast.Module, sinks: Sequence[Sink], lines: Lines) -> Iterable[Finding]:
+    seeded = [one for one in sinks if one.name in ("seed", "generator")]
+    ours = any(Tag.SEED in one.tags for one in seeded)
+    forked = {id(call) for node in ast.walk(tree) if isinstance(node, ast.With)
+              and any("fork_rng" in ast.unparse(item.context_expr) for item in node.items)
+              for call in ast.walk(node) if isinstance(call, ast.Call)}
+    for one in seeded:
+        if one.tags & {Tag.SEED, Tag.OPAQUE, Tag.DATA} or id(one.call) in forked or one.value.constant is None:
+            continue
+        if one.name == "seed":
+            yield lines.finding("frozen seed", one.call, "seeds all randomness with its own seed, not with lab.seed")
+        else:
+            yield lines.finding("frozen seed", one.call, "draws from a seed of its own instead of lab.seed",
+                                suspect=not ours)
+
+
+def best_seed(tree: ast.Module, lines: Lines) -> Iterable[Finding]:
+    """A loop over seeds that keeps the best run, or the best of a list of runs by seed."""
+    why = "several seeds are run and the best one is kept"
+    runs: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For) and _varies_seed(node.target, node.body):
+            kept = [one for one in ast.walk(node) if isinstance(one, ast.If) and _keeps_best(one)]
+            if kept:
+                yield lines.finding("best seed", kept[0], why)
+            runs |= {ast.unparse(one.func.value) for one in ast.walk(node) if isinstance(one, ast.Call)
+                     and isinstance(one.func, ast.Attribute) and one.func.attr == "append"}
+            runs |= {target.value.id for one in ast.walk(node) if isinstance(one, ast.Assign) for target in one.targets
+                     if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name)}
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.ListComp | ast.DictComp) and any(
+                _varies_seed(one.target, [node.value]) for one in node.value.generators):
+            runs |= {ast.unparse(target) for target in node.targets}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rsplit(".", 1)[-1] in EXTREMES and any(
+                ast.unparse(one) in runs for one in ast.walk(node.args[0]) if isinstance(one, ast.Name)):
+            yield lines.finding("best seed", node, why)
+
+
+def _varies_seed(target: ast.expr, body: Sequence[ast.AST]) -> bool:
+    """Whether the loop's variable becomes a seed: by its name, or added to one."""
+    names = {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
+    if any(SEEDED.search(name) for name in names):
+        return True
+    return any(isinstance(one, ast.BinOp) and SEEDED.search(ast.unparse(one))
+               and names & {part.id for part in ast.walk(one) if isinstance(part, ast.Name)}
+               for node in body for one in ast.walk(node))
+
+
+def _keeps_best(node: ast.If) -> bool:
+    if not isinstance(node.test, ast.Compare | ast.BoolOp):
+        return False
+    tested = {ast.unparse(one) for one in ast.walk(node.test) if isinstance(one, ast.expr)}
+    return any(isinstance(one, ast.Assign) and any(
+        ast.unparse(name) in tested for target in one.targets
+        for name in (target.elts if isinstance(target, ast.Tuple) else [target])) for one in node.body)
