@@ -13,20 +13,18 @@ from typing import Any, TypedDict
 from langgraph.graph import END, START, StateGraph
 
 from record.fold.state import RunState
+from record.nouns.stages import PHASES, Phase
 
 Step = Callable[[], Awaitable[bool]]
 """Brings a phase to its end; False when the run was asked to stop in it."""
 
-PHASES = (
-    "prepare", "preliminary", "tuning", "agenda", "ablation", "score", "figures", "write", "cite", "reflect",
-    "missing", "release", "judge")
 MOST_STEPS = 200
 
 
 class Position(TypedDict):
     """Where a run is. `going` turns False when it was asked to stop."""
 
-    phase: str
+    phase: Phase
     going: bool
 
 
@@ -34,16 +32,17 @@ class StuckError(Exception):
     """A step said that it was done, and the record does not show it: a fault of ours."""
 
 
-async def run_graph(steps: Mapping[str, Step], state: Callable[[], RunState]) -> bool:
+async def run_graph(steps: Mapping[Phase, Step], state: Callable[[], RunState]) -> bool:
     """Drive a run to its end; True when it is done, False when it was asked to stop."""
     graph: Any = StateGraph(Position)
-    targets = {phase: phase for phase in PHASES} | {END: END}
+    worked = PHASES[:-1]  # in `done` nothing is left to do
+    targets = {phase: phase for phase in worked} | {END: END}
 
     def route(position: Position) -> str:
         phase = state().phase
         return END if phase == "done" or not position["going"] else phase
 
-    for phase in PHASES:
+    for phase in worked:
         graph.add_node(phase, _node(phase, steps[phase], state))
         graph.add_conditional_edges(phase, route, targets)
     graph.add_conditional_edges(START, route, targets)
@@ -52,7 +51,7 @@ async def run_graph(steps: Mapping[str, Step], state: Callable[[], RunState]) ->
     return bool(position["going"])
 
 
-def _node(phase: str, step: Step, state: Callable[[], RunState]) -> Callable[[Position], Awaitable[Position]]:
+def _node(phase: Phase, step: Step, state: Callable[[], RunState]) -> Callable[[Position], Awaitable[Position]]:
     async def enter(_: Position) -> Position:
         going = await step()
         if going and state().phase == phase:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from agent.settings import Settings, SettingsError, override
-from inspector.status import PHASES
-from inspector.waiting import Outlook, runs_again
+from inspector.status import IN_WORDS
+from inspector.waiting import Outlook
 from record.events.searching import Decided
 from record.fold.state import RunState
 from record.nouns.decisions import Action, Compare, End, Expand, Seen, Wait, Work, summary_of
 from record.nouns.nodes import Node, node_id
-from record.nouns.stages import STAGES, StageName
+from record.nouns.stages import PHASES, STAGES, Phase, StageName
 from search.goals import over
 from search.policy import policy_of
 from search.scheduler import ahead
@@ -25,8 +25,6 @@ from search.tree import View, view_of
 
 ACTIONS = 3
 BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
-AFTER = ("prepare", *STAGES, "score", "figures", "write", "cite", "reflect", "missing", "release", "judge", "done")
-"""The phases in their order (see `agent.graph`)."""
 
 
 def outlook(state: RunState) -> Outlook:
@@ -39,8 +37,7 @@ def outlook(state: RunState) -> Outlook:
     view = view_of(state, stage, _all_seen(state), settings=search)
     ended = state.stages[stage].settled or state.end_of(stage) is not None
     actions = _phases(state) if ended else _once_there_is_room(state, search, stage)
-    return Outlook(best=_best(state, view), idle=_idle(state, actions), actions=actions, workers=search.num_workers,
-                   replots=settings.paper.replots)
+    return Outlook(best=_best(state, view), idle=_idle(state, actions), actions=actions, workers=search.num_workers)
 
 
 def _settings(state: RunState) -> Settings | None:
@@ -76,7 +73,7 @@ def _once_there_is_room(state: RunState, search: SearchSettings, stage: StageNam
     """The next actions; the first one says what it waits for while nodes enough are being written and run."""
     actions = _actions(state, search, stage)
     placed = [node for node in state.nodes.values() if not node.finished and node.kind != "aggregate"
-              and (not node.attempts or runs_again(node))]
+              and (not node.attempts or node.attempts[-1].failure is not None)]
     room = search.num_workers + ahead(state, stage, [node.decision for node in placed], search)
     if len(placed) < room or not actions:
         return actions
@@ -174,7 +171,7 @@ def _idle(state: RunState, actions: tuple[str, ...]) -> str:
     """Why a place is free while a stage is searched."""
     if state.stopping or state.paused:
         return "the run was asked to stop" if state.stopping else "the run is paused"
-    writing = [node.id for node in state.nodes.values() if not node.finished and not node.source_sha256]
+    writing = [node.id for node in state.nodes.values() if node.step == "writing"]
     if writing:
         return f"waits for code that is being written: {', '.join(writing)}"
     if actions and ("wait" in actions[0].split()[:1] or actions[0].startswith("decision ")):
@@ -189,18 +186,18 @@ def _phases(state: RunState) -> tuple[str, ...]:
     """The next steps of the state machine, the one that is due first."""
     if state.phase == "done":
         return ("nothing: the run is over",)
-    ahead = AFTER[AFTER.index(state.phase): -1][:ACTIONS]
+    ahead = PHASES[PHASES.index(state.phase): -1][:ACTIONS]
     return tuple(_step(state, phase) for phase in ahead)
 
 
-def _step(state: RunState, phase: str) -> str:
+def _step(state: RunState, phase: Phase) -> str:
     if phase in STAGES:
         settled = state.stages[phase].settled
         if settled:
             return f"report on the {phase} stage"
         ended = state.end_of(phase) is not None
         return f"settle on the best node of the {phase} stage" if ended else f"search the {phase} stage"
-    return PHASES.get(phase, phase)
+    return IN_WORDS.get(phase, phase)
 
 
 def _outside(state: RunState) -> str:

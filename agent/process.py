@@ -36,7 +36,7 @@ from record.events.running import Ended
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import EventLog
-from record.nouns.stages import STAGES, StageName
+from record.nouns.stages import STAGES, Phase, StageName
 from sandbox.datasets import files_of
 from sandbox.evaluation.scorers import scorers_of
 from sandbox.executor import LocalExecutor
@@ -134,7 +134,7 @@ class Process:
             isolation=isolation_text, signals=self.signals, sources=sources_of(settings),
             scorers=scorers_of(sources_of(settings), settings.sandbox.scorers))
 
-    def _steps(self, bench: Bench, research: Research) -> dict[str, Step]:
+    def _steps(self, bench: Bench, research: Research) -> dict[Phase, Step]:
         async def whole(step: Callable[[Bench], Awaitable[None]]) -> bool:
             if await self.signals.going():
                 await step(bench)

@@ -18,7 +18,7 @@ from inspector.output import Output
 from inspector.text import cached, count, duration, plain, short
 from record.events.calls import Answered
 from record.events.event import Event
-from record.events.nodes import Executed, Plotted, Probed, Proposed, Reviewed, Suspected
+from record.events.nodes import Executed, Plotted, Probed, Proposed, Reviewed, Stepped, Suspected
 from record.events.running import Commanded
 from record.events.searching import Decided, WorkDone
 from record.fold.state import RunState
@@ -122,6 +122,8 @@ def small_step(event: Event) -> str | None:
     match event:
         case Proposed():
             return f"{event.node} is written: {short(event.varies or event.title, 80)}"
+        case Stepped():
+            return f"{event.node} {event.step}"
         case Answered():
             usage = event.usage
             return (f"{plain(event.model)} answered as {event.key.role}: {count(usage.input_tokens)} tokens in"

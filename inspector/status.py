@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -21,14 +21,14 @@ from record.fold.state import RunState
 from record.judgement import Judgement
 from record.nouns.calls import Spending
 from record.nouns.frozen import Frozen
-from record.nouns.stages import STAGES, StageName
+from record.nouns.stages import STAGES, Phase, StageName
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
 
 STEERED = 8
 """Kills, marks and notes that a status tells."""
 
-PHASES = {
+IN_WORDS: Mapping[Phase, str] = {
     "prepare": "make the data plan and fetch its datasets",
     "score": "score the sealed test predictions",
     "figures": "draw the final figures from the record",
@@ -144,7 +144,7 @@ class Status(Frozen):
     seed: int | None
     condition: RunCondition
     process: str | None
-    phase: str
+    phase: Phase
     next: str
     exit_code: int | None
     reason: str
@@ -247,12 +247,12 @@ def _told(events: Sequence[tuple[Event, float]]) -> tuple[RunState, list[Happene
 
 def _next(state: RunState, run: str, condition: RunCondition) -> str:
     reporting = any(name == state.phase and stage.settled for name, stage in state.stages.items())
-    step = PHASES.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
+    step = IN_WORDS.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
     given_up = condition == "draft only" and state.phase != "write"  # what a writer failed at may be tried again
     if condition in ("running", "done") or given_up:
-        return step if condition == "running" else PHASES["done"]
+        return step if condition == "running" else IN_WORDS["done"]
     if state.phase == "done":
-        return PHASES["done"]
+        return IN_WORDS["done"]
     return f"{step}; take it up again with: scientist resume {run}"
 
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from inspector.found import Compared, ErrorCount, comparisons_of, errors_of
 from inspector.origin import Origin, origins_of
 from inspector.status import RunCondition, answers_of, condition_of, paused_of
-from inspector.waiting import Outlook, Place, Waiting, left_of, places_of, queue_of, waiting_of, work_of
+from inspector.waiting import Outlook, Place, Waiting, left_of, places_of, waiting_of, work_of
 from record.events.event import Event
 from record.fold.apply import fold
 from record.nouns.frozen import Frozen
+from record.nouns.stages import Phase
 
 
 class Why(Frozen):
@@ -23,7 +24,7 @@ class Why(Frozen):
     run: str
     condition: RunCondition
     process: str | None
-    phase: str
+    phase: Phase
     places: tuple[Place, ...]
     waiting: tuple[Waiting, ...]
     work: tuple[str, ...]
@@ -42,13 +43,11 @@ def why_of(
     """Why a run is where it is. `process` names who works on it now; `now` is seconds since the epoch."""
     state = fold(events)
     condition = condition_of(state, process)
-    queue = queue_of(state, events, outlook)
     running = condition == "running"
-    waiting = (waiting_of(state, events, queue, outlook=outlook, now=now) if running
-               else left_of(state, events, now=now))
+    waiting = waiting_of(state, now=now) if running else left_of(state, now=now)
     return Why(
         run=run, condition=condition, process=process, phase=state.phase, waiting=waiting, work=work_of(state),
         ancestry=origins_of(state),
         paused=paused_of(state, now) if running else "", answers=answers_of(state),
-        places=places_of(queue, outlook) if running else (), errors=errors_of(state), best=outlook.best,
+        places=places_of(state, outlook) if running else (), errors=errors_of(state), best=outlook.best,
         comparisons=comparisons_of(state, outlook.best), next=outlook.actions)

@@ -144,6 +144,7 @@ class LocalExecutor:
     async def _run(self, job: Job) -> Outcome:
         if job.late():
             raise TooLate(job.name)
+        job.begins()
         kernel = self._from_pool(job)
         try:
             script = await asyncio.to_thread(prepare, job, self._views, self._settings)

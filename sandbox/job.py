@@ -87,6 +87,8 @@ class Job:
     """A file that the code cannot write, which holds the beginning of its output while it runs; gone afterwards."""
     late: Callable[[], bool] = lambda: False
     """Asked once there is a place: whether it is too late to begin."""
+    begins: Callable[[], None] = lambda: None
+    """Called once there is a place and it is not too late."""
     alone: bool = False
     """Whether no other job of the executor may run at the same time: it then has the machine's memory to itself."""
 

@@ -48,6 +48,7 @@ class ScriptedExecutor:
         async with self._gate.hold(alone=job.alone):
             if job.late():
                 raise TooLate(job.name)
+            job.begins()
             self._enter(job)
             try:
                 told = self._script(job)

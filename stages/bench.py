@@ -13,6 +13,7 @@ from typing import TypeVar
 from literature.desk import Literature
 from models.budget import Budget
 from models.door import Desk, Models
+from record.events.nodes import Stepped
 from record.events.running import Limited
 from record.events.searching import Decided, WorkDone
 from record.fold.state import RunState
@@ -21,6 +22,7 @@ from record.log import Recorder
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.decisions import Work
 from record.nouns.idea import Idea
+from record.nouns.nodes import NodeStep
 from sandbox.datasets import Sources, registry
 from sandbox.job import Executor
 from search.settings import SearchSettings
@@ -105,6 +107,12 @@ class Bench:
         import sandbox
 
         return (Path(sandbox.__path__[0]) / "kernel_side" / "lab" / "REFERENCE.md").read_text()
+
+
+def enter(bench: Bench, node: str, step: NodeStep) -> None:
+    """Record that work on a node goes over to a step, if it is in another one."""
+    if bench.state.nodes[node].step != step:
+        bench.recorder.append(Stepped(node=node, step=step))
 
 
 async def do_work(bench: Bench, task: str, work: Callable[[Desk], Awaitable[None]]) -> None:

@@ -71,7 +71,7 @@ def _more(number: int) -> list[Text]:
 
 def _waiting(one: Waiting) -> Text:
     line = Text(f"{one.node} {one.kind} ", style="bold")
-    line.append(f"{one.step}: {plain(one.detail)} ({duration(one.since)} since its last event)", style="not bold")
+    line.append(f"{one.step}: {plain(one.detail)} (for {duration(one.since)})", style="not bold")
     return line
 
 

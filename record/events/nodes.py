@@ -9,7 +9,7 @@ from pydantic import Field
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.frozen import Frozen, Scalar
 from record.nouns.measurements import Measurement, OverExamples
-from record.nouns.nodes import Attempt, Failure, Finding, NodeStatus, Verdict
+from record.nouns.nodes import Attempt, Failure, Finding, NodeStatus, NodeStep, Verdict
 
 
 class Proposed(Frozen):
@@ -24,6 +24,14 @@ class Proposed(Frozen):
     source_sha256: str
     setups: dict[str, Scalar] = Field(default_factory=dict)
     author: str = Field(default="", description="the person who wrote the source; empty: a model")
+
+
+class Stepped(Frozen):
+    """Work on a node went over to another step. `proposed` and `done` follow from its decision and its verdict."""
+
+    type: Literal["stepped"] = "stepped"
+    node: str
+    step: NodeStep
 
 
 class Executed(Frozen):
@@ -102,5 +110,5 @@ class Resampled(Frozen):
     found: tuple[OverExamples, ...]
 
 
-NodeEvent = Proposed | Executed | Plotted | Reviewed | Judged | Suspected | Probed | Unsealed | Resampled
+NodeEvent = Proposed | Stepped | Executed | Plotted | Reviewed | Judged | Suspected | Probed | Unsealed | Resampled
 """Any of these."""

@@ -31,9 +31,9 @@ def apply(state: RunState, event: Event, at: float = 0.0) -> None:
     if isinstance(event, CallEvent):  # the most frequent first: a resume folds thousands of events
         apply_call(state, event)
     elif isinstance(event, NodeEvent):
-        apply_node(state, event)
+        apply_node(state, event, at)
     elif isinstance(event, SearchEvent):
-        apply_search(state, event)
+        apply_search(state, event, at)
     elif isinstance(event, RunEvent):
         apply_process(state, event, at)
     elif isinstance(event, PaperEvent):

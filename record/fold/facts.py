@@ -46,6 +46,8 @@ class Facts:
     """Of the user's own, frozen for datasets of the plan."""
     decisions: dict[int, Decided] = field(default_factory=dict[int, Decided])
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
+    step_since: dict[str, float] = field(default_factory=dict[str, float])
+    """When each node went over to the step that it is in, in seconds since the epoch."""
     finished: set[int] = field(default_factory=set[int])
     """Decisions whose work is done: nodes judged, comparisons answered, waits, ends, and finished work."""
     stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})

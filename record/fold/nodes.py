@@ -11,11 +11,13 @@ from record.events.nodes import (
     Proposed,
     Resampled,
     Reviewed,
+    Stepped,
     Suspected,
     Unsealed,
 )
 from record.fold.spending import finish, settle
 from record.fold.state import RunState
+from record.fold.steps import enter
 from record.nouns.calls import Spending
 from record.nouns.nodes import Plotting
 
@@ -23,11 +25,13 @@ Grown = Proposed | Executed | Plotted | Reviewed | Judged
 """The steps from a decision to a verdict."""
 
 
-def apply_node(state: RunState, event: NodeEvent) -> None:
-    """Fold one of them into the state, in place."""
+def apply_node(state: RunState, event: NodeEvent, at: float) -> None:
+    """Fold one of them, of that time, into the state, in place."""
     match event:
         case Proposed() | Executed() | Plotted() | Reviewed() | Judged():
-            _grown(state, event)
+            _grown(state, event, at)
+        case Stepped():
+            enter(state, event.node, event.step, at)
         case Suspected():
             _suspected(state, event)
         case Probed():
@@ -42,7 +46,7 @@ def apply_node(state: RunState, event: NodeEvent) -> None:
             state.resampled = {one.key: one for one in event.found}
 
 
-def _grown(state: RunState, event: Grown) -> None:
+def _grown(state: RunState, event: Grown, at: float) -> None:
     node = state.nodes[event.node]
     match event:
         case Proposed():
@@ -66,6 +70,8 @@ def _grown(state: RunState, event: Grown) -> None:
                 met = state.stumbled.get(event.failure.ours, ())
                 state.stumbled[event.failure.ours] = (*met, node.id)
     state.nodes[node.id] = node.model_copy(update=changes)
+    if isinstance(event, Judged):
+        enter(state, node.id, "done", at)
 
 
 def _suspected(state: RunState, event: Suspected) -> None:

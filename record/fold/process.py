@@ -18,6 +18,7 @@ from record.fold.marks import marks_of
 from record.fold.parts import Ancestor, Steered
 from record.fold.spending import cut_off
 from record.fold.state import RunState
+from record.fold.steps import interrupt
 from record.nouns.stages import STAGES, StageName
 from record.unexpected import MOST
 
@@ -30,7 +31,7 @@ def apply_process(state: RunState, event: RunEvent, at: float) -> None:
         case Branched():
             _branched(state, event, at)
         case Resumed():
-            _resumed(state, event)
+            _resumed(state, event, at)
         case Commanded():
             _commanded(state, event, at)
         case Limited():
@@ -41,6 +42,7 @@ def apply_process(state: RunState, event: RunEvent, at: float) -> None:
             state.outage = None
         case Ended():
             state.ended = event
+            interrupt(state, at)
         case Unheeded():
             state.unheeded += event.number
 
@@ -53,7 +55,8 @@ def _started(state: RunState, event: Started, at: float) -> None:
     state.rate = event.rate
 
 
-def _resumed(state: RunState, event: Resumed) -> None:
+def _resumed(state: RunState, event: Resumed, at: float) -> None:
+    interrupt(state, at)
     state.stopping = False
     if state.ended is not None:  # no kill, but an end: what it came to for want of an answer is tried again
         state.unanswered = {key: one for key, one in state.unanswered.items() if key.decision in state.finished}
@@ -75,6 +78,7 @@ def _resumed(state: RunState, event: Resumed) -> None:
 
 def _branched(state: RunState, event: Branched, at: float) -> None:
     """What was taken so far is another run's; requests, limits and outages of that run no longer hold."""
+    interrupt(state, at)
     state.ancestry.append(Ancestor(
         event=event, at=at, decision=state.last_decision, nodes=len(state.nodes), usage=state.usage, spent=state.spent,
         active_seconds=state.active_seconds, seconds_of_code=state.seconds_of_code))

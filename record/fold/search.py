@@ -20,13 +20,13 @@ from record.nouns.decisions import Compare, Expand, Work
 from record.nouns.nodes import Node, node_id
 
 
-def apply_search(state: RunState, event: SearchEvent) -> None:
-    """Fold one of them into the state, in place."""
+def apply_search(state: RunState, event: SearchEvent, at: float) -> None:
+    """Fold one of them, of that time, into the state, in place."""
     match event:
         case Prepared():
             state.data_plan, state.datasets, state.scorers = event.data_plan, event.datasets, event.scorers
         case Decided():
-            _decided(state, event)
+            _decided(state, event, at)
         case WorkDone():
             finish(state, event.k)
         case Compared():
@@ -42,7 +42,7 @@ def apply_search(state: RunState, event: SearchEvent) -> None:
             state.missed = event
 
 
-def _decided(state: RunState, event: Decided) -> None:
+def _decided(state: RunState, event: Decided, at: float) -> None:
     state.decisions[event.k] = event
     state.terms[event.k] = Terms(state.limited, state.without, state.isolations)
     if isinstance(event.action, Expand):
@@ -50,6 +50,7 @@ def _decided(state: RunState, event: Decided) -> None:
         state.nodes[node_id(event.k)] = Node(
             id=node_id(event.k), decision=event.k, parent=action.parent, stage=action.stage, kind=action.kind,
             seed=action.seed)
+        state.step_since[node_id(event.k)] = at
         stage = state.stages[action.stage]
         if stage.began is None:
             stage.began = state.active_seconds

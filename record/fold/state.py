@@ -12,7 +12,7 @@ from record.fold.parts import RoleUsage, Steered, total_of
 from record.nouns.calls import Spending
 from record.nouns.decisions import MISSING_ABLATIONS, End, Work
 from record.nouns.nodes import Node, node_id
-from record.nouns.stages import STAGES, StageName
+from record.nouns.stages import STAGES, Phase, StageName
 
 
 @dataclass
@@ -101,7 +101,7 @@ class RunState(Facts):
         return next(iter(unsettled or unreported), None)
 
     @property
-    def phase(self) -> str:
+    def phase(self) -> Phase:
         """The step that the state machine enters next: what the router of `agent.graph` follows."""
         if self.data_plan is None:
             return "prepare"

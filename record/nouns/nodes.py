@@ -13,6 +13,11 @@ from record.nouns.stages import NodeKind, StageName
 
 NodeStatus = Literal["proposed", "running", "buggy", "good", "pruned", "cancelled"]
 
+NodeStep = Literal["proposed", "writing", "waiting", "running", "plotting", "reviewing", "judging", "done"]
+"""What is being done about a node. `proposed`: nothing yet, or nothing since a kill; `writing`: a model writes its code
+or a plotting script; `waiting`: it needs a free slot; `running`, `plotting`: its code or that script runs in one;
+`reviewing`: a model looks at its figures; `judging`: a model judges it."""
+
 ErrorClass = Literal[
     "syntax", "import", "shape", "memory", "timeout", "died", "no measurement", "figure", "no answer", "hopeless",
     "suspect", "killed", "nothing left", "other"]
@@ -117,6 +122,7 @@ class Node(Frozen):
     attempts: tuple[Attempt, ...] = ()
     plottings: tuple[Plotting, ...] = ()
     status: NodeStatus = "proposed"
+    step: NodeStep = "proposed"
     reasons: tuple[str, ...] = ()
     failure: Failure | None = None
     verdict: Verdict | None = None

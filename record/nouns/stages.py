@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -10,6 +10,12 @@ from record.nouns.frozen import Frozen
 
 StageName = Literal["preliminary", "tuning", "agenda", "ablation"]
 STAGES: tuple[StageName, ...] = ("preliminary", "tuning", "agenda", "ablation")
+Phase = Literal[
+    "prepare", "preliminary", "tuning", "agenda", "ablation", "score", "figures", "write", "cite", "reflect", "missing",
+    "release", "judge", "done"]
+"""What a run does next: the steps of its state machine, and `done`."""
+PHASES: tuple[Phase, ...] = get_args(Phase)
+"""In the order in which a run goes through them."""
 NodeKind = Literal["draft", "debug", "improve", "tune", "ablate", "replicate", "aggregate"]
 
 

@@ -22,7 +22,7 @@ from record.events.searching import Decided
 from record.folder import draft_of, is_full, part_of, read_source, seal, write_source
 from record.log import RecordError
 from record.nouns.decisions import Expand
-from record.nouns.nodes import Attempt, ErrorClass, Failure, Finding, Node, NodeStatus, Verdict, node_id
+from record.nouns.nodes import Attempt, ErrorClass, Failure, Finding, Node, NodeStatus, NodeStep, Verdict, node_id
 from record.setups import constants_of
 from record.trials import ablation_of
 from review.honesty import check
@@ -31,7 +31,7 @@ from sandbox.job import Job, Outcome, TooLate
 from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
-from stages.bench import Bench, in_thread, note_time
+from stages.bench import Bench, enter, in_thread, note_time
 from stages.faults import end_if_repeated, of_node
 from stages.memory.beside import ablations_beside, advice, ran
 from stages.memory.briefs import code_inputs, duty_of, parent_brief, plotting_reference, seen_by
@@ -114,6 +114,9 @@ class _NodeWork:
         """The node as the record has it now."""
         return self.bench.state.nodes[node_id(self.decided.k)]
 
+    def enter(self, step: NodeStep) -> None:
+        enter(self.bench, self.node.id, step)
+
     @property
     def parent(self) -> Node:
         """The parent, as the decision may see it."""
@@ -132,6 +135,7 @@ class _NodeWork:
         """
         if self.node.source_sha256:
             return
+        self.enter("writing")
         if self.action.kind == "replicate":
             parent = self.parent
             program = Program(title=parent.title, plan=parent.plan, varies=f"seed {self.action.seed}", plots="",
@@ -179,10 +183,12 @@ class _NodeWork:
         draft = draft_of(final)
         if bench.budget is not None:
             bench.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
+        self.enter("waiting")
         outcome = await self.run_code(Job(
             name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)), seed=node.seed,
             timeout=limit, alone=alone, late=lambda: bench.seconds_left() <= 0,
-            live=bench.folder.live(node.id, number), watch=watcher(bench, self.decided), earlier=earlier,
+            begins=lambda: self.enter("running"), live=bench.folder.live(node.id, number),
+            watch=watcher(bench, self.decided), earlier=earlier,
             artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets)))
         if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
             raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
@@ -255,6 +261,7 @@ class _NodeWork:
         if self.node.source_sha256:
             self.desk.skip("plot")
         else:
+            self.enter("writing")
             answer = await self.desk.ask("plot", PlotInputs(
                 data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
                 advice=advice(self.parent.reviews),
@@ -271,6 +278,7 @@ class _NodeWork:
     # --- judge ------------------------------------------------------------------------------------------------------
 
     async def feedback(self) -> Verdict:
+        self.enter("judging")
         bench, node = self.bench, self.node
         parent = self.parent if self.action.parent else None
         return await self.desk.ask("feedback", FeedbackInputs(

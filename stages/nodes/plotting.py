@@ -23,7 +23,7 @@ from record.nouns.nodes import Failure, Plotting
 from review.figures import About, LintFinding, lint_all, refusing, remarks
 from review.honesty import check
 from sandbox.job import Job
-from stages.bench import Bench
+from stages.bench import Bench, enter
 from stages.memory.beside import advice
 from stages.memory.briefs import plotting_reference
 from stages.nodes.array_summaries import array_briefs
@@ -116,11 +116,12 @@ async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | 
         return doubt
     if canvas.arrays is not None and canvas.arrays.is_dir():
         shutil.copytree(canvas.arrays, draft / "arrays")
+    enter(bench, canvas.node, "waiting")
     outcome = await bench.executor.run(Job(
         name=f"{canvas.node}/plots{n}", folder=draft, entry="plots.py", mode="plot",
         source={"plots.py": script, SCORES: scores(bench, canvas)},
         seed=bench.state.nodes[canvas.node].seed, timeout=min(PLOT_SECONDS, bench.node_seconds),
-        inputs=canvas.inputs))
+        inputs=canvas.inputs, begins=lambda: enter(bench, canvas.node, "plotting")))
     for copied in ("arrays", "inputs"):
         shutil.rmtree(draft / copied, ignore_errors=True)
     seal(draft, final)
@@ -157,6 +158,7 @@ async def _replot(bench: Bench, desk: Desk, canvas: Canvas, n: int, *, script: s
     accepted = (before.reviews or ()) if before is not None else ()
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
     about = subject_of(bench, canvas)
+    enter(bench, canvas.node, "writing")
     answer = await desk.ask("plot", PlotInputs(
         data_plan=bench.plan, purpose="replot", arrays=await canvas.briefs(), plan=about.plan, plots=script,
         complaints=complaints, advice=advice(accepted), seeds=about.seeds,
@@ -174,6 +176,7 @@ async def _review(bench: Bench, desk: Desk, canvas: Canvas, n: int) -> Failure |
         if gallery.new:
             desk.skip("vision")
         return refusal(plotting.reviews)
+    enter(bench, canvas.node, "reviewing")
     look = await review_figures(bench, desk, gallery, about=subject_of(bench, canvas))
     bench.recorder.append(Reviewed(node=canvas.node, n=n, reviews=look.reviews, looked=look.looked))
     return refusal(look.reviews)

@@ -10,21 +10,19 @@ import pytest
 
 from agent.cli import main
 from agent.commands.why import lines
-from agent.graph import PHASES
-from agent.outlook import AFTER, outlook
+from agent.outlook import outlook
 from inspector.found import errors_of, own_part
-from inspector.waiting import Outlook, Step
+from inspector.waiting import Outlook
 from inspector.why import Why, why_of
-from record.events.nodes import Executed, Judged, Plotted, Reviewed
+from record.events.nodes import Executed, Judged, Stepped
 from record.events.papers import Released
-from record.events.running import Resumed
+from record.events.running import Ended, Resumed
 from record.events.searching import Compared, Decided, Settled, WorkDone
 from record.fold.apply import fold
 from record.nouns.decisions import Compare, End, Expand, Seen, summary_of
-from record.nouns.figures import FigureReview
 from record.nouns.measurements import Measurement
-from record.nouns.nodes import Attempt, ErrorClass, Failure
-from record.nouns.stages import NodeKind, StageName
+from record.nouns.nodes import Attempt, Failure, NodeStep
+from record.nouns.stages import StageName
 from search.policy import BestFirst
 from search.settings import SearchSettings
 from search.tree import view_of
@@ -32,8 +30,6 @@ from tests.agent.test_cli import written
 from tests.inspector.story import BEGAN, HOSTILE, Story, ended, told
 
 WORKING = "process 7 on host"
-GOOD = FigureReview(name="loss.png", readable=True)
-BAD = FigureReview(name="loss.png", readable=False, issues=("no label",))
 
 
 def story() -> Story:
@@ -47,7 +43,7 @@ def why(one: Story, process: str | None = WORKING, **changes: object) -> Why:
     return why_of("runs/calm", one.events, process, outlook=ahead, now=BEGAN + len(one.events) + 9)
 
 
-def step(one: Story, node: str) -> Step:
+def step(one: Story, node: str) -> str:
     return next(w.step for w in why(one).waiting if w.node == node)
 
 
@@ -61,50 +57,34 @@ def measured(value: float, *, seed: int = 1) -> tuple[Measurement, ...]:
 
 def test_a_node_is_followed_through_its_steps() -> None:
     one = story()
-    one.k += 1
-    one.tell(Decided(k=1, action=Expand(stage="preliminary", kind="draft", seed=1)))
-    assert step(one, "n0001") == "written"
-    one.events.pop()
-    one.k = 0
     node = one.expand("preliminary", "draft")
-    assert step(one, node) == "executed"
-    one.tell(Executed(node=node, attempt=Attempt(number=1, seconds=1.0, measurements=measured(0.3))))
-    assert step(one, node) == "plotted"
-    one.tell(Plotted(node=node, n=1))
-    assert step(one, node) == "reviewed"
-    one.tell(Reviewed(node=node, n=1, reviews=(BAD,)))
-    assert step(one, node) == "replotted"
-    one.tell(Plotted(node=node, n=2), Reviewed(node=node, n=2, reviews=(GOOD,)))
-    assert step(one, node) == "judged"
+    one.events.pop()  # it is not written yet
+    assert step(one, node) == "proposed"
+    steps: tuple[NodeStep, ...] = ("writing", "waiting", "running", "plotting", "reviewing", "judging")
+    for name in steps:
+        one.tell(Stepped(node=node, step=name))
+        [found] = why(one).waiting
+        assert found.step == name and found.since == 10.0
     one.tell(Judged(node=node, status="good"))
-    assert why(one).waiting == ()
+    assert why(one).waiting == () and one.state.nodes[node].step == "done"
 
 
-@pytest.mark.parametrize("kind", ["draft", "replicate"])
-def test_what_failed_or_needs_no_figures_is_about_to_be_judged(kind: NodeKind) -> None:
-    one = story()
-    node = one.expand("preliminary", kind)
-    failure = Failure(kind="shape", message="m") if kind == "draft" else None
-    one.tell(Executed(node=node, attempt=Attempt(number=1, seconds=1.0, failure=failure)))
-    assert step(one, node) == "judged"
-
-
-def test_places_go_to_those_who_came_first_and_the_rest_waits() -> None:
+def test_slots_are_held_by_the_nodes_whose_code_runs() -> None:
     one = story()
     first, second, third = (one.expand("preliminary", "draft") for _ in range(3))
-    found = why(one)
-    assert [place.node for place in found.places] == [first, second]
-    assert step(one, third) == "waits for a place"
-    one.tell(Executed(node=first, attempt=Attempt(number=1, seconds=1.0, measurements=measured(0.3))))
-    assert [place.node for place in why(one).places] == [second, third], "its figures stand in line like all else"
-    assert step(one, first) == "waits for a place"
+    one.tell(Stepped(node=third, step="plotting"), Stepped(node=first, step="running"),
+             Stepped(node=second, step="waiting"))
+    assert [place.node for place in why(one).places] == [third, first]
+    one.tell(Stepped(node=third, step="reviewing"))
+    assert [place.node for place in why(one).places] == [first, None]
 
 
-def test_a_run_that_was_taken_up_again_begins_in_the_order_of_its_decisions() -> None:
+@pytest.mark.parametrize("event", [Resumed(), Ended(exit_code=130, reason="stopped")])
+def test_nobody_works_on_what_a_process_left(event: Resumed | Ended) -> None:
     one = story()
-    first, second = one.expand("preliminary", "draft"), one.expand("preliminary", "draft")
-    one.tell(Executed(node=first, attempt=Attempt(number=1, seconds=1.0, measurements=measured(0.3))), Resumed())
-    assert [place.node for place in why(one).places] == [first, second]
+    node = one.expand("preliminary", "draft")
+    one.tell(Stepped(node=node, step="running"), event)
+    assert one.state.nodes[node].step == "proposed" and why(one).places[0].node is None
 
 
 def test_a_free_place_says_why() -> None:
@@ -169,10 +149,6 @@ def test_replicates_give_paired_differences_with_their_noise(seeds: int, called:
 
 
 # --- the next actions -----------------------------------------------------------------------------------------------
-
-
-def test_the_phases_are_those_of_the_state_machine() -> None:
-    assert (*PHASES, "done") == AFTER
 
 
 def test_the_first_action_is_the_one_that_the_policy_then_picks() -> None:
@@ -249,16 +225,14 @@ def test_comparisons_and_reports_are_under_way_until_they_are_answered() -> None
     assert why(one).work == ()
 
 
-@pytest.mark.parametrize("kind", ["timeout", "memory"])
-def test_what_ran_into_a_limit_runs_once_more(kind: ErrorClass) -> None:
+def test_what_ran_into_a_limit_runs_once_more() -> None:
     one = story()
     node = one.expand("preliminary", "draft")
-    failure = Failure(kind=kind, message="m")
-    one.tell(Executed(node=node, attempt=Attempt(number=1, seconds=60.0, limit=60.0, failure=failure)))
+    failure = Failure(kind="timeout", message="m")
+    one.tell(Executed(node=node, attempt=Attempt(number=1, seconds=60.0, limit=60.0, failure=failure)),
+             Stepped(node=node, step="running"))
     [waiting] = why(one).waiting
-    assert waiting.step == "executed" and "again, with changed limits" in waiting.detail
-    one.tell(Executed(node=node, attempt=Attempt(number=2, seconds=90.0, limit=90.0, failure=failure)))
-    assert step(one, node) == "judged"
+    assert "again, with changed limits" in waiting.detail
 
 
 STAGES: tuple[StageName, ...] = ("preliminary", "tuning")
