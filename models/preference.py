@@ -1,6 +1,6 @@
 """The typed question which of two finished papers is the better one; `models/prompts/prefer.md` renders it.
 
-It is asked twice, the papers in either order (`review.comparison`), since judges favour a place.
+It is asked twice, the papers in either order (`evals.comparison`), since judges favour a place.
 """
 
 from __future__ import annotations

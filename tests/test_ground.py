@@ -24,7 +24,7 @@ from record.idea_file import read_idea
 from record.log import is_run
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")
+ROOMS = ("agent", "evals", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 

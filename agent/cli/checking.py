@@ -1,4 +1,4 @@
-"""Hold papers against what was recorded, and against each other."""
+"""Hold papers against what was recorded."""
 
 from __future__ import annotations
 
@@ -7,20 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agent.cli.options import (
-    AsJson,
-    Assignments,
-    BaseUrl,
-    BudgetUsd,
-    Config,
-    Gpus,
-    Model,
-    Run,
-    TimeLimit,
-    Workers,
-    given,
-    on,
-)
+from agent.cli.options import AsJson, Assignments, BaseUrl, Model, Run, given
 
 commands = typer.Typer()
 
@@ -86,70 +73,3 @@ def judge(
     asked = tuple(name.strip() for name in (judges or "").split(",") if name.strip())
     beside = Beside(task=task, code=code, log=log, results=results, pages=pages)
     return work(Request(path=paper, rubric=rubric, judges=asked, repeats=n, beside=beside, flags=flags, as_json=json))
-
-
-@commands.command()
-def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="The folders of two or more runs.")],
-    model: Annotated[str | None, typer.Option(
-        help="Judges the papers in pairs, in both orders; without it records are compared alone.")] = None,
-    base_url: BaseUrl = None,
-    json: AsJson = False,
-) -> int:
-    """Lay runs side by side. Nodes, seeds, claims, scores, cost; with --model the papers are judged in pairs."""
-    from agent.commands.compare import Request
-    from agent.commands.compare import compare as work
-
-    flags = given({"models.name": model, "models.base_url": base_url})
-    return work(Request(runs=tuple(runs), flags=flags, as_json=json))
-
-
-bench = typer.Typer(help="Take benchmarks from their tasks to judged papers.", rich_markup_mode=None)
-commands.add_typer(bench, name="bench")
-
-
-@bench.command("mlr")
-def bench_mlr(
-    tasks: Annotated[Path, typer.Option(help="A folder with a .md file for each task, as MLR-Bench's tasks/.")],
-    only: Annotated[list[str] | None, typer.Option(
-        metavar="NAME|PATTERN", help="These tasks alone, as iclr2025_*; may be repeated.")] = None,
-    steps: Annotated[str, typer.Option(
-        help="What is judged; 'paper' alone is end to end.")] = "idea,proposal,experiment,paper",
-    out: Annotated[Path, typer.Option(
-        help="Where everything lies; given again, it is gone on with.")] = Path("bench-mlr"),
-    model: Model = None,
-    base_url: BaseUrl = None,
-    config: Config = None,
-    assignments: Assignments = None,
-    workers: Workers = None,
-    gpus: Gpus = None,
-    time_limit: TimeLimit = None,
-    budget_usd: BudgetUsd = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is done and what would be.")] = False,
-    json: AsJson = False,
-) -> int:
-    """Take tasks from idea to paper and judge each step. Exits 1 where a step is missing (docs/bench.md)."""
-    from agent.commands.bench_mlr import Request
-    from agent.commands.bench_mlr import bench_mlr as work
-
-    flags = given({"models.name": model, "models.base_url": base_url, "search.num_workers": workers,
-                    "time_limit": time_limit, **on(gpus), "budget.usd": budget_usd})
-    return work(Request(tasks=tasks, only=tuple(only or ()), steps=steps, out=out, config=config,
-                        assignments=tuple(assignments or ()), flags=flags, dry=dry_run, as_json=json))
-
-
-@commands.command("judge-agreement")
-def judge_agreement(
-    human: Annotated[Path, typer.Argument(
-        metavar="HUMAN.csv", help="reviewer_id, model_name, workshop_name and a column a dimension.")],
-    judge: Annotated[Path, typer.Argument(
-        metavar="JUDGE.csv", help="workshop_name, model_name and the same dimensions; one row a paper.")],
-    scale: Annotated[str, typer.Option(metavar="LOWEST-HIGHEST", help="Of the scores.")] = "1-10",
-    dimensions: Annotated[str, typer.Option(help="Only these, as clarity,overall; by default the human file's.")] = "",
-    plot: Annotated[Path | None, typer.Option(help="Draw it too: a .png, .pdf or .svg.")] = None,
-    json: AsJson = False,
-) -> int:
-    """Hold a judge's scores against people's. Distances, rank correlation, bias, and controls (docs/agreement.md)."""
-    from agent.commands.judge_agreement import judge_agreement as work
-
-    return work(human, judge, scale=scale, dimensions=dimensions, plot=plot, as_json=json)

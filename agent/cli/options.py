@@ -1,14 +1,92 @@
-"""Options that several commands share, and the settings that they stand for."""
+"""The options that several commands share, each declared once, and the settings that they stand for."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, as runs/NAME.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, such as runs/NAME.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON (described in docs/command-line.md).")]
+Config = Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NAME} is filled in.")]
+Papers = Annotated[Path | None, typer.Option(
+    metavar="DIR", help="A folder of PDFs; those that a catalogue knows may be cited as well (docs/literature.md).")]
+Context = Annotated[Path | None, typer.Option(
+    metavar="DIR", help="A folder of your papers (PDF) and notes, which are read first (docs/context.md).")]
+Runs = Annotated[Path, typer.Option(help="The folder in which the run's own folder is made.")]
+
+SETTINGS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "model": (Annotated[str | None, typer.Option(
+        help="'offline', or a pydantic-ai model string such as anthropic:NAME or openai-chat:NAME.")],
+        ("models.name",)),
+    "base_url": (Annotated[str | None, typer.Option(
+        help="Address of an OpenAI-compatible server, usually ending in /v1.")], ("models.base_url",)),
+    "workers": (Annotated[int | None, typer.Option(
+        help="Experiments that run at the same time.")], ("search.num_workers",)),
+    "gpus": (Annotated[str | None, typer.Option(
+        help="GPUs to use, as 0,1: indices within CUDA_VISIBLE_DEVICES, or UUIDs; sets sandbox.device to cuda.")],
+        ("sandbox.gpus",)),
+    "time_limit": (Annotated[str | None, typer.Option(
+        help="Time limit of the whole run: 12h, 90m or 45s.")], ("time_limit",)),
+    "budget_usd": (Annotated[float | None, typer.Option(
+        help="USD that model calls may cost; never exceeded.")], ("budget.usd",)),
+    "budget_tokens": (Annotated[int | None, typer.Option(
+        help="Tokens that may be used, prompts and answers together.")], ("budget.tokens",)),
+    "gpu_hours": (Annotated[float | None, typer.Option(
+        help="Hours that experiments may take, times the GPUs of each.")], ("budget.gpu_hours",)),
+    "bib": (Annotated[Path | None, typer.Option(
+        help="A .bib file with verified entries that the paper may cite.")], ("paper.bib",)),
+    "papers": (Papers, ("paper.papers",)),
+    "template": (Annotated[str | None, typer.Option(
+        metavar="NAME|DIR", help="Of the paper: workshop, conference, or a folder of your own (docs/templates.md).")],
+        ("paper.template",)),
+    "data": (Annotated[list[str] | None, typer.Option(
+        "--data", metavar="NAME=PATH[,target=COLUMN]...", help="Data of your own: CSV, Parquet, NPZ, a folder or "
+        "hf:OWNER/SET, with options as in docs/data.md; may be repeated.")], ("data",)),
+    "context": (Context, ("context",)),
+    "assignments": (Annotated[list[str] | None, typer.Option(
+        "--set", metavar="KEY=VALUE", help="One setting, such as search.num_seeds=5; may be repeated.")], ()),
+}
+"""Parameter -> its option and its settings. They win over `assignments` (--set), which names settings of its own."""
+BUDGET = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
+MODEL = ("model", "base_url", "assignments")
+
+
+def settings_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """A decorator that adds options of `SETTINGS` to a command, which gets those in use as `flags`, by dotted key."""
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def called(**values: Any) -> int:
+            flags = _flags({name: values.pop(name) for name in names})
+            return command(**values, flags=flags)
+
+        signature = inspect.signature(command, eval_str=True)
+        own = [one for one in signature.parameters.values() if one.name != "flags"]
+        shared = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=SETTINGS[name][0])
+                  for name in names]
+        parameters = sorted((*own, *shared), key=lambda one: one.kind)
+        called.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore  what typer reads
+        called.__annotations__ = {one.name: one.annotation for one in parameters}
+        return called
+
+    return decorate
+
+
+def _flags(given: dict[str, Any]) -> dict[str, Any]:
+    """The options in use as settings. Raises `SettingsError`."""
+    from agent.settings import from_assignments
+
+    flags = from_assignments(given.get("assignments") or ())
+    used = {name: value for name, value in given.items() if value is not None and value != []}
+    flags |= {key: value for name, value in used.items() for key in SETTINGS[name][1]}
+    return flags | ({"sandbox.device": "cuda"} if "gpus" in used else {})
+
+
 Model = Annotated[str | None, typer.Option(
     help="'offline', or a pydantic-ai model string such as anthropic:NAME or openai-chat:NAME.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server, as a rule ending in /v1.")]
@@ -21,14 +99,9 @@ TimeLimit = Annotated[str | None, typer.Option(help="Of the whole run: 12h, 90m 
 BudgetUsd = Annotated[float | None, typer.Option(help="USD at most for model calls; nothing passes it.")]
 BudgetTokens = Annotated[int | None, typer.Option(help="Tokens at most, prompts and answers.")]
 GpuHours = Annotated[float | None, typer.Option(help="Hours of experiments at most, times the GPUs of each.")]
-Config = Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NAME} is filled in.")]
 Template = Annotated[str | None, typer.Option(
     metavar="NAME|DIR", help="Of the paper: workshop, conference, or a folder of your own (docs/templates.md).")]
 Bib = Annotated[Path | None, typer.Option(help="A .bib file with verified entries that the paper may cite.")]
-Papers = Annotated[Path | None, typer.Option(
-    metavar="DIR", help="A folder of PDFs; those that a catalogue knows may be cited as well (docs/literature.md).")]
-Context = Annotated[Path | None, typer.Option(
-    metavar="DIR", help="A folder of your papers (PDF) and notes, which are read first (docs/context.md).")]
 Data = Annotated[list[str] | None, typer.Option(
     "--data", metavar="NAME=PATH[,target=COLUMN]...", help="Data of your own: CSV, Parquet, NPZ, a folder or "
     "hf:OWNER/SET, with options as in docs/data.md; may be repeated.")]

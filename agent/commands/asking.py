@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from models.backend import open_backend
 from models.door import Desk, Models
 from models.ledger import MemoryLedger
 from models.settings import ModelSettings
@@ -48,7 +49,5 @@ class Asking:
 
 def open_model(settings: ModelSettings) -> Asking:
     """The model of some settings. Raises `ModelConfigError`."""
-    from models.backend import open_backend
-
     ledger = MemoryLedger()
     return Asking(Models(open_backend(settings), ledger, settings, time.monotonic), ledger)

@@ -12,8 +12,8 @@ import pytest
 from pydantic_ai import models as pydantic_ai_models
 
 from agent.cli import main
+from agent.commands import asking
 from agent.commands.run import summary
-from models import backend as backends
 from models.scripted import ScriptedModel
 from record.events.papers import Assessed
 from record.events.running import Ended
@@ -49,7 +49,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[ScriptedModel], Scripted
     """Puts a scripted model behind the door, whatever --model says."""
 
     def put(one: ScriptedModel) -> ScriptedModel:
-        monkeypatch.setattr(backends, "open_backend", lambda settings: one)  # pyright: ignore
+        monkeypatch.setattr(asking, "open_backend", lambda settings: one)  # pyright: ignore
         return one
 
     return put

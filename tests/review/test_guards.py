@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.hostile import tuned
-from benchmarks.hostile.paper import BODY, Attack
-from benchmarks.injection import outcome
+from evals.hostile import tuned
+from evals.hostile.paper import BODY, Attack
+from evals.injection import outcome
 from review.judge import guarded, read_paper
 from review.judge.guards import ENCODED, REMOVED, neutral
 from review.judge.guards.ink import Page, read_words, shows
@@ -172,7 +172,7 @@ def test_an_order_is_found_whether_it_is_set_in_columns_or_in_rows() -> None:
 @pytest.mark.slow
 @NEEDS_TEX
 async def test_an_honest_pdf_loses_nothing(tmp_path: Path) -> None:
-    from benchmarks.hostile.paper import written
+    from evals.hostile.paper import written
 
     table = (r"\begin{tabular}{lr}\colorbox{blue}{\textcolor{white}{Heading}} & \textcolor{yellow}{Score}\\"
              r"arm & \phantom{0}1.5\end{tabular}\footnote{Small print, $x_i^2$.}")

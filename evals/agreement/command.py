@@ -1,0 +1,135 @@
+"""`scientist judge-agreement`: a judge's scores held against people's, beside controls. No model is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agent.cli.options import AsJson
+from agent.commands.edge import DONE, WrongUse
+from evals.agreement.figure import check_form, draw
+from evals.agreement.measures import Interval, Test
+from evals.agreement.report import Agreement, DimensionAgreement, agreement
+from evals.agreement.scores import AgreementError, ScaleRange
+from inspector.text import plain
+
+WIDEST_SCALE = 101
+
+
+def judge_agreement(
+    human: Annotated[Path, typer.Argument(
+        metavar="HUMAN.csv", help="reviewer_id, model_name, workshop_name and a column for each dimension.")],
+    judge: Annotated[Path, typer.Argument(
+        metavar="JUDGE.csv", help="workshop_name, model_name and the same dimensions; one row a paper.")],
+    scale: Annotated[str, typer.Option(metavar="LOWEST-HIGHEST", help="Of the scores.")] = "1-10",
+    dimensions: Annotated[str, typer.Option(help="Only these, as clarity,overall; by default the human file's.")] = "",
+    plot: Annotated[Path | None, typer.Option(help="Draw it as well: a .png, .pdf or .svg.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Compare a judge's scores with people's. Distances, rank correlation, bias, and controls (docs/agreement.md)."""
+    wanted = tuple(name for name in dimensions.split(",") if name.strip())
+    try:
+        if plot is not None:
+            check_form(plot)
+        found = agreement(human, judge, scale=_scale(scale), dimensions=wanted)
+        if plot is not None:
+            draw(found, plot)
+    except AgreementError as error:
+        raise WrongUse(str(error)) from None
+    if json:
+        print(found.model_dump_json(indent=1))
+        return DONE
+    show(found, Console())
+    if plot is not None:
+        print(f"drawn in {plot}")
+    return DONE
+
+
+def _scale(text: str) -> ScaleRange:
+    match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", text)
+    if match is None or not 0 < int(match[2]) - int(match[1]) < WIDEST_SCALE:
+        raise WrongUse(f"--scale {text!r} is no scale of at most {WIDEST_SCALE} scores: give it as LOWEST-HIGHEST, as "
+                       "1-10")
+    return ScaleRange(int(match[1]), int(match[2]))
+
+
+def show(found: Agreement, console: Console) -> None:
+    """The agreement as four tables, then what they allow to say."""
+    console.print(Text(
+        f"{plain(found.judge)} against {plain(found.humans)}: {found.papers} papers, {found.reviews} reviews by "
+        f"{found.reviewers} people; human-human: {found.paired} papers with {found.usual} reviews each"),
+        soft_wrap=True)
+    for line in found.warnings:
+        console.print(Text(f"warning: {plain(line)}", style="yellow"), soft_wrap=True)
+    for title, table in _tables(found):
+        console.print()
+        console.print(Text(title, style="bold"), soft_wrap=True)
+        console.print(table)
+    console.print()
+    for one in found.dimensions:
+        for line in one.findings:
+            console.print(Text(f"{plain(one.dimension)}: ", style="bold") + Text(line, style="yellow"), soft_wrap=True)
+        if not one.findings:
+            console.print(Text(f"{plain(one.dimension)}: ", style="bold") + Text(
+                "the judge is about as near to people as people are, nearer than every control"), soft_wrap=True)
+
+
+def _tables(found: Agreement) -> Iterator[tuple[str, Table]]:
+    yield ("Distance: mean |judge - human| and |human - human|, the excess of the first, Mann-Whitney U",
+           _table(("|j-h|", "n", "|h-h|", "n", "excess", "95 %", "U", "p"), found, lambda one: (
+               _four(one.judge_human), str(one.judge_human_pairs), _four(one.human_human), str(one.human_human_pairs),
+               _four(one.excess), _interval(one.excess_interval), f"{one.u.value:.1f}", _four(one.u.p))))
+    yield ("Order and level: rank correlation over papers with the humans' mean, bias (judge - human)",
+           _table(("rho", "p", "tau", "p", "bias", "95 %"), found, lambda one: (
+               *_test(one.spearman), *_test(one.kendall), _four(one.bias), _interval(one.bias_interval))))
+    yield ("Controls: the judge's scores dealt by chance; a judge that always says the same",
+           _table(("dealt", "p", "pass U", "best", "|c-h|", "p (U)", "pass U"), found, lambda one: (
+               _four(one.shuffled.distance), _four(one.shuffled.p), _four(one.shuffled.passing),
+               str(one.best_constant.score), _four(one.best_constant.distance), _four(one.best_constant.p),
+               _passing(one))))
+    yield ("The human side: ICC(1), distance when dealt by chance, p of agreeing so by chance; the bias U would find",
+           _table(("ICC", "dealt", "p", "found from"), found, lambda one: (
+               _four(one.humans.icc), _four(one.humans.elsewhere), _four(one.humans.p),
+               "never" if one.detectable is None else f"{one.detectable:.1f} points")))
+
+
+def _table(
+    columns: tuple[str, ...], found: Agreement, row: Callable[[DimensionAgreement], tuple[str, ...]]
+) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
+    table.add_column("dimension")
+    for name in columns:
+        table.add_column(name, no_wrap=True, justify="right")
+    for one in found.dimensions:
+        table.add_row(plain(one.dimension), *row(one))
+    return table
+
+
+def _passing(one: DimensionAgreement) -> str:
+    """Constants that the U test passes: `4-8`, or `2,4-5`."""
+    runs: list[list[int]] = []
+    for score in (constant.score for constant in one.constants if constant.passes):
+        if runs and score == runs[-1][-1] + 1:
+            runs[-1].append(score)
+        else:
+            runs.append([score])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs) or "none"
+
+
+def _four(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _interval(one: Interval) -> str:
+    return f"{one.low:.4f}..{one.high:.4f}"
+
+
+def _test(one: Test | None) -> tuple[str, str]:
+    return ("-", "-") if one is None else (_four(one.value), _four(one.p))

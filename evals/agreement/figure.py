@@ -1,0 +1,97 @@
+"""A picture of an agreement: how far judge and people are apart, and whether the judge follows the papers.
+
+Drawn without pyplot, so that no state or style of the caller is touched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evals.agreement import measures
+from evals.agreement.measures import Floats
+from evals.agreement.report import Agreement, DimensionAgreement
+from evals.agreement.scores import AgreementError
+
+FORMS = (".png", ".pdf", ".svg")
+JUDGE, HUMAN, CONTROL = "#0072b2", "#d55e00", "#666666"  # told apart by colour-blind readers too (Okabe and Ito)
+
+
+def check_form(path: Path) -> None:
+    """Raises `AgreementError` if a figure cannot be written there."""
+    if path.suffix.lower() not in FORMS:
+        raise AgreementError(f"cannot draw {path}: give a name that ends in {', '.join(FORMS)}")
+    if not path.parent.is_dir():
+        raise AgreementError(f"cannot draw {path}: there is no folder {path.parent}")
+
+
+def draw(found: Agreement, path: Path) -> None:
+    """Write the figure. Raises `AgreementError` where it cannot be written."""
+    # matplotlib takes a second to import and is needed with --plot only
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    check_form(path)
+    count = len(found.dimensions)
+    figure: Any = Figure(figsize=(max(2.3 * count, 7.5), 5.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    above, below = figure.subfigures(2, 1, height_ratios=[1.0, 1.0])
+    _distances(above.subplots(), found)
+    row: Any = below.subplots(1, count, squeeze=False)
+    for index, one in enumerate(found.dimensions):
+        _papers(row[0, index], one, found)
+    try:
+        figure.savefig(path, dpi=160)
+    except OSError as error:
+        raise AgreementError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _distances(axes: Any, found: Agreement) -> None:
+    """Every pair as a bubble over its distance, with the means, and the two controls beside them."""
+    for index, one in enumerate(found.dimensions):
+        subjects = found.points[one.dimension]
+        _bubbles(axes, index - 0.24, measures.judge_distances(subjects), JUDGE)
+        _bubbles(axes, index, measures.human_distances(subjects), HUMAN)
+        axes.plot(index + 0.2, one.shuffled.distance, marker="x", color=CONTROL, linestyle="none")
+        axes.plot(index + 0.32, one.best_constant.distance, marker="_", markersize=10, color=CONTROL, linestyle="none")
+    axes.set_xticks(range(len(found.dimensions)), [_headed(one) for one in found.dimensions])
+    axes.set_xlim(-0.5, len(found.dimensions) - 0.5)
+    axes.set_ylabel("difference in points")
+    axes.spines[["top", "right"]].set_visible(False)
+    for name, marker, color in (("judge - human", "o", JUDGE), ("human - human", "o", HUMAN),
+                                ("judge dealt by chance, mean", "x", CONTROL), ("best constant, mean", "_", CONTROL)):
+        axes.plot([], [], marker=marker, linestyle="none", color=color, label=name)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize=9)
+
+
+def _headed(one: DimensionAgreement) -> str:
+    return f"{one.dimension}\nU test p = {one.u.p:.2f}"
+
+
+def _bubbles(axes: Any, at: float, values: Floats, color: str) -> None:
+    """The area of a bubble is the share of pairs with that distance, so that sets of unlike size compare."""
+    counts = Counter(float(value) for value in values)
+    axes.scatter([at] * len(counts), list(counts), s=[420 * n / len(values) for n in counts.values()], color=color,
+                 alpha=0.45, linewidths=0)
+    axes.plot([at - 0.09, at + 0.09], [values.mean()] * 2, color=color, linewidth=2.5)
+
+
+def _papers(axes: Any, one: DimensionAgreement, found: Agreement) -> None:
+    """Judge over the mean of the humans, a point a paper; on the line they agree."""
+    subjects = found.points[one.dimension]
+    low, high = found.scale
+    axes.plot([low, high], [low, high], color=CONTROL, linewidth=0.8, linestyle=":")
+    axes.scatter([np.mean(subject.humans) for subject in subjects], [subject.judge for subject in subjects],
+                 s=22, color=JUDGE, alpha=0.6, linewidths=0)
+    rho = "not defined" if one.spearman is None else f"{one.spearman.value:.2f}"
+    axes.set_title(f"{one.dimension}\nSpearman {rho}", fontsize=10)
+    margin = 0.04 * (high - low)
+    axes.set(xlim=(low - margin, high + margin), ylim=(low - margin, high + margin), aspect="equal",
+             xlabel="human mean")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.get_major_locator().set_params(integer=True, nbins=5)
+    axes.set_ylabel("judge" if one is found.dimensions[0] else "")
+    axes.spines[["top", "right"]].set_visible(False)

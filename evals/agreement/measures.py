@@ -1,0 +1,131 @@
+"""Measures of agreement on one dimension: distances, U test, rank correlation, bias, intervals over papers.
+
+Intervals resample papers, which are independent of one another; reviews of one paper are not, nor are those of one
+reviewer, which the U test and the intervals pass over.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import (  # pyright: ignore[reportMissingTypeStubs]
+    kendalltau,  # pyright: ignore[reportUnknownVariableType]
+    mannwhitneyu,  # pyright: ignore[reportUnknownVariableType]
+    spearmanr,  # pyright: ignore[reportUnknownVariableType]
+)
+
+from evals.agreement.scores import Subject
+
+Floats = NDArray[np.float64]
+RESAMPLES = 10_000
+CELLS = 2_000_000
+"""Values that are drawn or ranked at a time, so that memory stays bounded."""
+COVERED = 95.0
+"""Per cent of resamples within an interval."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Test:
+    """A statistic with its p value."""
+
+    value: float
+    p: float
+
+
+def apart(a: Floats, b: Floats) -> Floats:
+    """|a - b|, rounded so that equal distances of thirds of a point tie."""
+    return np.asarray(np.round(np.abs(a - b), 9), dtype=np.float64)
+
+
+def judge_distances(subjects: tuple[Subject, ...]) -> Floats:
+    """|judge - human| of every review, shape (reviews,)."""
+    pairs = np.array([(one.judge, score) for one in subjects for score in one.humans])
+    return apart(pairs[:, 0], pairs[:, 1])
+
+
+def human_distances(subjects: tuple[Subject, ...]) -> Floats:
+    """|human - human| of every pair of reviews of one paper, shape (pairs,)."""
+    pairs = np.array([pair for one in subjects if one.paired for pair in itertools.combinations(one.humans, 2)])
+    return apart(pairs[:, 0], pairs[:, 1])
+
+
+def u_test(judge: Floats, human: Floats) -> Test:
+    """Mann-Whitney U of the judge's distances against the humans', two-sided.
+
+    Exact for a set of up to eight without ties, else normal with correction for ties and continuity (scipy's rule).
+    """
+    found: Any = mannwhitneyu(judge, human, alternative="two-sided")
+    return Test(float(found.statistic), _p(float(found.pvalue)))
+
+
+def u_tests(judge: Floats, human: Floats) -> Floats:
+    """p of `u_test` for every row of `judge`; shapes (tests, reviews), and (pairs,) or (tests, pairs)."""
+    both = np.broadcast_to(human, (len(judge), human.shape[-1]))
+    rows = max(1, CELLS // (judge.shape[1] + both.shape[1]))
+    found: list[Any] = [mannwhitneyu(judge[at: at + rows], both[at: at + rows], alternative="two-sided", axis=1)
+                        for at in range(0, len(judge), rows)]
+    return np.nan_to_num(np.concatenate([one.pvalue for one in found]).astype(np.float64), nan=1.0)
+
+
+def rank_correlations(subjects: tuple[Subject, ...]) -> tuple[Test | None, Test | None]:
+    """Spearman's rho and Kendall's tau-b of the judge with the mean of the humans, over papers; tied ranks are shared.
+
+    None where either side gives every paper the same, or there are fewer than three papers.
+    """
+    judge, human = [one.judge for one in subjects], [float(np.mean(one.humans)) for one in subjects]
+    if len(subjects) < 3 or len(set(judge)) == 1 or len(set(human)) == 1:
+        return None, None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a perfect correlation divides by zero on its way to p = 0
+        found: tuple[Any, Any] = spearmanr(judge, human), kendalltau(judge, human)
+    rho, tau = (Test(float(one.statistic), _p(float(one.pvalue))) for one in found)
+    return rho, tau
+
+
+def excess_interval(subjects: tuple[Subject, ...], rng: np.random.Generator) -> Interval:
+    """Of mean |judge - human| minus mean |human - human|, papers resampled with their reviews."""
+    sums = np.array([
+        [sum(abs(one.judge - score) for score in one.humans), len(one.humans),
+         sum(pairs := [abs(a - b) for a, b in itertools.combinations(one.humans, 2)] if one.paired else []), len(pairs)]
+        for one in subjects])
+    drawn = _drawn(sums, rng)
+    drawn = drawn[drawn[:, 3] > 0]
+    return _interval(drawn[:, 0] / drawn[:, 1] - drawn[:, 2] / drawn[:, 3])
+
+
+def bias_interval(subjects: tuple[Subject, ...], rng: np.random.Generator) -> Interval:
+    """Of the mean of judge - human over reviews, papers resampled."""
+    drawn = _drawn(np.array([[sum(one.judge - s for s in one.humans), len(one.humans)] for one in subjects]), rng)
+    return _interval(drawn[:, 0] / drawn[:, 1])
+
+
+def bias(subjects: tuple[Subject, ...]) -> float:
+    """Mean of judge - human over reviews: above zero, the judge is the more generous."""
+    return float(np.mean([one.judge - score for one in subjects for score in one.humans]))
+
+
+def _drawn(sums: Floats, rng: np.random.Generator) -> Floats:
+    """Sums over resampled papers, shape (RESAMPLES, columns); `sums` has a row a paper."""
+    weights = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=RESAMPLES)
+    return weights.astype(np.float64) @ sums
+
+
+def _interval(values: Floats) -> Interval:
+    low, high = np.percentile(values, [50 - COVERED / 2, 50 + COVERED / 2])
+    return Interval(float(low), float(high))
+
+
+def _p(p: float) -> float:
+    """All values alike leave no p value: nothing speaks for a difference."""
+    return 1.0 if np.isnan(p) else p

@@ -1,0 +1,250 @@
+"""Scores from CSV files, and which of them are compared.
+
+Human reviews have one row a review, a judge's scores one row a paper. A paper is the pair (workshop_name, model_name).
+Headers are read without regard to case, spaces, hyphens and a byte order mark; cells without the space around them.
+Every other column of the human file is a dimension, unless dimensions are named; further columns of the judge's file
+are ignored.
+
+The rules for pairs, with a warning for every paper that they affect:
+
+- The usual number of reviews is the commonest one of at least two; of several equally common, the largest.
+- Human-human: all pairs of reviews of one paper, of papers with the usual number of reviews, each by another reviewer.
+  A paper with another number leaves this set: its pairs would weigh more, or there are none. So does a paper that a
+  reviewer reviewed twice, since two readings by one person are not two opinions.
+- Judge-human: the judge against every review of a paper that both files have, those above too. A second review by
+  the same reviewer counts as a review; a row that says the same as another in every column counts once.
+
+    AgreementError
+        TableError       you: a file of scores cannot be used
+        NoPairsError     you: the two files share no paper, or no paper has two reviews
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+REVIEWER, SYSTEM, TASK = "reviewer_id", "model_name", "workshop_name"
+MOST_BYTES = 20_000_000
+
+
+class AgreementError(Exception):
+    """Agreement cannot be measured. The message is one line that says why, and how to fix it."""
+
+
+class TableError(AgreementError):
+    """A file of scores cannot be used."""
+
+
+class NoPairsError(AgreementError):
+    """There is nothing to compare."""
+
+
+@dataclass(frozen=True, order=True)
+class PaperName:
+    """Which paper: the task it was made for and the system that made it."""
+
+    task: str
+    system: str
+
+    def __str__(self) -> str:
+        return f"{self.task}/{self.system}"
+
+
+@dataclass(frozen=True)
+class Review:
+    """One reading of a paper. `reviewer` is empty for the judge; `row` counts from 1, the header."""
+
+    reviewer: str
+    paper: PaperName
+    scores: dict[str, float]
+    row: int
+
+
+@dataclass(frozen=True)
+class ScaleRange:
+    """The lowest and the highest score that may be given."""
+
+    lowest: int = 1
+    highest: int = 10
+
+    @property
+    def scores(self) -> range:
+        return range(self.lowest, self.highest + 1)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A CSV file: names of columns as we write them, and rows of as many cells."""
+
+    path: Path
+    columns: tuple[str, ...]
+    rows: tuple[tuple[int, dict[str, str]], ...]
+
+    def need(self, *names: str) -> None:
+        """Raises `TableError` if one of the columns is missing."""
+        for name in names:
+            if name not in self.columns:
+                raise TableError(f"{self.path} has no column {name!r}, only {', '.join(self.columns)}: add it, or name "
+                                 "the dimensions to compare with --dimensions")
+
+
+def read_humans(path: Path, scale: ScaleRange, dimensions: tuple[str, ...] = ()) -> tuple[Review, ...]:
+    """The human reviews of a file, in its order. Raises `TableError`."""
+    table = _table(path)
+    table.need(REVIEWER, SYSTEM, TASK)
+    wanted = dimensions or tuple(name for name in table.columns if name not in (REVIEWER, SYSTEM, TASK))
+    if not wanted:
+        raise TableError(f"{path} has no column with scores beside {REVIEWER}, {SYSTEM} and {TASK}")
+    table.need(*wanted)
+    return tuple(_review(table, row, cells, wanted, scale) for row, cells in table.rows)
+
+
+def read_judge(path: Path, scale: ScaleRange, dimensions: tuple[str, ...]) -> dict[PaperName, Review]:
+    """The judge's scores by paper, for these dimensions. Raises `TableError`, also where a paper has two rows."""
+    table = _table(path)
+    table.need(SYSTEM, TASK, *dimensions)
+    found: dict[PaperName, Review] = {}
+    for row, cells in table.rows:
+        one = _review(table, row, cells, dimensions, scale)
+        if one.paper in found:
+            raise TableError(f"{path}: rows {found[one.paper].row} and {row} both score {one.paper}: a judge has one "
+                             "row a paper; take the mean, or one of them")
+        found[one.paper] = one
+    return found
+
+
+def named(text: str) -> str:
+    """A column's name as we write it: `Workshop Name` is `workshop_name`."""
+    return "_".join(text.replace("-", " ").replace("_", " ").casefold().split())
+
+
+def _table(path: Path) -> Table:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise TableError(f"{path} is larger than {MOST_BYTES // 10**6} MB: give the scores alone")
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise TableError(f"cannot read {path}: {error.strerror}; give a CSV file") from None
+    except UnicodeDecodeError:
+        raise TableError(f"{path} is not text in UTF-8: give a CSV file") from None
+    try:
+        lines = [(number, row) for number, row in enumerate(csv.reader(io.StringIO(text), strict=True), 1)
+                 if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise TableError(f"{path} is not CSV: {error}") from None
+    if len(lines) < 2:
+        raise TableError(f"{path} has no rows under a header")
+    columns = tuple(named(cell) for cell in lines[0][1])
+    if twice := [name for name, count in Counter(columns).items() if count > 1]:
+        raise TableError(f"{path} has the column {twice[0]!r} twice: keep one")
+    for number, row in lines[1:]:
+        if len(row) != len(columns):
+            raise TableError(f"{path}: row {number} has {len(row)} cells under {len(columns)} columns")
+    return Table(path, columns, tuple((number, dict(zip(columns, row, strict=True))) for number, row in lines[1:]))
+
+
+def _review(
+    table: Table, row: int, cells: dict[str, str], dimensions: tuple[str, ...], scale: ScaleRange
+) -> Review:
+    for name in (TASK, SYSTEM, REVIEWER):
+        if not cells.get(name, "unasked").strip():
+            raise TableError(f"{table.path}: row {row}: {name} is empty")
+    scores = {name: _score(cells[name].strip(), f"{table.path}: row {row}: {name}", scale) for name in dimensions}
+    return Review(cells.get(REVIEWER, "").strip(), PaperName(cells[TASK].strip(), cells[SYSTEM].strip()), scores, row)
+
+
+def _score(text: str, where: str, scale: ScaleRange) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise TableError(f"{where} is {text!r}, which is no number") from None
+    if not math.isfinite(value) or not scale.lowest <= value <= scale.highest:
+        raise TableError(f"{where} is {text}, outside the scale {scale.lowest}-{scale.highest}; another scale: --scale "
+                         "LOWEST-HIGHEST")
+    return value
+
+
+# --- pairs -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A paper that both scored. `humans` are sorted by score, so that nothing depends on names or order of rows."""
+
+    paper: PaperName
+    judge: float
+    humans: tuple[float, ...]
+    paired: bool
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Papers in order of their names, by dimension, and what the reader should know of them."""
+
+    subjects: dict[str, tuple[Subject, ...]]
+    reviews: int
+    reviewers: int
+    usual: int
+    warnings: tuple[str, ...]
+
+
+def compare(humans: tuple[Review, ...], judge: dict[PaperName, Review], dimensions: tuple[str, ...]) -> Compared:
+    """The scores to compare. Raises `NoPairsError`."""
+    once, warnings = _without_copies(humans)
+    by_paper: dict[PaperName, list[Review]] = defaultdict(list)
+    for one in once:
+        by_paper[one.paper].append(one)
+    warnings += [f"{paper} has {len(by_paper[paper])} reviews and no score of the judge: left out"
+                 for paper in sorted(by_paper) if paper not in judge]
+    if unread := sorted(set(judge) - set(by_paper)):
+        warnings.append(f"{len(unread)} papers that the judge scored have no review and are left out: "
+                        f"{', '.join(map(str, unread[:5]))}{', ...' if len(unread) > 5 else ''}")
+    shared = {paper: by_paper[paper] for paper in sorted(by_paper) if paper in judge}
+    if not shared:
+        raise NoPairsError(f"no paper is in both files: the humans have {min(by_paper)}, the judge {min(judge)}; "
+                           "a paper is its workshop_name with its model_name, letter by letter")
+    usual = _usual(shared)
+    unpaired = {paper: why for paper, reviews in shared.items() if (why := _why_unpaired(reviews, usual))}
+    warnings += [f"{paper} leaves the human-human set: {why}" for paper, why in unpaired.items()]
+    if len(unpaired) == len(shared):
+        raise NoPairsError("no paper is left on which two reviewers can be compared: " + "; ".join(
+            f"{paper} {why}" for paper, why in list(unpaired.items())[:3]))
+    subjects = {
+        name: tuple(Subject(paper, judge[paper].scores[name], tuple(sorted(one.scores[name] for one in reviews)),
+                            paper not in unpaired) for paper, reviews in shared.items())
+        for name in dimensions}
+    kept = [one for reviews in shared.values() for one in reviews]
+    return Compared(subjects, len(kept), len({one.reviewer for one in kept}), usual, tuple(warnings))
+
+
+def _without_copies(humans: tuple[Review, ...]) -> tuple[list[Review], list[str]]:
+    seen: dict[tuple[str, PaperName, tuple[float, ...]], int] = {}
+    kept: list[Review] = []
+    warnings: list[str] = []
+    for one in humans:
+        key = (one.reviewer, one.paper, tuple(one.scores.values()))
+        if key in seen:
+            warnings.append(f"row {one.row} of the human reviews says the same as row {seen[key]}: counted once")
+            continue
+        seen[key] = one.row
+        kept.append(one)
+    return kept, warnings
+
+
+def _usual(papers: dict[PaperName, list[Review]]) -> int:
+    counts = Counter(len(reviews) for reviews in papers.values() if len(reviews) > 1)
+    return max(counts, key=lambda size: (counts[size], size), default=2)
+
+
+def _why_unpaired(reviews: list[Review], usual: int) -> str:
+    twice = [name for name, count in sorted(Counter(one.reviewer for one in reviews).items()) if count > 1]
+    whys = [f"it has {len(reviews)} review{'s' * (len(reviews) != 1)}, not {usual}"] if len(reviews) != usual else []
+    if twice:
+        whys.append(f"reviewer {twice[0]} reviewed it more than once (rows "
+                    f"{', '.join(str(one.row) for one in reviews if one.reviewer == twice[0])})")
+    return "; ".join(whys)

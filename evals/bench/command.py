@@ -1,0 +1,185 @@
+"""`scientist bench mlr`: a folder of tasks from idea to paper, every step judged, as a table, CSV and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agent.cli.options import MODEL, AsJson, Config, settings_options
+from agent.commands.asking import open_model
+from agent.commands.edge import DONE, FAILED, INTERRUPTED, WrongUse, say
+from agent.commands.run import check_parts, check_space, check_writable
+from agent.settings import Settings, compose
+from evals.bench.makers import Makers, StepJudge
+from evals.bench.table import BenchTable, StepTable, as_csv, table
+from evals.bench.tasks import STEPS, Line, StepName, Task, read_tasks
+from evals.bench.work import Bench, Interrupted, lines_of, work
+from inspector.text import dollars, duration, plain, short
+from record.folder import write_file
+from record.lock import hold
+from record.nouns.frozen import Frozen
+
+JSON, CSV, MODELS = "results.json", "results.csv", "models.json"
+
+
+class ModelNames(Frozen):
+    """Which model works and which one judges: one bench has one of each."""
+
+    model: str
+    judge: str
+
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.callback()
+def bench() -> None:
+    """Take benchmarks from their tasks to judged papers."""
+
+
+@app.command("mlr")
+@settings_options(*MODEL, "workers", "gpus", "time_limit", "budget_usd")
+def bench_mlr(
+    tasks: Annotated[Path, typer.Option(help="A folder with a .md file for each task, as MLR-Bench's tasks/.")],
+    only: Annotated[list[str] | None, typer.Option(
+        metavar="NAME|PATTERN", help="Only these tasks, as iclr2025_*; may be repeated.")] = None,
+    steps: Annotated[str, typer.Option(
+        help="What is judged; 'paper' alone is end to end.")] = "idea,proposal,experiment,paper",
+    out: Annotated[Path, typer.Option(
+        help="The folder of all results; given again, the bench is continued.")] = Path("bench-mlr"),
+    config: Config = None,
+    dry_run: Annotated[bool, typer.Option(
+        "--dry-run", help="Only print what is done and what would be done.")] = False,
+    json: AsJson = False,
+    *, flags: dict[str, Any],
+) -> int:
+    """Take tasks from idea to paper and judge each step. Exits 1 where a step is missing (docs/bench.md)."""
+    asked = steps_in(steps)
+    chosen = read_tasks(tasks, tuple(only or ()))
+    settings = compose(config=config, flags={"paper.judge": False} | flags)
+    console = Console(quiet=json)
+    whole = Bench(out, asked, Makers(settings).all, StepJudge(settings.models),
+                  report=lambda line: console.print(as_text(line), soft_wrap=True))
+    names = ModelNames(model=settings.models.called, judge=open_model(settings.models).models.name_of("judge"))
+    _check(settings, out, names)
+    if dry_run:
+        _show_plan(lines_of(whole, chosen), settings, Console())
+        return DONE
+    interrupted = _worked(whole, chosen, names)
+    results = _write_results(whole, chosen, names)
+    if json:
+        print(results.model_dump_json(indent=1))
+    else:
+        show(results, console)
+        print(f"written to {out / CSV} and {out / JSON}")
+    return INTERRUPTED if interrupted else DONE if results.complete else FAILED
+
+
+def steps_in(text: str) -> tuple[StepName, ...]:
+    """`idea,paper` as steps in their order. Raises `WrongUse`."""
+    named = [name.strip() for name in text.split(",") if name.strip()]
+    if not named or any(name not in STEPS for name in named):
+        raise WrongUse(f"--steps {text!r}: name one or more of {', '.join(STEPS)}, separated by commas")
+    return tuple(step for step in STEPS if step in named)
+
+
+def _check(settings: Settings, out: Path, names: ModelNames) -> None:
+    """Refuse what cannot work before anything is made. Raises `WrongUse`, `ModelConfigError`."""
+    check_writable(out)
+    check_space(settings, out)
+    check_parts(settings)
+    kept = out / MODELS
+    if kept.exists() and (before := ModelNames.model_validate_json(kept.read_bytes())) != names:
+        raise WrongUse(f"{out} was begun with {before.model}, judged by {before.judge}, and now it is {names.model}, "
+                       f"judged by {names.judge}: choose another --out")
+
+
+def _worked(bench: Bench, tasks: Sequence[Task], names: ModelNames) -> bool:
+    """Whether the work was interrupted."""
+    bench.out.mkdir(parents=True, exist_ok=True)
+    with hold(bench.out):
+        write_file(bench.out / MODELS, names.model_dump_json(indent=1))
+        try:
+            work(bench, tasks)
+        except (KeyboardInterrupt, Interrupted) as stopped:
+            say(f"interrupted ({stopped or 'Ctrl-C'}); continue with the same command")
+            return True
+    return False
+
+
+def _write_results(bench: Bench, tasks: Sequence[Task], names: ModelNames) -> BenchTable:
+    results = table(lines_of(bench, tasks), model=names.model, judge=names.judge)
+    write_file(bench.out / JSON, results.model_dump_json(indent=1) + "\n")
+    write_file(bench.out / CSV, as_csv(results))
+    return results
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------
+
+
+def as_text(line: Line) -> Text:
+    """How a step ended, in one line."""
+    head = Text(f"{plain(line.task)}, {line.step}: ", style="bold")
+    outcome, scoring = line.outcome, line.scoring
+    if outcome.state != "done":
+        return head + Text(f"{outcome.state}: {short(outcome.why, 300)}", style="yellow")
+    if scoring is None:
+        return head + Text("done")
+    if scoring.judgement is None:
+        return head + Text(f"done, not judged ({scoring.state}): {short(scoring.why, 300)}", style="yellow")
+    return head + Text(plain(scoring.judgement.line))
+
+
+def show(results: BenchTable, console: Console) -> None:
+    """Means with spread by step and dimension, then what each step took."""
+    means = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
+    for name in ("step", "dimension", "mean", "sd", "n", "scale"):
+        means.add_column(name, justify="right" if name in ("mean", "sd", "n") else "left")
+    for step in results.steps:
+        for mean in step.means:
+            sd = "-" if mean.sd is None else f"{mean.sd:.4f}"
+            means.add_row(step.step, plain(mean.dimension), f"{mean.mean:.4f}", sd, str(mean.n),
+                          f"{mean.lowest}-{mean.highest}")
+    if means.row_count:
+        console.print(means)
+    for step in results.steps:
+        for line in _counts(step):
+            console.print(line, soft_wrap=True)
+
+
+def _counts(step: StepTable) -> Iterator[Text]:
+    head = Text(f"{step.step}: ", style="bold")
+    judged = (f"; {step.judged} judged, {step.not_judged} not, {dollars(step.judging.usd, step.judging.unpriced)}"
+              if step.asked else "; not to be judged")
+    yield head + Text(
+        f"{step.done} of {step.tasks} tasks done, {step.failed} failed, {step.refused} refused, {step.not_begun} "
+        f"not begun; {dollars(step.took.usd, step.took.unpriced)}, {step.took.calls} calls, "
+        f"{duration(step.seconds)}{judged}")
+    for name, count in step.checks.items():
+        yield Text(f"  {plain(name)}: yes for {count} of {step.judged}")
+    if step.heuristic:
+        yield Text(f"  HEURISTIC: {step.heuristic} of {step.judged} were counted from the record, nobody read them",
+                   style="bold yellow")
+
+
+def _show_plan(lines: Sequence[Line], settings: Settings, console: Console) -> None:
+    """What is done, what would be done now, and its upper limits."""
+    for step in dict.fromkeys(line.step for line in lines):
+        here = [line for line in lines if line.step == step]
+        to_make = sum(line.outcome.state != "done" for line in here)
+        to_judge = sum(line.asked and (line.scoring is None or line.scoring.judgement is None) for line in here)
+        done = f"{len(here) - to_make} of {len(here)} done"
+        console.print(Text(f"{step}: {done}, {to_make} to make, {to_judge} to judge"))
+    runs = sum(line.step == "experiment" and line.outcome.state != "done" for line in lines)
+    usd = settings.budget.usd
+    cap = "no budget is set" if usd is None else f"${usd:g} for each ideation and each run by itself"
+    console.print(Text(
+        f"{runs} runs of at most {duration(settings.time_limit)} each, one after the other: at most "
+        f"{duration(runs * settings.time_limit)}; {cap}; what one run is likely to take: scientist run --idea IDEA "
+        "--dry-run"), soft_wrap=True)

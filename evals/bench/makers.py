@@ -1,0 +1,163 @@
+"""What makes and judges the four steps: an ideation of one idea, its proposal, a run's experiments, and its paper.
+
+Everything lies in the task's folder: `ideas/` (an ideation), `run/` (a run with its own log, resumable like any other),
+and in `idea/`, `proposal/` and `experiment/` the documents that are judged. Budget and time limit of the settings hold
+for each ideation and for each run separately.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent.commands.asking import Took, open_model
+from agent.commands.edge import INTERRUPTED
+from agent.ideation import Order, ideate
+from agent.run import resume, start
+from agent.settings import Settings
+from evals.bench.report import experiment_report
+from evals.bench.tasks import Outcome, Scoring, StepName, Task
+from evals.bench.work import Interrupted, Maker
+from models.settings import ModelSettings
+from record.claims import paper_claims, winner
+from record.events.event import Event
+from record.fold.state import RunState
+from record.folder import RunFolder, write_file
+from record.idea_file import read_idea
+from record.log import is_run, read_state
+from review.judge import Case, code_exhibit, file_exhibit, guarded, judged, read_paper, rubric_called
+from stages.ideation.ideas import ideas_of
+from stages.ideation.writing_up import Step, idea_text
+from stages.judging import case_of
+
+ROUNDS = 3
+"""Reflections on an idea."""
+IDEA_ROLES = ("digest", "idea", "idea_reflect", "idea_of")
+PAPER_ROLES = ("figures", "figure_review", "outline", "write", "reflect", "missing_ablations")
+RUBRICS: dict[StepName, str] = {
+    "idea": "idea", "proposal": "proposal", "experiment": "experiments", "paper": "end-to-end"}
+"""Step -> name of the bundled rubric by which it is judged."""
+
+
+@dataclass(frozen=True)
+class Makers:
+    """The four steps with the settings of a bench."""
+
+    settings: Settings
+
+    @property
+    def all(self) -> dict[StepName, Maker]:
+        return {"idea": self.idea, "proposal": self.proposal, "experiment": self.experiment, "paper": self.paper}
+
+    def idea(self, task: Task, folder: Path) -> Outcome:
+        """One idea for the task, as `idea/idea.md`."""
+        state = self._ideate(task, folder, ("idea",))
+        ideas = ideas_of(state)
+        if not ideas:
+            return Outcome(state="failed", why=next(iter(state.conceived.values())).reason)
+        write_file(folder / "idea" / "idea.md", idea_text(ideas[0][1]))
+        return Outcome(state="done", document="idea/idea.md", took=took_by(state, IDEA_ROLES),
+                       seconds=seconds_of(state, IDEA_ROLES))
+
+    def proposal(self, task: Task, folder: Path) -> Outcome:
+        """Its literature review and proposal, as `proposal/proposal.md`."""
+        state = self._ideate(task, folder, ("idea", "literature", "proposal"))
+        written = folder / "ideas" / "idea-1" / "proposal.md"
+        write_file(folder / "proposal" / "proposal.md", written.read_text(encoding="utf-8"))
+        roles = set(state.usage) - set(IDEA_ROLES)
+        return Outcome(state="done", document="proposal/proposal.md", took=took_by(state, roles),
+                       seconds=seconds_of(state, roles))
+
+    def experiment(self, task: Task, folder: Path) -> Outcome:
+        """A run of the idea, to the end of its paper; the report on its experiments is `experiment/report.md`."""
+        state = self._run(folder)
+        best = winner(state)
+        took = took_by(state, set(state.usage) - {*PAPER_ROLES, "judge"})
+        seconds = round(state.active_seconds - seconds_of(state, PAPER_ROLES), 1)
+        if best is None or not paper_claims(state):
+            ended = state.ended.reason if state.ended else ""
+            return Outcome(state="failed", why=ended or "no experiment was measured", took=took, seconds=seconds)
+        write_file(folder / "experiment" / "report.md", experiment_report(state))
+        return Outcome(state="done", document="experiment/report.md", took=took, seconds=seconds,
+                       code=str(RunFolder(folder / "run").source(best).relative_to(folder)))
+
+    def paper(self, task: Task, folder: Path) -> Outcome:
+        """The paper of that run: the PDF, or its LaTeX. A paper that was not released is judged too, with a remark."""
+        state = self._run(folder)
+        took, seconds = took_by(state, PAPER_ROLES), seconds_of(state, PAPER_ROLES)
+        if state.released is None:
+            why = state.ended.reason if state.ended and state.ended.reason else "the run ended without a paper"
+            return Outcome(state="failed", why=why, took=took, seconds=seconds)
+        run = RunFolder(folder / "run", state.version)
+        file = run.paper / (Path(state.released.pdf).name if state.released.pdf else "paper.tex")
+        best = winner(state)
+        return Outcome(
+            state="done", document=str(file.relative_to(folder)), took=took, seconds=seconds,
+            code=str(run.source(best).relative_to(folder)) if best else "",
+            why="" if state.released.released else f"not released: {'; '.join(state.released.reasons)}")
+
+    def _ideate(self, task: Task, folder: Path, steps: tuple[Step, ...]) -> RunState:
+        order = Order(topic=task.text, sha256=task.sha256, name=f"{task.name}.md", count=1, rounds=ROUNDS, steps=steps)
+        return ideate(order, self.settings, folder / "ideas", told=lambda number, idea: None, read=lambda context: None)
+
+    def _run(self, folder: Path) -> RunState:
+        """The run of the task's idea at its end. Raises `Interrupted`, and what starting and resuming raise."""
+        run = folder / "run"
+        if not is_run(run):
+            idea = read_idea(folder / "ideas" / "ideas.json", 0)
+            code = start(idea, self.settings, runs=folder, name="run", listener=_show_nothing)
+        elif read_state(run).phase != "done":
+            code = resume(run, {}, listener=_show_nothing)
+        else:
+            return read_state(run)
+        state = read_state(run)
+        if code == INTERRUPTED:
+            raise Interrupted(state.ended.reason if state.ended else "interrupted")
+        return state
+
+
+def _show_nothing(event: Event, state: RunState) -> None:
+    """Runs of a bench show nothing; `scientist status` shows their folders."""
+
+
+def took_by(state: RunState, roles: Collection[str]) -> Took:
+    """What the calls of some roles took."""
+    used = [usage for role, usage in state.usage.items() if role in roles]
+    return Took(calls=sum(one.calls for one in used), input_tokens=sum(one.input_tokens for one in used),
+                output_tokens=sum(one.output_tokens for one in used), usd=round(sum(one.usd for one in used), 6),
+                unpriced=sum(one.unpriced for one in used))
+
+
+def seconds_of(state: RunState, roles: Collection[str]) -> float:
+    """Seconds that the calls of some roles took."""
+    return round(sum(usage.seconds for role, usage in state.usage.items() if role in roles), 1)
+
+
+@dataclass(frozen=True)
+class StepJudge:
+    """Judges each step's document by that step's rubric with one model, beside the task and its code."""
+
+    settings: ModelSettings
+
+    def __call__(self, task: Task, step: StepName, folder: Path, outcome: Outcome) -> Scoring:
+        """The judgement. Raises `ModelError`, `JudgeError`, `TexError`."""
+        asking = open_model(self.settings)
+        case = asyncio.run(_case(step, folder, outcome))
+        judgement = asyncio.run(judged(case, asking.desk(0), model=asking.models.name_of("judge")))
+        return Scoring(judgement=judgement, state="done", took=asking.took)
+
+
+async def _case(step: StepName, folder: Path, outcome: Outcome) -> Case:
+    """What is judged; a paper with the facts of its run's record."""
+    rubric = rubric_called(RUBRICS[step])
+    if step == "paper":
+        state = read_state(folder / "run")
+        case = await case_of(state, RunFolder(folder / "run", state.version), rubric)
+    else:
+        case = Case(await guarded(await read_paper(folder / outcome.document)), rubric, outcome.document)
+    exhibits = [file_exhibit("task", folder / "task.md")]
+    if outcome.code and (folder / outcome.code).is_dir():
+        exhibits.append(code_exhibit(folder / outcome.code, case.guarded.paper.text))
+    return replace(case, name=outcome.document, exhibits=tuple(exhibits), read_on=True)

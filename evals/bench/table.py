@@ -1,0 +1,124 @@
+"""A bench in figures: for each step and dimension the mean over tasks, its spread, cost and failures.
+
+Failed and refused steps have no score: they are counted beside the mean, and are no zero in it. A mean over the tasks
+that succeeded flatters a model that fails on the hard ones; the counts stand next to it for that reason.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from statistics import fmean, stdev
+
+from pydantic import Field
+
+from agent.commands.asking import Took
+from evals.bench.tasks import STEPS, Line, StepName
+from record.judgement import Judgement
+from record.nouns.frozen import Frozen
+
+
+class Mean(Frozen):
+    """One dimension of one step, over the `n` tasks whose step was judged. `sd` is None where n < 2."""
+
+    dimension: str
+    mean: float
+    sd: float | None
+    n: int
+    lowest: int = Field(description="of the scale")
+    highest: int
+
+
+class StepTable(Frozen):
+    """One step over all tasks. Costs and seconds are sums; judging is counted apart."""
+
+    step: StepName
+    asked: bool
+    tasks: int
+    done: int
+    failed: int
+    refused: int
+    not_begun: int
+    judged: int
+    not_judged: int = Field(description="steps that are done, and whose judging failed or was refused")
+    heuristic: int = Field(description="of the judged, those that the offline model counted without reading")
+    checks: dict[str, int] = Field(default_factory=dict[str, int], description="question of the rubric -> judgements "
+                                                                               "that answer it with yes")
+    means: tuple[Mean, ...] = ()
+    took: Took
+    judging: Took
+    seconds: float
+
+
+class BenchTable(Frozen):
+    """The whole bench."""
+
+    tasks: int
+    model: str
+    judge: str
+    steps: tuple[StepTable, ...]
+    lines: tuple[Line, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every step is done, and every step that was asked for judged."""
+        return all(one.done == one.tasks and (not one.asked or one.judged == one.tasks) for one in self.steps)
+
+
+def table(lines: Sequence[Line], *, model: str, judge: str) -> BenchTable:
+    """The table of a bench."""
+    steps: list[StepName] = [step for step in STEPS if any(line.step == step for line in lines)]
+    return BenchTable(
+        tasks=len({line.task for line in lines}), model=model, judge=judge, lines=tuple(lines),
+        steps=tuple(_step(step, [line for line in lines if line.step == step]) for step in steps))
+
+
+def _step(step: StepName, lines: Sequence[Line]) -> StepTable:
+    states = [line.outcome.state for line in lines]
+    given = [line.scoring.judgement for line in lines if line.scoring and line.scoring.judgement]
+    asked = any(line.asked for line in lines)
+    return StepTable(
+        step=step, asked=asked, tasks=len(lines), done=states.count("done"), failed=states.count("failed"),
+        refused=states.count("refused"), not_begun=states.count("not begun"), judged=len(given),
+        not_judged=states.count("done") - len(given) if asked else 0, heuristic=sum(one.heuristic for one in given),
+        checks=_checks(given), means=_means(lines), took=sum((line.outcome.took for line in lines), start=Took()),
+        judging=sum((line.scoring.took for line in lines if line.scoring), start=Took()),
+        seconds=round(sum(line.outcome.seconds for line in lines), 1))
+
+
+def _checks(given: Sequence[Judgement]) -> dict[str, int]:
+    names = dict.fromkeys(one.check for judgement in given for one in judgement.checks)
+    return {name: sum(one.check == name and one.answer for judgement in given for one in judgement.checks)
+            for name in names}
+
+
+def _means(lines: Sequence[Line]) -> tuple[Mean, ...]:
+    found: dict[tuple[str, int, int], list[float]] = {}
+    for line in lines:
+        for one in line.scoring.judgement.scores if line.scoring and line.scoring.judgement else ():
+            found.setdefault((one.dimension, one.lowest, one.highest), []).append(one.score)
+    return tuple(
+        Mean(dimension=name, mean=round(fmean(scores), 4), sd=round(stdev(scores), 4) if len(scores) > 1 else None,
+             n=len(scores), lowest=lowest, highest=highest)
+        for (name, lowest, highest), scores in found.items())
+
+
+def as_csv(found: BenchTable) -> str:
+    """One row a step of a task; an empty cell is no score."""
+    dimensions = list(dict.fromkeys(mean.dimension for step in found.steps for mean in step.means))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["task", "step", "state", "judged", "heuristic", *dimensions, "confidence", "calls", "usd",
+                     "unpriced", "judge_usd", "judge_unpriced", "seconds", "document", "why"])
+    for line in found.lines:
+        given = line.scoring.judgement if line.scoring else None
+        scores = {one.dimension: one.score for one in given.scores} if given else {}
+        took, judging = line.outcome.took, line.scoring.took if line.scoring else Took()
+        writer.writerow([
+            line.task, line.step, line.outcome.state, line.scoring.state if line.scoring else "",
+            given.heuristic if given else "", *(scores.get(name, "") for name in dimensions),
+            given.confidence if given else "", took.calls, took.usd, took.unpriced, judging.usd, judging.unpriced,
+            line.outcome.seconds, line.outcome.document,
+            line.outcome.why or (line.scoring.why if line.scoring else "")])
+    return out.getvalue()

@@ -1,0 +1,211 @@
+"""`scientist compare`: runs beside each other, and with a model their papers judged in pairs. Logs are only read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import Field
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agent.cli.options import AsJson, settings_options
+from agent.commands.asking import Took, open_model
+from agent.commands.edge import DONE, FAILED, WrongUse
+from agent.commands.look import run_folder
+from agent.settings import compose
+from evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, pairs_of, shown, side_of, tally
+from inspector.text import dollars, duration, plain
+from models.errors import CatalogueError, ModelConfigError, ModelError
+from models.preference import PaperPreference
+from record.fold.state import RunState
+from record.folder import RunFolder
+from record.log import read_state
+from record.nouns.frozen import Frozen
+from review.evidence.tex import TexError
+from review.judge import JudgeError, guarded
+from stages.judging import paper_of
+from stages.paper.versions import best_of
+
+MOST_RUNS = 8
+"""Runs at once: 28 pairs, 56 questions."""
+
+
+class FailedPair(Frozen):
+    """A pair that could not be judged. `why` is the model's error."""
+
+    a: str
+    b: str
+    why: str
+
+
+class Comparison(Frozen):
+    """All that is printed (docs/command-line.md). `model` is empty where no pair was to be judged."""
+
+    sides: tuple[Side, ...]
+    model: str = ""
+    pairs: tuple[Pair, ...] = ()
+    failed: tuple[FailedPair, ...] = ()
+    tally: Tally | None = None
+    took: Took = Took()
+    removed: dict[str, int] = Field(default_factory=dict[str, int], description="run -> passages kept from the judge")
+
+
+@settings_options("model", "base_url")
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="The folders of two or more runs.")],
+    json: AsJson = False,
+    *, flags: dict[str, Any],
+) -> int:
+    """Compare runs side by side. Nodes, seeds, claims, scores, cost; with --model the papers are judged in pairs,
+    in both orders."""
+    states = _states(runs)
+    comparison = Comparison(sides=tuple(
+        side_of(name, state, best_of(state.drafts).draft if state.drafts else None)
+        for name, (state, _) in states.items()))
+    if flags:
+        comparison = asyncio.run(_judged(comparison, states, flags))
+    if json:
+        print(comparison.model_dump_json(indent=1))
+    else:
+        show(comparison, Console())
+    return FAILED if comparison.failed else DONE
+
+
+def _states(runs: Sequence[Path]) -> dict[str, tuple[RunState, Path]]:
+    """The runs by a name that tells them apart. Raises `WrongUse`."""
+    if not 2 <= len(runs) <= MOST_RUNS:
+        raise WrongUse(f"{len(runs)} run(s) given: compare 2 to {MOST_RUNS}")
+    if len({path.resolve() for path in runs}) != len(runs):
+        raise WrongUse("a run is given twice: compare different ones")
+    names = [path.resolve().name for path in runs]
+    states: dict[str, tuple[RunState, Path]] = {}
+    for path, name in zip(runs, names, strict=True):
+        state = read_state(run_folder(path))
+        if state.started is None:
+            raise WrongUse(f"{path} was cut off before it began: there is nothing to compare")
+        states[name if names.count(name) == 1 else str(path)] = state, path
+    return states
+
+
+# --- pairs ----------------------------------------------------------------------------------------------------------
+
+
+async def _judged(
+    comparison: Comparison, states: dict[str, tuple[RunState, Path]], flags: dict[str, Any]
+) -> Comparison:
+    """The comparison with its pairs judged. Raises `ModelConfigError`, `CatalogueError`."""
+    asking = open_model(compose(flags=flags).models)
+    entrants = await _entrants(states)
+    pairs, failed = list[Pair](), list[FailedPair]()
+    for number, (a, b) in enumerate(pairs_of(entrants)):
+        desk = asking.desk(number)
+        try:
+            pairs.append(await paired(a, b, lambda asked, desk=desk: desk.ask("prefer", asked, PaperPreference)))
+        except (CatalogueError, ModelConfigError):
+            raise
+        except ModelError as error:
+            failed.append(FailedPair(a=a.name, b=b.name, why=str(error)))
+    return comparison.model_copy(update={
+        "model": asking.models.name_of("prefer"), "pairs": tuple(pairs), "failed": tuple(failed),
+        "tally": tally([one.name for one in entrants], pairs), "took": asking.took,
+        "removed": {one.name: one.removed for one in entrants if one.removed}})
+
+
+async def _entrants(states: dict[str, tuple[RunState, Path]]) -> list[Entrant]:
+    entrants: list[Entrant] = []
+    for name, (state, path) in states.items():
+        try:
+            clean = await guarded(await paper_of(state, RunFolder(path, state.version)))
+            entrants.append(Entrant(name, shown(clean.paper), len(clean.removed)))
+        except (JudgeError, TexError) as error:
+            raise WrongUse(f"{path}: {error}; without --model the runs are compared by their records alone") from None
+    return entrants
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    """The sides as columns, their claims, then the pairs."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
+    table.add_column("")
+    for side in comparison.sides:
+        table.add_column(plain(side.run), overflow="fold")
+    for name, *cells in _rows(comparison.sides):
+        table.add_row(name, *cells)
+    console.print(table)
+    for side in comparison.sides:
+        console.print(Text(f"{plain(side.run)}: ", style="bold") + Text(
+            "" if side.claims else "no comparison on the primary metric"), soft_wrap=True)
+        for claim in side.claims:
+            console.print(_claim(claim), soft_wrap=True)
+        if side.claims_left_out:
+            console.print(Text(f"  ... {side.claims_left_out} more: --json", style="dim"))
+    for line in _verdicts(comparison):
+        console.print(line, soft_wrap=True)
+
+
+def _rows(sides: Sequence[Side]) -> Iterator[tuple[str, ...]]:
+    facts = [side.facts for side in sides]
+    yield "title", *(plain(side.title) for side in sides)
+    yield "released", *("not at its end" if side.released is None else "yes" if side.released else "no: draft only"
+                        for side in sides)
+    yield "nodes (failed)", *(f"{one.nodes} ({one.failed})" for one in facts)
+    yield "replicates (failed)", *(f"{one.replicates} ({one.replicates_failed})" for one in facts)
+    yield "fewest seeds of a value", *(str(one.fewest_seeds) for one in facts)
+    yield "datasets, ablations", *(f"{one.datasets}, {one.ablations}" for one in facts)
+    yield "values by grade", *(", ".join(f"{count} {grade}" for grade, count in one.grades) or "none" for one in facts)
+    yield "pages, references", *(f"{one.pages if one.pages is not None else '-'}, {one.references}" for one in facts)
+    yield from _scores(sides)
+    yield "model", *(plain(", ".join(one.models)) or "-" for one in facts)
+    yield "cost", *(f"{dollars(side.usd, side.unpriced)}, {side.calls} calls" for side in sides)
+    yield "time", *(f"{duration(side.seconds)}, experiments {duration(side.facts.code_seconds)}" for side in sides)
+
+
+def _scores(sides: Sequence[Side]) -> Iterator[tuple[str, ...]]:
+    """A line a dimension. Scores of other rubrics or models are set beside each other all the same: both are named."""
+    given = [{one.dimension: f"{one.score}/{one.highest}" for one in side.judgement.scores} if side.judgement else {}
+             for side in sides]
+    for name in dict.fromkeys(name for scores in given for name in scores):
+        yield plain(name), *(scores.get(name, "-") for scores in given)
+    yield "judged by", *(
+        "not judged" if side.judgement is None else
+        f"{plain(side.judgement.model)}, {plain(side.judgement.rubric)}{' (HEURISTIC)' * side.judgement.heuristic}"
+        for side in sides)
+
+
+def _claim(claim: KeyClaim) -> Text:
+    spread = "no interval" if claim.low is None or claim.high is None else f"{claim.low:.4g} to {claim.high:.4g}"
+    style = {"improved": "green", "worsened": "red"}.get(claim.called, "")
+    return Text(f"  {plain(claim.metric)} on {plain(claim.dataset)}, {plain(claim.condition)} - {plain(claim.other)}: "
+                f"{claim.mean:+.4g} ({spread}, n = {claim.n}): ") + Text(claim.called, style=style)
+
+
+def _verdicts(comparison: Comparison) -> Iterator[Text]:
+    for pair in comparison.pairs:
+        outcome = {"a": f"{plain(pair.a)} in both orders", "b": f"{plain(pair.b)} in both orders", "tie": "a tie",
+                "order bias": "a tie: the verdict changed with the order"}[pair.outcome]
+        yield Text(f"{plain(pair.a)} against {plain(pair.b)}: ", style="bold") + Text(outcome)
+        for first, one in ((pair.a, pair.a_first), (pair.b, pair.b_first)):
+            yield Text(f"  {plain(first)} shown first: {one.better}: {plain(one.deciding)}", style="dim")
+    for name, count in comparison.removed.items():
+        yield Text(f"{plain(name)}: {count} passage(s) that are hidden or speak to the judge were kept from it; to "
+                   "see them: scientist judge RUN", style="yellow")
+    for one in comparison.failed:
+        yield Text(f"{plain(one.a)} against {plain(one.b)}: not judged: {plain(one.why)}", style="red")
+    if comparison.tally is not None:
+        yield _tally(comparison.tally, comparison)
+
+
+def _tally(tally: Tally, comparison: Comparison) -> Text:
+    wins = ", ".join(f"{plain(name)} {count}" for name, count in tally.wins.items())
+    followed = f", towards the paper shown {tally.followed}" if tally.followed in ("first", "second") else ""
+    took = comparison.took
+    return Text(f"judged by {plain(comparison.model)}, which was shown the papers alone: wins {wins}; ties "
+                f"{tally.ties}; order bias in {tally.flipped} of {len(comparison.pairs)} pairs{followed}; "
+                f"{took.calls} calls, {dollars(took.usd, took.unpriced)}")

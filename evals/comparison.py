@@ -1,0 +1,161 @@
+"""Runs beside each other: what their records say of each, and which of two papers a judge prefers, in both orders.
+
+Each pair of papers is judged twice, in either order, and a verdict counts where both agree. A verdict that follows the
+position and not the paper is a tie, counted as order bias. Not guaranteed: that a judge without order bias is right, or
+that one who likes a style likes it any less in either position.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from models.judgement import RecordFacts
+from models.preference import Better, PaperPreference, PreferInputs, ShownPaper
+from record.claims import Called, differences, paper_claims
+from record.fold.state import RunState
+from record.judgement import Judgement
+from record.nouns.data import arm_of
+from record.nouns.drafts import Draft, Section
+from record.nouns.frozen import Frozen
+from review.judge import Paper, facts_of
+from review.judge.sections import fitted
+
+MOST_CLAIMS = 12
+_UNWRITTEN = Draft(title="", abstract="", sections=(Section(title="", body=""),))
+
+
+class KeyClaim(Frozen):
+    """A comparison of a method on the primary metric, paired by seed: `condition - other`."""
+
+    metric: str
+    dataset: str
+    condition: str
+    other: str
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+    called: Called = Field(description="of `condition`, corrected for the comparisons of its own paper alone")
+
+
+class Side(Frozen):
+    """One run. Nothing in it is an opinion but `judgement`."""
+
+    run: str
+    idea: str
+    title: str = Field(description="of the paper; of the idea where there is no paper yet")
+    released: bool | None = Field(description="None: not at its end yet")
+    reasons: tuple[str, ...] = Field(default=(), description="why it was not released")
+    facts: RecordFacts
+    claims: tuple[KeyClaim, ...] = Field(default=(), description=f"at most {MOST_CLAIMS}")
+    claims_left_out: int = 0
+    judgement: Judgement | None = None
+    seconds: float = Field(description="that the run was worked on")
+    calls: int = Field(description="of models, as `status` counts them: unlike in facts, the judge's own too")
+    usd: float
+    unpriced: int = Field(description="calls whose price is unknown")
+
+
+def side_of(run: str, state: RunState, draft: Draft | None) -> Side:
+    """The side of a run that has begun; `draft` is what its paper was made from."""
+    assert state.started is not None
+    idea, released = state.started.idea, state.released
+    claims = _claims(state)
+    return Side(
+        run=run, idea=idea.name, title=draft.title if draft else idea.title,
+        released=released.released if released else None, reasons=released.reasons if released else (),
+        facts=facts_of(state, draft or _UNWRITTEN),
+        claims=claims[:MOST_CLAIMS], claims_left_out=max(0, len(claims) - MOST_CLAIMS),
+        judgement=state.assessed.judgement if state.assessed else None, seconds=round(state.active_seconds, 1),
+        calls=state.total.calls, usd=round(state.total.usd, 6), unpriced=state.total.unpriced)
+
+
+def _claims(state: RunState) -> tuple[KeyClaim, ...]:
+    plan = state.data_plan
+    if plan is None:
+        return ()
+    methods = {arm.name for arm in plan.arms if arm.role == "method"}
+    return tuple(
+        KeyClaim(metric=one.name, dataset=one.dataset, condition=one.condition, other=one.other, mean=one.mean,
+                 low=one.low, high=one.high, n=one.n, called=one.called)
+        for one in differences(state, paper_claims(state))
+        if one.name == plan.primary.name and arm_of(one.condition) in methods)
+
+
+# --- pairs -----------------------------------------------------------------------------------------------------------
+
+CHARACTERS = 40_000
+"""Of each paper that is shown, about 10,000 tokens."""
+
+Outcome = Literal["a", "b", "tie", "order bias"]
+Ask = Callable[[PreferInputs], Awaitable[PaperPreference]]
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A paper that enters a comparison, under the name of its run."""
+
+    name: str
+    paper: ShownPaper
+    removed: int = 0
+    """Passages that the judge's guards took out of it."""
+
+
+class Pair(Frozen):
+    """Two papers, judged with `a` first and with `b` first. `outcome` is a win where both orders name one paper."""
+
+    a: str
+    b: str
+    outcome: Outcome
+    a_first: PaperPreference
+    b_first: PaperPreference
+
+
+class Tally(Frozen):
+    """The outcomes of all pairs. `followed` is the position that flipped verdicts named."""
+
+    wins: dict[str, int]
+    ties: int
+    flipped: int = Field(description="pairs whose verdict turned with the order: order bias")
+    followed: Literal["", "first", "second", "both"] = Field(description="the position that flipped verdicts named")
+
+
+def shown(paper: Paper) -> ShownPaper:
+    """What of a paper is shown to a judge of two."""
+    shortened = fitted(paper.parts, CHARACTERS)
+    return ShownPaper(text=shortened.text, characters=paper.characters, left_out=shortened.left_out)
+
+
+async def paired(a: Entrant, b: Entrant, ask: Ask) -> Pair:
+    """The pair, judged in both orders. Raises what `ask` raises."""
+    straight = await ask(PreferInputs(first=a.paper, second=b.paper))
+    reverse = await ask(PreferInputs(first=b.paper, second=a.paper))
+    return Pair(a=a.name, b=b.name, outcome=outcome(straight.better, reverse.better), a_first=straight, b_first=reverse)
+
+
+def outcome(a_first: Better, b_first: Better) -> Outcome:
+    """The outcome of two verdicts: a win where both name one paper, order bias where both name one position."""
+    if a_first == b_first:
+        return "tie" if a_first == "neither" else "order bias"
+    return {("first", "second"): "a", ("second", "first"): "b"}.get((a_first, b_first), "tie")  # pyright: ignore
+
+
+def tally(names: Sequence[str], pairs: Sequence[Pair]) -> Tally:
+    """Wins by paper, ties, and the effect of the order."""
+    wins = Counter(pair.a if pair.outcome == "a" else pair.b for pair in pairs if pair.outcome in ("a", "b"))
+    flipped = [pair.a_first.better for pair in pairs if pair.outcome == "order bias"]
+    positions = set(flipped)
+    followed = "" if not positions else "both" if len(positions) > 1 else "first" if "first" in positions else "second"
+    return Tally(wins={name: wins[name] for name in names}, ties=sum(pair.outcome == "tie" for pair in pairs),
+                 flipped=len(flipped), followed=followed)
+
+
+def pairs_of(entrants: Sequence[Entrant]) -> tuple[tuple[Entrant, Entrant], ...]:
+    """Every two entrants once."""
+    return tuple(itertools.combinations(entrants, 2))

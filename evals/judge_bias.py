@@ -1,0 +1,146 @@
+"""`python -m evals.judge_bias PAPER... [--model M --base-url URL] [--repeats N] [--out FILE]`: what moves a judge.
+
+Each paper is judged as it is, padded (every section gets paragraphs that say nothing new), and inflated (every section
+gets boasts without a number); and each pair of papers is shown in both orders. The guards go over the papers first.
+Reported are differences of mean scores between each change and the original, and how often the preferred place stays
+the same when the papers change places. Without `--model` three scripted judges with a known leaning, and one without,
+show that the harness finds a bias that is there and none that is not; nothing follows from them for a real model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+from models.backend import Backend, open_backend
+from models.door import Models
+from models.errors import ModelError
+from models.ledger import MemoryLedger
+from models.preference import PaperPreference, PreferInputs, ShownPaper
+from models.scripted_judges import leaning
+from models.settings import ModelSettings
+from record.judgement import Judgement
+from review.judge import Case, Guarded, guarded, judged, read_paper, read_rubric
+from review.judge.judge import shown_of
+from review.judge.paper import Paper
+from review.judge.sections import Part
+
+FILLER = (
+    "In what follows the points made above are taken up once more for the convenience of readers. The considerations "
+    "of the preceding paragraphs apply here as they did there, and nothing is added to them. Each of the aspects named "
+    "remains as it was described, and the description given remains valid. ") * 3
+BOAST = (
+    "These groundbreaking and unprecedented results dramatically advance the state-of-the-art, and their remarkable "
+    "impact on the whole field can hardly be overstated.")
+
+
+@dataclass(frozen=True)
+class Bias:
+    """Mean differences of scores from the original, in points; `flips` of `pairs` preferences follow the order."""
+
+    judge: str
+    papers: int
+    padded: float | None
+    inflated: float | None
+    pairs: int
+    flips: int
+    missing: int
+
+
+def padded(paper: Paper) -> Paper:
+    """The paper with paragraphs that say nothing new in every section of its main text."""
+    return _changed(paper, lambda text: f"{text}\n\n{FILLER}")
+
+
+def inflated(paper: Paper) -> Paper:
+    """The paper with boasts at the head and end of every section of its main text."""
+    return _changed(paper, lambda text: f"{BOAST}\n\n{text}\n\n{BOAST}")
+
+
+def _changed(paper: Paper, change: Callable[[str], str]) -> Paper:
+    parts = tuple(part if part.back or not part.text else Part(part.title, change(part.text)) for part in paper.parts)
+    return replace(paper, parts=parts)
+
+
+async def bias(name: str, models: Models, papers: Sequence[Paper], repeats: int) -> Bias:
+    """What moves one judge. A judgement or preference that is not had is counted as missing."""
+    desk, missing = models.at(0, 0), 0
+    found: dict[str, list[float]] = {"padded": [], "inflated": []}
+
+    async def score(paper: Paper) -> float:
+        case = Case(Guarded(paper), read_rubric(), "paper")
+        return fmean([_mean(await judged(case, desk, model=name)) for _ in range(repeats)])
+
+    for paper in papers:
+        try:
+            before = await score(paper)
+            found["padded"].append(await score(padded(paper)) - before)
+            found["inflated"].append(await score(inflated(paper)) - before)
+        except ModelError:
+            missing += 1
+    flips = pairs = 0
+    for one, other in itertools.combinations([_shown(paper) for paper in papers], 2):
+        try:
+            there = await desk.ask("prefer", PreferInputs(first=one, second=other), PaperPreference)
+            back = await desk.ask("prefer", PreferInputs(first=other, second=one), PaperPreference)
+        except ModelError:
+            missing += 1
+            continue
+        pairs += 1
+        flips += there.better == back.better != "neither"
+    return Bias(name, len(papers), *(fmean(found[way]) if found[way] else None for way in ("padded", "inflated")),
+                pairs=pairs, flips=flips, missing=missing)
+
+
+def _mean(found: Judgement) -> float:
+    return fmean(one.score for one in found.scores)
+
+
+def _shown(paper: Paper) -> ShownPaper:
+    shown = shown_of(paper)
+    return ShownPaper(text=shown.text, characters=paper.characters, left_out=shown.left_out)
+
+
+def scripted() -> dict[str, Backend]:
+    """Judges whose leaning is known."""
+    return {"scripted, no leaning": leaning(), "scripted, likes length": leaning(to_length=0.2),
+            "scripted, likes boasts": leaning(to_claims=0.1), "scripted, likes the first": leaning(to_first=True)}
+
+
+async def biases(
+    paths: Sequence[Path], backends: dict[str, Backend], settings: ModelSettings, repeats: int
+) -> list[Bias]:
+    """One row a judge."""
+    papers = [(await guarded(await read_paper(path))).paper for path in paths]
+    return [await bias(name, Models(one, MemoryLedger(), settings, time.monotonic), papers, repeats)
+            for name, one in backends.items()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("papers", type=Path, nargs="+")
+    parser.add_argument("--model")
+    parser.add_argument("--base-url")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    settings = ModelSettings(name=given.model or "offline", base_url=given.base_url)
+    backends: dict[str, Backend] = {given.model: open_backend(settings)} if given.model else scripted()
+    found = asyncio.run(biases(given.papers, backends, settings, given.repeats))
+    print("| judge | papers | padded | inflated | order followed | missing |\n|---|---:|---:|---:|---:|---:|")
+    for one in found:
+        shown = ["none" if value is None else f"{value:+.2f}" for value in (one.padded, one.inflated)]
+        print(f"| {one.judge} | {one.papers} | {shown[0]} | {shown[1]} | {one.flips} of {one.pairs} | {one.missing} |")
+    if given.out:
+        given.out.write_text(json.dumps([asdict(one) for one in found], indent=1))
+
+
+if __name__ == "__main__":
+    main()

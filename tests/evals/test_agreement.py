@@ -1,0 +1,259 @@
+"""Agreement of a judge with people: planted judges, invariances, the rules of pairs, files that cannot be used."""
+
+from __future__ import annotations
+
+import csv
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evals.agreement import controls, measures
+from evals.agreement import human_study as study
+from evals.agreement.figure import draw
+from evals.agreement.report import DimensionAgreement, agreement
+from evals.agreement.scores import AgreementError, NoPairsError, PaperName, ScaleRange, Subject, TableError
+
+pytestmark = pytest.mark.slow
+
+HUMAN = ("reviewer_id", "model_name", "workshop_name", "Overall")
+JUDGE = ("workshop_name", "model_name", "model", "Overall")
+Rows = list[tuple[object, ...]]
+
+
+def file(path: Path, header: tuple[str, ...], rows: Rows) -> Path:
+    with path.open("w", newline="") as out:
+        csv.writer(out).writerows([header, *rows])
+    return path
+
+
+def measured(folder: Path, humans: Rows, judge: Rows) -> DimensionAgreement:
+    found = agreement(file(folder / "h.csv", HUMAN, humans), file(folder / "j.csv", JUDGE, judge))
+    return found.dimensions[0]
+
+
+def people(seed: int = 0, papers: int = 24, noise: int = 1) -> tuple[Rows, dict[str, float]]:
+    """Two reviews of each paper, near its true worth, and that worth by paper; people of another pair each time."""
+    rng = random.Random(seed)
+    worth = {f"t{index:02d}": float(2 + index % 7) for index in range(papers)}
+
+    def given(task: str) -> float:
+        return min(10.0, max(1.0, worth[task] + rng.randint(-noise, noise)))
+
+    rows: Rows = [(f"r{2 * (index % 4) + side}", "m", task, given(task))
+                  for index, task in enumerate(worth) for side in (0, 1)]
+    return rows, worth
+
+
+def judged(scores: dict[str, float]) -> Rows:
+    return [(task, "m", "A", score) for task, score in scores.items()]
+
+
+# --- planted judges -------------------------------------------------------------------------------------------------
+
+
+def test_a_judge_that_knows_the_worth_passes_everything(tmp_path: Path) -> None:
+    humans, worth = people()
+    one = measured(tmp_path, humans, judged(worth))
+    assert one.passes and one.spearman is not None and one.spearman.value > 0.8 and one.shuffled.p < 0.001
+    assert one.best_constant.distance > one.judge_human and one.excess < 0 and one.humans.p < 0.001
+    assert [line.split(" (")[0] for line in one.findings] == [
+        "the judge is nearer to people than people are to one another"]
+
+
+def test_an_inverted_judge_is_named(tmp_path: Path) -> None:
+    humans, worth = people()
+    one = measured(tmp_path, humans, judged({task: 10 - score for task, score in worth.items()}))
+    assert one.spearman is not None and one.spearman.value < -0.8 and one.shuffled.p > 0.9
+    said = " ".join(one.findings)
+    assert "ranks the papers against people" in said and "not shown to follow" in said
+
+
+def test_a_constant_judge_passes_u_among_people_who_differ_and_is_named(tmp_path: Path) -> None:
+    """The hole in the U test that the controls are for."""
+    humans, worth = people(noise=4, papers=12)
+    one = measured(tmp_path, humans, judged(dict.fromkeys(worth, 5.0)))
+    assert one.u.p >= 0.05 and one.spearman is None and one.kendall is None
+    assert one.shuffled.p == 1.0, "every deal of a constant is the same judge"
+    said = " ".join(one.findings)
+    assert "a judge that always says" in said and " 5" in said and "not shown to follow" in said
+    five = next(constant for constant in one.constants if constant.score == 5)
+    assert five.distance == pytest.approx(one.judge_human) and five.p == pytest.approx(one.u.p)
+
+
+def test_judges_that_guess_are_rarely_taken_for_one_that_follows(tmp_path: Path) -> None:
+    """The permutation control at its own level: p <= 0.05 for about one in twenty (seeds are fixed)."""
+
+    humans, worth = people()
+    by_task: dict[str, list[float]] = {}
+    for row in humans:
+        by_task.setdefault(str(row[2]), []).append(float(str(row[3])))
+    rng, taken = np.random.default_rng(1), 0
+    for _ in range(40):
+        subjects = tuple(Subject(PaperName(task, "m"), float(rng.integers(1, 11)), tuple(sorted(by_task[task])), True)
+                         for task in worth)
+        taken += controls.shuffled(subjects, rng).p <= 0.05
+    assert taken <= 6
+
+
+def test_people_who_agree_on_nothing_are_no_measure(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    rows: Rows = [(f"r{side}", "m", f"t{index}", rng.randint(1, 10)) for index in range(20) for side in (0, 1)]
+    one = measured(tmp_path, rows, judged({f"t{index}": 5.0 for index in range(20)}))
+    assert one.humans.p > 0.05 and any("no measure for a judge" in line for line in one.findings)
+
+
+def test_a_far_judge_fails_and_a_bias_of_the_detectable_size_matters(tmp_path: Path) -> None:
+    humans, worth = people()
+    one = measured(tmp_path, humans, judged(dict.fromkeys(worth, 10.0)))
+    assert one.u.p < 0.001 and one.bias > 3 and one.bias_interval.low > 2
+    assert any("further from people than people" in line for line in one.findings)
+    assert one.detectable is not None and 0.5 <= one.detectable <= 2.5
+
+
+# --- figures against hand and scipy ----------------------------------------------------------------------------------
+
+
+def test_figures_by_hand(tmp_path: Path) -> None:
+    humans: Rows = [("a", "m", "x", 4), ("b", "m", "x", 6), ("a", "m", "y", 2), ("b", "m", "y", 3)]
+    one = measured(tmp_path, humans, judged({"x": 7, "y": 2}))
+    assert (one.judge_human, one.human_human, one.excess) == (pytest.approx(5 / 4), 1.5, pytest.approx(-0.25))
+    assert (one.judge_human_pairs, one.human_human_pairs) == (4, 2) and one.bias == pytest.approx(3 / 4)
+    # distances 3, 1, 0, 1 against 2, 1: U counts pairs that the first wins, ties as halves
+    assert one.u.value == 1 + 1 + 0.5 + 0 + 0 + 0.5 + 0
+    # one-way: group means 5 and 2.5, between 2 * 3.125, within (2 + 0.5) / 2
+    assert one.humans.icc == pytest.approx((6.25 - 1.25) / (6.25 + 1.25))
+
+
+def test_the_least_that_can_be_compared(tmp_path: Path) -> None:
+    one = measured(tmp_path, [("a", "m", "x", 4), ("b", "m", "x", 6)], judged({"x": 7}))
+    assert (one.judge_human, one.human_human) == (2.0, 2.0) and one.spearman is None and one.humans.icc is None
+    assert one.humans.p == 1.0 and one.shuffled.p == 1.0 and one.detectable is None
+
+
+def test_many_reviews_stay_within_bounded_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The blocks in which deals are drawn change no figure."""
+
+    humans, worth = people(papers=8)
+    rows = judged({task: 11 - score for task, score in worth.items()})
+    whole = measured(tmp_path, humans, rows)
+    monkeypatch.setattr(measures, "CELLS", 16 * 1000)
+    assert measured(tmp_path, humans, rows) == whole
+
+
+# --- invariances ------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(order=st.integers(0, 10**6))
+def test_order_of_rows_and_names_of_reviewers_change_nothing(tmp_path: Path, order: int) -> None:
+    humans, worth = people(papers=8)
+    rows = judged({task: 11 - score for task, score in worth.items()})
+    before = measured(tmp_path, humans, rows)
+    rng = random.Random(order)
+    names = dict(zip(sorted({str(row[0]) for row in humans}), rng.sample(range(1000), 8), strict=True))
+    other: Rows = [(names[str(row[0])], *row[1:]) for row in humans]
+    rng.shuffle(other)
+    rng.shuffle(rows)
+    assert measured(tmp_path, other, rows) == before
+
+
+# --- the rules of pairs -----------------------------------------------------------------------------------------------
+
+
+def test_unequal_and_doubled_reviews_leave_the_human_set_by_name(tmp_path: Path) -> None:
+    humans: Rows = [
+        ("a", "m", "x", 4), ("b", "m", "x", 6), ("a", "m", "y", 2), ("b", "m", "y", 3),
+        ("a", "m", "one", 5), ("a", "m", "three", 5), ("b", "m", "three", 5), ("c", "m", "three", 9),
+        ("a", "m", "same", 5), ("a", "m", "same", 6), ("a", "m", "x", 4), ("a", "m", "unjudged", 4)]
+    rows = judged(dict.fromkeys(("x", "y", "one", "three", "same", "unread"), 5.0))
+    found = agreement(file(tmp_path / "h.csv", HUMAN, humans), file(tmp_path / "j.csv", JUDGE, rows))
+    one = found.dimensions[0]
+    assert (found.papers, found.paired, found.usual, found.reviews, found.reviewers) == (5, 2, 2, 10, 3)
+    assert (one.judge_human_pairs, one.human_human_pairs) == (10, 2) and one.human_human == 1.5
+    said = "\n".join(found.warnings)
+    for words in ("one/m leaves the human-human set: it has 1 review, not 2", "three/m leaves",
+                  "same/m leaves the human-human set: reviewer a reviewed it more than once (rows 10, 11)",
+                  "row 12 of the human reviews says the same as row 2", "unjudged/m has 1 reviews and no score",
+                  "1 papers that the judge scored have no review and are left out: unread/m"):
+        assert words in said, said
+
+
+def test_headers_are_read_without_case_and_space(tmp_path: Path) -> None:
+    humans, worth = people(papers=6)
+    plain = measured(tmp_path, humans, judged(worth))
+    odd = file(tmp_path / "o.csv", ("\ufeff Reviewer ID", "MODEL-NAME", "Workshop name ", " overall"), humans)
+    assert agreement(odd, tmp_path / "j.csv").dimensions[0] == plain
+
+
+# --- files that cannot be used ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("humans", "judge", "words"), [
+    ("", "", "has no rows under a header"), ("a,b\n1,2\n", "", "has no column 'reviewer_id', only a, b"),
+    ("reviewer_id,model_name,workshop_name\n1,m,t\n", "", "has no column with scores"),
+    ("H1,m,t,x\n", "", "row 2: overall is 'x', which is no number"), ("H1,m,t,\n", "", "is '', which is no number"),
+    ("H1,m,t,11\n", "", "is 11, outside the scale 1-10"), ("H1,m,t,nan\n", "", "is nan, outside the scale"),
+    ("H1,m,,5\n", "", "row 2: workshop_name is empty"), ("H1,m,t\n", "", "row 2 has 3 cells under 4 columns"),
+    ("reviewer_id,model_name,workshop_name,A,a\n1,m,t,1,1\n", "", "has the column 'a' twice"),
+    ('H1,m,"t,5\n', "", "is not CSV"),
+    ("H1,m,t,5\n2,m,t,6\n", "workshop_name,model_name\nt,m\n", "has no column 'overall'"),
+    ("H1,m,t,5\n2,m,t,6\n", "Jt,m,5\nt,m,6\n", "rows 2 and 3 both score t/m"),
+    ("H1,m,t,5\n2,m,t,6\n", "Ju,m,5\n", "no paper is in both files: the humans have t/m, the judge u/m"),
+    ("H1,m,t,5\n", "Jt,m,5\n", "no paper is left on which two reviewers can be compared: t/m it has 1 review"),
+])
+def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path, humans: str, judge: str, words: str) -> None:
+    heads = {"H": "reviewer_id,model_name,workshop_name,Overall\n", "J": "workshop_name,model_name,Overall\n"}
+    for name, text in (("h.csv", humans), ("j.csv", judge)):
+        (tmp_path / name).write_text(heads.get(text[:1], "") + (text[1:] if text[:1] in heads else text))
+    with pytest.raises((TableError, NoPairsError)) as caught:
+        agreement(tmp_path / "h.csv", tmp_path / "j.csv")
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_files_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "h.csv").write_bytes(b"\xff\xfe\x00")
+    for path, words in ((tmp_path / "h.csv", "is not text in UTF-8"), (tmp_path / "none.csv", "cannot read"),
+                        (tmp_path, "cannot read")):
+        with pytest.raises(AgreementError, match=words):
+            agreement(path, path)
+
+
+def test_another_scale_and_fewer_dimensions(tmp_path: Path) -> None:
+    header = ("reviewer_id", "model_name", "workshop_name", "Note", "Overall")
+    humans: Rows = [("a", "m", "x", "good", 0), ("b", "m", "x", "bad", 2), ("a", "m", "y", "", 4),
+                    ("b", "m", "y", "", 3)]
+    files = file(tmp_path / "h.csv", header, humans), file(tmp_path / "j.csv", JUDGE, judged({"x": 1, "y": 2}))
+    found = agreement(*files, scale=ScaleRange(0, 4), dimensions=("OVERALL",))
+    assert [one.score for one in found.dimensions[0].constants] == [0, 1, 2, 3, 4] and found.scale == (0, 4)
+    with pytest.raises(TableError, match="note is 'good'"):
+        agreement(*files, scale=ScaleRange(0, 4))
+
+
+# --- the figure, and the public study ---------------------------------------------------------------------------------
+
+
+def test_the_figure_is_drawn_of_one_dimension_and_refused_elsewhere(tmp_path: Path) -> None:
+    humans, worth = people(papers=6)
+    found = agreement(file(tmp_path / "h.csv", HUMAN, humans), file(tmp_path / "j.csv", JUDGE, judged(worth)))
+    for name in ("a.png", "a.pdf", "a.svg"):
+        draw(found, tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 3000
+    for path in (tmp_path / "a.docx", tmp_path / "none" / "a.png"):
+        with pytest.raises(AgreementError, match="cannot draw"):
+            draw(found, path)
+
+
+@pytest.mark.skipif(not study.DATA.is_dir(), reason="../shared/data/mlr-bench is not there")
+def test_the_public_study() -> None:
+    """What the issue asks to be shown: 75 of 75 cells, and U alone passes where nothing follows the papers."""
+    assert study.cells(study.DATA)["equal"] == study.cells(study.DATA)["cells"] == 75
+    found = agreement(study.DATA / "human_review.csv", study.DATA / "llm_judge.csv")
+    assert (found.papers, found.paired, found.reviews, len(found.warnings)) == (15, 13, 30, 2)
+    assert {one.dimension: round(one.u.p, 4) for one in found.dimensions} == {
+        "novelty": 0.5471, "clarity": 0.5305, "soundness": 0.3926, "significance": 0.1308, "overall": 0.5111}
+    assert all(one.best_constant.passes and one.best_constant.distance < one.judge_human and one.shuffled.p > 0.05
+               for one in found.dimensions)

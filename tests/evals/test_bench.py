@@ -1,0 +1,205 @@
+"""`scientist bench mlr`: what is done once stays done, failures are told and are no zeros, and each step is judged."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli import main
+from agent.commands import asking
+from agent.commands.asking import Took
+from evals.bench.table import as_csv, table
+from evals.bench.tasks import STEPS, Line, Outcome, Scoring, StepName, Task, needed, read_outcome, read_tasks
+from evals.bench.work import Bench, Interrupted, Maker, lines_of, work
+from models.errors import CatalogueError, ModelRefused
+from models.judgement import JudgeInputs, answer_type
+from models.scripted import ScriptedModel
+from record.judgement import DimensionScore, Judgement
+from record.log import RecordError
+from tests.agent.test_cli_bad_input import refused
+
+pytestmark = pytest.mark.slow
+
+TASKS = tuple(Task(name, f"the task {name} is text", name) for name in ("a", "b", "c"))
+OFFLINE = ("--set", "literature.sources=[]")
+
+
+class Hands:
+    """Makers and a judge that count their work; `trouble` is raised at (task, step)."""
+
+    def __init__(self, **trouble: Exception) -> None:
+        self.trouble = trouble
+        self.worked: list[str] = []
+        self.scores = {"a": 4, "b": 7, "c": 9}
+
+    def maker(self, step: StepName) -> Maker:
+        def make(task: Task, folder: Path) -> Outcome:
+            self.worked.append(f"{task.name}_{step}")
+            if error := self.trouble.get(f"{task.name}_{step}"):
+                raise error
+            return Outcome(state="done", document=f"{step}.md", took=Took(calls=1, usd=0.5), seconds=2.0)
+
+        return make
+
+    def judge(self, task: Task, step: StepName, folder: Path, outcome: Outcome) -> Scoring:
+        self.worked.append(f"{task.name}_{step}_judged")
+        if error := self.trouble.get(f"{task.name}_{step}_judged"):
+            raise error
+        score = DimensionScore(dimension="overall", score=self.scores[task.name], lowest=1, highest=10, reason="r",
+                               quote="q", quoted=True)
+        return Scoring(state="done", took=Took(calls=1, unpriced=1), judgement=Judgement(
+            paper="p", paper_sha256="", rubric=step, rubric_sha256="", model="m", scores=(score,), confidence=3,
+            most_confidence=5))
+
+    def bench(self, out: Path, *asked: StepName, report: Callable[[Line], None] = lambda line: None) -> Bench:
+        return Bench(out, asked or STEPS, {step: self.maker(step) for step in STEPS}, self.judge, report)
+
+
+def test_what_is_asked_for_brings_what_it_is_made_from() -> None:
+    assert needed(("paper",)) == ("idea", "experiment", "paper") and needed(("proposal",)) == ("idea", "proposal")
+    assert needed(STEPS) == STEPS
+
+
+def test_end_to_end_judges_the_paper_alone(tmp_path: Path) -> None:
+    hands = Hands()
+    work(hands.bench(tmp_path, "paper"), TASKS[:1])
+    assert hands.worked == ["a_idea", "a_experiment", "a_paper", "a_paper_judged"]
+
+
+def test_a_failing_task_does_not_end_the_others_and_is_no_zero(tmp_path: Path) -> None:
+    hands = Hands(a_experiment=ModelRefused("no"), b_idea=CatalogueError("not in the catalogue"),
+                  c_paper_judged=ModelRefused("prose"))
+    lines: list[Line] = []
+    bench = hands.bench(tmp_path, report=lines.append)
+    work(bench, TASKS)
+    states = {(line.task, line.step): line.outcome.state for line in lines}
+    assert states["a", "experiment"] == "failed" and states["a", "paper"] == "not begun"
+    assert states["b", "idea"] == "refused" and states["b", "proposal"] == "not begun"
+    assert states["c", "paper"] == "done"
+    found = table(lines_of(bench, TASKS), model="m", judge="j")
+    idea, _, experiment, paper = found.steps
+    assert (idea.done, idea.refused, idea.judged) == (2, 1, 2) and not found.complete
+    assert [(one.mean, one.sd, one.n) for one in idea.means] == [(6.5, 3.5355, 2)], "no zero for the refused one"
+    assert (experiment.failed, experiment.not_begun) == (1, 1) and experiment.means[0].sd is None
+    assert (paper.done, paper.judged, paper.not_judged, paper.means) == (1, 0, 1, ())
+    assert (idea.took.calls, idea.took.usd, idea.judging.unpriced, idea.seconds) == (2, 1.0, 2, 4.0)
+    rows = {(row["task"], row["step"]): row for row in csv.DictReader(io.StringIO(as_csv(found)))}
+    assert rows["a", "idea"]["overall"] == "4" and rows["b", "idea"]["overall"] == ""
+    assert rows["b", "idea"]["why"] == "not in the catalogue" and rows["c", "paper"]["judged"] == "failed"
+
+
+def test_what_is_done_is_not_done_again_and_the_rest_is_tried_again(tmp_path: Path) -> None:
+    first = Hands(a_proposal=Interrupted("Ctrl-C"))
+    with pytest.raises(Interrupted):
+        work(first.bench(tmp_path), TASKS[:2])
+    second = Hands(b_paper_judged=ModelRefused("prose"))
+    work(second.bench(tmp_path), TASKS[:2])
+    assert first.worked[:2] == ["a_idea", "a_idea_judged"] and "a_idea" not in second.worked
+    third = Hands()
+    bench = third.bench(tmp_path)
+    work(bench, TASKS[:2])
+    assert third.worked == ["b_paper_judged"]
+    assert table(lines_of(bench, TASKS[:2]), model="m", judge="j").complete
+
+
+def test_a_damaged_step_file_is_taken_up_again(tmp_path: Path) -> None:
+    work(Hands().bench(tmp_path, "idea"), TASKS[:1])
+    (tmp_path / "a" / "idea" / "step.json").write_text("{")
+    again = Hands()
+    work(again.bench(tmp_path, "idea"), TASKS[:1])
+    assert again.worked == ["a_idea"] and read_outcome(tmp_path / "a" / "idea") is not None
+
+
+def test_a_task_that_changed_is_not_mixed_with_what_was_made(tmp_path: Path) -> None:
+    work(Hands().bench(tmp_path, "idea"), TASKS[:1])
+    with pytest.raises(RecordError, match="choose another --out"):
+        work(Hands().bench(tmp_path, "idea"), [Task("a", "another text altogether", "x")])
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A task of the offline catalogue, and one that it does not know."""
+    monkeypatch.chdir(tmp_path)
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    (tasks / "noise.md").write_text("# Label noise\n\nDoes label smoothing help with label noise on small data?\n")
+    (tasks / "proteins.md").write_text("# Proteins\n\nHow do proteins fold in the presence of chaperones?\n")
+    (tasks / "README.md").write_text("not a task")
+    return tmp_path
+
+
+def sixes(request: Any) -> Any:
+    assert isinstance(request.inputs, JudgeInputs)
+    rubric = request.inputs.rubric
+    checks = {one.name: {"details": "d", "answer": True} for one in getattr(rubric, "checks", ())}
+    scores = {one.name: {"score": 6, "reason": "r", "quote": "a quote of its own"} for one in rubric.dimensions}
+    return answer_type(rubric).model_validate({
+        "scores": scores, "confidence": 3, "strengths": ["s"], "weaknesses": ["w"], "checks": checks})
+
+
+def test_the_offline_model_makes_what_it_knows_and_refuses_the_rest(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["bench", "mlr", "--tasks", "tasks", "--steps", "idea,proposal", "--out", "out", "--json"]
+    assert main([*arguments, *OFFLINE]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["done"], one["refused"], one["not_begun"]) for one in found["steps"]] == [(1, 1, 0), (1, 0, 1)]
+    assert all(one["means"] == [] and one["not_judged"] == 1 for one in found["steps"]), "refused is not zero"
+    assert (place / "out" / "noise" / "proposal" / "proposal.md").stat().st_size > 500
+    assert json.loads((place / "out" / "results.json").read_text()) == found
+
+
+def test_each_step_is_judged_by_its_rubric_and_against_the_task(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work by the offline model, judged by another one: what was made before is not made again."""
+    arguments = ["bench", "mlr", "--tasks", "tasks", "--only", "noise", "--steps", "idea,proposal", "--out", "out"]
+    assert main([*arguments, *OFFLINE]) == 1
+    judge = ScriptedModel(sixes, name="offline")
+    monkeypatch.setattr(asking, "open_backend", lambda settings: judge)  # pyright: ignore
+    assert main([*arguments, *OFFLINE]) == 0
+    out = capsys.readouterr().out
+    asked = [one.inputs for one in judge.requests]
+    assert [one.rubric.name for one in asked if isinstance(one, JudgeInputs)] == ["idea", "proposal"]
+    assert all("label smoothing help with label noise" in one.prompt.user for one in judge.requests)
+    assert "idea: 1 of 1 tasks done" in out and "6.0000" in out and len(judge.requests) == 2
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--tasks", "none"], "--tasks none is not a folder"), (["--tasks", "."], "holds no .md file"),
+    (["--tasks", "tasks", "--only", "x*"], "none of the 2 tasks in tasks is named so, as noise"),
+    (["--tasks", "tasks", "--steps", "idea,poem"], "name one or more of idea, proposal, experiment, paper"),
+    (["--tasks", "tasks", "--steps", ""], "name one or more"),
+    (["--tasks", "tasks", "--model", "nonsense"], "is no model name"),
+    (["--tasks", "tasks", "--out", "tasks/noise.md"], "is a file"),
+])
+def test_what_cannot_be_benched_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert words in refused(capsys, "bench", "mlr", *arguments)
+
+
+def test_another_model_needs_another_folder_and_a_dry_run_leaves_nothing(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(place.rglob("*"))
+    assert main(["bench", "mlr", "--tasks", "tasks", "--out", "out", "--dry-run"]) == 0
+    assert "experiment: 0 of 2 done, 2 to make, 2 to judge" in capsys.readouterr().out
+    assert sorted(place.rglob("*")) == before
+    (place / "out").mkdir()
+    (place / "out" / "models.json").write_text('{"model": "openai:x", "judge": "openai:x"}')
+    assert "was begun with openai:x" in refused(capsys, "bench", "mlr", "--tasks", "tasks", "--out", "out")
+
+
+def test_tasks_are_texts(place: Path) -> None:
+    assert [task.name for task in read_tasks(place / "tasks")] == ["noise", "proteins"]
+    assert [task.name for task in read_tasks(place / "tasks", ("p*",))] == ["proteins"]
