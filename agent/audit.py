@@ -30,8 +30,8 @@ from review.evidence import check_draft, check_pdf, tex
 from review.evidence.binder import used_keys
 from sandbox.datasets import undamaged
 from sandbox.errors import SandboxError
-from sandbox.notebook import plain_text
-from sandbox.scoring import as_sealed, as_submitted, score_sealed, score_submissions
+from sandbox.output import plain_text
+from sandbox.scoring import read_sealed, read_submitted, score_sealed, score_submissions
 from stages.paper.disclosure import as_file, at_release, disclosure, file_of
 from stages.paper.material import Material, parts_for
 from stages.paper.sources import evidence_with, sources
@@ -160,7 +160,7 @@ def _copies(report: AuditReport, folder: RunFolder, node: Node, source: dict[str
 
 
 def _code_of(notebook: Path) -> str:
-    """The code of a notebook as `sandbox.notebook` writes it; empty where it is none."""
+    """The code of a notebook as `sandbox.output` writes it; empty where it is none."""
     try:
         return "".join(json.loads(notebook.read_text())["cells"][0]["source"])
     except (ValueError, LookupError, TypeError):
@@ -229,7 +229,7 @@ def _doubts(
     try:
         lines = (place / "measurements.jsonl").read_text().splitlines() if values else []
         written = {str(Measurement.model_validate_json(line)) for line in lines}
-        handed_in = as_submitted(place, "computed") if values else []
+        handed_in = read_submitted(place, "computed") if values else []
         submitted = {(one.dataset, one.condition) for one in handed_in}
     except (SandboxError, OSError, ValueError) as error:
         yield from ((one, f"the attempt's own file of it cannot be read: {error}") for one in values)
@@ -240,7 +240,7 @@ def _doubts(
             elif (one.dataset, one.condition) not in submitted:
                 yield one, "nothing was handed in for it"
     try:
-        kept = as_sealed(place, attempt.sealed) if tests else []
+        kept = read_sealed(place, attempt.sealed) if tests else []
         sealed = {(one.dataset, one.condition) for one in kept}
     except (SandboxError, OSError) as error:
         yield from ((one, f"what was evaluated is not what was sealed: {error}") for one in tests)

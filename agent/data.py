@@ -11,7 +11,7 @@ from agent.settings import Settings
 from record.nouns.idea import Idea
 from sandbox.data.spec import of_idea
 from sandbox.datasets import Sources, catalogue, registry
-from sandbox.evaluation.scorers import read_scorer, scorers_of
+from sandbox.scorers import read_scorer, scorers_of
 
 
 def with_idea(settings: Settings, idea: Idea, folder: Path) -> Settings:

@@ -28,8 +28,8 @@ from record.nouns.calls import Usage
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
-from sandbox.evaluation.scorers import scorers_of
 from sandbox.executor import LocalExecutor
+from sandbox.scorers import scorers_of
 from stages.bench import Bench
 from stages.context.reading import keep
 from stages.prepare import prepare

@@ -10,15 +10,11 @@ from pathlib import Path
 
 from record.fold.state import RunState
 from record.machine import Machine, Rate
-from sandbox.environment import visible_devices
 from sandbox.errors import GpuError
-from sandbox.gpus.choice import chosen, visible
-from sandbox.gpus.device import Device
-from sandbox.gpus.nvml import DriverNvml
-from sandbox.isolation.interpreter import interpreter
+from sandbox.gpus import Device, DriverNvml, cuda_visible_devices, select_devices, visible_devices
+from sandbox.isolation.interpreter import interpreter, timed_rate
 from sandbox.isolation.limits import limits_of, machine_memory
 from sandbox.isolation.probe import BUBBLEWRAP
-from sandbox.rate import measured
 from sandbox.settings import SandboxSettings
 
 SHOWN = ("torch", "numpy", "scipy", "scikit-learn", "transformers", "datasets", "pandas", "matplotlib", "pillow")
@@ -66,7 +62,7 @@ def rate_of(settings: SandboxSettings, *, at_once: int, known: Rate | None = Non
                  library="torch" if gpus else "numpy", moved=known is not None)
     if known is not None and known.untimed == terms.untimed:
         return None
-    return measured(terms, settings, gpus)
+    return timed_rate(terms, settings, gpus)
 
 
 def devices_of(settings: SandboxSettings) -> tuple[Device, ...]:
@@ -74,7 +70,7 @@ def devices_of(settings: SandboxSettings) -> tuple[Device, ...]:
     if settings.device == "cpu":
         return ()
     try:
-        return chosen(visible(DriverNvml().devices(), visible_devices()), settings.gpus)
+        return select_devices(visible_devices(DriverNvml().devices(), cuda_visible_devices()), settings.gpus)
     except GpuError:
         return ()
 

@@ -38,8 +38,8 @@ from record.folder import RunFolder
 from record.log import EventLog
 from record.nouns.stages import STAGES, Phase, StageName
 from sandbox.datasets import files_of
-from sandbox.evaluation.scorers import scorers_of
 from sandbox.executor import LocalExecutor
+from sandbox.scorers import scorers_of
 from search.signals import Signals
 from stages.ablations.work import missing_ablations
 from stages.bench import Bench, limit, note_time

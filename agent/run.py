@@ -37,8 +37,8 @@ from record.lock import hold
 from record.log import EventLog, Listener, RecordError, open_log, read_state
 from record.nouns.idea import Idea
 from record.place import on_network
-from sandbox.isolation.probe import terms_of
-from sandbox.orphans import reap
+from sandbox.isolation.probe import describe_isolation
+from sandbox.isolation.processes import kill_orphans
 from stages.context.reading import keep
 from stages.paper import template
 
@@ -55,7 +55,7 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
     """
     open_backend(settings.models)  # refuses an impossible model before anything is created
     check_budget(settings)
-    isolation = terms_of(settings.sandbox)
+    isolation = describe_isolation(settings.sandbox)
     settings = pinned(settings)
     chosen = template.load(settings.paper.template)
     root = runs / (name or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{idea.name}")
@@ -95,7 +95,7 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
         return code_of(state)
     settings = override(state.started.settings, state.overrides | overrides)
     check_priced(settings)
-    first = Resumed(settings=overrides, model=settings.models.called, isolation=terms_of(settings.sandbox),
+    first = Resumed(settings=overrides, model=settings.models.called, isolation=describe_isolation(settings.sandbox),
                     machine=machine_of(settings.sandbox), template=_renamed(RunFolder(run), settings, overrides),
                     rate=rate_of(settings.sandbox, at_once=settings.search.num_workers, known=state.rate))
     return _drive(RunFolder(run), settings, listener, first=first)
@@ -142,7 +142,7 @@ def _drive(
             if isinstance(first, Resumed):
                 if log.state.phase == "done":
                     return _over(log)
-                first = first.model_copy(update={"reaped": len(reap(folder.cache))})
+                first = first.model_copy(update={"reaped": len(kill_orphans(folder.cache))})
                 folder.forget_live()
             log.append(first)
             process = Process(replace(folder, version=log.state.version), settings, log, tracing, left,

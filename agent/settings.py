@@ -31,7 +31,7 @@ from models.settings import ROLES, ModelSettings
 from record.nouns.frozen import Frozen
 from sandbox.data.spec import DataSpec, specs_of
 from sandbox.errors import DatasetError
-from sandbox.evaluation.scorers import scorers_in
+from sandbox.scorers import scorers_in
 from sandbox.settings import SandboxSettings
 from search.settings import SearchSettings
 from stages.paper.template import located

@@ -21,11 +21,11 @@ from typing import Literal
 
 from sandbox.execution import Script, execute
 from sandbox.executor import LocalExecutor
-from sandbox.isolation.family import family, held
 from sandbox.isolation.limits import limits_of
 from sandbox.isolation.probe import isolation_of
+from sandbox.isolation.processes import process_tree, resource_use
 from sandbox.job import Job
-from sandbox.kernels import Kernel, Terms
+from sandbox.kernels import Kernel, KernelConfig
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 
@@ -58,7 +58,7 @@ STUBBORN = {
 @contextmanager
 def fresh(settings: SandboxSettings, place: Path) -> Generator[Kernel]:
     """A kernel that was not started yet."""
-    terms = Terms(settings, isolation_of(settings), place / "cache")
+    terms = KernelConfig(settings, isolation_of(settings), place / "cache")
     kernel = Kernel(Path(tempfile.mkdtemp(dir=place)), terms=terms)
     try:
         yield kernel
@@ -73,7 +73,7 @@ async def start(settings: SandboxSettings, place: Path) -> dict[str, float]:
         began = clock()
         await kernel.start()
         started = clock()
-        memory = held(family(kernel.pid))
+        memory = resource_use(process_tree(kernel.pid))
         script = Script(kernel.folder, "experiment.py", 0, "experiment", {})
         await execute(kernel, script, "pass", limits=limits_of(settings, places=1), timeout=10)
         executed = clock()
@@ -91,7 +91,7 @@ async def stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
         running = asyncio.create_task(
             execute(kernel, script, code, limits=limits_of(settings, places=1), timeout=0.5))
         await asyncio.sleep(0.45)
-        before = family(kernel.pid)
+        before = process_tree(kernel.pid)
         execution = await running
         kernel.kill()
         took = time.perf_counter() - began - 0.5

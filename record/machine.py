@@ -22,7 +22,7 @@ class Machine(Frozen):
 
 
 NETWORK = "784 inputs, one hidden layer of 256, 10 classes; 4096 examples in batches of 128, plain SGD"
-"""The network whose epoch is timed, in words; `sandbox.rate` has its code."""
+"""The network whose epoch is timed, in words; `sandbox.isolation.interpreter` has its code."""
 
 
 class Rate(Frozen):

@@ -2,7 +2,7 @@
 
 `views/<name>.npz` holds train and dev with labels, validation and test without; `labels/<name>.npz` the labels of
 validation and test, for the host. Both are the run's own copy: the files that they came from may change or go. How
-rows are cut is in `sandbox.data.cut`, how features are made in `sandbox.data.splits`; docs/data.md tells all of it.
+rows are cut is in `sandbox.data.splits`, how features are made in `sandbox.data.prepare`; docs/data.md tells all of it.
 """
 
 from __future__ import annotations
@@ -12,22 +12,20 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from record.nouns.data import DatasetFacts
-from sandbox.bundled import BUNDLED
-from sandbox.data.cut import SHARES
+from sandbox.bundled import ARITHMETIC, BUNDLED, Shapes
+from sandbox.data import DatasetSource
 from sandbox.data.spec import DataSpec
+from sandbox.data.splits import SHARES
 from sandbox.errors import DatasetError
-from sandbox.sequences import ARITHMETIC
-from sandbox.shapes import Shapes
-from sandbox.sources import DatasetSource
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-    Arrays = dict[str, Array]
+Array = NDArray[Any]
+Arrays = dict[str, Array]
 
 __all__ = ["DATA_BYTES", "SHARES", "Entry", "Sources", "catalogue", "files_of", "materialise", "registry", "undamaged"]
 
@@ -108,10 +106,10 @@ def materialise(
 
 def _write(source: DatasetSource, *, views: Path, labels: Path, seed: int) -> DatasetFacts:
     from sandbox.data.own import OwnData
-    from sandbox.data.splits import prepared
+    from sandbox.data.prepare import prepare
 
     examples = source.load()
-    made = prepared(source, examples, seed)
+    made = prepare(source, examples, seed)
     facts = made.facts
     if isinstance(source, OwnData):
         facts = facts.model_copy(update={"origin": source.facts(seed).origin})
@@ -126,8 +124,6 @@ def _write(source: DatasetSource, *, views: Path, labels: Path, seed: int) -> Da
 
 
 def _text(text: str) -> Array:
-    import numpy as np
-
     return np.array(text)
 
 
@@ -135,7 +131,7 @@ def undamaged(name: str, views: Path, labels: Path) -> DatasetFacts | None:
     """The facts of what stands in the folders; None where something is missing or damaged."""
     import zipfile
 
-    from sandbox.data.splits import fingerprint
+    from sandbox.data.prepare import fingerprint
 
     try:
         arrays = _load(views / f"{name}.npz")
@@ -150,16 +146,12 @@ def undamaged(name: str, views: Path, labels: Path) -> DatasetFacts | None:
 
 
 def _load(path: Path) -> Arrays:
-    import numpy as np
-
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         return {key: archive[key] for key in archive.files}
 
 
 def _save(path: Path, arrays: Arrays) -> None:
     """Write an archive whole or not at all; the same arrays give the same bytes."""
-    import numpy as np
-
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     with open(part, "wb") as file:

@@ -1,7 +1,7 @@
 """What can go wrong in the sandbox itself. Code that fails is no error of ours: it is an outcome.
 
     SandboxError
-        ExecutorError      (sandbox.job) no kernel starts, no disk: the person who runs us
+        ExecutorError      no kernel starts, no disk: the person who runs us
         IsolationError     code cannot be isolated here, and must be: the person who runs us
         GpuError           no such GPU, or none at all: the person who runs us
         PretrainedError    a model cannot be fetched: whoever named it
@@ -14,6 +14,10 @@ from __future__ import annotations
 
 class SandboxError(Exception):
     """Root of the errors of this folder."""
+
+
+class ExecutorError(SandboxError):
+    """The executor itself could not run a job (no kernel starts, no disk). Who acts: the person who runs us."""
 
 
 class DatasetError(SandboxError):

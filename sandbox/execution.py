@@ -17,11 +17,11 @@ from typing import Any
 
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Failure
-from sandbox.failures import Origin, from_death, from_exception, from_flood, from_timeout, plain
+from sandbox.failures import Origin, from_death, from_exception, from_flood, from_timeout, plain_output
 from sandbox.isolation.limits import Limits
 from sandbox.kernels import Kernel
-from sandbox.lookout import Lookout
-from sandbox.output import Live, Transcript
+from sandbox.monitor import Monitor
+from sandbox.output import LiveOutput, Transcript
 
 _POLL = 0.1
 """Seconds between two looks at whether the kernel lives."""
@@ -76,7 +76,7 @@ class Execution:
 
 
 async def execute(
-    kernel: Kernel, script: Script, source: str, *, limits: Limits, timeout: float, lookout: Lookout | None = None,
+    kernel: Kernel, script: Script, source: str, *, limits: Limits, timeout: float, lookout: Monitor | None = None,
 ) -> Execution:
     """Run the source to its end, to `timeout` seconds of wall clock, or until the lookout calls it off."""
     return await _Running(kernel, script, limits).run(source, timeout, lookout)
@@ -89,10 +89,10 @@ class _Running:
         self._settings = kernel.terms.settings
         self._limits = limits
         self._transcript = Transcript(self._settings.output_chars)
-        self._live = Live(script.live, self._settings.output_chars // 2)
+        self._live = LiveOutput(script.live, self._settings.output_chars // 2)
         self._flooded = False
 
-    async def run(self, source: str, timeout: float, lookout: Lookout | None) -> Execution:
+    async def run(self, source: str, timeout: float, lookout: Monitor | None) -> Execution:
         began = time.monotonic()
         self._kernel.give(self._job(timeout))
         self._watchdog = self._kernel.guard(self._limits)
@@ -138,7 +138,7 @@ class _Running:
                 self._take("stdout", f"{content['data'].get('text/plain', '')}\n")
 
     def _take(self, stream: str, text: str) -> None:
-        shown = plain(text)
+        shown = plain_output(text)
         self._transcript.add(stream, shown)
         self._live.add(shown)
 

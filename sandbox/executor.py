@@ -16,31 +16,25 @@ from record.nouns.measurements import Grade, Measurement
 from record.nouns.nodes import Failure
 from record.syntax import one_at_a_time
 from record.unexpected import of_machine
-from sandbox.environment import visible_devices
-from sandbox.errors import GpuError, SubmissionRefused
-from sandbox.evaluation.scorers import all_frozen
-from sandbox.evaluation.tasks import ENTRY, Task, lay_out, read_scores, tasks_of
+from sandbox.errors import ExecutorError, GpuError, SubmissionRefused
 from sandbox.execution import Execution, Script, execute
-from sandbox.figures import collect_figures
-from sandbox.gpus.device import in_words
-from sandbox.gpus.leases import GpuLeases, Lease, open_leases
-from sandbox.handed_on import CHECKPOINTS, hash_artifacts
+from sandbox.gpu_leases import GpuLeases, Lease, open_leases
+from sandbox.gpus import cuda_visible_devices, describe_devices
 from sandbox.isolation.limits import limits_of
 from sandbox.isolation.probe import isolation_of
 from sandbox.isolation.scratch import sweep
-from sandbox.job import ExecutorError, Job, Outcome, TooLate
-from sandbox.kernels import Kernel, Start, Terms
-from sandbox.leavings import defect, hash_arrays, lacking, measure
-from sandbox.lookout import Lookout
-from sandbox.notebook import notebook
-from sandbox.output import Transcript
-from sandbox.places import Places
+from sandbox.job import CHECKPOINTS, Job, Outcome, Slots, TooLate
+from sandbox.kernels import Kernel, KernelConfig, StartOptions
+from sandbox.monitor import Meter, Monitor, Usage
+from sandbox.output import Transcript, notebook
 from sandbox.pool import Pool
-from sandbox.scoring import as_sealed, as_submitted
+from sandbox.results import collect_figures, failure_of, hash_arrays, hash_artifacts, measure, missing_measurement
+from sandbox.scorer_tasks import ENTRY, Task, lay_out, read_scores, tasks_of
+from sandbox.scorers import read_all_frozen
+from sandbox.scoring import read_sealed, read_submitted
 from sandbox.settings import SandboxSettings
 from sandbox.untrusted import Unfit, disarm, remove, write_whole
-from sandbox.usage import Meter, Usage
-from sandbox.workplace import prepare
+from sandbox.workspace import prepare_workspace
 
 T = TypeVar("T")
 CUT = ("memory", "timeout", "died")
@@ -54,7 +48,7 @@ class LocalExecutor:
     maps `OWNER/NAME@REVISION` to what `sandbox.pretrained.provide` wrote. Raises `ExecutorError`, and `GpuError` where
     the settings want a GPU and there is none, `IsolationError` where they want walls that cannot be had; `gpus` are the
     leases to use instead of those of this machine. `secret` are files that isolated code never sees; `scorers` holds
-    what `sandbox.evaluation.scorers.freeze` wrote.
+    what `sandbox.scorers.freeze` wrote.
     """
 
     def __init__(
@@ -70,15 +64,15 @@ class LocalExecutor:
         sweep()
         self.isolation = isolation_of(settings)
         """How code runs here."""
-        self._terms = Terms(settings, self.isolation, cache.absolute(),
+        self._terms = KernelConfig(settings, self.isolation, cache.absolute(),
                             secret=tuple(path.absolute() for path in (labels, *secret)))
         self._scorers = scorers
         self._tasks = self._terms.cache.parent / "scoring"
         shutil.rmtree(self._tasks, ignore_errors=True)
-        self._gpus = gpus or open_leases(settings, visible_devices())
+        self._gpus = gpus or open_leases(settings, cuda_visible_devices())
         self._meter = Meter(self._gpus.nvml, interval=settings.meter_seconds, alone=self._gpus.alone)
         self._pretrained = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
-        self._gate = Places(places)
+        self._gate = Slots(places)
         self._pool = Pool(self._terms, places=1 if self._gpus.devices else places, views=views,
                           readable=map(Path, self._pretrained.values()))
         self._running: set[asyncio.Task[Any]] = set()
@@ -87,7 +81,8 @@ class LocalExecutor:
     @property
     def device(self) -> str:
         """What `lab.device` stands for here, as prompts say it."""
-        return in_words(self._gpus.devices, each=self._settings.gpus_per_node, shared_by=self._settings.places_per_gpu)
+        return describe_devices(self._gpus.devices, each=self._settings.gpus_per_node,
+                                shared_by=self._settings.places_per_gpu)
 
     @property
     def grade(self) -> Grade:
@@ -101,7 +96,7 @@ class LocalExecutor:
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         """What frozen scorers give for the sealed submissions of an attempt. Raises as `Executor.evaluate` says."""
         def tasks() -> list[Task]:
-            return tasks_of(as_sealed(attempt, sealed), "test", all_frozen(self._scorers)) if sealed else []
+            return tasks_of(read_sealed(attempt, sealed), "test", read_all_frozen(self._scorers)) if sealed else []
 
         chosen = await asyncio.to_thread(tasks)
         if not chosen:
@@ -147,8 +142,8 @@ class LocalExecutor:
         job.begins()
         kernel = self._from_pool(job)
         try:
-            script = await asyncio.to_thread(prepare, job, self._views, self._settings)
-            scorers = await asyncio.to_thread(all_frozen, self._scorers)
+            script = await asyncio.to_thread(prepare_workspace, job, self._views, self._settings)
+            scorers = await asyncio.to_thread(read_all_frozen, self._scorers)
             script = replace(script, live=job.live, pretrained=self._pretrained, scorers=tuple(
                 name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"))
             self._terms.cache.mkdir(parents=True, exist_ok=True)
@@ -166,7 +161,7 @@ class LocalExecutor:
                 execution = await self._evaluated(job, script, execution, scorers)
             return await asyncio.to_thread(self._outcome, job, script, source, execution)
         except Exception as error:  # noqa: BLE001  a worker's edge: what code left may be anything
-            failure = defect(error)
+            failure = failure_of(error)
             return replace(self._ran(script, execution), failure=execution.failure or failure)
 
     # --- frozen scorers, in kernels of their own ----------------------------------------------------------------------
@@ -176,13 +171,13 @@ class LocalExecutor:
     ) -> Execution:
         """The execution with what frozen scorers give on validation; with a failure where they give nothing."""
         def tasks() -> list[Task]:
-            return tasks_of(as_submitted(script.folder, self.grade), "validation", scorers)
+            return tasks_of(read_submitted(script.folder, self.grade), "validation", scorers)
 
         try:
             found = await self._scores(await asyncio.to_thread(tasks), script.folder / "submissions", job.seed)
             return replace(execution, evaluated=found)
         except SubmissionRefused as error:
-            return replace(execution, failure=defect(error))
+            return replace(execution, failure=failure_of(error))
 
     async def _scores(self, tasks: Iterable[Task], place: Path, seed: int) -> tuple[Measurement, ...]:
         """Raises `SubmissionRefused`."""
@@ -206,10 +201,10 @@ class LocalExecutor:
 
     # --- the code of an experiment ------------------------------------------------------------------------------------
 
-    def _lookout(self, job: Job, script: Script) -> Lookout | None:
+    def _lookout(self, job: Job, script: Script) -> Monitor | None:
         if job.watch is None:
             return None
-        return Lookout(job.watch, script.folder, interval=self._settings.watch_seconds, limit=self._settings.file_bytes)
+        return Monitor(job.watch, script.folder, interval=self._settings.watch_seconds, limit=self._settings.file_bytes)
 
     def _from_pool(self, job: Job) -> Kernel | None:
         """A kernel that is ready for the job; figures are drawn without a GPU, and so may be drawn in one too."""
@@ -218,11 +213,11 @@ class LocalExecutor:
         return self._pool.take(job.folder.absolute(), source=job.source, datasets=job.datasets)
 
     async def _execute(
-        self, job: Job, script: Script, source: str, ready: Kernel | None, lookout: Lookout | None,
+        self, job: Job, script: Script, source: str, ready: Kernel | None, lookout: Monitor | None,
     ) -> Execution:
         lease, usage = await self._lease(job), Usage()
         limits = limits_of(self._settings, places=1 if job.alone else self.places)
-        kernel = ready or Kernel(script.folder, terms=self._terms, start=Start(script.paths, lease.devices))
+        kernel = ready or Kernel(script.folder, terms=self._terms, start=StartOptions(script.paths, lease.devices))
         try:
             if ready is None:
                 await kernel.start()
@@ -233,7 +228,7 @@ class LocalExecutor:
                     execution = await execute(
                         kernel, script, source, limits=limits, timeout=job.timeout, lookout=lookout)
                 except Exception as error:  # noqa: BLE001  a kernel says what its code makes it say
-                    execution = Execution(time.monotonic() - began, defect(error), Transcript(1000))
+                    execution = Execution(time.monotonic() - began, failure_of(error), Transcript(1000))
             return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu)
         finally:
             kernel.kill()
@@ -281,8 +276,8 @@ class LocalExecutor:
             measured = measure(folder, self._labels, seed=job.seed, limit=self._settings.file_bytes, grade=self.grade,
                                cut=_hopeless(ran.failure), evaluated=evaluated)
         except (Unfit, SubmissionRefused) as error:
-            return replace(done, failure=done.failure or defect(error))
-        return replace(done, failure=done.failure or lacking(measured), measurements=measured.final,
+            return replace(done, failure=done.failure or failure_of(error))
+        return replace(done, failure=done.failure or missing_measurement(measured), measurements=measured.final,
                        said=measured.said, sealed=measured.sealed, curves_sha256=measured.curves_sha256)
 
     def _plots(self, folder: Path, ran: Outcome) -> Outcome:
@@ -294,13 +289,13 @@ class LocalExecutor:
         try:
             return replace(ran, arrays=hash_arrays(folder, self._settings.file_bytes))
         except Unfit as error:
-            return replace(ran, failure=ran.failure or defect(error))
+            return replace(ran, failure=ran.failure or failure_of(error))
 
     def _with_artifacts(self, folder: Path, ran: Outcome) -> Outcome:
         try:
             return replace(ran, artifacts=hash_artifacts(folder, self._settings.artifact_bytes))
         except Unfit as error:
-            return replace(ran, failure=ran.failure or defect(error))
+            return replace(ran, failure=ran.failure or failure_of(error))
 
 
 def _hopeless(failure: Failure | None) -> bool:

@@ -52,7 +52,7 @@ class Origin:
     traceback_chars: int
 
     def trace(self, text: str) -> str:
-        return cut_middle(self.short(plain(text)), self.traceback_chars)
+        return cut_middle(self.short(plain_output(text)), self.traceback_chars)
 
     def short(self, text: str) -> str:
         """The text with paths relative to the folder."""
@@ -63,8 +63,8 @@ class Origin:
 
 def from_exception(name: str, message: str, *, traceback: Sequence[str], of: Origin) -> Failure:
     """The failure for an exception that code raised."""
-    said = of.short(plain(message))
-    words = plain(f"{name}: {said}" if said else name)
+    said = of.short(plain_output(message))
+    words = plain_output(f"{name}: {said}" if said else name)
     return Failure(kind=classify(name, message), message=cut_middle(words, _MESSAGE_CHARS),
                    traceback=of.trace("\n".join(traceback)))
 
@@ -95,7 +95,7 @@ def from_flood(limit: float) -> Failure:
                    "less, a line an epoch at most")
 
 
-def plain(text: str) -> str:
+def plain_output(text: str) -> str:
     """The text without terminal colours, and with `?` for what UTF-8 cannot hold."""
     return encodable(_ANSI.sub("", text))
 

@@ -2,11 +2,15 @@
 
 An executor runs a `Job` and returns an `Outcome`. Code that fails is data (`Outcome.failure`), not an exception;
 only a broken executor raises (`ExecutorError`).
+
+The places of an executor: who runs now, and who is next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -14,17 +18,16 @@ from typing import Literal, NamedTuple, Protocol
 from record.nouns.figures import Figure
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Failure
-from sandbox.errors import SandboxError
-from sandbox.handed_on import Left
-
-
-class ExecutorError(SandboxError):
-    """The executor itself could not run a job (no kernel starts, no disk). Who acts: the person who runs us."""
+from sandbox.errors import ExecutorError
 
 
 class TooLate(Exception):
     """A job was not begun, since it was too late when its turn came."""
 
+
+MEASUREMENTS = "measurements.jsonl"
+CHECKPOINTS, ARTIFACTS = "checkpoints", "artifacts"
+"""Names in the folder of a job."""
 
 Curve = tuple[str, str, str, str]
 """What tells one curve from another: (dataset, condition, name, split)."""
@@ -39,7 +42,7 @@ class Logged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Glance:
+class Progress:
     """What is seen of code while it runs."""
 
     seconds: float
@@ -47,14 +50,27 @@ class Glance:
     quiet: float
     """Seconds since it was last seen to print, log or submit something; exact to the time between two glances."""
     lines: tuple[Logged, ...] = ()
-    """The values with a step that it logged so far, in its order; of very many the first (`sandbox.lookout.POINTS`)."""
+    """The values with a step that it logged so far, in its order; of very many the first (`sandbox.monitor.POINTS`)."""
     ended: bool = False
     """Whether this is the last glance, at everything that was logged by code which has ended, not by the watch."""
 
 
-Watch = Callable[[Glance], str | None]
+Watch = Callable[[Progress], str | None]
 """Says why running code is to be ended, in one sentence, or None to let it run on. Called outside the event loop's
 thread where an executor reads files for it, never twice at a time; so it may read files too."""
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """The artifacts of an attempt: its folder, and file under artifacts/ -> sha256, as recorded."""
+
+    folder: Path
+    files: Mapping[str, str]
+
+    @property
+    def names(self) -> list[str]:
+        """What `lab.artifact` finds: files and folders."""
+        return sorted({file.partition("/")[0] for file in self.files})
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,7 @@ class Job:
     datasets: tuple[str, ...] = ()
     """Names that `lab.data` accepts; their views must have been materialised (`sandbox.datasets`)."""
     inputs: dict[str, Path] = field(default_factory=dict[str, Path])
-    artifacts: dict[str, Left] = field(default_factory=dict[str, Left])
+    artifacts: dict[str, Artifacts] = field(default_factory=dict[str, Artifacts])
     """Node -> what it left; those that the source names are copied for `lab.artifact`."""
     earlier: Path | None = None
     """The folder of an attempt of the same node that was cut, whose checkpoints `lab.restore` finds."""
@@ -114,7 +130,7 @@ class Outcome:
     """File under artifacts/ -> sha256."""
     stdout_tail: str = ""
     peak_host_bytes: int | None = None
-    """Most resident memory of the kernel and all that it started (see `sandbox.usage`); None where not measured."""
+    """Most resident memory of the kernel and all that it started (see `sandbox.monitor`); None where not measured."""
     peak_gpu_bytes: int | None = None
     """Most memory on leased GPUs, summed over them; None without one, or where the driver does not tell."""
     resumed: bool = False
@@ -140,3 +156,32 @@ class Executor(Protocol):
     async def close(self) -> None:
         """Kill what still runs; idempotent."""
         ...
+
+
+class Slots:
+    """Lets in `count` at a time, in the order in which they came.
+
+    A caller that wants to be alone waits until all slots are free; later callers wait behind it, so it never starves.
+    Nobody may ask for a second slot while holding one.
+    """
+
+    def __init__(self, count: int) -> None:
+        if count < 1:
+            raise ExecutorError(f"an executor needs at least one slot, not {count}")
+        self.count = count
+        self._free = asyncio.Semaphore(count)
+        self._queue = asyncio.Lock()
+
+    @asynccontextmanager
+    async def hold(self, *, alone: bool = False) -> AsyncGenerator[None]:
+        """Holds a slot while inside; with `alone`, all of them."""
+        taken = 0
+        try:
+            async with self._queue:
+                while taken < (self.count if alone else 1):
+                    await self._free.acquire()
+                    taken += 1
+            yield
+        finally:
+            for _ in range(taken):
+                self._free.release()

@@ -1,7 +1,7 @@
 """Fresh Jupyter kernels, behind walls where code is isolated: their start, their means and their end.
 
 Kept: `kill` leaves no process of a kernel (without walls: none that can be found, see `sandbox.isolation.provisioner`).
-The environment is an allow-list (`sandbox.environment`); what is limited is told in `sandbox.isolation.watchdog`.
+The environment is an allow-list (`sandbox.isolation.mounts`); what is limited is told in `sandbox.isolation.limits`.
 What is run in a kernel, and what comes of it, is the business of `sandbox.execution`.
 """
 
@@ -18,15 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sandbox.environment import KERNEL_SIDE, kernel_environment
-from sandbox.gpus.device import Device
-from sandbox.isolation.kernel_walls import Needs, kernel_walls
-from sandbox.isolation.limits import Limits, TaskGroup, task_group
+from sandbox.errors import ExecutorError
+from sandbox.gpus import Device
+from sandbox.isolation.bubblewrap import wrap
+from sandbox.isolation.limits import Limits, TaskGroup, Watchdog, task_group
+from sandbox.isolation.mounts import KERNEL_SIDE, KernelMounts, kernel_environment, kernel_sandbox
 from sandbox.isolation.probe import Isolation
 from sandbox.isolation.scratch import Scratch
-from sandbox.isolation.walls import wrap
-from sandbox.isolation.watchdog import Watchdog
-from sandbox.job import ExecutorError
 from sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ _ECHO = 0.1
 
 
 @dataclass(frozen=True)
-class Terms:
+class KernelConfig:
     """On what terms the kernels of an executor run: behind which walls, with which cache, never seeing what."""
 
     settings: SandboxSettings
@@ -53,7 +51,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Start:
+class StartOptions:
     """What a kernel has from its start: read-only paths, GPUs, modules imported ahead, and whether others go first."""
 
     readable: tuple[Path, ...] = ()
@@ -65,11 +63,11 @@ class Start:
 class Kernel:
     """One kernel process: `start`, one execution, and `kill`, at any time and from any state."""
 
-    def __init__(self, folder: Path, *, terms: Terms, start: Start | None = None) -> None:
+    def __init__(self, folder: Path, *, terms: KernelConfig, start: StartOptions | None = None) -> None:
         self.folder = folder
         """Where it works."""
         self.terms = terms
-        self.given = start or Start()
+        self.given = start or StartOptions()
         self._scratch = Scratch()
         self._group = TaskGroup()
         self._watchdog: Watchdog | None = None
@@ -82,7 +80,7 @@ class Kernel:
         return INSIDE if self.terms.isolation.on else self.folder
 
     async def start(self) -> None:
-        """Start the process and wait until it listens. Raises `ExecutorError`."""
+        """StartOptions the process and wait until it listens. Raises `ExecutorError`."""
         import zmq
         from jupyter_client.manager import AsyncKernelManager
 
@@ -183,9 +181,9 @@ class Kernel:
         """The words before the kernel's command; none without isolation."""
         if not self.terms.isolation.on:
             return []
-        needs = Needs(self.folder, self.seen, self.terms.cache, self._scratch,
+        needs = KernelMounts(self.folder, self.seen, self.terms.cache, self._scratch,
                       (KERNEL_SIDE, *self.given.readable), self.given.gpus)
-        return wrap([], kernel_walls(
+        return wrap([], kernel_sandbox(
             needs, settings=self.terms.settings, isolation=self.terms.isolation, secret=self.terms.secret))
 
     # --- the conversation -------------------------------------------------------------------------------------------

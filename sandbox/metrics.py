@@ -1,24 +1,33 @@
-"""The metrics that we compute from submitted predictions.
+"""The metrics that are computed from submitted predictions, on the examples as they are or on many resamples at once.
 
 For class probabilities (logits go through a softmax first): accuracy, macro F1, AUROC, log loss, expected calibration
 error and Brier score; for predicted classes: accuracy and macro F1; for numbers: mean squared and absolute error, R².
+
+scikit-learn has all of these but the calibration error, with `sample_weight`; a test holds ours equal to it. Ours
+stay since a bootstrap needs 2,000 weightings of the same examples: all of them are a few array operations here (0.1 s),
+and 2,000 calls there (30 s). A weighting is how often each example was drawn, a row of `counts` (draws, examples).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
 
 from record.nouns.data import MetricSpec
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
+Measure = Callable[[Array], Array]
+"""Counts (draws, examples) -> values (draws,), NaN where a draw has none."""
 
 CLIP = 1e-7
 """Probabilities are clipped to [CLIP, 1] before their logarithm is taken, so that one certain mistake costs 16.1."""
 ECE_BINS = 15
+CHUNK = 2**22
+"""Cells of `counts` that are worked on at a time: 32 MiB as numbers."""
 
 METRICS: Mapping[str, MetricSpec] = {
     spec.name: spec for spec in (
@@ -33,144 +42,163 @@ METRICS: Mapping[str, MetricSpec] = {
         MetricSpec(name="r2", title="R squared", unit="", higher_is_better=True),
     )
 }
-
-
-def score(kind: str, values: Array, truth: Array) -> dict[str, float]:
-    """Every metric that can be computed from predictions of this kind, by name.
-
-    `values` are (n,) for "predictions", else (n, classes); `truth` is (n,), whole numbers for classes. A metric of huge
-    values may not be finite.
-    """
-    import numpy as np
-
-    with np.errstate(all="ignore"):
-        return _score(kind, values, truth)
-
-
-def _score(kind: str, values: Array, truth: Array) -> dict[str, float]:
-    if kind == "predictions" and truth.dtype.kind == "f":
-        return _all(_OF_NUMBERS, values, truth)
-    if kind == "predictions":
-        return _all(_OF_CLASSES, values, truth)
-    probabilities = softmax(values) if kind == "logits" else values.astype(float)
-    ranked = {} if (area := auroc(probabilities, truth)) is None else {"auroc": area}
-    of_classes = _all(_OF_CLASSES, probabilities.argmax(axis=1), truth)
-    return of_classes | ranked | _all(_OF_PROBABILITIES, probabilities, truth)
-
-
-def softmax(logits: Array) -> Array:
-    """Rows of probabilities from rows of logits."""
-    import numpy as np
-
-    powers = np.exp(logits.astype(float) - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
-def accuracy(predicted: Array, truth: Array) -> float:
-    """Share of examples whose class was predicted."""
-    return float((predicted == truth).mean())
-
-
-def macro_f1(predicted: Array, truth: Array) -> float:
-    """Unweighted mean of F1 over the classes that stand in the truth or in the predictions."""
-    import numpy as np
-
-    scores = [
-        2.0 * ((predicted == c) & (truth == c)).sum() / ((predicted == c).sum() + (truth == c).sum())
-        for c in np.union1d(predicted, truth)
-    ]
-    return float(np.mean(scores))
-
-
-def auroc(probabilities: Array, truth: Array) -> float | None:
-    """Area under the ROC curve: of class 1 where there are two, else the mean over classes, each against the rest.
-
-    Ties count half. Classes that no example or every example has are left out; None where none is left.
-
-    Source: Hanley and McNeil 1982, "The meaning and use of the area under a ROC curve" (as a Wilcoxon statistic).
-    """
-    import numpy as np
-
-    classes = (1,) if probabilities.shape[1] == 2 else range(probabilities.shape[1])
-    areas = [_area(probabilities[:, c], truth == c) for c in classes if 0 < (truth == c).sum() < len(truth)]
-    return float(np.mean(areas)) if areas else None
-
-
-def log_loss(probabilities: Array, truth: Array) -> float:
-    """Mean negative log likelihood in nats, with probabilities clipped at `CLIP`."""
-    import numpy as np
-
-    return float(-np.log(np.clip(_of_truth(probabilities, truth), CLIP, 1.0)).mean())
-
-
-def ece(probabilities: Array, truth: Array) -> float:
-    """Expected calibration error of the top class over 15 equal-width bins, each open below and closed above.
-
-    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
-    """
-    import numpy as np
-
-    confidence = probabilities.max(axis=1)
-    correct = probabilities.argmax(axis=1) == truth
-    bins = np.clip(np.ceil(confidence * ECE_BINS).astype(int) - 1, 0, ECE_BINS - 1)
-    gaps = np.bincount(bins, weights=correct - confidence, minlength=ECE_BINS)
-    return float(np.abs(gaps).sum() / len(truth))
-
-
-def brier(probabilities: Array, truth: Array) -> float:
-    """Mean over examples of the squared distance to the one-hot truth, from 0 to 2.
-
-    Source: Brier 1950, "Verification of forecasts expressed in terms of probability", eq. 2.
-    """
-    import numpy as np
-
-    squares = np.square(probabilities).sum(axis=1) - 2.0 * _of_truth(probabilities, truth) + 1.0
-    return float(squares.mean())
-
-
-def mse(predicted: Array, truth: Array) -> float:
-    """Mean squared error."""
-    return float(((predicted - truth) ** 2).mean())
-
-
-def mae(predicted: Array, truth: Array) -> float:
-    """Mean absolute error."""
-    return float(abs(predicted - truth).mean())
-
-
-def r2(predicted: Array, truth: Array) -> float:
-    """Share of the variance explained; 0 for predicting the mean. A constant truth has none: then it is 0."""
-    if (truth == truth[0]).all():  # its mean may differ from it by rounding, and so would a spread from zero
-        return 0.0
-    return 1.0 - float(((predicted - truth) ** 2).sum()) / float(((truth - truth.mean()) ** 2).sum())
-
-
-def _area(scores: Array, positive: Array) -> float:
-    """The share of pairs, one example of the class and one not, that the scores order rightly."""
-    import numpy as np
-
-    _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(count) - (count - 1) / 2.0)[place]
-    own = int(positive.sum())
-    return float((ranks[positive].sum() - own * (own + 1) / 2.0) / (own * (len(scores) - own)))
-
-
-def _of_truth(probabilities: Array, truth: Array) -> Array:
-    import numpy as np
-
-    return probabilities[np.arange(len(truth)), truth]
-
-
-Metric = Callable[["Array", "Array"], float]
-_OF_CLASSES: dict[str, Metric] = {"accuracy": accuracy, "macro_f1": macro_f1}
-_OF_PROBABILITIES: dict[str, Metric] = {"log_loss": log_loss, "ece": ece, "brier": brier}
-_OF_NUMBERS: dict[str, Metric] = {"mse": mse, "mae": mae, "r2": r2}
+_OF_NUMBERS = frozenset({"mse", "mae", "r2"})
 
 
 def computed(classes: int) -> frozenset[str]:
     """The metrics that predictions can be scored by where there are so many classes; 0: where numbers are predicted."""
-    return frozenset({*_OF_CLASSES, *_OF_PROBABILITIES, "auroc"} if classes else _OF_NUMBERS)
+    return frozenset(METRICS) - _OF_NUMBERS if classes else _OF_NUMBERS
 
 
-def _all(metrics: dict[str, Metric], values: Array, truth: Array) -> dict[str, float]:
-    return {name: metric(values, truth) for name, metric in metrics.items()}
+def score(kind: str, values: Array, truth: Array) -> dict[str, float]:
+    """Every metric that can be computed from predictions of this kind, by name; those without a value are left out.
+
+    `values` are (n,) for "predictions", else (n, classes); `truth` is (n,), whole numbers for classes. A metric of huge
+    values may not be finite.
+    """
+    once = np.ones((1, len(truth)))
+    with np.errstate(all="ignore"):
+        found = {name: float(measure(once)[0]) for name, measure in _measures(kind, values, truth).items()}
+    return {name: value for name, value in found.items() if name != "auroc" or not np.isnan(value)}
+
+
+def resampled_scores(
+    kind: str, values: Array, truth: Array, *, counts: Array, names: Collection[str],
+) -> dict[str, Array]:
+    """The metrics in `names` that `score` gives for these predictions, on every resample: name -> (draws,).
+
+    NaN where a draw has no value (AUROC of one class).
+    """
+    known = score(kind, values, truth).keys() & names
+    measures = {name: measure for name, measure in _measures(kind, values, truth).items() if name in known}
+    chunks = list(_chunks(counts)) if measures else []
+    return {name: np.concatenate([measure(chunk) for chunk in chunks]) for name, measure in measures.items()}
+
+
+def draw_counts(rng: Generator, draws: int, examples: int) -> Array:
+    """How often each example stands in each resample of the whole set: (draws, examples), small whole numbers."""
+    found = np.empty((draws, examples), dtype=np.uint8)
+    for row in found:
+        row[:] = np.minimum(np.bincount(rng.integers(0, examples, size=examples), minlength=examples), 255)
+    return found
+
+
+def passes(names: Collection[str], classes: int) -> int:
+    """Roughly how many passes over the examples (of about 4 ns each) one resample of these metrics takes."""
+    heavy = {"macro_f1": classes, "auroc": 10 * classes, "ece": ECE_BINS, "r2": 3}
+    return sum(heavy.get(name, 1) for name in names)
+
+
+def softmax(logits: Array) -> Array:
+    """Rows of probabilities from rows of logits."""
+    powers = np.exp(logits.astype(float) - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _chunks(counts: Array) -> Iterator[Array]:
+    rows = max(1, CHUNK // max(1, counts.shape[1]))
+    for start in range(0, len(counts), rows):
+        yield counts[start:start + rows].astype(float)
+
+
+# --- the metrics ----------------------------------------------------------------------------------------------------
+
+
+def _measures(kind: str, values: Array, truth: Array) -> dict[str, Measure]:
+    if kind == "predictions" and truth.dtype.kind == "f":
+        errors = values - truth
+        return {"mse": _mean(errors ** 2), "mae": _mean(abs(errors)), "r2": _r2(errors, truth)}
+    if kind == "predictions":
+        return _of_classes(values, truth)
+    probabilities = softmax(values) if kind == "logits" else values.astype(float)
+    own = probabilities[np.arange(len(truth)), truth]
+    return _of_classes(probabilities.argmax(axis=1), truth) | {
+        "auroc": _auroc(probabilities, truth), "log_loss": _mean(-np.log(np.clip(own, CLIP, 1.0))),
+        "ece": _ece(probabilities, truth), "brier": _mean(np.square(probabilities).sum(axis=1) - 2.0 * own + 1.0)}
+
+
+def _of_classes(predicted: Array, truth: Array) -> dict[str, Measure]:
+    return {"accuracy": _mean((predicted == truth).astype(float)), "macro_f1": _macro_f1(predicted, truth)}
+
+
+def _mean(outcomes: Array) -> Measure:
+    """The mean of one number per example: whether it is right, its error or its square, its log loss in nats, and its
+
+    squared distance to the one-hot truth, from 0 to 2 (Source: Brier 1950, "Verification of forecasts expressed in
+    terms of probability", eq. 2).
+    """
+    return lambda counts: (counts * outcomes).sum(axis=1) / len(outcomes)
+
+
+def _macro_f1(predicted: Array, truth: Array) -> Measure:
+    """Unweighted mean of F1 over the classes that stand in the truth or in the predictions."""
+    classes = np.union1d(predicted, truth)[None, :]
+    chosen, true = predicted[:, None] == classes, truth[:, None] == classes
+    right, either = (chosen & true).astype(float), chosen.astype(float) + true
+
+    def measure(counts: Array) -> Array:
+        standing = counts @ either
+        shares = np.divide(2.0 * (counts @ right), standing, out=np.zeros_like(standing), where=standing > 0)
+        return shares.sum(axis=1) / (standing > 0).sum(axis=1)
+
+    return measure
+
+
+def _ece(probabilities: Array, truth: Array) -> Measure:
+    """Expected calibration error of the top class over 15 equal-width bins, each open below and closed above.
+
+    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
+    """
+    confidence = probabilities.max(axis=1)
+    gaps = (probabilities.argmax(axis=1) == truth) - confidence
+    bins = np.clip(np.ceil(confidence * ECE_BINS).astype(int) - 1, 0, ECE_BINS - 1)
+    return lambda counts: np.array([
+        np.abs(np.bincount(bins, weights=gaps * row, minlength=ECE_BINS)).sum() for row in counts]) / len(truth)
+
+
+def _r2(errors: Array, truth: Array) -> Measure:
+    """Share of the variance explained; 0 for predicting the mean. A constant truth has none: then it is 0."""
+    squared, centred = errors ** 2, truth.astype(float) - truth.mean(dtype=float)
+
+    def measure(counts: Array) -> Array:
+        squares = counts @ centred**2
+        spread = squares - (counts @ centred) ** 2 / len(truth)
+        spread[spread <= 1e-12 * squares] = 0.0  # a draw of one value: what is left is rounding
+        return np.where(spread > 0, 1.0 - counts @ squared / np.where(spread > 0, spread, 1.0), 0.0)
+
+    return measure
+
+
+def _auroc(probabilities: Array, truth: Array) -> Measure:
+    """Area under the ROC curve: of class 1 where there are two, else the mean over classes, each against the rest.
+
+    Ties count half. Classes that no example or every example has are left out; NaN where none is left.
+    Source: Hanley and McNeil 1982, "The meaning and use of the area under a ROC curve" (as a Wilcoxon statistic).
+    """
+    classes = (1,) if probabilities.shape[1] == 2 else range(probabilities.shape[1])
+    areas = [_area(probabilities[:, c], truth == c) for c in classes]
+
+    def measure(counts: Array) -> Array:
+        found = np.stack([area(counts) for area in areas], axis=1)
+        known = ~np.isnan(found)
+        total = np.where(known, found, 0.0).sum(axis=1)
+        return np.divide(total, known.sum(axis=1), out=np.full(len(counts), np.nan), where=known.any(axis=1))
+
+    return measure
+
+
+def _area(scores: Array, positive: Array) -> Measure:
+    """The share of pairs, one example of the class and one not, that the scores order rightly; NaN without pairs."""
+    order = np.argsort(scores, kind="stable")
+    starts = np.flatnonzero(np.diff(scores[order], prepend=np.nan) != 0)
+    own = positive[order]
+
+    def measure(counts: Array) -> Array:
+        ordered = counts[:, order]
+        ours = np.add.reduceat(ordered * own, starts, axis=1)
+        theirs = np.add.reduceat(ordered * ~own, starts, axis=1)
+        below = theirs.cumsum(axis=1) - theirs / 2.0
+        pairs = ours.sum(axis=1) * theirs.sum(axis=1)
+        return np.divide((ours * below).sum(axis=1), pairs, out=np.full(len(counts), np.nan), where=pairs > 0)
+
+    return measure

@@ -1,17 +1,24 @@
-"""What a script printed, held in bounded memory, and in a file for whoever looks on while it runs."""
+"""What a script printed, held in bounded memory, and in a file for whoever looks on while it runs.
+
+What was run and what it printed, as a Jupyter notebook that anybody can open.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import Any
+
+from record.nouns.nodes import Failure
 
 
 @dataclass(frozen=True)
-class Piece:
+class Chunk:
     """A run of text of one stream."""
 
     stream: str
@@ -25,8 +32,8 @@ class Transcript:
     limit: int
     dropped: int = 0
     """Characters left out."""
-    _head: list[Piece] = field(default_factory=list[Piece])
-    _tail: deque[Piece] = field(default_factory=deque[Piece])
+    _head: list[Chunk] = field(default_factory=list[Chunk])
+    _tail: deque[Chunk] = field(default_factory=deque[Chunk])
     _head_chars: int = 0
     _tail_chars: int = 0
 
@@ -39,11 +46,11 @@ class Transcript:
         """Take in some output."""
         room = self.limit // 2 - self._head_chars
         if room > 0:
-            self._head.append(Piece(stream, text[:room]))
+            self._head.append(Chunk(stream, text[:room]))
             self._head_chars += len(text[:room])
             text = text[room:]
         if text:
-            self._tail.append(Piece(stream, text))
+            self._tail.append(Chunk(stream, text))
             self._tail_chars += len(text)
             self._trim()
 
@@ -53,16 +60,16 @@ class Transcript:
             first = self._tail.popleft()
             gone = min(excess, len(first.text))
             if gone < len(first.text):
-                self._tail.appendleft(Piece(first.stream, first.text[gone:]))
+                self._tail.appendleft(Chunk(first.stream, first.text[gone:]))
             excess -= gone
             self._tail_chars -= gone
             self.dropped += gone
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[Chunk]:
         """The kept output in order, neighbours of one stream joined, with a line for what was left out."""
-        gap = [Piece("stderr", f"\n... [{self.dropped} characters of output left out] ...\n")] if self.dropped else []
+        gap = [Chunk("stderr", f"\n... [{self.dropped} characters of output left out] ...\n")] if self.dropped else []
         runs = groupby([*self._head, *gap, *self._tail], key=lambda piece: piece.stream)
-        return [Piece(stream, "".join(piece.text for piece in run)) for stream, run in runs]
+        return [Chunk(stream, "".join(piece.text for piece in run)) for stream, run in runs]
 
     def text(self) -> str:
         """The kept output of both streams in order."""
@@ -80,7 +87,7 @@ class Transcript:
         return shown[begins:] if 0 < begins < len(shown) else shown[-chars:]
 
 
-class Live:
+class LiveOutput:
     """The beginning of a script's output in a file, as it comes; gone when it is closed.
 
     The file lies where the script cannot write. What cannot be written is not shown: no experiment fails by it.
@@ -111,3 +118,30 @@ class Live:
         self._file = None
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+
+
+def notebook(source: str, transcript: Transcript, failure: Failure | None) -> str:
+    """A valid notebook (nbformat 4) of one code cell with its text outputs, and the failure if there was one."""
+    import nbformat
+
+    library: Any = nbformat
+    make = library.v4
+    outputs = [make.new_output("stream", name=piece.stream, text=plain_text(piece.text))
+               for piece in transcript.pieces()]
+    if failure is not None:
+        name, _, value = failure.message.partition(": ")
+        outputs.append(make.new_output("error", ename=plain_text(name), evalue=plain_text(value),
+                                       traceback=plain_text(failure.traceback).splitlines()))
+    cell = make.new_code_cell(plain_text(source), outputs=outputs, execution_count=1, id="script")
+    book = make.new_notebook(cells=[cell], metadata={
+        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}})
+    library.validate(book)
+    return str(library.writes(book, version=4))
+
+
+def plain_text(text: str) -> str:
+    """A text as a notebook holds it: control characters become `?`."""
+    return _CONTROL.sub("?", text)

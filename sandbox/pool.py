@@ -21,12 +21,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.isolation.family import family, held
+from sandbox.errors import ExecutorError
 from sandbox.isolation.interpreter import interpreter
 from sandbox.isolation.limits import SHARE, available_memory, machine_memory
-from sandbox.job import ExecutorError
-from sandbox.kernels import Kernel, Start, Terms
-from sandbox.workplace import folders_of
+from sandbox.isolation.processes import process_tree, resource_use
+from sandbox.kernels import Kernel, KernelConfig, StartOptions
+from sandbox.workspace import dataset_folders
 
 MODULES = {
     "numpy": ("numpy",), "scipy": ("scipy.optimize", "scipy.stats"), "pandas": ("pandas",),
@@ -54,7 +54,7 @@ class _Waiting:
 class Pool:
     """At most `places` kernels, or as many as the settings say. Everything happens in one event loop."""
 
-    def __init__(self, terms: Terms, *, places: int, views: Path, readable: Iterable[Path] = ()) -> None:
+    def __init__(self, terms: KernelConfig, *, places: int, views: Path, readable: Iterable[Path] = ()) -> None:
         self.why_off = ""
         """Why no kernels wait any more, where they cannot."""
         self.bytes = 0
@@ -127,8 +127,8 @@ class Pool:
     async def _add(self) -> None:
         """Start one more. Raises `ExecutorError`, `OSError`."""
         datasets = frozenset(path.stem for path in self._views.glob("*.npz"))
-        readable = (self._views, *await asyncio.to_thread(folders_of, datasets, self._views), *self._readable)
-        start = Start(readable, modules=await asyncio.to_thread(self._modules), nice=self._nice)
+        readable = (self._views, *await asyncio.to_thread(dataset_folders, datasets, self._views), *self._readable)
+        start = StartOptions(readable, modules=await asyncio.to_thread(self._modules), nice=self._nice)
         kernel = Kernel(Path(tempfile.mkdtemp(dir=self._slots)), terms=self._terms, start=start)
         try:
             await kernel.start()
@@ -136,7 +136,7 @@ class Pool:
                 self._nice = False
                 _end(kernel)
                 return
-            self.bytes = held(family(kernel.pid)).private
+            self.bytes = resource_use(process_tree(kernel.pid)).private
         except BaseException:
             _end(kernel)
             raise
@@ -196,7 +196,7 @@ def _end(kernel: Kernel) -> None:
 def _hurry(kernel: Kernel) -> bool:
     """Give all its threads our own priority; False where we may not raise it."""
     ours = os.getpriority(os.PRIO_PROCESS, 0)
-    for process in family(kernel.pid):
+    for process in process_tree(kernel.pid):
         for thread in os.listdir(f"/proc/{process}/task"):
             try:
                 os.setpriority(os.PRIO_PROCESS, int(thread), ours)

@@ -1,27 +1,162 @@
-"""Measurements from submitted predictions, computed on the host.
+"""Submitted predictions as the host reads them: from untrusted files, checked again in full.
+
+Measurements from submitted predictions, computed on the host.
 
 The grade is `scored` where the labels were out of the code's reach, else `computed`: without isolation the code finds
 them by path, if it looks for them, so nobody can promise that it did not see them.
+
+What a prediction that knows nothing of its example scores: class shares, or the mean, of the validation labels.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-from record.nouns.measurements import LARGEST, Grade, Measurement, Split
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from record.nouns.measurements import LARGEST, MOST_STEPS, Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.metrics import METRICS, score
-from sandbox.submissions import ARTIFACT_BYTES, Submission, check_artifact, listed, truth_of, values_of
-from sandbox.untrusted import Unfit, open_regular, remove, write_whole
+from sandbox.untrusted import NAME, Unfit, open_regular, read_as, read_lines, remove, write_whole
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Array = NDArray[Any]
 
-    Array = NDArray[Any]
+SCORED_SPLITS: tuple[Split, ...] = ("validation", "test")
+MAX_SUBMISSIONS = 20_000
+MAX_BYTES = 256 * 2**20
+"""Largest submission file that is read."""
+ARTIFACT_BYTES = 2**40
+"""Largest artifact that is hashed; what may be submitted is `SandboxSettings.artifact_bytes`."""
+_SUM_TOLERANCE = 1e-2
+
+
+class Submission(BaseModel):
+    """One line of submissions.jsonl."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    file: str = Field(pattern=r"^[0-9a-f]{1,40}\.(npz|bin)$")
+    dataset: str = Field(pattern=rf"^{NAME.pattern}$")
+    split: Literal["validation", "test"]
+    condition: str = Field(min_length=1, max_length=200)
+    step: int | None = Field(default=None, ge=-MOST_STEPS, le=MOST_STEPS)
+    kind: Literal["predictions", "probabilities", "logits", "artifact"]
+    name: str = Field(default="artifact", pattern=rf"^{NAME.pattern}$", description="of an artifact, as it was given")
+    packed: bool = Field(default=False, description="whether an artifact is a folder, put into one archive")
+    grade: Grade | None = None
+    """Written by us when it is sealed; what the code says of it counts for nothing."""
+
+    @field_validator("condition")
+    @classmethod
+    def _encodable(cls, text: str) -> str:
+        text.encode()  # a lone surrogate could not be written into a record
+        return text
+
+    @property
+    def where(self) -> str:
+        step = "" if self.step is None else f", step {self.step}"
+        return f"submission of {self.condition!r} for {self.dataset}/{self.split}{step}"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The withheld labels of one split. `classes` is 0 for regression."""
+
+    y: Array
+    classes: int
+
+
+def read_index(folder: Path, index: str) -> list[Submission]:
+    """The submissions that an index file lists. Raises `SubmissionRefused`."""
+    try:
+        lines = read_lines(folder, index, MAX_BYTES)
+        if len(lines) > MAX_SUBMISSIONS:
+            raise SubmissionRefused(f"{len(lines)} submissions, more than the limit of {MAX_SUBMISSIONS}")
+        found = [Submission.model_validate_json(line) for line in lines]
+    except Unfit as error:
+        raise SubmissionRefused(str(error)) from error
+    except ValidationError as error:
+        raise SubmissionRefused(f"{index} was not written by lab.submit: {error.errors()[0]['msg']}") from error
+    _refuse_twins(found)
+    return found
+
+
+def _refuse_twins(found: Sequence[Submission]) -> None:
+    """Raises `SubmissionRefused` where two lines claim one file, or hand in for one cell."""
+    files, cells = dict[str, Submission](), set[object]()
+    for one in found:
+        cell = one.dataset, one.split, one.condition, one.step
+        if cell in cells:
+            raise SubmissionRefused(f"{one.where} came twice: a condition is submitted once per dataset and split")
+        if one.file in files:
+            raise SubmissionRefused(f"{one.where} claims {one.file}, which is that of the {files[one.file].where}: "
+                                    "hand predictions in with lab.submit alone")
+        cells.add(cell)
+        files[one.file] = one
+
+
+def truth_of(labels: Path, submission: Submission) -> Truth:
+    """The labels to score against. Raises `SubmissionRefused` where the run has none for that dataset."""
+    path = labels / f"{submission.dataset}.npz"
+    if not path.is_file():
+        raise SubmissionRefused(f"{submission.where}: this run has no labels for it")
+    with np.load(path, allow_pickle=False) as file:
+        return Truth(file[f"{submission.split}_y"], int(json.loads(str(file["meta"]))["classes"]))
+
+
+def values_of(folder: Path, place: str, submission: Submission, truth: Truth) -> Array:
+    """The submitted values, fit to be scored. Raises `SubmissionRefused`."""
+    try:
+        with (read_as(f"{submission.where} is not what lab.submit writes", SubmissionRefused),
+              open_regular(folder, f"{place}/{submission.file}", MAX_BYTES) as file,
+              np.load(file, allow_pickle=False) as archive):
+            _check_members(archive.zip, submission)
+            values = archive[submission.kind]
+    except Unfit as error:
+        raise SubmissionRefused(str(error)) from error
+    _check(submission, values, truth)
+    return values
+
+
+def check_artifact(folder: Path, place: str, submission: Submission) -> None:
+    """Make sure that an artifact is there as one plain file. Raises `SubmissionRefused`."""
+    try:
+        open_regular(folder, f"{place}/{submission.file}", ARTIFACT_BYTES).close()
+    except Unfit as error:
+        raise SubmissionRefused(str(error)) from error
+
+
+def _check_members(archive: zipfile.ZipFile, submission: Submission) -> None:
+    """A small archive may unpack to any size; ask before unpacking."""
+    size = sum(member.file_size for member in archive.infolist())
+    if size > MAX_BYTES:
+        raise SubmissionRefused(f"{submission.where} unpacks to {size} bytes, more than the limit of {MAX_BYTES}")
+
+
+def _check(submission: Submission, values: Array, truth: Truth) -> None:
+    classes = truth.classes
+    expected = (len(truth.y),) if submission.kind == "predictions" else (len(truth.y), classes)
+    if submission.kind != "predictions" and classes == 0:
+        raise SubmissionRefused(f"{submission.where}: a regression takes predictions, not {submission.kind}")
+    if values.shape != expected or values.dtype.kind not in "iuf":
+        raise SubmissionRefused(f"{submission.where}: must have shape {expected}, "
+                                f"got {values.shape} of dtype {values.dtype}")
+    with np.errstate(over="ignore"):  # what only a wider type holds is none that can be scored
+        finite = np.isfinite(values.astype(np.float64)).all()
+    if not finite:
+        raise SubmissionRefused(f"{submission.where}: holds values that are not finite")
+    if submission.kind == "probabilities" and (
+            values.min(initial=0.0) < -1e-6 or np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE):
+        raise SubmissionRefused(f"{submission.where}: rows are not probabilities that sum to 1")
+
 
 __all__ = ["METRICS", "score_sealed", "score_submissions", "seal", "sealed_predictions"]
 
@@ -36,7 +171,7 @@ def score_submissions(
 
     Artifacts are passed over: a frozen scorer evaluates them (`sandbox.evaluation`).
     """
-    chosen = [_graded(one, grade) for one in listed(folder, _INDEX) if one.split == split]
+    chosen = [_graded(one, grade) for one in read_index(folder, _INDEX) if one.split == split]
     return _measurements(folder, "submissions", chosen, labels=labels, seed=seed)
 
 
@@ -47,7 +182,7 @@ def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, 
     defect shows now and not after the search.
     """
     remove(folder, "sealed")
-    every = listed(folder, _INDEX)
+    every = read_index(folder, _INDEX)
     tests = [_graded(one, grade) for one in every if one.split == "test"]
     if not tests:
         return {}
@@ -69,7 +204,7 @@ def score_sealed(
 
     `folder` is the attempt's; `expected` are the recorded sha256 of its sealed files (`Attempt.sealed`).
     """
-    return _measurements(folder, "sealed", as_sealed(folder, expected), labels=labels, seed=seed)
+    return _measurements(folder, "sealed", read_sealed(folder, expected), labels=labels, seed=seed)
 
 
 def sealed_predictions(
@@ -79,20 +214,20 @@ def sealed_predictions(
 
     Final predictions only, in the order of their submission. Raises `SubmissionRefused`.
     """
-    for one in as_sealed(folder, expected):
+    for one in read_sealed(folder, expected):
         if one.kind != "artifact" and one.step is None:
             truth = truth_of(labels, one)
             yield one, values_of(folder, "sealed", one, truth), truth.y
 
 
-def as_submitted(folder: Path, grade: Grade) -> list[Submission]:
+def read_submitted(folder: Path, grade: Grade) -> list[Submission]:
     """What an attempt submitted, with the grades that its values will have. Raises `SubmissionRefused`."""
-    return [_graded(one, grade) for one in listed(folder, _INDEX)]
+    return [_graded(one, grade) for one in read_index(folder, _INDEX)]
 
 
-def as_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submission]:
+def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submission]:
     """What is sealed with an attempt, checked against the recorded sha256. Raises `SubmissionRefused`."""
-    sealed = listed(folder, _SEALED_INDEX)
+    sealed = read_index(folder, _SEALED_INDEX)
     for name, digest in (expected or {}).items():
         if _sha256(folder, name) != digest:
             raise SubmissionRefused(f"sealed/{name} is not what was sealed: its sha256 is not {digest[:12]}...")
@@ -136,3 +271,19 @@ def _sha256(folder: Path, name: str) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except Unfit as error:
         raise SubmissionRefused(str(error)) from error
+
+
+def chance_level(labels: Path, metric: str) -> dict[str, float]:
+    """The metric of such a prediction by dataset; datasets without labels, or where it is not defined, are left out."""
+    found: dict[str, float] = {}
+    for path in sorted(labels.glob("*.npz")):
+        with np.load(path, allow_pickle=False) as file:
+            truth = file["validation_y"]
+        if truth.dtype.kind == "f":
+            scores = score("predictions", np.full(len(truth), truth.mean()), truth)
+        else:
+            shares = np.bincount(truth) / len(truth)
+            scores = score("probabilities", np.tile(shares, (len(truth), 1)), truth)
+        if metric in scores:
+            found[path.stem] = scores[metric]
+    return found

@@ -1,20 +1,24 @@
-"""An executor that runs no code: a function says what each job comes to. For benchmarks of the search, and tests."""
+"""An executor that runs no code: a function says what each job comes to. For benchmarks of the search, and tests.
+
+GPUs that are only written down. For tests, and to try settings on a machine that has none.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Failure
-from sandbox.job import ExecutorError, Glance, Job, Logged, Outcome, TooLate, Watch
-from sandbox.places import Places
+from sandbox.errors import ExecutorError, GpuError
+from sandbox.gpus import Device
+from sandbox.job import Job, Logged, Outcome, Progress, Slots, TooLate, Watch
 
 
-class Act(NamedTuple):
+class ScriptedOutcome(NamedTuple):
     """What a job comes to, with what a watch sees on the way: values, each at so many seconds after the start."""
 
     delay: float
@@ -25,13 +29,14 @@ class Act(NamedTuple):
 class ScriptedExecutor:
     """An `Executor` whose outcomes are written down: `script(job)` gives a delay in seconds and the outcome.
 
-    Places, waiting, watching and cancellation are real. Files appear only where the function writes them into
+    Slots, waiting, watching and cancellation are real. Files appear only where the function writes them into
     `job.folder`. A job that its watch ends has measured nothing. `started` names the jobs in the order in which they
     got a place, `most` how many held one at the same time.
     """
 
     def __init__(
-        self, script: Callable[[Job], Act | tuple[float, Outcome]], *, places: int = 1, watch_seconds: float = 5.0,
+        self, script: Callable[[Job], ScriptedOutcome | tuple[float, Outcome]], *, places: int = 1,
+        watch_seconds: float = 5.0,
     ) -> None:
         self.places = places
         self.device = "cpu"
@@ -39,7 +44,7 @@ class ScriptedExecutor:
         self.most = 0
         self._script = script
         self._watch_seconds = watch_seconds
-        self._gate = Places(places)
+        self._gate = Slots(places)
         self._closed = asyncio.Event()
         self._holding = 0
 
@@ -52,7 +57,7 @@ class ScriptedExecutor:
             self._enter(job)
             try:
                 told = self._script(job)
-                act = told if isinstance(told, Act) else Act(*told)
+                act = told if isinstance(told, ScriptedOutcome) else ScriptedOutcome(*told)
                 if job.watch is not None:
                     return await self._watched(act, job.watch)
                 await self._pause(act.delay)
@@ -77,7 +82,7 @@ class ScriptedExecutor:
         self.most = max(self.most, self._holding)
         self.started.append(job.name)
 
-    async def _watched(self, act: Act, watch: Watch) -> Outcome:
+    async def _watched(self, act: ScriptedOutcome, watch: Watch) -> Outcome:
         seconds = 0.0
         while seconds + self._watch_seconds < act.delay:
             await self._pause(self._watch_seconds)
@@ -100,7 +105,36 @@ class ScriptedExecutor:
         raise ExecutorError("the executor was closed while the job ran")
 
 
-def _glance(act: Act, seconds: float) -> Glance:
+def _glance(act: ScriptedOutcome, seconds: float) -> Progress:
     seen = [(at, one) for at, one in act.logged if at <= seconds]
     heard = max((at for at, _ in seen), default=0.0)
-    return Glance(seconds, quiet=seconds - heard, lines=tuple(one for _, one in seen))
+    return Progress(seconds, quiet=seconds - heard, lines=tuple(one for _, one in seen))
+
+
+class ScriptedNvml:
+    """An `Nvml` of any devices: `holds[uuid]` maps process ids to the bytes that they hold there."""
+
+    def __init__(self, devices: Iterable[Device]) -> None:
+        self._devices = tuple(devices)
+        self.holds: dict[str, dict[int, int]] = {one.uuid: {} for one in self._devices}
+
+    def devices(self) -> tuple[Device, ...]:
+        return self._devices
+
+    def free(self, uuid: str) -> int:
+        return self._device(uuid).memory - sum(self.holds[uuid].values())
+
+    def processes(self, uuid: str) -> dict[int, int]:
+        return dict(self.holds[self._device(uuid).uuid])
+
+    def _device(self, uuid: str) -> Device:
+        for one in self._devices:
+            if one.uuid == uuid:
+                return one
+        raise GpuError(f"there is no GPU {uuid!r}")
+
+
+def gpus(count: int, *, memory: int = 80 * 10**9) -> tuple[Device, ...]:
+    """Some equal devices with numbered UUIDs. `memory` is in bytes, of one."""
+    return tuple(Device(f"GPU-{n:08x}-0000-0000-0000-000000000000", "scripted", index=n, minor=n, memory=memory)
+                 for n in range(count))

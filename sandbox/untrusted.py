@@ -18,13 +18,13 @@ from io import BufferedReader
 from lzma import LZMAError
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from record.unexpected import of_machine
 from sandbox.errors import SandboxError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 
@@ -73,8 +73,6 @@ def open_regular(folder: Path, relative: str, limit: int) -> BufferedReader:
 
 def load_array(path: Path) -> NDArray[Any]:
     """A numeric array on disk, mapped into memory. Raises `Unfit` for what is none."""
-    import numpy as np
-
     with read_as(f"{path.name} is not an array that numpy can read"), np.errstate(over="raise"):
         return np.load(path, mmap_mode="r", allow_pickle=False)
 

@@ -11,7 +11,7 @@ from record.fold.state import RunState
 from record.log import RecordError
 from record.nouns.nodes import Failure
 from record.unexpected import MOST, frames_of
-from sandbox.leavings import defect
+from sandbox.results import failure_of
 
 RENDERING = ("models/door.py", "models/render.py", "models/roles.py")
 """Of the models' room only these work on what a node left; the rest works on what a model answers."""
@@ -29,7 +29,7 @@ def of_node(error: Exception) -> Failure:
     if isinstance(error, ModelError | RecordError | SameFaultError) or any(
             file.startswith(ELSEWHERE) for file in passed):
         raise error
-    return defect(error)
+    return failure_of(error)
 
 
 def end_if_repeated(state: RunState, failure: Failure | None) -> None:

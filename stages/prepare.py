@@ -9,7 +9,7 @@ from record.events.searching import Prepared
 from record.folder import write_file
 from record.nouns.data import DataPlan, Scorer
 from sandbox.datasets import SHARES, Entry, catalogue, materialise
-from sandbox.evaluation.scorers import freeze, in_words, read_scorer
+from sandbox.scorers import describe_scorer, freeze, read_scorer
 from sandbox.scoring import METRICS
 from stages.bench import Bench, do_work, in_thread
 from stages.context.lines import lines_of
@@ -44,7 +44,7 @@ async def prepare(bench: Bench) -> None:
             for use in plan.datasets]
         scorers = {use.name: freeze(use.name, bench.scorers[use.name], bench.folder.scorers)
                    for use in plan.datasets if use.name in bench.scorers}
-        facts = [one.model_copy(update={"scorer": in_words(scorers[one.name])}) if one.name in scorers else one
+        facts = [one.model_copy(update={"scorer": describe_scorer(scorers[one.name])}) if one.name in scorers else one
                  for one in facts]
         await check_room(bench, Study(idea=bench.idea, data_plan=plan, facts=tuple(facts)))
         write_file(bench.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
@@ -85,7 +85,7 @@ def _entry(one: Entry, scorer: Scorer | None) -> CatalogueEntry:
     common = CatalogueEntry(
         name=one.name, title=one.title, examples=one.examples, features=one.features, classes=one.classes,
         sizes={split: round(share * one.examples) for split, share in SHARES.items()},
-        scorer=in_words(scorer) if scorer is not None else "")
+        scorer=describe_scorer(scorer) if scorer is not None else "")
     if (own := one.facts) is None:
         return common
     return common.model_copy(update={

@@ -83,10 +83,10 @@ def data_refused() -> Generator[None]:
 def isolation_told(settings: SandboxSettings) -> None:
     """Say where code will run without isolation that was wanted. Raises `IsolationError` where it is required, and
     where code may not read what it is to read; `WrongUse` where no experiment could run in the interpreter."""
+    from sandbox.errors import ExecutorError
+    from sandbox.isolation.bubblewrap import check_readable
     from sandbox.isolation.interpreter import check_interpreter
     from sandbox.isolation.probe import isolation_of
-    from sandbox.isolation.walls import check_readable
-    from sandbox.job import ExecutorError
 
     check_readable(settings.readable)
     try:
@@ -96,7 +96,7 @@ def isolation_told(settings: SandboxSettings) -> None:
     found = isolation_of(settings)
     if settings.isolation == "auto" and not found.on:
         say(f"experiments run without isolation, as you, with your files and network: {found.why}; mend it: "
-            f"{found.mend}")
+            f"{found.fix}")
 
 
 def check_papers(folder: Path | None) -> None:

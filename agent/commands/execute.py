@@ -16,7 +16,7 @@ from agent.data import sources_of, survey
 from agent.settings import compose
 from agent.settings import seconds as seconds_of
 from inspector.text import duration, plain
-from sandbox.isolation.probe import terms_of
+from sandbox.isolation.probe import describe_isolation
 from sandbox.job import Outcome
 
 
@@ -34,12 +34,12 @@ def execute(file: Path, flags: dict[str, Any], *, config: Path | None, timeout: 
     with data_refused():
         for warning in survey(settings):
             say(warning)
-    from sandbox.one_file import run_file
+    from sandbox.single_file import run_file
 
     outcome = asyncio.run(run_file(
         file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings)))
     if as_json:
-        print(json.dumps(as_plain(outcome) | {"isolation": terms_of(settings.sandbox)}, indent=1))
+        print(json.dumps(as_plain(outcome) | {"isolation": describe_isolation(settings.sandbox)}, indent=1))
     else:
         show(outcome, Console())
     return DONE if outcome.failure is None else FAILED

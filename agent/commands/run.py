@@ -49,10 +49,10 @@ from record.folder import RunFolder
 from record.idea_file import read_idea
 from record.log import Listener, read_state
 from record.nouns.idea import Idea
-from sandbox.environment import visible_devices
-from sandbox.evaluation.scorers import hand_on
-from sandbox.gpus.leases import open_leases
+from sandbox.gpu_leases import open_leases
+from sandbox.gpus import cuda_visible_devices
 from sandbox.pretrained import fetch, pretrained_of
+from sandbox.scorers import copy_frozen
 from stages.ideation.converting import is_text
 
 LONGEST_NAME = 80
@@ -125,7 +125,7 @@ def resume(path: Path, assignments: tuple[str, ...], flags: dict[str, Any]) -> i
     with data_refused():
         check_unchanged(settings)
         scorers = RunFolder(folder).scorers
-        hand_on(state.scorers, scorers, scorers)
+        copy_frozen(state.scorers, scorers, scorers)
     if state.phase != "done":  # otherwise nothing is executed any more, and the run may have come from elsewhere
         check_gpus(settings)
         isolation_told(settings.sandbox)
@@ -299,7 +299,7 @@ def check_template(name: str) -> None:
 
 def check_gpus(settings: Settings) -> None:
     """Refuse a GPU that is not there, and say where workers will wait for one. Raises `GpuError`."""
-    fit, workers = open_leases(settings.sandbox, visible_devices()).capacity, settings.search.num_workers
+    fit, workers = open_leases(settings.sandbox, cuda_visible_devices()).capacity, settings.search.num_workers
     if fit is not None and fit < workers:
         say(f"{workers} workers, but {fit} experiment(s) fit on the GPUs at a time: give more --gpus, fewer --workers, "
             "or raise sandbox.places_per_gpu")

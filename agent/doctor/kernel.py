@@ -45,7 +45,7 @@ def kernel(settings: SandboxSettings) -> Finding:
 
 
 async def _tried(settings: SandboxSettings, limit: float) -> Outcome:
-    from sandbox.one_file import run_file
+    from sandbox.single_file import run_file
 
     with tempfile.TemporaryDirectory(prefix="scientist-doctor-") as folder:
         path = Path(folder) / "probe.py"

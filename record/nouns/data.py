@@ -112,7 +112,7 @@ class DatasetFacts(Frozen):
 
 
 class Scorer(Frozen):
-    """A scorer of the user's own, as it was frozen before the search (`sandbox.evaluation.scorers`)."""
+    """A scorer of the user's own, as it was frozen before the search (`sandbox.scorers`)."""
 
     dataset: str
     function: str

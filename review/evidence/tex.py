@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.isolation import Walls, wrap
-from sandbox.isolation.probe import available
-from sandbox.isolation.walls import narrow
+from sandbox.isolation.bubblewrap import Sandbox, exposable, wrap
+from sandbox.isolation.probe import probed
 
 PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex poppler-utils"
 EPOCH = "1577836800"
@@ -90,16 +89,16 @@ def latex(name: str, *, draft: bool = False) -> list[str]:
 
 def _behind_walls(command: list[str], program: str, folder: Path) -> list[str]:
     """The command behind walls, where they can be had."""
-    isolation = available()
+    isolation = probed()
     if not isolation.on:
         return command
-    return wrap(command, Walls(folder, environments=_trees(program), user_namespace=isolation.user_namespace))
+    return wrap(command, Sandbox(folder, environments=_trees(program), user_namespace=isolation.user_namespace))
 
 
 def _trees(program: str) -> tuple[Path, ...]:
     """Where TeX lives when it is not of the system: the tree of a TeX Live of its own, as /opt/texlive/2025."""
     places = {Path(program).parent, Path(program).resolve().parent}
-    return narrow({one for place in places for one in (place, *place.parents[1:2])})
+    return exposable({one for place in places for one in (place, *place.parents[1:2])})
 
 
 def _environment(program: str, folder: Path) -> dict[str, str]:

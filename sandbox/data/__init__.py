@@ -1,0 +1,69 @@
+"""Where datasets come from: the protocol that every source of data fulfils."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+Task = Literal["classification", "regression", "none"]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """All examples of a dataset.
+
+    x (n, features) float64 is a table: NaN is missing, and it is standardised once the splits are known. x (n, height,
+    width, channels) uint8 are images, served as float32 in [0, 1]. Any other x is served as it is. y (n,) is int64
+    from 0, or float32 for regression. `folder` stands instead of x and y where the code gets a path.
+    """
+
+    x: Array
+    y: Array
+    names: tuple[str, ...] = ()
+    """Of the columns of x."""
+    numeric: Array | None = None
+    """(features,) bool: the columns of a table that are measured, not one-hot. None: all."""
+    class_names: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    """Feature columns as the source has them, before any encoding."""
+    target: str = ""
+    parts: Array | None = None
+    """(n,) "train", "validation" or "test": the splits that the data bring."""
+    groups: Array | None = None
+    """(n,) int64: rows of one group stay in one split."""
+    times: Array | None = None
+    """(n,) numbers: later rows go to later splits."""
+    missing: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Column -> how many rows miss it."""
+    warnings: tuple[str, ...] = ()
+    folder: Path | None = None
+
+
+class DatasetSource(Protocol):
+    """A dataset that can be had. Facts of bundled ones are known without loading; own data are read for them."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def source(self) -> str:
+        """Where it comes from, for the record: 'sklearn:load_digits'."""
+        ...
+    @property
+    def examples(self) -> int: ...
+    @property
+    def features(self) -> int: ...
+    @property
+    def classes(self) -> int:
+        """0 for regression."""
+        ...
+    def load(self) -> Examples:
+        """All examples, always in the same order. May take long, may use the network."""
+        ...

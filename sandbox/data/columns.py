@@ -1,20 +1,25 @@
-"""One column of a table, read as numbers or as a few categories."""
+"""One column of a table, read as numbers or as a few categories.
+
+Columns that say how rows are to be cut: given splits, groups and times.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sandbox.data.frames import MISSING
-from sandbox.data.untyped import pyarrow
+import numpy as np
+from numpy.typing import NDArray
+
+from sandbox.data.files import pyarrow
 from sandbox.errors import DatasetError
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Array = NDArray[Any]
 
-    Array = NDArray[Any]
-
+MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
+"""How a missing value may be written in a text."""
 NUMERIC_SHARE = 0.8
 """A column of texts is one of numbers with mistakes where at least this share of its values are numbers."""
 
@@ -38,8 +43,6 @@ class Column:
     @property
     def gaps(self) -> Array:
         """(n,) bool: where the value is missing."""
-        import numpy as np
-
         return np.isnan(self.numbers) if self.numbers is not None else _some(self.codes) < 0
 
     def refused_as_number(self) -> DatasetError:
@@ -50,8 +53,6 @@ class Column:
 
     def as_categories(self) -> Column:
         """The same with every distinct number as a category."""
-        import numpy as np
-
         if self.numbers is None:
             return self
         known = ~np.isnan(self.numbers)
@@ -63,8 +64,6 @@ class Column:
 
 def read(name: str, values: Any) -> Column:
     """A column (pyarrow). Raises `DatasetError` for numbers that are not finite."""
-    import numpy as np
-
     pa = pyarrow()
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -80,8 +79,6 @@ def read(name: str, values: Any) -> Column:
 
 
 def _text(name: str, values: Any) -> Column:
-    import numpy as np
-
     encoded = pyarrow("compute").utf8_trim_whitespace(values).combine_chunks().dictionary_encode()
     words: list[str] = [str(word) for word in encoded.dictionary.to_pylist()]
     gaps = np.array([word in MISSING for word in words], dtype=bool)
@@ -111,8 +108,6 @@ def _number(word: str) -> float:
 
 
 def _finite(column: Column) -> Column:
-    import numpy as np
-
     if column.numbers is not None and np.isinf(column.numbers).any():
         row = int(np.argmax(np.isinf(column.numbers)))
         raise DatasetError(f"column {column.name!r} holds {column.numbers[row]} in row {row + 1}: leave it empty or "
@@ -123,3 +118,66 @@ def _finite(column: Column) -> Column:
 def _some(codes: Array | None) -> Array:
     assert codes is not None
     return codes
+
+
+PARTS = {"train": "train", "training": "train", "dev": "validation", "val": "validation", "valid": "validation",
+         "validation": "validation", "test": "test", "testing": "test", "holdout": "test"}
+"""How splits are called in the wild, and what we call them."""
+
+
+def parts_of(column: Column) -> Array:
+    """(n,) our name of each row's split. Raises `DatasetError` for a name that is none."""
+    words = column.as_categories()
+    names = [part_named(level) for level in words.levels]
+    if column.gaps.any() or "" in names:
+        wrong = "nothing" if column.gaps.any() else repr(words.levels[names.index("")])
+        raise DatasetError(f"the split column {column.name!r} says {wrong} in some row: write train, validation or "
+                           "test in every row")
+    return np.array(names)[words.codes]
+
+
+def part_named(name: str) -> str:
+    """Our name of a split, or an empty text."""
+    return PARTS.get(name.strip().lower(), "")
+
+
+def groups_of(column: Column) -> Array:
+    """(n,) a number for each group. Raises `DatasetError` where a row has none."""
+    if column.other or column.gaps.any():
+        where = f"is missing in row {int(np.argmax(column.gaps)) + 1}" if not column.other else f"is {column.other}"
+        raise DatasetError(f"the group column {column.name!r} {where}: every row needs a group")
+    codes = column.as_categories().codes
+    assert codes is not None
+    return codes
+
+
+def times_of(name: str, values: Any) -> Array:
+    """(n,) numbers that grow with time, of a date its microseconds. Raises `DatasetError`."""
+    pa = pyarrow()
+    if pa.types.is_temporal(values.type):
+        return _all_there(name, values.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_numpy())
+    column = read(name, values)
+    if column.other:
+        raise DatasetError(f"the time column {name!r} is of type {column.other}: give dates or numbers")
+    _all_there(name, np.where(column.gaps, np.nan, 0.0))
+    if column.numbers is not None:
+        return column.numbers
+    moments: Mapping[str, int] = {level: _moment(level, column) for level in column.levels}
+    assert column.codes is not None
+    return np.array(list(moments.values()), dtype=np.int64)[column.codes]
+
+
+def _moment(text: str, column: Column) -> int:
+    try:
+        return int(np.datetime64(text.removesuffix("Z"), "us").astype(np.int64))
+    except ValueError:
+        raise DatasetError(f"the time column {column.name!r} holds {text[:60]!r}, which is no number and no ISO date "
+                           "such as 2024-05-31 or 2024-05-31T12:00") from None
+
+
+def _all_there(name: str, values: Array) -> Array:
+    gaps = np.isnan(values.astype(np.float64))
+    if gaps.any():
+        raise DatasetError(f"the time column {name!r} is missing in row {int(np.argmax(gaps)) + 1}: "
+                           "every row needs one")
+    return values

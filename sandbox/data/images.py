@@ -2,26 +2,29 @@
 
 All are brought to the most common size (bilinear). Where every picture is grey there is one channel, otherwise three;
 16-bit grey is reduced to 8, transparency is dropped.
+
+A column whose values are images or lists of one length, as an array of examples: the other columns are refused.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sandbox.data.tree import files_in
+import numpy as np
+from numpy.typing import NDArray
+
+from sandbox.data import Examples
+from sandbox.data.files import files_in, pyarrow
 from sandbox.errors import DatasetError
-from sandbox.sources import Examples
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 _GREY = frozenset({"1", "L", "LA", "I;16", "I;16B", "I", "F"})
@@ -37,8 +40,6 @@ class Stack:
 
 def stacked(sources: Sequence[tuple[str, Any]], limit: int) -> Stack:
     """Pictures in one array. `sources` are a name for messages and a path or file each. Raises `DatasetError`."""
-    import numpy as np
-
     heads = [_head(where, source) for where, source in sources]
     (width, height), most = Counter(size for size, _ in heads).most_common(1)[0]
     channels = 1 if all(mode in _GREY for _, mode in heads) else 3
@@ -70,7 +71,6 @@ def _lay_on_its_side(picture: Any) -> bool:
 
 
 def _pixels(where: str, source: Any, size: tuple[int, int], channels: int) -> Array:
-    import numpy as np
     from PIL import Image, ImageOps
 
     with _opened(where, source) as picture:
@@ -138,8 +138,6 @@ def _by_class(root: Path, folder: Path) -> Iterator[Picture]:
 
 def from_folder(found: Sequence[Picture], root: Path, limit: int) -> Examples:
     """The examples of an image folder. Raises `DatasetError` where a file is no image, or one class is all there is."""
-    import numpy as np
-
     names = sorted({one.label for one in found})
     if len(names) < 2:
         raise DatasetError(f"it holds one class only ({names[0]!r}): a classification needs at least two folders of "
@@ -150,3 +148,45 @@ def from_folder(found: Sequence[Picture], root: Path, limit: int) -> Examples:
     return Examples(stack.x, np.array([names.index(one.label) for one in found], dtype=np.int64),
                     class_names=tuple(names), target="folder name", warnings=resized,
                     parts=np.array([one.part for one in found]) if found[0].part else None)
+
+
+def nested(table: Any, names: Sequence[str], limit: int) -> Array | None:
+    """x, where the one feature column holds images (`bytes`, `path`) or lists; None for plain columns.
+
+    Raises `DatasetError` where such a column does not stand alone, or its lists differ in length.
+    """
+    pa = pyarrow()
+    found = [name for name in names if pa.types.is_nested(table.schema.field(name).type)]
+    if not found:
+        return None
+    if len(names) > 1:
+        others = next(name for name in names if name != found[0])
+        raise DatasetError(f"column {found[0]!r} holds {table.schema.field(found[0]).type}, and such a column must be "
+                           f"the only feature: leave the others out (drop={others} ...), or drop={found[0]}")
+    column = table.column(found[0])
+    if pa.types.is_struct(column.type) and {"bytes", "path"} <= {field.name for field in column.type}:
+        return _images(column, limit)
+    return _lists(found[0], column)
+
+
+def _images(column: Any, limit: int) -> Array:
+    sources: list[tuple[str, Any]] = []
+    for row, one in enumerate(column.to_pylist(), start=1):
+        where = f"image in row {row}"
+        if one is None or (one["bytes"] is None and not one["path"]):
+            raise DatasetError(f"{where} is missing")
+        sources.append((where, io.BytesIO(one["bytes"]) if one["bytes"] is not None else Path(one["path"])))
+    return stacked(sources, limit).x
+
+
+def _lists(name: str, column: Any) -> Array:
+    """(n, length, ...) int64 or float32."""
+    try:
+        array = np.array(column.to_pylist())
+    except ValueError:  # numpy's word for lists of different lengths
+        raise DatasetError(f"column {name!r} holds lists of different lengths: pad them to one length") from None
+    if array.dtype.kind not in "biuf" or array.ndim < 2:
+        raise DatasetError(f"column {name!r} holds lists of {column.type}, which are not all numbers")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise DatasetError(f"column {name!r} holds lists with values that are missing or not finite")
+    return array.astype(np.float32 if array.dtype.kind == "f" else np.int64)

@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from record.nouns.data import DatasetFacts
-from sandbox.data import archives, frames, hub, images, roles, tables, tree
+from sandbox.data import Examples, columns, frames, images, npz, tables
+from sandbox.data.files import files_in, fingerprint
+from sandbox.data.prepare import prepare
 from sandbox.data.spec import HUB, DataSpec
-from sandbox.data.splits import prepared
 from sandbox.errors import DatasetError
-from sandbox.sources import Examples
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 KINDS = "CSV, TSV, Parquet, NPZ, or a folder"
 
@@ -73,7 +73,7 @@ class OwnData:
             return ""
         with self._named():
             there = _there(path)
-            return tree.fingerprint(there, ends=there.is_dir() and _kind(self.spec) == "folder")
+            return fingerprint(there, ends=there.is_dir() and _kind(self.spec) == "folder")
 
     def load(self) -> Examples:
         """All examples. Raises `DatasetError`, also where they are not those that the run began with."""
@@ -123,7 +123,7 @@ def _facts(source: OwnData, seed: int, origin: str) -> DatasetFacts:
     """Kept by fingerprint: a run asks for them when it is checked, started and planned."""
     examples = source.load()
     try:
-        found = prepared(source, examples, seed).facts
+        found = prepare(source, examples, seed).facts
     except DatasetError as error:
         raise source.refuse(str(error)) from None
     return found.model_copy(update={"origin": origin or origin_of(examples)})
@@ -142,21 +142,21 @@ def origin_of(examples: Examples) -> str:
 
 def _read(spec: DataSpec, limit: int) -> Examples:
     if spec.path is None:
-        return tables.examples_of(hub.from_hub(spec, limit), spec, limit)
+        return tables.table_examples(frames.from_hub(spec, limit), spec, limit)
     path = _there(spec.path)
     kind = _kind(spec)
     if kind != "folder" and path.is_file() and path.stat().st_size > limit:
         raise DatasetError(f"it holds {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): take a part "
                            "of it, or raise it")
     if kind == "table":
-        return tables.examples_of(frames.Frame(frames.read(path)), spec, limit)
+        return tables.table_examples(frames.Frame(frames.read(path)), spec, limit)
     if kind == "npz":
-        return archives.from_npz(path, spec, limit)
+        return npz.from_npz(path, spec, limit)
     if kind == "saved":
-        return tables.examples_of(hub.from_disk(path, spec, limit), spec, limit)
+        return tables.table_examples(frames.from_disk(path, spec, limit), spec, limit)
     _check_options(spec)
     if kind == "images":
-        return images.from_folder(images.pictures(path, roles.PARTS), path, limit)
+        return images.from_folder(images.pictures(path, columns.PARTS), path, limit)
     return _as_path(path, scored=bool(spec.scorer))
 
 
@@ -168,9 +168,9 @@ def _kind(spec: DataSpec) -> str:
     if path.is_dir():
         if spec.task == "none":
             return "folder"
-        if hub.is_saved(path):
+        if frames.is_saved(path):
             return "saved"
-        return "images" if images.pictures(path, roles.PARTS) else "folder"
+        return "images" if images.pictures(path, columns.PARTS) else "folder"
     if suffix in (*frames.CSV, *frames.PARQUET):
         return "table"
     if suffix == ".npz":
@@ -202,9 +202,7 @@ def _check_options(spec: DataSpec) -> None:
 
 def _as_path(path: Path, *, scored: bool) -> Examples:
     """A folder that the code reads by itself. We have no labels to score with; the user may have a scorer."""
-    import numpy as np
-
-    files = tree.files_in(path, path)
+    files = files_in(path, path)
     if not files:
         raise DatasetError("it is an empty folder")
     empty: NDArray[Any] = np.empty(0)

@@ -1,146 +1,178 @@
-"""Examples as the splits that a run works with, and the facts of it. Pure: the same examples and seed give the same.
+"""Which rows go into which split: by the data's own splits, by group, by time, else by us, stratified and from a seed.
 
-Tables: what is missing becomes the median of train, then measured columns are standardised with mean and deviation of
-train (columns constant there are only centred). Images become float32 in [0, 1]. All else is served as it is.
+Whatever split the data do not bring is cut from their train rows by the same rule; dev always is.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from record.nouns.data import DatasetFacts
-from sandbox.data.cut import Cut, cut
-from sandbox.sources import DatasetSource, Examples
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from sandbox.data import Examples
+from sandbox.errors import DatasetError
 
-    Array = NDArray[Any]
-    Arrays = dict[str, Array]
+Array = NDArray[Any]
+Rows = dict[str, Array]
 
-WARN_SHARE = 0.01
-"""Share of a split's rows that also stand in another one, above which it is said."""
+SHARES = {"train": 0.5, "dev": 0.1, "validation": 0.2, "test": 0.2}
+"""In the order of time, where there is one."""
+MIN_ROWS = 50
+"""Validation and test get a fifth each: with fewer than ten examples in each no two arms could be told apart."""
+MIN_PART = 5
+"""Examples of a split that the data bring, or that groups and times lead to."""
+MIN_CLASS = 5
+"""Examples of a class, so that every split gets one."""
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """`train_x`, `train_y` and so on, and what is recorded of them."""
+class Splits:
+    """Sorted row numbers by split, and the rule in words."""
 
-    arrays: Arrays
-    facts: DatasetFacts
-    names: tuple[str, ...] = ()
-
-
-def prepared(source: DatasetSource, examples: Examples, seed: int) -> Prepared:
-    """The splits of a source's examples. Raises `DatasetError` where they cannot be made."""
-    if examples.folder is not None:
-        return Prepared({}, _folder_facts(source, examples, seed))
-    made = cut(examples, seed)
-    arrays = _arrays(examples, made.rows)
-    shared = duplicates(examples.x, made.rows)
-    sizes = {split: len(index) for split, index in made.rows.items()}
-    shape = examples.x.shape[1:]
-    features = 1
-    for length in shape:
-        features *= length
-    facts = DatasetFacts(
-        name=source.name, title=source.title, source=source.source, features=features, classes=_classes(examples),
-        sizes=sizes, duplicates=sum(shared.get(f"{split} in train", 0) for split in ("validation", "test")),
-        fingerprint=fingerprint(arrays), seed=seed, task="classification" if _classes(examples) else "regression",
-        target=examples.target, columns=examples.columns, class_names=examples.class_names,
-        shape=shape if len(shape) > 1 else (), split_rule=made.rule, duplicates_by=shared,
-        missing=dict(examples.missing), warnings=_warnings(examples, made, shared))
-    return Prepared(arrays, facts, examples.names)
+    rows: Rows
+    rule: str
+    warnings: tuple[str, ...] = ()
 
 
-def _classes(examples: Examples) -> int:
-    if examples.y.dtype.kind != "i":
-        return 0
-    return len(examples.class_names) or int(examples.y.max()) + 1
+def split_rows(examples: Examples, seed: int) -> Splits:
+    """The splits of some examples. Raises `DatasetError` where they cannot be made."""
+    if len(examples.y) < MIN_ROWS:
+        raise DatasetError(f"it has {len(examples.y)} examples, at least {MIN_ROWS} are needed: validation and test "
+                           "get a fifth each, and with fewer than ten examples in each no two arms could be told apart")
+    given = _given(examples)
+    pool = given.pop("train", np.arange(len(examples.y)))
+    open_shares = {split: share for split, share in SHARES.items() if split not in given}
+    total = sum(open_shares.values()) if given else 1.0
+    rows = given | _divided(examples, pool, {split: share / total for split, share in open_shares.items()}, seed)
+    made = Splits({split: np.sort(rows[split]) for split in SHARES}, _rule(examples, given, seed))
+    return Splits(made.rows, made.rule, (*_checked(examples, made.rows), *_torn(examples, made.rows)))
 
 
-def _folder_facts(source: DatasetSource, examples: Examples, seed: int) -> DatasetFacts:
-    return DatasetFacts(
-        name=source.name, title=source.title, source=source.source, features=0, classes=0, sizes={}, fingerprint="",
-        seed=seed, task="none", split_rule="none: the code splits it", columns=examples.columns,
-        warnings=examples.warnings)
+def _given(examples: Examples) -> Rows:
+    if examples.parts is None:
+        return {}
+    found = {split: np.flatnonzero(examples.parts == split) for split in SHARES}
+    found = {split: rows for split, rows in found.items() if len(rows)}
+    if "train" not in found:
+        raise DatasetError(f"it has no train rows among its splits ({', '.join(found) or 'none'})")
+    return found
 
 
-def _warnings(examples: Examples, made: Cut, shared: Mapping[str, int]) -> tuple[str, ...]:
-    found: list[str] = [*examples.warnings, *made.warnings]
-    for pair, count in shared.items():
-        split, _, other = pair.partition(" in ")
-        share = count / len(made.rows[split])
-        if share > WARN_SHARE:
-            found.append(f"{count} of {len(made.rows[split])} rows of {split} ({share:.1%}) also stand in {other}, "
-                         "with exactly the same features")
-    return tuple(found)
+def _divided(examples: Examples, pool: Array, shares: Mapping[str, float], seed: int) -> Rows:
+    rng = np.random.default_rng(seed)
+    if examples.groups is not None:
+        return _by_group(examples, pool, shares, rng)
+    if examples.times is not None:
+        return _by_time(examples.times[pool], pool, shares)
+    if examples.y.dtype.kind == "i":
+        _check_classes(examples, pool)
+        strata = [pool[examples.y[pool] == label] for label in range(int(examples.y.max()) + 1)]
+    else:
+        strata = [pool]
+    return _at_random(strata, shares, rng)
 
 
-def duplicates(x: Array, rows: Mapping[str, Array]) -> dict[str, int]:
-    """`later in earlier` -> rows of the later split whose exact features also stand in the earlier; only what is there.
-
-    A NaN equals a NaN.
-    """
-    import numpy as np
-
-    flat = np.ascontiguousarray(x.reshape(len(x), -1))
-    if flat.dtype.kind == "f":
-        flat = flat + 0.0  # -0.0 is 0.0
-    seen = {split: [hashlib.blake2b(flat[i].tobytes(), digest_size=16).digest() for i in index]
-            for split, index in rows.items()}
-    known = {split: set(found) for split, found in seen.items()}
-    counts = {f"{later} in {earlier}": sum(one in known[earlier] for one in seen[later])
-              for earlier, later in combinations(rows, 2)}
-    return {pair: count for pair, count in counts.items() if count}
+def _at_random(strata: list[Array], shares: Mapping[str, float], rng: Any) -> Rows:
+    """Stratum by stratum, so that each split has each class in its share."""
+    parts: dict[str, list[Array]] = {split: [] for split in shares}
+    bounds = np.cumsum(list(shares.values()))[:-1]
+    for stratum in strata:
+        places = np.rint(bounds * len(stratum)).astype(int)
+        for split, part in zip(shares, np.split(rng.permutation(stratum), places), strict=True):
+            parts[split].append(part)
+    return {split: np.concatenate(part) for split, part in parts.items()}
 
 
-def _arrays(examples: Examples, rows: Mapping[str, Array]) -> Arrays:
-    import numpy as np
+def _by_group(examples: Examples, pool: Array, shares: Mapping[str, float], rng: Any) -> Rows:
+    """Largest groups first, each to the split that then comes nearest to its share of every class."""
+    assert examples.groups is not None
+    names, group = np.unique(examples.groups[pool], return_inverse=True)
+    if len(names) < len(shares):
+        raise DatasetError(f"it cannot be cut by group: {len(names)} groups are too few for {len(shares)} splits "
+                           f"({', '.join(shares)}); leave group= out, or group by another column")
+    label = examples.y[pool] if examples.y.dtype.kind == "i" else np.zeros(len(pool), dtype=np.int64)
+    counts = np.zeros((len(names), int(label.max()) + 1))
+    np.add.at(counts, (group, label), 1)
+    totals = np.maximum(counts.sum(axis=0), 1.0)
+    wanted = np.array(list(shares.values()))[:, None] * totals
+    have = np.zeros_like(wanted)
+    home = np.zeros(len(names), dtype=np.int64)
+    order = rng.permutation(len(names))
+    for one in order[np.argsort(-counts[order].sum(axis=1), kind="stable")]:
+        after = ((have + counts[one] - wanted) ** 2 / totals).sum(axis=1)
+        before = ((have - wanted) ** 2 / totals).sum(axis=1)
+        home[one] = int(np.argmin(after - before))
+        have[home[one]] += counts[one]
+    return {split: pool[home[group] == i] for i, split in enumerate(shares)}
 
-    x = examples.x
-    if x.dtype == np.float64:
-        x = _standardised(_filled(x, rows["train"]), rows["train"], examples.numeric)
-    arrays: Arrays = {}
+
+def _by_time(times: Array, pool: Array, shares: Mapping[str, float]) -> Rows:
+    """In the order of time; rows of one moment stay together, in the later split."""
+    order = np.argsort(times, kind="stable")
+    ordered = times[order]
+    places = np.rint(np.cumsum(list(shares.values()))[:-1] * len(pool)).astype(int)
+    bounds = [int(np.searchsorted(ordered, ordered[place], "left")) for place in places]
+    parts = np.split(pool[order], bounds)
+    if any(not len(part) for part in parts):
+        raise DatasetError(f"it cannot be cut by time: {len(np.unique(times))} different times are too few, or one of "
+                           "them holds too many rows; leave time= out, or give a finer column")
+    return dict(zip(shares, parts, strict=True))
+
+
+# --- what a cut must hold -------------------------------------------------------------------------------------------
+
+
+def _check_classes(examples: Examples, pool: Array) -> None:
+    counts = np.bincount(examples.y[pool], minlength=int(examples.y.max()) + 1)
+    few = [i for i, count in enumerate(counts) if count < MIN_CLASS]
+    if few:
+        shown = ", ".join(f"{_class(examples, i)} has {counts[i]}" for i in few[:3])
+        where = " in train" if len(pool) < len(examples.y) else ""
+        raise DatasetError(f"{len(few)} of {len(counts)} classes have too few examples{where} ({shown}): at least "
+                           f"{MIN_CLASS} are needed, so that every split gets one; merge or remove such classes")
+
+
+def _checked(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
+    """Warnings. Raises `DatasetError` for a split that is too small, and for a class that train does not have."""
     for split, index in rows.items():
-        part = x[index]
-        arrays[f"{split}_x"] = part.astype(np.float32) / np.float32(255.0) if x.dtype == np.uint8 else part
-        arrays[f"{split}_y"] = examples.y[index]
-    return arrays
+        if len(index) < MIN_PART:
+            raise DatasetError(f"its cut gives only {len(index)} rows for {split}, at least {MIN_PART} are needed")
+    if examples.y.dtype.kind != "i":
+        return ()
+    classes = np.arange(int(examples.y.max()) + 1)
+    lacking = {split: np.setdiff1d(classes, examples.y[index]) for split, index in rows.items()}
+    if len(lacking["train"]):
+        raise DatasetError(f"its cut leaves train without class {_class(examples, int(lacking['train'][0]))}: it "
+                           "cannot be learned; cut otherwise, or remove the class")
+    return tuple(f"{split} has no example of class {', '.join(_class(examples, int(i)) for i in gone[:3])}"
+                 for split, gone in lacking.items() if len(gone))
 
 
-def _filled(x: Array, train: Array) -> Array:
-    """What is missing is the median of train; 0 where train has no value at all."""
-    import numpy as np
-
-    gaps = np.isnan(x)
-    if not gaps.any():
-        return x
-    filled = x.copy()
-    for column in np.flatnonzero(gaps.any(axis=0)):
-        known = x[train, column][~gaps[train, column]]
-        filled[gaps[:, column], column] = np.median(known) if len(known) else 0.0
-    return filled
+def _torn(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
+    """Groups that the data's own splits put into several parts: said, since those splits are kept."""
+    if examples.groups is None:
+        return ()
+    groups: Any = examples.groups
+    learned, scored = (np.concatenate([groups[rows[split]] for split in splits])
+                       for splits in (("train", "dev"), ("validation", "test")))
+    shared = np.intersect1d(learned, scored)
+    return (f"{len(shared)} groups stand both in train and in validation or test, by the data's own splits",) \
+        if len(shared) else ()
 
 
-def _standardised(x: Array, train: Array, numeric: Array | None) -> Array:
-    import numpy as np
-
-    spread = x[train].std(axis=0)
-    scaled = ((x - x[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
-    return scaled if numeric is None else np.where(numeric, scaled, x).astype(np.float32)
+def _class(examples: Examples, i: int) -> str:
+    return repr(examples.class_names[i]) if examples.class_names else str(i)
 
 
-def fingerprint(arrays: Mapping[str, Array]) -> str:
-    """The sha256 of all splits."""
-    digest = hashlib.sha256()
-    for key in sorted(arrays):
-        array = arrays[key]
-        digest.update(json.dumps([key, str(array.dtype), array.shape]).encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+def _rule(examples: Examples, given: Rows, seed: int) -> str:
+    by = ("whole groups" if examples.groups is not None else "in order of time" if examples.times is not None
+          else f"stratified by class, seed {seed}" if examples.y.dtype.kind == "i" else f"at random, seed {seed}")
+    by += f", seed {seed}" if examples.groups is not None else ""
+    if examples.parts is None:
+        return f"ours, {by}"
+    ours = [split for split in SHARES if split not in given and split != "train"]
+    return f"the data's own train, {', '.join(given)}; {' and '.join(ours)} cut from train {by}" if given else \
+        f"ours, {by}"

@@ -8,30 +8,27 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sandbox.data import columns
-from sandbox.data.columns import NUMERIC_SHARE, Column
-from sandbox.data.frames import Frame
-from sandbox.data.nested import nested
-from sandbox.data.roles import groups_of, parts_of, times_of
+import numpy as np
+from numpy.typing import NDArray
+
+from sandbox.data import Examples, columns
+from sandbox.data.columns import NUMERIC_SHARE, Column, groups_of, parts_of, times_of
+from sandbox.data.frames import USUAL_TARGETS, Frame
+from sandbox.data.images import nested
 from sandbox.data.spec import DataSpec
 from sandbox.errors import DatasetError
-from sandbox.sources import Examples
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 MAX_LEVELS = 20
 """Distinct texts of a column that becomes one-hot; with more it is refused."""
 MAX_CLASSES = 20
 """Distinct whole numbers of a target that is taken for classes where no task is named."""
-USUAL_TARGETS = ("target", "label", "labels", "class", "y")
 
 
-def examples_of(frame: Frame, spec: DataSpec, limit: int) -> Examples:
+def table_examples(frame: Frame, spec: DataSpec, limit: int) -> Examples:
     """The examples of a table; `limit` bytes may be taken up in memory. Raises `DatasetError`."""
     names = list(frame.table.column_names)
     target = _target_name(names, spec)
@@ -91,8 +88,6 @@ class _Block:
 
 
 def _features(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) -> Examples:
-    import numpy as np
-
     if (served := nested(frame.table, names, limit)) is not None:
         return Examples(served, np.empty(0), warnings=frame.warnings)
     blocks = [_block(_column(frame, name), categorical=name in spec.categorical) for name in names]
@@ -110,8 +105,6 @@ def _features(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) ->
 
 
 def _block(column: Column, *, categorical: bool) -> _Block:
-    import numpy as np
-
     if column.other:
         raise DatasetError(f"column {column.name!r} is of type {column.other}, which is no feature: turn it into "
                            f"numbers, or leave it out with drop={column.name}")
@@ -126,8 +119,6 @@ def _block(column: Column, *, categorical: bool) -> _Block:
 
 
 def _one_hot(column: Column, categorical: bool) -> _Block:
-    import numpy as np
-
     if column.share >= NUMERIC_SHARE and column.stray and not categorical:
         raise column.refused_as_number()
     if len(column.levels) > MAX_LEVELS:
@@ -143,8 +134,6 @@ def _one_hot(column: Column, categorical: bool) -> _Block:
 
 
 def _counts_rows(block: _Block) -> bool:
-    import numpy as np
-
     first = block.values[0]
     return block.numeric[0] and len(first) > 2 and bool(np.all(np.diff(first) == 1.0))
 
@@ -154,8 +143,6 @@ def _counts_rows(block: _Block) -> bool:
 
 def _target(column: Column, spec: DataSpec, order: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
     """y, and the names of its classes (none for regression)."""
-    import numpy as np
-
     if column.other:
         raise DatasetError(f"the target {column.name!r} is of type {column.other}: give numbers or class names")
     if (gaps := column.gaps).any():
@@ -181,8 +168,6 @@ def _target(column: Column, spec: DataSpec, order: tuple[str, ...]) -> tuple[Arr
 
 
 def _task(column: Column) -> str:
-    import numpy as np
-
     if column.numbers is None:
         return "classification"
     whole = bool(np.all(column.numbers == np.rint(column.numbers)))
@@ -190,8 +175,6 @@ def _task(column: Column) -> str:
 
 
 def _values(column: Column) -> Array:
-    import numpy as np
-
     if column.numbers is None:
         raise column.refused_as_number() if column.share >= NUMERIC_SHARE else DatasetError(
             f"the target {column.name!r} holds texts ({column.levels[0][:60]!r} is one): a regression needs numbers")

@@ -1,7 +1,15 @@
-"""Whether code can be isolated here, tried once a process, and what `sandbox.isolation` makes of the answer."""
+"""Why bubblewrap does not work on a machine, and what to do about it.
+
+Sources: Ubuntu 24.04 restricts unprivileged user namespaces by AppArmor (sysctl
+kernel.apparmor_restrict_unprivileged_userns); Debian's kernels have kernel.unprivileged_userns_clone; every kernel has
+user.max_user_namespaces.
+
+Whether code can be isolated here, tried once a process, and what `sandbox.isolation` makes of the answer.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -11,9 +19,79 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandbox.errors import IsolationError
-from sandbox.isolation import mending
-from sandbox.isolation.walls import PROGRAM, Walls, wrap
+from sandbox.isolation.bubblewrap import PROGRAM, Sandbox, wrap
 from sandbox.settings import SandboxSettings
+
+INSTALL = "install bubblewrap: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora)"
+
+_PROFILE = ("printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap {path} flags=(unconfined) {{\\n"
+            "  userns,\\n}}\\n' | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r /etc/apparmor.d/bwrap")
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """What decides about user namespaces here. A sysctl that the kernel lacks is None."""
+
+    restricted_by_apparmor: bool | None = None
+    clone_allowed: bool | None = None
+    most_namespaces: int | None = None
+    container: str = ""
+    """What kind of container we are in, or an empty string."""
+
+
+def fix_for(kernel: KernelFacts, path: str) -> str:
+    """What to do, from what the kernel says of itself; the container first, since inside it nothing else helps."""
+    if kernel.container:
+        return in_container(kernel.container)
+    if kernel.most_namespaces == 0:
+        return "sudo sysctl -w user.max_user_namespaces=15000 (keep it in /etc/sysctl.d/60-userns.conf)"
+    if kernel.clone_allowed is False:
+        return "sudo sysctl -w kernel.unprivileged_userns_clone=1 (keep it in /etc/sysctl.d/60-userns.conf)"
+    if kernel.restricted_by_apparmor:
+        return (f"allow bubblewrap by a profile: {_PROFILE.format(path=path)}; or, for all programs: "
+                "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")
+    return ("a security module or a mount option forbids it: see the system's log (dmesg) for the denial; "
+            "until then run experiments in a container or a machine of their own")
+
+
+def in_container(kind: str) -> str:
+    """How a container is started so that it may make namespaces; where it cannot, the container is the wall."""
+    if kind in ("docker", "podman"):
+        return (f"start it with: {kind} run --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+                "--security-opt systempaths=unconfined ...; where you may not, let this container be the wall: mount "
+                "nothing in it that experiments must not touch")
+    return (f"in {kind} it can rarely be had: ask for a pod or job that may make user namespaces, or let this "
+            "container be the wall: mount nothing in it that experiments must not touch")
+
+
+def read_kernel(root: Path = Path("/")) -> KernelFacts:
+    """What the kernel and the surroundings say."""
+    restricted = _number(root / "proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+    clone = _number(root / "proc/sys/kernel/unprivileged_userns_clone")
+    return KernelFacts(
+        restricted_by_apparmor=None if restricted is None else restricted != 0,
+        clone_allowed=None if clone is None else clone != 0,
+        most_namespaces=_number(root / "proc/sys/user/max_user_namespaces"), container=container_at(root))
+
+
+def container_at(root: Path) -> str:
+    """The kind of container, by the marks that its maker leaves; an empty string outside one."""
+    marks = {".dockerenv": "docker", "run/.containerenv": "podman", ".singularity.d": "singularity",
+             "var/run/secrets/kubernetes.io": "kubernetes"}
+    kinds = [kind for mark, kind in marks.items() if (root / mark).exists()]
+    with contextlib.suppress(OSError):
+        text = (root / "proc/1/cgroup").read_text(errors="replace")
+        kinds += [kind for word, kind in (("kubepods", "kubernetes"), ("docker", "docker"), ("lxc", "lxc"))
+                  if word in text]
+    return "kubernetes" if "kubernetes" in kinds else next(iter(kinds), "")
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
 
 BUBBLEWRAP = "bubblewrap"
 LIMIT = 15.0
@@ -26,7 +104,7 @@ class Isolation:
 
     on: bool
     why: str = ""
-    mend: str = ""
+    fix: str = ""
     user_namespace: bool = True
 
 
@@ -37,14 +115,14 @@ def isolation_of(settings: SandboxSettings) -> Isolation:
     """How code runs under these settings on this machine. Raises `IsolationError` where walls are required."""
     if settings.isolation == "none":
         return CHOSEN
-    found = available()
+    found = probed()
     if not found.on and settings.isolation == "required":
-        raise IsolationError(f"experiments cannot be isolated: {found.why}. Mend it: {found.mend}. Or run them without "
+        raise IsolationError(f"experiments cannot be isolated: {found.why}. Mend it: {found.fix}. Or run them without "
                              "isolation, as yourself, with your files and network: --set sandbox.isolation=auto")
     return found
 
 
-def terms_of(settings: SandboxSettings) -> str:
+def describe_isolation(settings: SandboxSettings) -> str:
     """How code runs here, for the record: 'bubblewrap' (perhaps 'with network'), or 'none: ' and why.
 
     Raises: `IsolationError`.
@@ -56,29 +134,29 @@ def terms_of(settings: SandboxSettings) -> str:
 
 
 @functools.cache
-def available() -> Isolation:
+def probed() -> Isolation:
     """What was found when it was first tried."""
-    return tried()
+    return probe()
 
 
-def tried(kernel: mending.Kernel | None = None) -> Isolation:
+def probe(kernel: KernelFacts | None = None) -> Isolation:
     """Start an empty command behind walls, now. `kernel` stands in for what this one says of itself."""
     path = shutil.which(PROGRAM)
     if path is None:
-        return Isolation(on=False, why="bubblewrap (bwrap) is not installed", mend=mending.INSTALL)
+        return Isolation(on=False, why="bubblewrap (bwrap) is not installed", fix=INSTALL)
     said = _attempt(user_namespace=True)
     if said is None:
         return Isolation(on=True)
     if os.geteuid() == 0 and _attempt(user_namespace=False) is None:
         return Isolation(on=True, user_namespace=False)
     return Isolation(on=False, why=f"bubblewrap cannot make namespaces ({said})",
-                     mend=mending.mend(kernel or mending.read_kernel(), path))
+                     fix=fix_for(kernel or read_kernel(), path))
 
 
 def _attempt(*, user_namespace: bool) -> str | None:
     """None where it worked, else what was said."""
     with tempfile.TemporaryDirectory(prefix="lab-probe-") as name:
-        walls = replace(Walls(Path(name)), user_namespace=user_namespace)
+        walls = replace(Sandbox(Path(name)), user_namespace=user_namespace)
         try:
             ran = subprocess.run(wrap(["true"], walls), capture_output=True, text=True, timeout=LIMIT, check=False,
                                  stdin=subprocess.DEVNULL, errors="replace")

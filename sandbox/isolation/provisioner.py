@@ -27,7 +27,7 @@ from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import List, Unicode
 
-from sandbox.isolation.family import family
+from sandbox.isolation.processes import process_tree
 
 NAME = "lab"
 _GROUP = "jupyter_client.kernel_provisioners"
@@ -110,7 +110,7 @@ class LabProvisioner(LocalProvisioner):
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
             return
-        descendants = family(process.pid) - {process.pid}
+        descendants = process_tree(process.pid) - {process.pid}
         # Not reaped yet, so the number of the group is still ours, also when its leader is dead.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

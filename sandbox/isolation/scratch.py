@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from record.place import PlaceError, own_folder
+from sandbox.errors import ExecutorError
 from sandbox.isolation.limits import TaskGroup, task_groups
-from sandbox.job import ExecutorError
 
 MARK = "scientist-kernel-"
 """How the names of our folders and control groups begin."""

@@ -13,8 +13,8 @@ from record.nouns.decisions import Work
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Finding, Node
 from review.honesty.probe import ENTRY, PERMUTATIONS, TASK, Probe, labels_probe, program, seed_probe
-from sandbox.chance import chance_of
 from sandbox.job import Job, Outcome, TooLate
+from sandbox.scoring import chance_level
 from stages.bench import Bench, begun, do_work, in_thread, note_time
 from stages.stage import NothingWorkedError
 
@@ -109,7 +109,7 @@ async def _judged(bench: Bench, node: Node, outcome: Outcome) -> Probe:
     if outcome.failure is not None:
         return Probe("unclear", f"with permuted labels the code failed: {outcome.failure.message}")
     metric = bench.plan.primary
-    chance = await in_thread(lambda: chance_of(bench.folder.labels, metric.name))
+    chance = await in_thread(lambda: chance_level(bench.folder.labels, metric.name))
     return labels_probe(node.measurements, outcome.measurements, metric=metric, chance=chance)
 
 

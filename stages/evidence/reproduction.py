@@ -22,10 +22,9 @@ from record.folder import RunFolder, read_source, sha256_of_files
 from record.nouns.nodes import Attempt, Node
 from sandbox.datasets import Sources, materialise
 from sandbox.errors import DatasetError
-from sandbox.evaluation.scorers import hand_on
-from sandbox.handed_on import Left
-from sandbox.job import Executor, Job, Outcome
-from sandbox.leavings import defect
+from sandbox.job import Artifacts, Executor, Job, Outcome
+from sandbox.results import failure_of
+from sandbox.scorers import copy_frozen
 from sandbox.scoring import score_sealed
 from stages.evidence.agreement import numbers
 from stages.evidence.reproduced import NodeAgain, Reproduction
@@ -121,7 +120,7 @@ def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: S
                                     f"gone, and its source now gives other data (fingerprint {made.fingerprint[:12]}..."
                                     f", recorded {facts.fingerprint[:12]}...)")
     try:
-        hand_on(state.scorers, run.scorers, scratch.scorers)
+        copy_frozen(state.scorers, run.scorers, scratch.scorers)
     except DatasetError as error:
         raise ReproductionError(str(error)) from None
     return tuple(facts.name for facts in state.datasets)
@@ -148,7 +147,8 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeAgain:
         tests = await asyncio.to_thread(score_sealed, folder, place.scratch.labels, seed=node.seed)
         tests += await place.executor.evaluate(folder, seed=node.seed, sealed=outcome.sealed)
     except Exception as error:  # noqa: BLE001  a worker's edge: whatever comes of what the code left is the node's
-        return said.model_copy(update={"failure": f"its test predictions cannot be scored: {defect(error).message}"})
+        return said.model_copy(update={"failure": "its test predictions cannot be scored: "
+                                       f"{failure_of(error).message}"})
     return said.model_copy(update={"tests": tests})
 
 
@@ -161,9 +161,9 @@ def _unlike(recorded: Attempt, outcome: Outcome) -> str:
     return f"{words}; by the record it {f'failed ({before.kind})' if before else 'ran to its end'}"
 
 
-def _artifacts(state: RunState, node: Node, run: RunFolder) -> dict[str, Left]:
+def _artifacts(state: RunState, node: Node, run: RunFolder) -> dict[str, Artifacts]:
     """What the node's decision saw that others had left, as recorded."""
     seen = state.decisions[node.decision].seen
-    return {one.id: Left(run.attempt(one.id, one.attempts[-1].number), one.attempts[-1].artifacts)
+    return {one.id: Artifacts(run.attempt(one.id, one.attempts[-1].number), one.attempts[-1].artifacts)
             for one in state.nodes.values() if one.decision in seen and one.status == "good"
             and one.attempts and one.attempts[-1].artifacts}

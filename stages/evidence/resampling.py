@@ -25,7 +25,7 @@ from record.folder import RunFolder
 from record.nouns.data import DatasetFacts
 from record.nouns.measurements import OverExamples
 from sandbox.errors import SubmissionRefused
-from sandbox.resampled import DefinitionsDiffer, counts, effort, scores
+from sandbox.metrics import draw_counts, passes, resampled_scores
 from sandbox.scoring import sealed_predictions
 
 if TYPE_CHECKING:
@@ -74,15 +74,15 @@ def _of_dataset(
     examples = facts.sizes.get("test", 0) if facts is not None else 0
     wanted = {(node, condition) for one in ours for node, condition in _parts(one)}
     names = {one.name for one in ours}
-    draws = draws_for(examples, len(wanted) * effort(names, facts.classes if facts else 0)) if wanted else 0
+    draws = draws_for(examples, len(wanted) * passes(names, facts.classes if facts else 0)) if wanted else 0
     found: Drawn = {}
     reason = "" if draws else f"{examples} test examples are too many for {FEWEST} draws"
     if draws:
         assert facts is not None and state.started is not None
         rng = np.random.default_rng([state.started.seed, crc32(facts.name.encode())])
         try:
-            found = _scores(state, folder, facts.name, wanted, names=names, drawn=counts(rng, draws, examples))
-        except (SubmissionRefused, DefinitionsDiffer) as error:
+            found = _scores(state, folder, facts.name, wanted, names=names, drawn=draw_counts(rng, draws, examples))
+        except SubmissionRefused as error:
             reason = str(error)
     for one in chosen:
         yield _interval(one, found, examples) if one in ours and not reason else OverExamples(
@@ -114,7 +114,8 @@ def _scores(
                 if len(truth) != drawn.shape[1]:
                     raise SubmissionRefused(f"{one.where}: {len(truth)} labels, where the record has {drawn.shape[1]}")
                 found |= {(node, one.condition, name): over
-                          for name, over in scores(one.kind, values, truth, drawn=drawn, names=names).items()}
+                          for name, over in resampled_scores(
+                              one.kind, values, truth, counts=drawn, names=names).items()}
     return found
 
 

@@ -26,8 +26,8 @@ from record.nouns.nodes import Attempt, ErrorClass, Failure, Finding, Node, Node
 from record.setups import constants_of
 from record.trials import ablation_of
 from review.honesty import check
-from sandbox.handed_on import Left, forget_rescued, rescue_checkpoints
-from sandbox.job import Job, Outcome, TooLate
+from sandbox.job import Artifacts, Job, Outcome, TooLate
+from sandbox.workspace import forget_rescued, rescue_checkpoints
 from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
@@ -224,10 +224,10 @@ class _NodeWork:
             return rescued
         return bench.folder.attempt(node.id, number - 1) if number > 1 else None
 
-    def artifacts(self) -> dict[str, Left]:
+    def artifacts(self) -> dict[str, Artifacts]:
         """What the good nodes that this decision may see left for others."""
         last = [(one.id, one.attempts[-1]) for one in self.view.nodes.values() if one.status == "good" and one.attempts]
-        return {name: Left(self.bench.folder.attempt(name, attempt.number), attempt.artifacts)
+        return {name: Artifacts(self.bench.folder.attempt(name, attempt.number), attempt.artifacts)
                 for name, attempt in last if attempt.artifacts}
 
     def findings(self, outcome: Outcome) -> tuple[Finding, ...]:

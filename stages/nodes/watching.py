@@ -10,8 +10,8 @@ from record.events.searching import Decided
 from record.nouns.decisions import Expand
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Node
-from sandbox.job import Glance, Watch
-from sandbox.lookout import POINTS
+from sandbox.job import Progress, Watch
+from sandbox.monitor import POINTS
 from search.hopeless import FEWEST, Peers, Point, is_loss, silence, verdict
 from search.tree import SEARCH_KINDS
 from stages.bench import Bench
@@ -35,7 +35,7 @@ def watcher(bench: Bench, decided: Decided) -> Watch | None:
     logs = [bench.folder.attempt(one.id, len(one.attempts)) / "measurements.jsonl" for one in peers]
     curves = cache(lambda: Peers.of([_logged(path) for path in logs]))
 
-    def watch(glance: Glance) -> str | None:
+    def watch(glance: Progress) -> str | None:
         if timed and glance.ended:
             return None
         found = verdict(glance.lines, curves())

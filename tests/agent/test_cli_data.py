@@ -14,7 +14,7 @@ from agent.settings import Settings, SettingsError, compose, override
 from record.log import read_state
 from record.nouns.idea import Idea
 from sandbox.errors import DatasetError
-from sandbox.isolation.probe import available
+from sandbox.isolation.probe import probed
 from tests.agent.test_cli import written
 from tests.agent.test_cli_bad_input import refused
 from tests.inspector.story import told
@@ -136,7 +136,7 @@ def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -
     found = json.loads(capsys.readouterr().out)
     assert found["stdout_tail"].splitlines() == ["(30, 6, 6, 1) float32 ('cat', 'dog')", "soil=clay (60, 6)"]
     accuracy = next(one for one in found["measurements"] if one["name"] == "accuracy")
-    assert accuracy["value"] == 0.5 and accuracy["grade"] == ("scored" if available().on else "computed")
+    assert accuracy["value"] == 0.5 and accuracy["grade"] == ("scored" if probed().on else "computed")
     assert "there is no file or folder" in refused(capsys, "exec", "try.py", "--data", "drawn=gone")
 
 

@@ -24,7 +24,7 @@ from agent.doctor.finding import Finding, guarded
 from agent.doctor.packages import Package
 from agent.doctor.systems import System, read_system
 from record.place import kind_of
-from sandbox.isolation import mending
+from sandbox.isolation import probe
 from sandbox.settings import SandboxSettings
 
 pytestmark = pytest.mark.slow
@@ -268,18 +268,18 @@ def test_a_missing_bubblewrap_is_a_warning_that_says_what_it_means(bin: Path) ->
 
 
 class Case(NamedTuple):
-    kernel: mending.Kernel
+    kernel: probe.KernelFacts
     words: str
 
 
 @pytest.mark.parametrize("case", [
-    Case(mending.Kernel(restricted_by_apparmor=True), "/etc/apparmor.d/bwrap"),
-    Case(mending.Kernel(restricted_by_apparmor=True), "apparmor_restrict_unprivileged_userns=0"),
-    Case(mending.Kernel(clone_allowed=False), "kernel.unprivileged_userns_clone=1"),
-    Case(mending.Kernel(most_namespaces=0), "user.max_user_namespaces="),
-    Case(mending.Kernel(container="docker", restricted_by_apparmor=True), "docker run --security-opt"),
-    Case(mending.Kernel(container="kubernetes"), "let this container be the wall"),
-    Case(mending.Kernel(), "dmesg"),
+    Case(probe.KernelFacts(restricted_by_apparmor=True), "/etc/apparmor.d/bwrap"),
+    Case(probe.KernelFacts(restricted_by_apparmor=True), "apparmor_restrict_unprivileged_userns=0"),
+    Case(probe.KernelFacts(clone_allowed=False), "kernel.unprivileged_userns_clone=1"),
+    Case(probe.KernelFacts(most_namespaces=0), "user.max_user_namespaces="),
+    Case(probe.KernelFacts(container="docker", restricted_by_apparmor=True), "docker run --security-opt"),
+    Case(probe.KernelFacts(container="kubernetes"), "let this container be the wall"),
+    Case(probe.KernelFacts(), "dmesg"),
 ])
 def test_each_reason_has_its_own_mend(bin: Path, case: Case) -> None:
     plant(bin, "bwrap", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
@@ -296,8 +296,8 @@ def test_the_kernel_and_the_container_are_read_from_their_marks(tmp_path: Path) 
                        ("proc/1/cgroup", "0::/kubepods.slice/pod\n"), (".dockerenv", "")):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert mending.read_kernel(tmp_path) == mending.Kernel(True, False, None, "kubernetes")
-    assert mending.read_kernel(tmp_path / "none") == mending.Kernel()
+    assert probe.read_kernel(tmp_path) == probe.KernelFacts(True, False, None, "kubernetes")
+    assert probe.read_kernel(tmp_path / "none") == probe.KernelFacts()
 
 
 @pytest.mark.parametrize(("text", "expected"), [

@@ -19,7 +19,7 @@ from record.folder import RunFolder
 from record.lock import hold
 from record.log import EventLog
 from record.nouns.nodes import Attempt
-from sandbox.output import Live
+from sandbox.output import LiveOutput
 from tests.inspector.story import Story, ended, told
 
 pytestmark = pytest.mark.slow
@@ -80,7 +80,7 @@ def test_output_is_followed_until_nobody_works_on_the_run(tmp_path: Path) -> Non
     folder = written(tmp_path / "calm", told())
     place = RunFolder(folder)
     place.node("n0006").mkdir(parents=True)
-    live = Live(place.live("n0006", 1), 1000)
+    live = LiveOutput(place.live("n0006", 1), 1000)
     found: list[str] = []
     with hold(folder):
         live.add("first\nhal")
@@ -116,7 +116,7 @@ def test_what_a_killed_process_left_of_output_is_taken_away(tmp_path: Path) -> N
     for node in ("n0001", "n0002"):
         (folder.node(node) / ".attempt1.part").mkdir(parents=True)
         for number in (1, 2):
-            Live(folder.live(node, number), 10).add("half")
+            LiveOutput(folder.live(node, number), 10).add("half")
     folder.forget_live("n0001")
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("nodes/*/.*")}
     assert left == {"nodes/n0001/.attempt1.part", "nodes/n0002/.attempt1.part", "nodes/n0002/.attempt1.live",
@@ -126,7 +126,7 @@ def test_what_a_killed_process_left_of_output_is_taken_away(tmp_path: Path) -> N
 
 
 def test_live_output_is_bounded_and_goes_away(tmp_path: Path) -> None:
-    live = Live(tmp_path / "live", 10)
+    live = LiveOutput(tmp_path / "live", 10)
     live.add("0123456")
     live.add("789abc")
     live.add("more")
@@ -139,12 +139,12 @@ def test_live_output_is_bounded_and_goes_away(tmp_path: Path) -> None:
 def test_live_output_never_follows_a_link_and_never_fails(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("kept")
     (tmp_path / "live").symlink_to(tmp_path / "precious")
-    live = Live(tmp_path / "live", 10)
+    live = LiveOutput(tmp_path / "live", 10)
     live.add("new")
     assert (tmp_path / "precious").read_text() == "kept" and (tmp_path / "live").read_text() == "new"
     live.close()
-    Live(tmp_path / "no" / "folder", 10).add("lost")
-    Live(None, 10).add("lost")
+    LiveOutput(tmp_path / "no" / "folder", 10).add("lost")
+    LiveOutput(None, 10).add("lost")
 
 
 def test_output_that_is_no_file_is_not_read(tmp_path: Path) -> None:

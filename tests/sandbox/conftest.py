@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 
 from sandbox.datasets import materialise
-from sandbox.environment import KERNEL_SIDE
 from sandbox.executor import LocalExecutor
+from sandbox.isolation.mounts import KERNEL_SIDE
 from sandbox.job import Job, Outcome
 from sandbox.settings import SandboxSettings
 

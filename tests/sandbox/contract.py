@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sandbox.job import Executor, ExecutorError, Glance, Job, Outcome
+from sandbox.errors import ExecutorError
+from sandbox.job import Executor, Job, Outcome, Progress
 from tests.sandbox.conftest import Store, eventually
 
 TINY = "import lab\nlab.result('size', 3, condition='baseline', dataset='digits')\nprint('measured')\n"
@@ -82,7 +83,7 @@ class ExecutorContract:
         assert outcome.stdout_tail == "6\nmeasured\n"
 
     async def test_a_watch_sees_running_code_and_can_end_it(self, store: Store, tmp_path: Path) -> None:
-        def watch(glance: Glance) -> str | None:
+        def watch(glance: Progress) -> str | None:
             return "seen enough" if glance.seconds >= WATCH_SECONDS else None
 
         outcome = await self.outcome(replace(job(tmp_path / "a", SLOW), watch=watch), store)
@@ -176,9 +177,9 @@ class ExecutorContract:
             await executor.close()
 
 
-def _notes(name: str, running: set[str]) -> Callable[[Glance], None]:
+def _notes(name: str, running: set[str]) -> Callable[[Progress], None]:
     """A watch that notes who is seen running."""
-    def watch(glance: Glance) -> None:
+    def watch(glance: Progress) -> None:
         running.add(name)
 
     return watch

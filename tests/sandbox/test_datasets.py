@@ -29,8 +29,8 @@ def test_the_catalogue_tells_the_truth(entry: Entry, tmp_path: Path) -> None:
 
 def test_listing_loads_nothing() -> None:
     code = ("import sys; from sandbox.datasets import catalogue; import sandbox.executor, sandbox.scoring, "
-            "sandbox.one_file; assert len(catalogue()) >= 5; "
-            "print([m for m in ('sklearn', 'numpy', 'jupyter_client', 'nbformat', 'models') if m in sys.modules])")
+            "sandbox.single_file; assert len(catalogue()) >= 5; "
+            "print([m for m in ('sklearn', 'jupyter_client', 'nbformat', 'models') if m in sys.modules])")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
 

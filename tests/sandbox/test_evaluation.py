@@ -12,10 +12,10 @@ from record.nouns.measurements import Measurement
 from sandbox.data.spec import spec_of
 from sandbox.datasets import materialise, registry
 from sandbox.errors import DatasetError, SubmissionRefused
-from sandbox.evaluation.scorers import freeze, frozen, hand_on, in_words, read_scorer, scorers_in, scorers_of
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import isolation_of
 from sandbox.job import Job, Outcome
+from sandbox.scorers import copy_frozen, describe_scorer, freeze, read_frozen, read_scorer, scorers_in, scorers_of
 from sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import SETTINGS
 
@@ -198,7 +198,7 @@ async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> No
     outcome, _ = await place.run(POLICIES)
     (tmp_path / "scorers" / "grid.py").write_text(WALK.replace("40", "41"))
     with pytest.raises(SubmissionRefused, match="not what was frozen"):
-        frozen(tmp_path / "scorers", "grid")
+        read_frozen(tmp_path / "scorers", "grid")
     (tmp_path / "scorers" / "grid.py").write_text(WALK)
     (tmp_path / "job" / "sealed" / next(name for name in outcome.sealed if name.endswith("bin"))).write_bytes(b"x")
     executor = LocalExecutor(1, tmp_path / "views", labels=tmp_path / "labels", settings=SETTINGS,
@@ -213,11 +213,11 @@ def test_scorers_are_handed_on_as_the_record_has_them(tmp_path: Path) -> None:
     scorer = freeze("grid", f"{tmp_path / 'own.py'}:walk", tmp_path / "a")
     (tmp_path / "a" / "grid.json").unlink()
     for here in ("b", "a"):
-        hand_on([scorer], tmp_path / "a", tmp_path / here)
-        assert frozen(tmp_path / here, "grid") == (scorer, WALK)
+        copy_frozen([scorer], tmp_path / "a", tmp_path / here)
+        assert read_frozen(tmp_path / here, "grid") == (scorer, WALK)
     (tmp_path / "a" / "grid.py").write_text(WALK.replace("40", "41"))
     with pytest.raises(DatasetError, match=r"not what the record says it was: put the file back at .*grid\.py"):
-        hand_on([scorer], tmp_path / "a", tmp_path / "b")
+        copy_frozen([scorer], tmp_path / "a", tmp_path / "b")
 
 
 # --- reading a scorer -------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_a_scorer_is_read_and_not_run(tmp_path: Path) -> None:
     assert (scorer.takes, [one.name for one in scorer.metrics]) == ("artifact", ["episode_return", "steps"])
     assert [one.higher_is_better for one in scorer.metrics] == [True, False]
     assert scorer.sha256 == hashlib.sha256(text.encode()).hexdigest()
-    assert "submit an .npy of five chances." in in_words(scorer) and "Not shown" not in in_words(scorer)
+    assert "submit an .npy of five chances." in describe_scorer(scorer) and "Not shown" not in describe_scorer(scorer)
     freeze("grid", f"{path}:walk", tmp_path / "frozen")
     path.write_text("changed")
     assert freeze("grid", f"{path}:walk", tmp_path / "frozen") == scorer, "what is frozen stays"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
-from sandbox.job import Executor, ExecutorError, Job
+from sandbox.job import Executor, Job
 from sandbox.scripted import ScriptedExecutor
 from tests.sandbox.conftest import SETTINGS, Store
 from tests.sandbox.contract import TINY, WATCH_SECONDS, ExecutorContract, job

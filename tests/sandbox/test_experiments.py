@@ -12,9 +12,9 @@ from record.nouns.measurements import Measurement
 from review.figures import lint
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job
-from sandbox.one_file import run_file
 from sandbox.scoring import score_sealed
 from sandbox.settings import SandboxSettings
+from sandbox.single_file import run_file
 from tests.sandbox.conftest import Bench, Store
 
 pytestmark = pytest.mark.slow

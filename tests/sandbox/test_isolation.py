@@ -26,7 +26,8 @@ import pytest
 from agent.cli import main
 from review.evidence import tex
 from sandbox.executor import LocalExecutor
-from sandbox.isolation import Walls, limits, probe, wrap
+from sandbox.isolation import limits, probe
+from sandbox.isolation.bubblewrap import Sandbox, wrap
 from sandbox.isolation.interpreter import interpreter
 from sandbox.isolation.scratch import MARK, Scratch, sweep
 from sandbox.job import Job
@@ -35,7 +36,7 @@ from tests.sandbox.conftest import Store, eventually
 from tests.sandbox.data.files import fields, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(
-    not probe.available().on, reason=f"no isolation here: {probe.available().why}")]
+    not probe.probed().on, reason=f"no isolation here: {probe.probed().why}")]
 
 Run = Callable[..., dict[str, Any]]
 
@@ -539,7 +540,7 @@ async def test_tex_runs_behind_walls(tmp_path: Path) -> None:
 def test_any_command_can_be_wrapped(tmp_path: Path) -> None:
     (tmp_path / "shown").write_text("shown")
     (tmp_path / "desk").mkdir()
-    walls = Walls(tmp_path / "desk", readable=(tmp_path / "shown",))
+    walls = Sandbox(tmp_path / "desk", readable=(tmp_path / "shown",))
     command = ["sh", "-c", f"cat {tmp_path}/shown; ls {tmp_path}; grep CapEff /proc/self/status"]
     ran = subprocess.run(wrap(command, walls), capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["showndesk", "shown", "CapEff:", "0000000000000000"]
@@ -551,7 +552,7 @@ def test_any_command_can_be_wrapped(tmp_path: Path) -> None:
 def test_required_walls_that_cannot_be_had_are_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(probe, "available", lambda: probe.Isolation(on=False, why="it is not there", mend="get it"))
+    monkeypatch.setattr(probe, "probed", lambda: probe.Isolation(on=False, why="it is not there", fix="get it"))
     (tmp_path / "probe.py").write_text(SUBMIT)
     idea = Path(__file__).resolve().parents[2] / "examples" / "ideas" / "label_noise_calibration.json"
     required = ("--set", "sandbox.isolation=required")
@@ -567,7 +568,7 @@ def test_required_walls_that_cannot_be_had_are_refused_in_one_line(
 def test_walls_that_are_only_wanted_are_done_without_and_it_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(probe, "available", lambda: probe.Isolation(on=False, why="it is not there", mend="get it"))
+    monkeypatch.setattr(probe, "probed", lambda: probe.Isolation(on=False, why="it is not there", fix="get it"))
     found = run(SUBMIT, isolation="auto")
     assert found["isolation"] == "none: it is not there"
     assert {one["grade"] for one in found["measurements"]} == {"computed"}

@@ -15,12 +15,13 @@ import nbformat
 import pytest
 
 from record.nouns.nodes import Failure
-from sandbox.environment import KERNEL_SIDE
+from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
-from sandbox.isolation import provisioner, walls
+from sandbox.isolation import bubblewrap, provisioner
+from sandbox.isolation.mounts import KERNEL_SIDE
 from sandbox.isolation.probe import Isolation
-from sandbox.job import ExecutorError, Job
-from sandbox.kernels import Kernel, Terms
+from sandbox.job import Job
+from sandbox.kernels import Kernel, KernelConfig
 from tests.sandbox.conftest import SETTINGS, Bench, Store, eventually, gone
 
 pytestmark = pytest.mark.slow
@@ -225,11 +226,11 @@ async def test_a_bubblewrap_that_says_nothing_is_waited_for_within_a_limit(
     hanging = tmp_path / "bwrap"
     hanging.write_text("#!/bin/sh\nexec sleep 30\n")
     hanging.chmod(0o755)
-    monkeypatch.setattr(walls, "PROGRAM", str(hanging))  # as one does that waits for a mount that does not answer
+    monkeypatch.setattr(bubblewrap, "PROGRAM", str(hanging))  # as one does that waits for a mount that does not answer
     monkeypatch.setattr(provisioner, "_TELLS", 0.2)
     settings = SETTINGS.model_copy(update={"start_timeout": 0.5})
     (tmp_path / "job").mkdir()
-    kernel = Kernel(tmp_path / "job", terms=Terms(settings, Isolation(on=True), store.cache))
+    kernel = Kernel(tmp_path / "job", terms=KernelConfig(settings, Isolation(on=True), store.cache))
     began = time.monotonic()
     with pytest.raises(ExecutorError, match=r"was ready within 0\.5 s \(sandbox\.start_timeout\)"):
         await kernel.start()

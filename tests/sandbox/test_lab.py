@@ -25,7 +25,7 @@ import pytest
 import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
 
 from sandbox.bundled import BUNDLED
-from sandbox.environment import KERNEL_SIDE
+from sandbox.isolation.mounts import KERNEL_SIDE
 from tests.sandbox.conftest import Store
 
 ma: Any = np.ma

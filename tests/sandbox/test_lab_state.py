@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
-from sandbox.handed_on import Left, forget_rescued, hash_artifacts, rescue_checkpoints, wanted
-from sandbox.job import ExecutorError, Job, Outcome
+from sandbox.job import Artifacts, Job, Outcome
+from sandbox.results import hash_artifacts
 from sandbox.scoring import score_sealed
 from sandbox.untrusted import Unfit
+from sandbox.workspace import forget_rescued, named_artifacts, rescue_checkpoints
 from tests.sandbox.conftest import SETTINGS, Bench, Store, gone
 
 pytestmark = pytest.mark.slow
@@ -146,7 +148,7 @@ def test_what_the_source_names_is_read_off_it() -> None:
     source = {"a.py": "x = lab.artifact('net', node='n1')\nfrom lab import artifact\nartifact('b', 'n2')\n"
                       "lab.artifact(NAME, node='n3'); lab.artifact(node='n4', name='d'); other('e', node='n5')",
               "broken.py": "def ("}
-    assert wanted(source) == {("n1", "net"), ("n2", "b"), ("n4", "d")}
+    assert named_artifacts(source) == {("n1", "net"), ("n2", "b"), ("n4", "d")}
 
 
 def plant_large(base: Path) -> None:
@@ -261,7 +263,7 @@ async def test_artifacts_go_from_node_to_node_as_recorded(anywhere: Bench) -> No
     left = await anywhere.run(LEAVE)
     assert left.artifacts == {"notes": hashlib.sha256(b"hello").hexdigest(), "mean.npy": left.artifacts["mean.npy"]}
     take = Job(name="take", folder=anywhere.folder.with_name("second"), source={"experiment.py": TAKE}, timeout=30.0,
-               artifacts={"n1": Left(anywhere.folder, left.artifacts)})
+               artifacts={"n1": Artifacts(anywhere.folder, left.artifacts)})
     outcome = await anywhere.executor.run(take)
     assert outcome.stdout_tail == "hello 3\n45\n"
     (anywhere.folder / "artifacts" / "notes").write_text("other")

@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 
 from sandbox.errors import GpuError
-from sandbox.gpus.choice import chosen, visible
-from sandbox.gpus.device import Device
-from sandbox.gpus.leases import GpuLeases, open_leases
-from sandbox.gpus.locks import GpuLocks
-from sandbox.gpus.nvml import DriverNvml
-from sandbox.gpus.scripted import ScriptedNvml, gpus
+from sandbox.gpu_leases import GpuLeases, GpuLocks, open_leases
+from sandbox.gpus import Device, DriverNvml, select_devices, visible_devices
+from sandbox.scripted import ScriptedNvml, gpus
 from sandbox.settings import SandboxSettings
 
 FOUR = gpus(4)
@@ -36,24 +33,24 @@ def uuid(n: int) -> str:
     ("0,-1,2", [0]), ("3,9,1", [3]), ("1,1,2", [1]), (uuid(2), [2]), (f"{uuid(3)},0", [3, 0]), ("GPU-00000001", [1]),
     ("GPU-0000", []), ("2,GPU-ffff,1", [2])])
 def test_cuda_visible_devices_is_read_as_cuda_does(variable: str | None, places: list[int]) -> None:
-    assert visible(FOUR, variable) == tuple(FOUR[place] for place in places)
+    assert visible_devices(FOUR, variable) == tuple(FOUR[place] for place in places)
 
 
 @pytest.mark.parametrize(("variable", "places"), [
     (None, [0, 1, 2, 3]), ("1", [1]), ("MIG-00000001-1111", [2]), ("MIG-00000001", [2]), ("2,1", [3, 1])])
 def test_slices_are_devices(variable: str | None, places: list[int]) -> None:
-    assert visible(MIXED, variable) == tuple(MIXED[place] for place in places)
+    assert visible_devices(MIXED, variable) == tuple(MIXED[place] for place in places)
 
 
 def test_gpus_are_chosen_among_the_visible() -> None:
-    seen = visible(FOUR, "3,1")
-    assert chosen(seen, ()) == (FOUR[3], FOUR[1])
-    assert chosen(seen, ("1",)) == (FOUR[1],)
-    assert chosen(seen, (uuid(3),)) == (FOUR[3],)
+    seen = visible_devices(FOUR, "3,1")
+    assert select_devices(seen, ()) == (FOUR[3], FOUR[1])
+    assert select_devices(seen, ("1",)) == (FOUR[1],)
+    assert select_devices(seen, (uuid(3),)) == (FOUR[3],)
     with pytest.raises(GpuError, match=r"names '2', which is none of the 2 visible GPUs: 0 scripted GPU-00000003"):
-        chosen(seen, ("2",))
+        select_devices(seen, ("2",))
     with pytest.raises(GpuError, match=r"names GPU-00000001.* twice"):
-        chosen(seen, ("1", uuid(1)))
+        select_devices(seen, ("1", uuid(1)))
 
 
 @pytest.mark.parametrize(("written", "read"), [("0,1", ("0", "1")), ([0, 1], ("0", "1")), (2, ("2",)), ("", ())])
@@ -190,7 +187,7 @@ async def test_waiting_for_a_gpu_can_be_cancelled(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from sandbox.gpus.locks import GpuLocks
+from sandbox.gpu_leases import GpuLocks
 held = GpuLocks(Path(sys.argv[1]), int(sys.argv[3])).take(sys.argv[2])
 print("taken" if held else "refused", flush=True)
 time.sleep(60)

@@ -9,9 +9,7 @@ import pytest
 from PIL import Image
 
 from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts
-from sandbox.figures import collect_figures
-from sandbox.handed_on import hash_artifacts
-from sandbox.leavings import hash_arrays, measure
+from sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure
 from sandbox.untrusted import Unfit, remove, write_whole
 
 LIMIT = 2**20

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from sandbox.errors import GpuError
-from sandbox.gpus.device import Device, in_words
-from sandbox.gpus.nvml import DriverNvml
+from sandbox.gpus import Device, DriverNvml, describe_devices
 
 TOTAL = 80 * 10**9
 
@@ -106,11 +105,11 @@ def test_gpus_and_slices_are_found(library: Library) -> None:
 def test_a_prompt_is_told_what_holds_for_every_gpu() -> None:
     new, old = (Device(name, name, index=0, minor=0, memory=memory, capability=capability)
                 for name, memory, capability in (("H200", 150 * 10**9, (9, 0)), ("V100", 32 * 10**9, (7, 0))))
-    assert in_words(()) == "cpu"
-    assert in_words([new]) == "cuda (H200, 150 GB of memory, with bf16)"
-    assert in_words([new, old], each=2) == (
+    assert describe_devices(()) == "cpu"
+    assert describe_devices([new]) == "cuda (H200, 150 GB of memory, with bf16)"
+    assert describe_devices([new, old], each=2) == (
         "cuda (2 GPUs for each experiment: H200 or V100, 32 GB of memory, without bf16)")
-    assert in_words([Device("x", "X", index=0, minor=0, memory=10**10)], shared_by=3) == (
+    assert describe_devices([Device("x", "X", index=0, minor=0, memory=10**10)], shared_by=3) == (
         "cuda (X, 10 GB of memory, shared by 3 experiments)")
 
 

@@ -23,8 +23,7 @@ from record.nouns.measurements import Measurement
 from review.figures import lint_all
 from sandbox.datasets import materialise
 from sandbox.errors import SubmissionRefused
-from sandbox.figures import MOST_PIXELS, collect_figures
-from sandbox.leavings import defect, hash_arrays, measure
+from sandbox.results import MOST_PIXELS, collect_figures, failure_of, hash_arrays, measure
 from sandbox.scoring import seal
 from sandbox.untrusted import Unfit, disarm, load_array
 from stages.nodes.array_summaries import array_briefs
@@ -233,13 +232,13 @@ def test_a_small_file_of_many_pixels_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EMFILE])
 def test_a_failure_of_our_disk_is_no_experiments(number: int) -> None:
     with pytest.raises(OSError, match=os.strerror(number)):
-        defect(OSError(number, os.strerror(number)))
+        failure_of(OSError(number, os.strerror(number)))
 
 
 def test_what_we_stumble_over_is_the_experiments_with_our_traceback() -> None:
     with pytest.raises(Unfit) as raised:
         load_array(Path("/nowhere\0"))
-    found = defect(ValueError("odd \ud800").with_traceback(raised.value.__traceback__))
+    found = failure_of(ValueError("odd \ud800").with_traceback(raised.value.__traceback__))
     assert "ValueError: odd \\ud800" in found.message and "sandbox/untrusted.py" in found.traceback
     assert found.ours.startswith("ValueError < sandbox/untrusted.py:read_as:")
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sandbox.orphans import orphans, reap
+from sandbox.isolation.processes import find_orphans, kill_orphans
 
 CHILD = ("import subprocess, sys, time\n"
          "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)\n"
@@ -27,11 +27,11 @@ def kernel(cache: Path) -> subprocess.Popen[str]:
 def test_a_kernel_and_what_it_started_are_ended_and_those_of_another_run_are_not(tmp_path: Path) -> None:
     with kernel(tmp_path / "mine" / "cache") as mine, kernel(tmp_path / "other" / "cache") as other:
         try:
-            found = reap(tmp_path / "mine" / "cache")
+            found = kill_orphans(tmp_path / "mine" / "cache")
             assert len(found) == 2 and mine.pid in found
             assert mine.wait(5) == -9 and other.poll() is None
-            assert reap(tmp_path / "mine" / "cache") == []
+            assert kill_orphans(tmp_path / "mine" / "cache") == []
         finally:
-            reap(tmp_path / "other" / "cache")
-    for _, handle in orphans(tmp_path):
+            kill_orphans(tmp_path / "other" / "cache")
+    for _, handle in find_orphans(tmp_path):
         os.close(handle)

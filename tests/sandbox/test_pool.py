@@ -15,7 +15,7 @@ import pytest_asyncio
 from sandbox import pool as pooling
 from sandbox.executor import LocalExecutor
 from sandbox.isolation import probe
-from sandbox.job import Executor, Glance, Job, Outcome
+from sandbox.job import Executor, Job, Outcome, Progress
 from sandbox.kernels import INSIDE, Kernel
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
@@ -25,7 +25,7 @@ from tests.sandbox.contract import TINY, WATCH_SECONDS, ExecutorContract, job
 pytestmark = pytest.mark.slow
 
 POOLED = SETTINGS.model_copy(update={"pool": 1, "watch_seconds": WATCH_SECONDS})
-ISOLATION = ["none", pytest.param("required", marks=pytest.mark.skipif(not probe.available().on, reason="no walls"))]
+ISOLATION = ["none", pytest.param("required", marks=pytest.mark.skipif(not probe.probed().on, reason="no walls"))]
 
 TELLING = """
 import os, sys, warnings
@@ -124,7 +124,7 @@ async def test_files_are_in_the_folder_of_the_job_from_the_beginning(pooled: Loc
     """So a watch, and who takes up the run after a kill, find what the code leaves where they look."""
     seen: list[bool] = []
 
-    def watch(glance: Glance) -> None:
+    def watch(glance: Progress) -> None:
         seen.append((tmp_path / "job" / "checkpoints" / "state").is_file())
 
     await filled(pooled)

@@ -11,7 +11,7 @@ from agent.environment import rate_of
 from record.events.running import Resumed, Started
 from record.log import MemoryLog
 from record.machine import Rate
-from sandbox.rate import measured
+from sandbox.isolation.interpreter import timed_rate
 from sandbox.settings import SandboxSettings
 from tests.stages.small_study import IDEA
 
@@ -27,7 +27,7 @@ def interpreter_that(folder: Path, does: str) -> SandboxSettings:
 
 def test_as_many_processes_as_experiments_are_timed_with_their_threads(tmp_path: Path) -> None:
     settings = interpreter_that(tmp_path, f'echo "$OMP_NUM_THREADS" >> {tmp_path}/ran; echo "[0.25, 1.5]"')
-    found = measured(TERMS, settings)
+    found = timed_rate(TERMS, settings)
     assert (found.product_seconds, found.epoch_seconds, found.library) == (0.25, 1.5, "numpy")
     assert (tmp_path / "ran").read_text().split() == ["3", "3"]
     assert found.untimed == TERMS
@@ -35,7 +35,7 @@ def test_as_many_processes_as_experiments_are_timed_with_their_threads(tmp_path:
 
 @pytest.mark.parametrize("does", ["exit 1", "echo '[]'", "echo no numbers"])
 def test_what_cannot_be_timed_is_not_known(tmp_path: Path, does: str) -> None:
-    assert measured(TERMS, interpreter_that(tmp_path, does)) == TERMS
+    assert timed_rate(TERMS, interpreter_that(tmp_path, does)) == TERMS
 
 
 def test_a_run_that_is_taken_up_keeps_its_rate_unless_a_new_one_comes() -> None:

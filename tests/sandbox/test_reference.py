@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from record.setups import constants_of
-from sandbox.environment import KERNEL_SIDE
+from sandbox.isolation.mounts import KERNEL_SIDE
 from sandbox.metrics import CLIP, ECE_BINS, METRICS, score
 
 REFERENCE = (Path(KERNEL_SIDE) / "lab" / "REFERENCE.md").read_text()

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sandbox.bundled import ARITHMETIC, BOUNDS, CLASSES, SYMBOLS, Arithmetic, drawn, expressions
 from sandbox.datasets import materialise
-from sandbox.sequences import ARITHMETIC, BOUNDS, CLASSES, SYMBOLS, Arithmetic, drawn, expressions
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sandbox.bundled import PER_CLASS, SHAPES, SIDE, Shapes
 from sandbox.datasets import materialise, registry
-from sandbox.shapes import PER_CLASS, SHAPES, SIDE, Shapes
 
 
 def test_the_set_is_the_same_each_time_and_balanced() -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
-from sandbox.gpus.leases import GpuLeases
-from sandbox.gpus.scripted import ScriptedNvml, gpus
-from sandbox.job import ExecutorError, Job, Outcome
+from sandbox.gpu_leases import GpuLeases
+from sandbox.job import Job, Outcome
+from sandbox.scripted import ScriptedNvml, gpus
 from tests.sandbox.conftest import SETTINGS, Store, eventually
 
 pytestmark = pytest.mark.slow

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.gpus.device import Device
-from sandbox.isolation import family, scratch
-from sandbox.isolation.kernel_walls import device_files
+from sandbox.errors import ExecutorError
+from sandbox.gpus import Device
+from sandbox.isolation import processes, scratch
+from sandbox.isolation.bubblewrap import Sandbox, exposable, is_visible, wrap
 from sandbox.isolation.limits import limits_of, machine_memory
-from sandbox.isolation.masks import labelled
-from sandbox.isolation.walls import Walls, narrow, seen, wrap
-from sandbox.job import ExecutorError
+from sandbox.isolation.mounts import device_files, label_files
 from sandbox.settings import SandboxSettings
 
 
@@ -22,7 +21,7 @@ def test_no_tree_is_shown_that_holds_a_home_or_the_system(tmp_path: Path, monkey
     own = tmp_path / "home" / "me" / "conda"
     (own / "lib").mkdir(parents=True)
     (tmp_path / "link").symlink_to(own)
-    shown = narrow([own, own / "lib", tmp_path / "home", tmp_path / "home" / "me", tmp_path / "link", Path("/"),
+    shown = exposable([own, own / "lib", tmp_path / "home", tmp_path / "home" / "me", tmp_path / "link", Path("/"),
                     Path("/etc"), Path("/usr/lib"), Path("relative"), tmp_path / "not there"])
     assert shown == (own, tmp_path / "link")
 
@@ -34,15 +33,16 @@ def test_labels_are_hidden_in_every_place_of_an_environment_and_in_caches_within
         (tmp_path / "env" / name).mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
     variables = {"HF_HOME": str(tmp_path / "env" / "cache" / "hub"), "TORCH_HOME": str(tmp_path / "elsewhere")}
-    found = {path for path in labelled([tmp_path / "env"], variables) if path.is_relative_to(tmp_path)}
+    found = {path for path in label_files([tmp_path / "env"], variables) if path.is_relative_to(tmp_path)}
     assert found == {tmp_path / "env" / name for name in hidden}
 
 
 def test_a_path_is_seen_by_what_it_links_to(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "tree")
-    assert seen(tmp_path / "link" / "file", [tmp_path / "tree"]) and seen(tmp_path / "tree", [tmp_path / "link"])
-    assert not seen(tmp_path / "treetop", [tmp_path / "tree"])
+    assert is_visible(tmp_path / "link" / "file", [tmp_path / "tree"])
+    assert is_visible(tmp_path / "tree", [tmp_path / "link"])
+    assert not is_visible(tmp_path / "treetop", [tmp_path / "tree"])
 
 
 def test_the_devices_of_a_lease_and_no_others_are_bound(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_devices_of_a_lease_and_no_others_are_bound(tmp_path: Path) -> None:
     found = device_files((Device(uuid="GPU-1", name="one", index=0, minor=3, memory=1),))
     assert Path("/dev/nvidia3") in found and Path("/dev/nvidiactl") in found and Path("/dev/nvidia0") not in found
     (tmp_path / "nvidia3").touch()
-    words = wrap(["true"], Walls(tmp_path, devices=(tmp_path / "nvidia3", tmp_path / "not there")))
+    words = wrap(["true"], Sandbox(tmp_path, devices=(tmp_path / "nvidia3", tmp_path / "not there")))
     assert words[words.index("--dev-bind") + 1] == str(tmp_path / "nvidia3") and words.count("--dev-bind") == 1
 
 
@@ -72,10 +72,10 @@ def _untold(_: int) -> dict[str, int]:
 
 
 def test_where_the_system_does_not_tell_parts_private_memory_counts_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = family.held((os.getpid(),))
-    assert 0 < family.held_once((os.getpid(),)).private <= 1.1 * whole.private
-    monkeypatch.setattr(family, "_parts", _untold)
-    told = family.held_once((os.getpid(), os.getppid()))
+    whole = processes.resource_use((os.getpid(),))
+    assert 0 < processes.unique_resource_use((os.getpid(),)).private <= 1.1 * whole.private
+    monkeypatch.setattr(processes, "_parts", _untold)
+    told = processes.unique_resource_use((os.getpid(), os.getppid()))
     assert told.private >= 0.9 * whole.private
 
 

@@ -18,9 +18,9 @@ import pytest
 from record.nouns.measurements import Measurement
 from record.nouns.nodes import Failure
 from sandbox.executor import LocalExecutor
-from sandbox.job import Glance, Job, Logged, Outcome, Watch
-from sandbox.lookout import LINE, LOOK, POINTS, CurveReader
-from sandbox.scripted import Act, ScriptedExecutor
+from sandbox.job import Job, Logged, Outcome, Progress, Watch
+from sandbox.monitor import LINE, LOOK, POINTS, CurveReader
+from sandbox.scripted import ScriptedExecutor, ScriptedOutcome
 from tests.sandbox.conftest import SETTINGS, Store, eventually
 
 pytestmark = pytest.mark.slow
@@ -33,10 +33,10 @@ CURVE = ("digits", "method", "loss", "train")
 class Watcher:
     """Keeps what it saw; ends the code where `until` says so."""
 
-    until: Callable[[Glance], bool] = lambda glance: False
-    seen: list[Glance] = field(default_factory=list[Glance])
+    until: Callable[[Progress], bool] = lambda glance: False
+    seen: list[Progress] = field(default_factory=list[Progress])
 
-    def __call__(self, glance: Glance) -> str | None:
+    def __call__(self, glance: Progress) -> str | None:
         self.seen.append(glance)
         return "seen enough" if self.until(glance) else None
 
@@ -147,7 +147,7 @@ async def test_a_slow_watch_holds_nobody_up(store: Store, tmp_path: Path) -> Non
             beats.append(time.monotonic())
             await asyncio.sleep(0.01)
 
-    def slow(glance: Glance) -> str | None:
+    def slow(glance: Progress) -> str | None:
         time.sleep(1.0)
         return "slow, but sure"
 
@@ -161,7 +161,7 @@ async def test_a_slow_watch_holds_nobody_up(store: Store, tmp_path: Path) -> Non
 async def test_a_watch_that_breaks_fails_the_job_by_a_fault_of_ours_and_leaves_nothing_running(
     store: Store, tmp_path: Path
 ) -> None:
-    def broken(glance: Glance) -> str | None:
+    def broken(glance: Progress) -> str | None:
         if (tmp_path / "job" / "held").exists():
             raise ZeroDivisionError
 
@@ -240,7 +240,7 @@ def test_a_file_that_is_cut_or_replaced_midway_does_no_harm(tmp_path: Path) -> N
 def scripted(logged: tuple[tuple[float, Logged], ...], delay: float = 0.5) -> ScriptedExecutor:
     done = Outcome(seconds=delay, measurements=(Measurement(
         name="size", value=1, condition="method", dataset="digits", split="validation", seed=0, grade="logged"),))
-    return ScriptedExecutor(lambda job: Act(delay, done, logged), watch_seconds=0.1)
+    return ScriptedExecutor(lambda job: ScriptedOutcome(delay, done, logged), watch_seconds=0.1)
 
 
 async def test_a_script_can_be_watched_and_ended(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from record.nouns.nodes import ErrorClass
 from sandbox.failures import Origin, classify, cut_middle, from_death, from_exception
-from sandbox.notebook import notebook
-from sandbox.output import Transcript
+from sandbox.output import Transcript, notebook
 
 CUDA_FULL = (
     "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which 12.75 MiB is "

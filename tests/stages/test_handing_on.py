@@ -9,8 +9,8 @@ import pytest
 
 from record.folder import part_of
 from record.nouns.nodes import Failure
-from sandbox.handed_on import CHECKPOINTS, rescue_checkpoints
-from sandbox.job import Job, Outcome
+from sandbox.job import CHECKPOINTS, Job, Outcome
+from sandbox.workspace import rescue_checkpoints
 from stages.bench import Bench
 from stages.memory.briefs import code_inputs, parent_brief
 from tests.stages.test_nodes import agenda, failed, measured, search

@@ -21,10 +21,10 @@ from record.events.running import Commanded
 from record.events.searching import Prepared
 from record.nouns.data import DatasetFacts
 from review.honesty.probe import ENTRY, TASK, program
-from sandbox.chance import chance_of
 from sandbox.datasets import materialise
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
+from sandbox.scoring import chance_level
 from sandbox.scripted import ScriptedExecutor
 from sandbox.settings import SandboxSettings
 from search.settings import SearchSettings
@@ -161,7 +161,7 @@ async def test_code_that_learns_loses_its_advantage_with_permuted_labels(tmp_pat
         await executor.close()
     assert plain.failure is None and permuted.failure is None, (plain.failure, permuted.failure)
     found = labels_probe(plain.measurements, permuted.measurements, metric=PLAN.primary,
-                         chance=chance_of(labels, PLAN.primary.name))
+                         chance=chance_level(labels, PLAN.primary.name))
     assert found.outcome == "moved", found
 
 

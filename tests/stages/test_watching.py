@@ -13,16 +13,16 @@ from models.render import render
 from record.events.searching import Decided, Settled
 from record.nouns.decisions import Expand, Seen
 from record.nouns.stages import NodeKind, StageName
-from sandbox.job import Glance, Logged
+from sandbox.job import Logged, Progress
 from search.settings import SearchSettings
 from stages.memory.briefs import code_inputs
 from stages.nodes.watching import watcher
 from tests.stages.test_prompt_inputs import Story, cells
 
 CURVE = ("digits", "mixup@n50", "loss", "train")
-FAR = Glance(20.0, quiet=0.0, lines=tuple(Logged(CURVE, step, 9.0) for step in range(10)))
-QUIET = Glance(2000.0, quiet=1900.0)
-BROKEN = Glance(20.0, quiet=0.0, lines=(Logged(CURVE, 1, float("nan")),))
+FAR = Progress(20.0, quiet=0.0, lines=tuple(Logged(CURVE, step, 9.0) for step in range(10)))
+QUIET = Progress(2000.0, quiet=1900.0)
+BROKEN = Progress(20.0, quiet=0.0, lines=(Logged(CURVE, 1, float("nan")),))
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def peer(
     return node
 
 
-def ask(story: Story, decided: Decided, glance: Glance, **settings: object) -> str | None:
+def ask(story: Story, decided: Decided, glance: Progress, **settings: object) -> str | None:
     """What the watcher of a decision says; None also where there is no watcher."""
     watch = watcher(replace(story.bench, search=SearchSettings.model_validate({"order": "ticket"} | settings)), decided)
     return watch(glance) if watch else None

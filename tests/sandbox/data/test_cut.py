@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox.data.cut import SHARES, cut
-from sandbox.data.splits import duplicates
+from sandbox.data import Examples
+from sandbox.data.prepare import duplicates
+from sandbox.data.splits import SHARES, split_rows
 from sandbox.errors import DatasetError
-from sandbox.sources import Examples
 from tests.sandbox.data.files import fields, made, table
 
 ORDER = tuple(SHARES)
@@ -36,7 +36,7 @@ def examples(
 def test_no_group_stands_in_two_splits(groups: list[int], seed: int, classes: int) -> None:
     given_examples = examples(len(groups), groups=groups, classes=classes)
     try:
-        rows = cut(given_examples, seed).rows
+        rows = split_rows(given_examples, seed).rows
     except DatasetError as error:  # too few groups, or one so large that a split gets nothing: refused, never torn
         assert "groups are too few" in str(error) or "its cut" in str(error)
         return
@@ -46,7 +46,7 @@ def test_no_group_stands_in_two_splits(groups: list[int], seed: int, classes: in
 
 
 def test_groups_of_one_size_come_near_to_the_shares() -> None:
-    rows = cut(examples(600, groups=np.arange(600) // 10), 4).rows
+    rows = split_rows(examples(600, groups=np.arange(600) // 10), 4).rows
     assert {split: len(index) for split, index in rows.items()} == {
         split: pytest.approx(600 * share, abs=20) for split, share in SHARES.items()}
 
@@ -55,7 +55,7 @@ def test_groups_of_one_size_come_near_to_the_shares() -> None:
 @given(st.lists(st.integers(0, 60), min_size=80, max_size=200), st.integers(0, 9))
 def test_time_runs_from_train_to_test_and_moments_stay_together(times: list[int], seed: int) -> None:
     try:
-        rows = cut(examples(len(times), times=times, classes=0), seed).rows
+        rows = split_rows(examples(len(times), times=times, classes=0), seed).rows
     except DatasetError as error:
         assert "it cannot be cut by time" in str(error) or "its cut gives only" in str(error)
         return
@@ -72,7 +72,7 @@ def test_time_runs_from_train_to_test_and_moments_stay_together(times: list[int]
     (["train"] * 100, "ours, stratified by class, seed 3"),
 ])
 def test_given_splits_are_kept(given_parts: list[str], rule: str) -> None:
-    found = cut(examples(100, parts=given_parts), 3)
+    found = split_rows(examples(100, parts=given_parts), 3)
     parts = np.asarray(given_parts)
     for split in ("validation", "test"):
         if split in given_parts:
@@ -82,19 +82,19 @@ def test_given_splits_are_kept(given_parts: list[str], rule: str) -> None:
 
 def test_what_cannot_be_cut_is_refused() -> None:
     with pytest.raises(DatasetError, match=r"^it has no train rows among its splits \(test\)"):
-        cut(examples(60, parts=["test"] * 60), 0)
+        split_rows(examples(60, parts=["test"] * 60), 0)
     with pytest.raises(DatasetError, match="it cannot be cut by time: 3 different times are too few"):
-        cut(examples(60, times=np.arange(60) % 3), 0)
+        split_rows(examples(60, times=np.arange(60) % 3), 0)
     with pytest.raises(DatasetError, match="its cut gives only 2 rows for test, at least 5"):
-        cut(examples(60, parts=["train"] * 58 + ["test"] * 2), 0)
+        split_rows(examples(60, parts=["train"] * 58 + ["test"] * 2), 0)
     late = Examples(np.zeros((60, 1)), np.repeat([0, 1], [50, 10]), times=np.arange(60))
     with pytest.raises(DatasetError, match="its cut leaves train without class 1"):
-        cut(late, 0)
+        split_rows(late, 0)
 
 
 def test_groups_that_given_splits_tear_are_warned_of() -> None:
     parts = ["train"] * 60 + ["validation"] * 20 + ["test"] * 20
-    found = cut(examples(100, parts=parts, groups=np.arange(100) % 30), 0)
+    found = split_rows(examples(100, parts=parts, groups=np.arange(100) % 30), 0)
     assert found.warnings == ("30 groups stand both in train and in validation or test, by the data's own splits",)
 
 

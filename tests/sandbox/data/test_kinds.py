@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sandbox.data import hub
+from sandbox.data import frames
+from sandbox.data.files import hugging_face
 from sandbox.data.own import OwnData
 from sandbox.data.spec import spec_of
-from sandbox.data.untyped import hugging_face
 from sandbox.datasets import DATA_BYTES, SHARES
 from sandbox.errors import DatasetError
 from tests.sandbox.data.files import fields, made, pictures, refusal, table
@@ -263,4 +263,4 @@ def test_the_hub_loads_by_name_configuration_and_revision(tmp_path: Path, monkey
     other = OwnData(spec.model_copy(update={"sha256": "0" * 64}), DATA_BYTES)
     with pytest.raises(DatasetError, match="it changed on the hub since the run began"):
         other.load()
-    assert not hub.is_saved(tmp_path)
+    assert not frames.is_saved(tmp_path)

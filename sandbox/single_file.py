@@ -9,10 +9,11 @@ from pathlib import Path
 
 from record.syntax import parse
 from sandbox.datasets import Sources, files_of, materialise, registry
-from sandbox.evaluation.scorers import freeze, scorers_of
+from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
-from sandbox.job import ExecutorError, Job, Outcome
+from sandbox.job import Job, Outcome
 from sandbox.pretrained import pretrained_of, provide
+from sandbox.scorers import freeze, scorers_of
 from sandbox.settings import SandboxSettings
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+import sklearn.metrics as sk  # pyright: ignore[reportMissingTypeStubs]
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sandbox import resampled
-from sandbox.metrics import METRICS, score
-from sandbox.resampled import DefinitionsDiffer, counts, scores
+from sandbox import metrics
+from sandbox.metrics import METRICS, draw_counts, resampled_scores, score
 
 NAMES = frozenset(METRICS)
 
@@ -39,8 +40,8 @@ def test_every_metric_on_every_draw_is_what_scoring_the_drawn_examples_gives(
 ) -> None:
     values, truth = predictions(kind, seed, n, classes)
     named = "predictions" if kind == "numbers" else kind
-    drawn = counts(np.random.default_rng(seed), 8, n)
-    found = scores(named, values, truth, drawn=drawn, names=NAMES)
+    drawn = draw_counts(np.random.default_rng(seed), 8, n)
+    found = resampled_scores(named, values, truth, counts=drawn, names=NAMES)
     assert set(found) == set(score(named, values, truth))
     for k, row in enumerate(drawn):
         rows = np.repeat(np.arange(n), row)
@@ -53,23 +54,39 @@ def test_every_metric_on_every_draw_is_what_scoring_the_drawn_examples_gives(
 
 
 def test_each_draw_is_of_the_whole_set_and_work_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = counts(np.random.default_rng(1), 50, 30)
+    drawn = draw_counts(np.random.default_rng(1), 50, 30)
     assert drawn.shape == (50, 30) and (drawn.sum(axis=1) == 30).all() and len({row.tobytes() for row in drawn}) == 50
     values, truth = predictions("probabilities", 1, 30, 3)
-    whole = scores("probabilities", values, truth, drawn=drawn, names=NAMES)
-    monkeypatch.setattr(resampled, "CHUNK", 90)
-    parts = scores("probabilities", values, truth, drawn=drawn, names=NAMES)
+    whole = resampled_scores("probabilities", values, truth, counts=drawn, names=NAMES)
+    monkeypatch.setattr(metrics, "CHUNK", 90)
+    parts = resampled_scores("probabilities", values, truth, counts=drawn, names=NAMES)
     assert all(np.allclose(whole[name], parts[name], rtol=0, atol=1e-12) for name in whole)
 
 
 def test_only_what_is_asked_for_is_computed() -> None:
     values, truth = predictions("probabilities", 1, 30, 3)
-    drawn = counts(np.random.default_rng(1), 5, 30)
-    assert set(scores("probabilities", values, truth, drawn=drawn, names={"ece", "mse"})) == {"ece"}
+    drawn = draw_counts(np.random.default_rng(1), 5, 30)
+    assert set(resampled_scores("probabilities", values, truth, counts=drawn, names={"ece", "mse"})) == {"ece"}
 
 
-def test_a_definition_that_is_not_the_scorers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampled, "ECE_BINS", 2)
-    values, truth = predictions("probabilities", 1, 30, 3)
-    with pytest.raises(DefinitionsDiffer, match=r"ece: .* here, .* where it is scored"):
-        scores("probabilities", values, truth, drawn=counts(np.random.default_rng(1), 5, 30), names={"ece"})
+WEIGHTED: dict[str, Any] = {
+    "accuracy": sk.accuracy_score, "macro_f1": partial(sk.f1_score, average="macro", zero_division=0.0),
+    "mse": sk.mean_squared_error, "mae": sk.mean_absolute_error, "r2": sk.r2_score}
+
+
+@pytest.mark.parametrize("kind", ["numbers", "predictions", "probabilities"])
+def test_a_resample_is_what_scikit_learn_gives_with_weights(kind: str) -> None:
+    values, truth = predictions(kind, 3, 60, 4)
+    drawn = draw_counts(np.random.default_rng(3), 6, 60)
+    found = resampled_scores("predictions" if kind == "numbers" else kind, values, truth, counts=drawn, names=NAMES)
+    for k, weights in enumerate(drawn):
+        expected = {
+            "log_loss": sk.log_loss(truth, values, sample_weight=weights),
+            "brier": sk.brier_score_loss(truth, values, sample_weight=weights, scale_by_half=False),
+            "auroc": np.mean([sk.roc_auc_score(truth == c, values[:, c], sample_weight=weights) for c in range(4)]),
+        } if kind == "probabilities" else {}
+        said = values.argmax(axis=1) if kind == "probabilities" else values
+        expected |= {name: metric(truth, said, sample_weight=weights) for name, metric in WEIGHTED.items()
+                     if name in found}
+        assert {name: found[name][k] for name in expected} == pytest.approx(expected, abs=1e-9)
+        assert found.keys() - expected.keys() <= {"ece"}, "which scikit-learn does not have"

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sandbox.data.roles import PARTS
+import numpy as np
+from numpy.typing import NDArray
+
+from sandbox.data import Examples
+from sandbox.data.columns import PARTS
 from sandbox.data.spec import DataSpec
 from sandbox.data.tables import MAX_CLASSES
 from sandbox.errors import DatasetError
-from sandbox.sources import Examples
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-    Arrays = dict[str, Array]
-
+Array = NDArray[Any]
+Arrays = dict[str, Array]
 
 def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
     """The examples of an archive; `limit` bytes may be unpacked. Raises `DatasetError`."""
-    import numpy as np
-
     if spec.categorical:
         raise DatasetError("categorical= is for tables, an NPZ archive is served as it is")
     arrays = {name: array for name, array in _arrays(path, limit).items() if name not in spec.drop}
@@ -44,8 +41,6 @@ def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
 
 
 def _arrays(path: Path, limit: int) -> Arrays:
-    import numpy as np
-
     try:
         with np.load(path, allow_pickle=False) as archive:
             size = sum(member.file_size for member in archive.zip.infolist())
@@ -79,8 +74,6 @@ def _role(arrays: Arrays, name: str) -> Array:
 
 
 def _examples(x: Array, y: Array, spec: DataSpec, roles: Arrays, parts: Array | None) -> Examples:
-    import numpy as np
-
     _check_lengths(x, y, "x", spec.target or "y")
     for role, values in roles.items():
         _check_lengths(x, values, "x", f"the array of {role}=")
@@ -102,16 +95,12 @@ def _examples(x: Array, y: Array, spec: DataSpec, roles: Arrays, parts: Array | 
 
 def _images(x: Array) -> Array:
     """Small integers stay; 64-bit floats become 32-bit, as they are served; grey pictures get their channel."""
-    import numpy as np
-
     if x.dtype == np.uint8 and x.ndim in (3, 4):
         return x if x.ndim == 4 else x[..., None]
     return x.astype(np.float32 if x.dtype.kind == "f" else np.int64)
 
 
 def _labels(y: Array, spec: DataSpec) -> tuple[Array, tuple[str, ...]]:
-    import numpy as np
-
     if y.ndim != 1 or y.dtype.kind not in "biufU":
         raise DatasetError(f"y must hold one label an example, numbers or texts, not {y.dtype} of shape {y.shape}")
     if y.dtype.kind == "f" and not np.isfinite(y).all():

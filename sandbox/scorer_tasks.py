@@ -17,17 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from record.nouns.data import Scorer
 from record.nouns.frozen import encodable
 from record.nouns.measurements import Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.execution import Script
-from sandbox.submissions import MAX_BYTES, Submission, truth_of
+from sandbox.scoring import MAX_BYTES, Submission, truth_of
 from sandbox.untrusted import Unfit, open_regular, read_lines
-from sandbox.workplace import folders_of
+from sandbox.workspace import dataset_folders
 
 ENTRY = "evaluate.py"
-_DRIVER = Path(__file__).with_name("driver.py")
+_DRIVER = Path(__file__).with_name("scorer_driver.py")
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,6 @@ def lay_out(task: Task, place: Path, target: Path, *, views: Path, labels: Path,
 
     `limit` is in bytes, of all artifacts. Raises `SubmissionRefused`.
     """
-    import numpy as np
-
     dataset, left = task.scorer.dataset, limit
     view = (views / f"{dataset}.npz").absolute()
     for name, text in ((ENTRY, _DRIVER.read_text()), ("scorer.py", task.text)):
@@ -84,7 +84,7 @@ def lay_out(task: Task, place: Path, target: Path, *, views: Path, labels: Path,
         "function": task.scorer.function, "split": task.split, "view": str(view),
         "submissions": [one.model_dump(exclude={"grade", "step"}) for one in task.submissions]}))
     return Script(target, ENTRY, seed=seed, mode="score", views={dataset: str(view)},
-                  readable=folders_of((dataset,), views))
+                  readable=dataset_folders((dataset,), views))
 
 
 def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ...]:

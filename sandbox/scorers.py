@@ -27,9 +27,9 @@ from pydantic import ValidationError
 
 from record.nouns.data import MetricSpec, Scorer
 from record.syntax import parse
+from sandbox.data import DatasetSource
 from sandbox.errors import DatasetError, SubmissionRefused
 from sandbox.metrics import METRICS
-from sandbox.sources import DatasetSource
 
 FORM = "write FILE.py:FUNCTION"
 _BYTES = 2**20
@@ -82,7 +82,7 @@ def read_scorer(dataset: str, place: str) -> tuple[Scorer, str]:
 
 def freeze(dataset: str, place: str, folder: Path) -> Scorer:
     """Copy a scorer to `folder`, unless one is frozen there; what is to be recorded of it. Raises `DatasetError`."""
-    if (there := frozen(folder, dataset)) is not None:
+    if (there := read_frozen(folder, dataset)) is not None:
         return there[0]
     scorer, text = read_scorer(dataset, place)
     folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def freeze(dataset: str, place: str, folder: Path) -> Scorer:
     return scorer
 
 
-def hand_on(scorers: Iterable[Scorer], there: Path, here: Path) -> None:
+def copy_frozen(scorers: Iterable[Scorer], there: Path, here: Path) -> None:
     """Put scorers of a record, whose files lie in `there`, into `here`, which may be the same folder.
 
     Raises `DatasetError` for one that is gone or was changed.
@@ -107,7 +107,7 @@ def hand_on(scorers: Iterable[Scorer], there: Path, here: Path) -> None:
         _write(here / f"{scorer.dataset}.json", scorer.model_dump_json())
 
 
-def frozen(folder: Path | None, dataset: str) -> tuple[Scorer, str] | None:
+def read_frozen(folder: Path | None, dataset: str) -> tuple[Scorer, str] | None:
     """The frozen scorer of a dataset and its text; None where it has none. Raises `SubmissionRefused`."""
     if folder is None or not (folder / f"{dataset}.json").is_file():
         return None
@@ -118,13 +118,13 @@ def frozen(folder: Path | None, dataset: str) -> tuple[Scorer, str] | None:
     return scorer, text
 
 
-def all_frozen(folder: Path | None) -> dict[str, tuple[Scorer, str]]:
+def read_all_frozen(folder: Path | None) -> dict[str, tuple[Scorer, str]]:
     """Every frozen scorer with its text, by dataset. Raises `SubmissionRefused`."""
     names = sorted(one.stem for one in folder.glob("*.json")) if folder is not None else []
-    return {name: one for name in names if (one := frozen(folder, name)) is not None}
+    return {name: one for name in names if (one := read_frozen(folder, name)) is not None}
 
 
-def in_words(scorer: Scorer) -> str:
+def describe_scorer(scorer: Scorer) -> str:
     """What whoever plans or writes an experiment must know of a scorer."""
     metrics = ", ".join(f"`{one.name}` ({'higher' if one.higher_is_better else 'lower'} is better)"
                         for one in scorer.metrics)

@@ -1,6 +1,12 @@
-"""Leases of GPUs: which attempt may use which, and until when.
+"""Locks on GPUs that all runs of a user on this machine share.
 
-A lease is given where a place on the GPU is free (`sandbox.gpus.locks`) and enough of its memory is, so that neighbours
+A lock is a `flock` on a file named by the GPU's UUID: the kernel drops it when its process dies, however it dies. Kept:
+of the runs of one user, those that take a GPU alone have it alone, and those that share one do not exceed the places of
+the most generous. Not kept: other users, and runs in another container, are seen by the memory that they use alone.
+
+Leases of GPUs: which attempt may use which, and until when.
+
+A lease is given where a place on the GPU is free (`sandbox.gpu_leases`) and enough of its memory is, so that neighbours
 are respected. It ends when the driver lists none of the attempt's processes any more.
 """
 
@@ -8,21 +14,90 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from record.place import PlaceError, own_folder
 from sandbox.errors import GpuError
-from sandbox.gpus.choice import chosen, visible
-from sandbox.gpus.device import Device, Nvml
-from sandbox.gpus.locks import GpuLocks, Held
-from sandbox.gpus.nvml import DriverNvml
+from sandbox.gpus import Device, DriverNvml, Nvml, select_devices, visible_devices
 from sandbox.isolation.scratch import runtime_folder
 from sandbox.settings import SandboxSettings
+
+
+@dataclass
+class HeldLocks:
+    """Open files whose locks are ours."""
+
+    files: list[int]
+
+    def drop(self) -> None:
+        """Give the locks back; idempotent."""
+        while self.files:
+            os.close(self.files.pop())
+
+
+class GpuLocks:
+    """Takes places on GPUs. With one place a GPU, whoever takes it has it alone."""
+
+    def __init__(self, folder: Path, places: int) -> None:
+        self._folder = folder
+        self._places = places
+
+    def take(self, uuid: str) -> HeldLocks | None:
+        """A place on this GPU, or None where all are taken. Never waits. Raises `GpuError`."""
+        held = HeldLocks([])
+        device = self._lock(f"gpu-{uuid}.lock", fcntl.LOCK_EX if self._places == 1 else fcntl.LOCK_SH)
+        if device is None:
+            return None
+        held.files.append(device)
+        if self._places == 1:
+            return held
+        for place in range(self._places):
+            file = self._lock(f"gpu-{uuid}.{place}.lock", fcntl.LOCK_EX)
+            if file is not None:
+                held.files.append(file)
+                return held
+        held.drop()
+        return None
+
+    def _lock(self, name: str, kind: int) -> int | None:
+        path = self._ready() / name.replace("/", "_")
+        while True:
+            try:
+                file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            except OSError as error:
+                raise GpuError(f"cannot lock a GPU with {path}: {error.strerror}") from error
+            try:
+                fcntl.flock(file, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                return None
+            if _still_there(file, path):
+                os.utime(file)  # what cleans /tmp by age leaves it
+                return file
+            os.close(file)
+
+    def _ready(self) -> Path:
+        """The folder of the locks, ours alone. Raises `GpuError`."""
+        try:
+            return own_folder(self._folder)
+        except PlaceError as error:
+            raise GpuError(f"{error}; it is for the locks of GPUs") from error
+
+
+def _still_there(file: int, path: Path) -> bool:
+    """False where the file was removed before we had its lock: somebody else may lock a new one of its name."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file), os.lstat(path))
+    return False
+
 
 LOG = logging.getLogger(__name__)
 _POLL = 0.2
@@ -37,7 +112,7 @@ class Lease:
 
     devices: tuple[Device, ...] = ()
     free: dict[str, int] = field(default_factory=dict[str, int])
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldLocks, ...] = ()
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -139,7 +214,7 @@ class GpuLeases:
 
     def _try(self) -> Lease | None:
         """The GPUs of one attempt, or None; all or none, so that two runs never wait for each other."""
-        wanted, devices, held = self._settings.gpus_per_node, list[Device](), list[Held]()
+        wanted, devices, held = self._settings.gpus_per_node, list[Device](), list[HeldLocks]()
         with contextlib.ExitStack() as undo:
             for device in self._order():
                 place = self._place(device)
@@ -154,7 +229,7 @@ class GpuLeases:
                     return Lease(tuple(devices), free, tuple(held))
         return None
 
-    def _place(self, device: Device) -> Held | None:
+    def _place(self, device: Device) -> HeldLocks | None:
         """A place on this GPU, or None where none is free or too little of its memory is."""
         place = self._locks.take(device.uuid)
         if place is not None and self._driver.free(device.uuid) < self._settings.gpu_free_gb * 1e9:
@@ -198,7 +273,7 @@ def open_leases(
         there = driver.devices()
     except GpuError as error:
         raise GpuError(f"sandbox.device is cuda, but {error}; {instead}") from error
-    devices = chosen(visible(there, variable), settings.gpus)
+    devices = select_devices(visible_devices(there, variable), settings.gpus)
     if not devices:
         hidden = f"CUDA_VISIBLE_DEVICES={variable} hides all {len(there)}" if there else "the driver knows no GPU"
         raise GpuError(f"sandbox.device is cuda, but {hidden}; {instead}")

@@ -1,4 +1,7 @@
-"""What a finished experiment left in its folder, read as untrusted and graded by us."""
+"""What a finished experiment left in its folder, read as untrusted and graded by us.
+
+Figures that a plotting script drew, with the facts that its live figures gave. The files are untrusted.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,26 @@ import hashlib
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+
+from record.nouns.figures import Figure, FigureFacts
 from record.nouns.frozen import encodable
 from record.nouns.measurements import Grade, Measurement
 from record.nouns.nodes import Failure
 from record.unexpected import of_machine, stumbled
 from sandbox.errors import SandboxError, SubmissionRefused
+from sandbox.job import ARTIFACTS, MEASUREMENTS
 from sandbox.scoring import score_submissions, seal
 from sandbox.untrusted import Unfit, names_in, open_regular, read_as, read_lines, write_whole
 
-MEASUREMENTS = "measurements.jsonl"
+_MOST_FILES = 10_000
 SAID = 400
 """Values of train and dev that an attempt's record carries; the file has all."""
 _FIELDS = ("name", "value", "condition", "dataset", "split", "step")
@@ -42,6 +50,35 @@ def hash_arrays(folder: Path, limit: int) -> dict[str, str]:
     return {name: _hash_array(folder, name, limit) for name in names_in(folder, "arrays", ".npy")}
 
 
+def hash_artifacts(folder: Path, limit: int) -> dict[str, str]:
+    """File under artifacts/ -> sha256. Raises `Unfit` for links, odd names, and more than `limit` bytes in all."""
+    found: dict[str, str] = {}
+    left = limit
+    for relative in _artifact_files(folder):
+        with open_regular(folder, f"{ARTIFACTS}/{relative}", left) as file:
+            found[relative] = hashlib.file_digest(file, "sha256").hexdigest()
+            left -= os.fstat(file.fileno()).st_size
+    return found
+
+
+def _artifact_files(folder: Path) -> list[str]:
+    """Every file under artifacts/, relative to it; what `lab` was still writing is left out. Raises `Unfit`."""
+    base = folder / ARTIFACTS
+    found: list[str] = []
+    for top in names_in(folder, ARTIFACTS, ""):
+        if not (base / top).is_dir() or (base / top).is_symlink():
+            found.append(top)
+        for place, folders, files in os.walk(base / top):
+            links = [one for one in folders if os.path.islink(os.path.join(place, one))]
+            found += [os.path.relpath(os.path.join(place, one), base) for one in (*files, *links)]
+            if len(found) > _MOST_FILES:
+                raise Unfit(f"{ARTIFACTS}/ holds more than {_MOST_FILES} files: put them into one archive")
+    for one in found:
+        if not one.isprintable():
+            raise Unfit(f"{ARTIFACTS}/ holds a file named {one!r}: name it in UTF-8, without control characters")
+    return sorted(found)
+
+
 def measure(
     folder: Path, labels: Path, *, seed: int, limit: int, grade: Grade = "computed", cut: bool = False,
     evaluated: Sequence[Measurement] = (),
@@ -60,7 +97,7 @@ def measure(
     return Measured(_final(scored, logged), sealed, curves, _said(logged))
 
 
-def lacking(measured: Measured) -> Failure | None:
+def missing_measurement(measured: Measured) -> Failure | None:
     """The failure of an experiment that ran but measured nothing that could select it."""
     if measured.final:
         return None
@@ -68,7 +105,7 @@ def lacking(measured: Measured) -> Failure | None:
                    "hand in predictions with lab.submit(dataset, 'validation', condition, ...)")
 
 
-def defect(error: Exception) -> Failure:
+def failure_of(error: Exception) -> Failure:
     """The failure of an experiment that left something which cannot be read, or over which we stumbled ourselves.
 
     Raises the error again where it is none of the experiment's: of our disk, kernels, devices or isolation.
@@ -136,8 +173,6 @@ def _hash_array(folder: Path, name: str, limit: int) -> str:
 
 
 def _check_header(file: BufferedReader, name: str) -> None:
-    import numpy as np
-
     with read_as(f"arrays/{name} is not an array that numpy can read: save it with lab.save"):
         version = np.lib.format.read_magic(file)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
@@ -149,3 +184,77 @@ def _check_header(file: BufferedReader, name: str) -> None:
     if min(shape, default=1) < 0 or said != held:
         raise Unfit(f"arrays/{name} holds {held} bytes, not what its header says, {shape} of {dtype}: save it with "
                     "lab.save")
+
+
+_MAX_FIGURES = 50
+_FACTS_BYTES = 2**20
+MOST_PIXELS = 40_000_000
+"""Of a figure: ten times a page at 300 dots an inch would have more; a small file may unpack to any number."""
+
+
+def collect_figures(folder: Path, limit: int) -> tuple[tuple[Figure, ...], Failure | None]:
+    """The figures under figures/ (PNG and PDF, by name), and a failure where one is no image or none was drawn.
+
+    `limit` is in bytes of one file. A figure that matplotlib did not save has no facts.
+    """
+    figures: list[Figure] = []
+    try:
+        names = [*names_in(folder, "figures", ".png"), *names_in(folder, "figures", ".pdf")]
+        if len(names) > _MAX_FIGURES:
+            raise Unfit(f"figures/ holds {len(names)} figures, more than the limit of {_MAX_FIGURES}")
+        for name in sorted(names):
+            figures.append(_figure(folder, name, limit))
+    except Unfit as error:
+        return tuple(figures), Failure(kind="figure", message=str(error))
+    if not any(figure.name.endswith(".png") for figure in figures):
+        return tuple(figures), Failure(kind="figure", message="no figure was drawn: save PNG files into figures/")
+    return tuple(figures), None
+
+
+def _figure(folder: Path, name: str, limit: int) -> Figure:
+    with open_regular(folder, f"figures/{name}", limit) as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        (_check_png if name.endswith(".png") else _check_pdf)(file, name)
+    return Figure(name=name, sha256=digest, facts=_facts(folder, name))
+
+
+def _check_png(file: BufferedReader, name: str) -> None:
+    from PIL import Image
+
+    with (read_as(f"figures/{name} is not a PNG image that can be read", Unfit, Image.DecompressionBombWarning,
+                  Image.DecompressionBombError), warnings.catch_warnings()):
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with Image.open(file, formats=["PNG"]) as image:
+            image.verify()
+    if image.width * image.height > MOST_PIXELS:
+        raise Unfit(f"figures/{name} has {image.width} x {image.height} pixels, more than the limit of {MOST_PIXELS}: "
+                    "save it with dpi=200")
+
+
+def _check_pdf(file: BufferedReader, name: str) -> None:
+    if not file.read(1024).startswith(b"%PDF-"):
+        raise Unfit(f"figures/{name} is not a PDF file")
+
+
+def _facts(folder: Path, name: str) -> FigureFacts:
+    try:
+        with open_regular(folder, f"figures/{name}.facts.json", _FACTS_BYTES) as file:
+            return FigureFacts.model_validate(_finite(encodable(json.load(file))))
+    except (Unfit, ValueError, RecursionError):
+        return FigureFacts()
+
+
+def _finite(said: Any) -> Any:
+    """What was said without the fields that hold a number which is not finite."""
+    if isinstance(said, dict):
+        fields = cast("dict[str, Any]", said).items()
+        return {name: _finite(value) for name, value in fields if not _endless(value)}
+    return [_finite(one) for one in cast("list[Any]", said)] if isinstance(said, list) else said
+
+
+def _endless(value: Any) -> bool:
+    """Whether it is a number that is not finite, or a list with one."""
+    if isinstance(value, list):
+        return any(_endless(one) for one in cast("list[Any]", value))
+    return isinstance(value, float) and not math.isfinite(value)

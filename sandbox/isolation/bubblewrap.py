@@ -1,6 +1,6 @@
 """What a command behind walls sees of this machine, written as arguments of bubblewrap.
 
-Kept: the filesystem holds the system's programs and libraries read-only, what is named in `Walls`, a private /tmp and
+Kept: the filesystem holds the system's programs and libraries read-only, what is named in `Sandbox`, a private /tmp and
 /dev/shm, and nothing else: no home, no source tree, no other run. Processes, System V objects, the host's name and (by
 default) the network are its own; it has no capability and can gain no privilege, and it makes no further user
 namespaces. When bubblewrap ends, so do all processes behind the walls.
@@ -36,8 +36,8 @@ _WIDE = ("/etc", "/var", "/tmp", "/run", "/proc", "/sys", "/dev", "/bin", "/lib"
 
 
 @dataclass(frozen=True)
-class Walls:
-    """What lies within. Paths are the same inside as outside, but for `seen`; what does not exist is left out."""
+class Sandbox:
+    """What lies within. Paths are the same inside as outside, but for `is_visible`; what does not exist is left out."""
 
     folder: Path
     """The working folder: writable."""
@@ -59,19 +59,19 @@ class Walls:
     """False only where the kernel forbids user namespaces and we are root: then capabilities alone are dropped."""
 
 
-def wrap(command: Sequence[str], walls: Walls) -> list[str]:
+def wrap(command: Sequence[str], walls: Sandbox) -> list[str]:
     """The command line that runs a command behind the walls, in its folder; the environment is handed on."""
     return [PROGRAM, *_namespaces(walls), *_system(walls), *_memory(walls), *_places(walls),
             "--remount-ro", "/", "--chdir", str(walls.seen or walls.folder), "--", *command]
 
 
-def seen(path: Path, trees: Iterable[Path]) -> bool:
+def is_visible(path: Path, trees: Iterable[Path]) -> bool:
     """Whether a path lies within one of the trees, itself or by what it links to."""
     forms = {Path(os.path.abspath(path)), path.resolve()}
     return any(form.is_relative_to(tree) for form in forms for tree in {*trees, *(one.resolve() for one in trees)})
 
 
-def narrow(trees: Iterable[Path]) -> tuple[Path, ...]:
+def exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
     """Those that may be shown whole: none that holds a home or the system's own folders, nor what lies in another."""
     home = Path.home()
     kept = {tree for tree in trees if tree.is_absolute() and tree.is_dir() and str(tree) not in _WIDE
@@ -94,7 +94,7 @@ def check_readable(paths: Iterable[str]) -> None:
             raise IsolationError(f"{name!r} (sandbox.readable) {why}: name folders of your own, as your packages")
 
 
-def _namespaces(walls: Walls) -> list[str]:
+def _namespaces(walls: Sandbox) -> list[str]:
     """JPY_PARENT_PID would make ipykernel wait for a process that it cannot see."""
     user = ["--unshare-user", "--disable-userns"] if walls.user_namespace else []
     net = [] if walls.network else ["--unshare-net"]
@@ -102,7 +102,7 @@ def _namespaces(walls: Walls) -> list[str]:
             "--unshare-cgroup-try", *net, "--hostname", "sandbox", "--cap-drop", "ALL", "--unsetenv", "JPY_PARENT_PID"]
 
 
-def _system(walls: Walls) -> list[str]:
+def _system(walls: Sandbox) -> list[str]:
     found: list[str] = []
     for path in SYSTEM:
         if os.path.islink(path):
@@ -114,14 +114,14 @@ def _system(walls: Walls) -> list[str]:
             *_each("--dev-bind", walls.devices)]
 
 
-def _memory(walls: Walls) -> list[str]:
+def _memory(walls: Sandbox) -> list[str]:
     shm = ["--perms", "1777", "--size", str(walls.shm_bytes), "--tmpfs", "/dev/shm"]
     tmp = ["--bind", str(walls.tmp), "/tmp"] if walls.tmp else [
         "--perms", "1777", "--size", str(walls.shm_bytes), "--tmpfs", "/tmp"]
     return [*shm, "--remount-ro", "/dev", *tmp]
 
 
-def _places(walls: Walls) -> list[str]:
+def _places(walls: Sandbox) -> list[str]:
     """Trees, then what hides parts of them, then what shines through, then what can be written."""
     hidden = [path for path in sorted(walls.hidden) if path.exists()]
     covers = [word for path in hidden for word in _cover(path)]

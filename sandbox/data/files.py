@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from sandbox.errors import DatasetError
 
@@ -71,3 +73,16 @@ def _of_file(path: Path, *, ends: bool) -> str:
         file.seek(max(_ENDS, size - _ENDS))
         digest.update(file.read(_ENDS))
         return digest.hexdigest()
+
+
+# --- libraries without types, imported when they are first needed ---------------------------------------------------
+
+
+def pyarrow(part: str = "") -> Any:
+    """pyarrow, or one of its modules: `pyarrow("compute")`."""
+    return importlib.import_module(f"pyarrow.{part}" if part else "pyarrow")
+
+
+def hugging_face() -> Any:
+    """The `datasets` library."""
+    return importlib.import_module("datasets")

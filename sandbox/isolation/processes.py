@@ -3,6 +3,13 @@
 Behind walls a process cannot leave the family: what loses its parents becomes a child of the namespace's first process.
 Without walls it can (a daemon), and is then neither seen nor counted. Needs a kernel with /proc/PID/task/TID/children
 (CONFIG_PROC_CHILDREN, which the distributions set).
+
+Processes of a run's kernels that outlived the program, found by what their environment says.
+
+Behind walls there are none: bubblewrap ends them with the program. Without walls a `kill -9` of the program leaves the
+code that ran, and all that it started. Every kernel of a run has the run's cache in its environment, and so has what
+it starts, whatever sessions and groups that makes; a process that replaced its environment is not found, nor one on
+another machine.
 """
 
 from __future__ import annotations
@@ -10,7 +17,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +29,7 @@ _PART = re.compile(r"^(Pss|Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Held:
+class ResourceUse:
     """What processes hold together: threads, and bytes of memory that cannot be given back to a file."""
 
     tasks: int
@@ -28,7 +37,7 @@ class Held:
     shared: int
 
 
-def family(root: int, limit: int | None = None) -> set[int]:
+def process_tree(root: int, limit: int | None = None) -> set[int]:
     """A process and its descendants; not many more than `limit`."""
     found: set[int] = set()
     waiting = [root]
@@ -40,7 +49,7 @@ def family(root: int, limit: int | None = None) -> set[int]:
     return found
 
 
-def held(processes: Iterable[int]) -> Held:
+def resource_use(processes: Iterable[int]) -> ResourceUse:
     """What they hold at most: memory that several share counts in each. Quick."""
     tasks = private = shared = 0
     for one in processes:
@@ -49,10 +58,10 @@ def held(processes: Iterable[int]) -> Held:
             tasks += int(fields.get("Threads", 0))
             private += int(fields.get("RssAnon", 0)) * 1024
             shared += int(fields.get("RssShmem", 0)) * 1024
-    return Held(tasks, private, shared)
+    return ResourceUse(tasks, private, shared)
 
 
-def held_once(processes: Iterable[int]) -> Held:
+def unique_resource_use(processes: Iterable[int]) -> ResourceUse:
     """What they hold, a page that several share counted once. Takes long for large ones; threads are not counted.
 
     Where the system does not tell a process's part of its pages, all its private memory counts, and of memory that is
@@ -65,13 +74,13 @@ def held_once(processes: Iterable[int]) -> Held:
             private += parts.get("Pss_Anon", 0)
             shared += parts.get("Pss_Shmem", 0)
         else:
-            whole = held((one,))
+            whole = resource_use((one,))
             private += whole.private
             untold = max(untold, whole.shared)
-    return Held(0, private, shared + untold)
+    return ResourceUse(0, private, shared + untold)
 
 
-def resident(process: int) -> int | None:
+def proportional_bytes(process: int) -> int | None:
     """Bytes of a process in memory, of pages that it shares its part; None where the system does not tell."""
     return _parts(process).get("Pss")
 
@@ -83,7 +92,7 @@ def _parts(process: int) -> dict[str, int]:
     return {}
 
 
-def shm_of(process: int) -> int:
+def shm_bytes(process: int) -> int:
     """Bytes in the /dev/shm that a process sees."""
     with contextlib.suppress(OSError):
         there = os.statvfs(f"/proc/{process}/root/dev/shm")
@@ -91,7 +100,7 @@ def shm_of(process: int) -> int:
     return 0
 
 
-def nameless(processes: Iterable[int]) -> int:
+def deleted_file_bytes(processes: Iterable[int]) -> int:
     """Bytes in files that have no name any more but are held open (memory files too)."""
     found: dict[tuple[int, int], int] = {}
     for one in processes:
@@ -115,3 +124,52 @@ def _children(process: int) -> list[int]:
             with contextlib.suppress(OSError):
                 found += map(int, Path(f"/proc/{process}/task/{thread}/children").read_text().split())
     return found
+
+
+_LONGEST = 5.0
+"""Seconds to wait until what was killed is gone."""
+
+
+def kill_orphans(cache: Path) -> list[int]:
+    """Kill what is left of the kernels that were started with this cache; their process ids. Call under the lock."""
+    found = find_orphans(cache)
+    for _, handle in found:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+    end = time.monotonic() + _LONGEST
+    while any(_lives(pid) for pid, _ in found) and time.monotonic() < end:
+        time.sleep(0.02)
+    for _, handle in found:
+        os.close(handle)
+    return [pid for pid, _ in found]
+
+
+def find_orphans(cache: Path) -> list[tuple[int, int]]:
+    """Process ids, each with a descriptor which, unlike the number, never names another process."""
+    marks = {f"XDG_CACHE_HOME={cache.absolute()}".encode(), b"PYTHONHASHSEED=0"}
+    found: list[tuple[int, int]] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            handle = os.pidfd_open(int(entry.name))
+            variables = _environment(entry)
+            if marks <= variables and any(one.startswith(b"LAB_JOB=") for one in variables):
+                found.append((int(entry.name), handle))
+            else:
+                os.close(handle)
+    return found
+
+
+def _environment(entry: Path) -> set[bytes]:
+    try:
+        return set((entry / "environ").read_bytes().split(b"\0"))
+    except OSError:
+        return set()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

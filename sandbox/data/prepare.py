@@ -1,0 +1,138 @@
+"""Examples as the splits that a run works with, and the facts of it. Pure: the same examples and seed give the same.
+
+Tables: what is missing becomes the median of train, then measured columns are standardised with mean and deviation of
+train (columns constant there are only centred). Images become float32 in [0, 1]. All else is served as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from record.nouns.data import DatasetFacts
+from sandbox.data import DatasetSource, Examples
+from sandbox.data.splits import Splits, split_rows
+
+Array = NDArray[Any]
+Arrays = dict[str, Array]
+
+WARN_SHARE = 0.01
+"""Share of a split's rows that also stand in another one, above which it is said."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """`train_x`, `train_y` and so on, and what is recorded of them."""
+
+    arrays: Arrays
+    facts: DatasetFacts
+    names: tuple[str, ...] = ()
+
+
+def prepare(source: DatasetSource, examples: Examples, seed: int) -> Prepared:
+    """The splits of a source's examples. Raises `DatasetError` where they cannot be made."""
+    if examples.folder is not None:
+        return Prepared({}, _folder_facts(source, examples, seed))
+    made = split_rows(examples, seed)
+    arrays = _arrays(examples, made.rows)
+    shared = duplicates(examples.x, made.rows)
+    sizes = {split: len(index) for split, index in made.rows.items()}
+    shape = examples.x.shape[1:]
+    features = 1
+    for length in shape:
+        features *= length
+    facts = DatasetFacts(
+        name=source.name, title=source.title, source=source.source, features=features, classes=_classes(examples),
+        sizes=sizes, duplicates=sum(shared.get(f"{split} in train", 0) for split in ("validation", "test")),
+        fingerprint=fingerprint(arrays), seed=seed, task="classification" if _classes(examples) else "regression",
+        target=examples.target, columns=examples.columns, class_names=examples.class_names,
+        shape=shape if len(shape) > 1 else (), split_rule=made.rule, duplicates_by=shared,
+        missing=dict(examples.missing), warnings=_warnings(examples, made, shared))
+    return Prepared(arrays, facts, examples.names)
+
+
+def _classes(examples: Examples) -> int:
+    if examples.y.dtype.kind != "i":
+        return 0
+    return len(examples.class_names) or int(examples.y.max()) + 1
+
+
+def _folder_facts(source: DatasetSource, examples: Examples, seed: int) -> DatasetFacts:
+    return DatasetFacts(
+        name=source.name, title=source.title, source=source.source, features=0, classes=0, sizes={}, fingerprint="",
+        seed=seed, task="none", split_rule="none: the code splits it", columns=examples.columns,
+        warnings=examples.warnings)
+
+
+def _warnings(examples: Examples, made: Splits, shared: Mapping[str, int]) -> tuple[str, ...]:
+    found: list[str] = [*examples.warnings, *made.warnings]
+    for pair, count in shared.items():
+        split, _, other = pair.partition(" in ")
+        share = count / len(made.rows[split])
+        if share > WARN_SHARE:
+            found.append(f"{count} of {len(made.rows[split])} rows of {split} ({share:.1%}) also stand in {other}, "
+                         "with exactly the same features")
+    return tuple(found)
+
+
+def duplicates(x: Array, rows: Mapping[str, Array]) -> dict[str, int]:
+    """`later in earlier` -> rows of the later split whose exact features also stand in the earlier; only what is there.
+
+    A NaN equals a NaN.
+    """
+    flat = np.ascontiguousarray(x.reshape(len(x), -1))
+    if flat.dtype.kind == "f":
+        flat = flat + 0.0  # -0.0 is 0.0
+    seen = {split: [hashlib.blake2b(flat[i].tobytes(), digest_size=16).digest() for i in index]
+            for split, index in rows.items()}
+    known = {split: set(found) for split, found in seen.items()}
+    counts = {f"{later} in {earlier}": sum(one in known[earlier] for one in seen[later])
+              for earlier, later in combinations(rows, 2)}
+    return {pair: count for pair, count in counts.items() if count}
+
+
+def _arrays(examples: Examples, rows: Mapping[str, Array]) -> Arrays:
+    x = examples.x
+    if x.dtype == np.float64:
+        x = _standardised(_filled(x, rows["train"]), rows["train"], examples.numeric)
+    arrays: Arrays = {}
+    for split, index in rows.items():
+        part = x[index]
+        arrays[f"{split}_x"] = part.astype(np.float32) / np.float32(255.0) if x.dtype == np.uint8 else part
+        arrays[f"{split}_y"] = examples.y[index]
+    return arrays
+
+
+def _filled(x: Array, train: Array) -> Array:
+    """What is missing is the median of train; 0 where train has no value at all."""
+    gaps = np.isnan(x)
+    if not gaps.any():
+        return x
+    filled = x.copy()
+    for column in np.flatnonzero(gaps.any(axis=0)):
+        known = x[train, column][~gaps[train, column]]
+        filled[gaps[:, column], column] = np.median(known) if len(known) else 0.0
+    return filled
+
+
+def _standardised(x: Array, train: Array, numeric: Array | None) -> Array:
+    spread = x[train].std(axis=0)
+    scaled = ((x - x[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
+    return scaled if numeric is None else np.where(numeric, scaled, x).astype(np.float32)
+
+
+def fingerprint(arrays: Mapping[str, Array]) -> str:
+    """The sha256 of all splits."""
+    digest = hashlib.sha256()
+    for key in sorted(arrays):
+        array = arrays[key]
+        digest.update(json.dumps([key, str(array.dtype), array.shape]).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

