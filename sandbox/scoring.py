@@ -169,7 +169,7 @@ def score_submissions(
 ) -> tuple[Measurement, ...]:
     """Every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
 
-    Artifacts are passed over: a frozen scorer evaluates them (`sandbox.evaluation`).
+    Artifacts are passed over: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
     """
     chosen = [_graded(one, grade) for one in read_index(folder, _INDEX) if one.split == split]
     return _measurements(folder, "submissions", chosen, labels=labels, seed=seed)
