@@ -21,7 +21,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from inspector.lines import described
+from inspector.describe import describe
 from record.events.event import Event
 from record.events.running import Commanded, Ended, Limited, Paused, Recovered
 from record.fold.state import RunState
@@ -71,7 +71,7 @@ class Alerts:
     def __call__(self, event: Event, state: RunState) -> None:
         occasion = occasion_of(event)
         if occasion is not None:
-            self.send(occasion, described(event, state) or event.type, state)
+            self.send(occasion, describe(event, state) or event.type, state)
 
     def send(self, occasion: Occasion, text: str, state: RunState) -> None:
         """Send an alert without waiting for it, where it was asked for."""

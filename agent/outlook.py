@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from agent.settings import Settings, SettingsError, override
-from inspector.status import IN_WORDS
-from inspector.waiting import Outlook
+from inspector.status import PHASE_TEXT
+from inspector.why import Outlook
 from record.events.searching import Decided
 from record.fold.state import RunState
 from record.nouns.decisions import Action, Compare, End, Expand, Seen, Wait, Work, summary_of
@@ -156,7 +156,7 @@ def _words(action: Action, view: View) -> str:
             item = f", for: {action.item[:100]}" if action.item else ""
             return f"{action.kind}{origin} in {action.stage}{what}{item}"
         case Compare():
-            return f"ask which of {action.a} and {action.b} is the sounder one: measurements do not tell them apart"
+            return f"ask which of {action.a} and {action.b} is sounder: measurements cannot tell them apart"
         case Work():
             return action.task
         case Wait():
@@ -197,7 +197,7 @@ def _step(state: RunState, phase: Phase) -> str:
             return f"report on the {phase} stage"
         ended = state.end_of(phase) is not None
         return f"settle on the best node of the {phase} stage" if ended else f"search the {phase} stage"
-    return IN_WORDS.get(phase, phase)
+    return PHASE_TEXT.get(phase, phase)
 
 
 def _outside(state: RunState) -> str:

@@ -1,9 +1,9 @@
-"""A run followed from outside: its events as they come, folded, and whether it goes on.
+"""A run followed from outside: its events as they come, folded, and whether a process works on it.
 
 It reads as `record.tail` does, so that looking never holds up the writer.
 
 What it does not guarantee: that an end is noticed at once (a process is looked for every `HOLDER` seconds, and must be
-missed twice, since one run may be taken up again by the next command).
+missing twice, since the next command may resume the run).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from record.tail import Tail
 HOLDER = 1.0
 """Seconds between two looks at who works on the run."""
 MISSED = 2
-"""Looks in a row without a process after which nobody works on it any more."""
+"""Looks in a row without a process after which the run does not go on."""
 
 
 class Follower:
@@ -35,14 +35,14 @@ class Follower:
         self.process: str | None = None
         self._tail = Tail(run)
         self._clock = clock
-        self._asked = -HOLDER
+        self._looked = -HOLDER
         self._missed = 0
         self._seen = False
 
     def new(self) -> Iterator[tuple[int, Event, float]]:
         """The events since the last call with number and time; while one is given, `state` is as it was right after.
 
-        A log that stands in the place of another is read from its beginning. Raises `RecordError`.
+        A log that replaced another is read from its beginning. Raises `RecordError`.
         """
         found = self._tail.read()
         if self._tail.began_anew:
@@ -55,8 +55,8 @@ class Follower:
     def goes_on(self) -> bool:
         """Whether a process works on the run, as last seen."""
         now = self._clock()
-        if now - self._asked >= HOLDER:
-            self._asked = now
+        if now - self._looked >= HOLDER:
+            self._looked = now
             self.process = process_on(self.run)
             self._missed = 0 if self.process is not None else self._missed + 1
         self._seen = self._seen or self.process is not None

@@ -1,35 +1,40 @@
-"""What is shown while a run goes on: a live tree on a terminal, plain lines elsewhere.
+"""What a terminal shows while a run goes on: a tree redrawn in place, plain lines elsewhere.
 
-Views are listeners of the event log. They take a value from the state in the writer's thread and draw that: the thread
-that refreshes the terminal never touches the state.
+`scientist run` shows the current stage, `scientist tree --watch` all of them, on the terminal's alternate screen, so
+that a resize never leaves rubbish behind. Views draw frames that are made in the thread that reads the events: the
+thread that refreshes the terminal never touches the state.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from inspector.lines import described
-from inspector.render import metric_words, row_line, stage_line
-from inspector.status import held_words
+from inspector.describe import describe
+from inspector.follow import Follower
+from inspector.render import metric_text, print_lines, row_line, stage_line, tree_lines
+from inspector.status import held_text
 from inspector.text import cached, count, countdown, dollars, duration, plain, short
 from inspector.tree import Row, StageRows, Tree, tree_of
 from record.events.event import Event
 from record.events.running import Commanded, Ended, Paused
 from record.fold.state import RunState
 
-TOLD = 3
-"""Events shown in words under the live tree."""
+LATEST = 3
+"""Events shown under a live tree."""
 ROOMY = 14
-"""Lines of a terminal from which on events and the metric's meaning are shown too."""
+"""Lines of a terminal from which on events and the meaning of the metric are shown too."""
+LOOK = 0.25
+"""Seconds between two looks at the log of a run that another process writes."""
 
 
 class View(Protocol):
@@ -46,16 +51,15 @@ class View(Protocol):
 
 def view_for(console: Console, *, clock: Callable[[], float] = time.time) -> View:
     """A live view on a terminal that can show one; plain lines for pipes, `NO_COLOR` and `TERM=dumb`."""
-    return LiveView(console, clock=clock) if shows_live(console) else PlainView(console)
+    return LiveView(console, clock=clock) if _redraws(console) else PlainView(console)
 
 
-def shows_live(console: Console) -> bool:
-    """Whether something may be redrawn in place there."""
+def _redraws(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal and not console.no_color
 
 
 class PlainView:
-    """One line an event worth telling, after the time that was worked on the run."""
+    """A line for each event but small steps, after the time that was worked on the run."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -69,52 +73,25 @@ class PlainView:
         return None
 
     def __call__(self, event: Event, state: RunState) -> None:
-        text = described(event, state)
+        text = describe(event, state)
         if text is not None:
             self._console.print(
                 Text(f"{duration(state.active_seconds):>7}  {text}"), no_wrap=True, overflow="ignore", crop=False)
 
 
-@dataclass(frozen=True)
-class Frame:
-    """What a live view draws, taken from the state at one event."""
-
-    title: str
-    model: str
-    seed: int
-    phase: str
-    tree: Tree
-    calls: str
-    active: float
-    """Seconds worked on the run, up to `at`."""
-    at: float
-    told: tuple[str, ...]
-    outage: Paused | None = None
-    """Why no model is asked, and until when."""
-    held: Commanded | None = None
-    """Who wants nothing new begun, and why; no time passes meanwhile."""
-
-    @property
-    def stage(self) -> StageRows:
-        """The stage that is searched now; the last one that has nodes when none is."""
-        found = [stage for stage in self.tree.stages if stage.nodes]
-        current = [stage for stage in self.tree.stages if stage.stage == self.phase]
-        return (current or found[-1:] or [self.tree.stages[0]])[0]
-
-
 class LiveView:
-    """The current stage's tree with progress, cost and time, redrawn in place; erased at the end."""
+    """The tree of the current stage, or of all, with progress, cost and time: redrawn in place, erased at the end."""
 
-    def __init__(self, console: Console, *, clock: Callable[[], float] = time.time) -> None:
-        self._console, self._clock = console, clock
-        self._told: deque[str] = deque(maxlen=TOLD)
+    def __init__(self, console: Console, *, clock: Callable[[], float] = time.time, whole: bool = False) -> None:
+        self._console, self._clock, self._whole = console, clock, whole
+        self._latest: deque[str] = deque(maxlen=LATEST)
         self._frame: Frame | None = None
-        self._ended = False
+        self._working = True
         self._begin()
 
     def _begin(self) -> None:
         self._width = self._console.width
-        self._live = Live(self, console=self._console, refresh_per_second=4, transient=True)
+        self._live = Live(self, console=self._console, refresh_per_second=4, transient=True, screen=self._whole)
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
@@ -126,101 +103,190 @@ class LiveView:
         self._live.stop()
 
     def __call__(self, event: Event, state: RunState) -> None:
-        text = described(event, state)
-        if text is not None:
-            self._told.append(text)
-        self._ended = isinstance(event, Ended)
-        self._frame = frame_of(state, tuple(self._told))
-        if self._live.is_started and self._console.width < self._width:
-            self._anew()
+        self.note(event, state)
+        self.show(state, working=not isinstance(event, Ended))
+        if self._live.is_started and self._console.width < self._width and not self._whole:
+            self._restart()
 
-    def _anew(self) -> None:
-        """Begin on a clean screen: a narrower terminal has broken the lines that are there into more."""
+    def note(self, event: Event, state: RunState) -> None:
+        """Keep an event for the lines under the tree."""
+        text = describe(event, state)
+        if text is not None:
+            self._latest.append(text)
+
+    def show(self, state: RunState, *, working: bool) -> None:
+        """Draw a state from now on; its time goes on while a process is `working` on it."""
+        self._frame, self._working = frame_of(state, tuple(self._latest)), working
+
+    def _restart(self) -> None:
+        """Begin on a clean screen: a terminal that became narrower has wrapped the lines that are there."""
         self._live.stop()
         self._console.clear()
         self._begin()
         self._live.start(refresh=True)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        frame = self._frame
+        frame, now = self._frame, self._clock()
         if frame is None:
             yield Text("starting ...", style="dim")
             return
-        elapsed = frame.active + (0.0 if self._ended or frame.held else max(0.0, self._clock() - frame.at))
-        height = max(8, options.max_height) - 1
-        yield Group(*drawn(frame, elapsed, height, now=self._clock(), ascii=is_ascii(console)))
+        elapsed = frame.active + (max(0.0, now - frame.at) if self._working and frame.held is None else 0.0)
+        height = (options.height or console.height) if self._whole else max(8, options.max_height) - 1
+        yield from frame_lines(frame, elapsed, height, now=now, ascii=is_ascii(console), whole=self._whole)
 
 
-def frame_of(state: RunState, told: tuple[str, ...] = ()) -> Frame:
+def watch(run: Path, console: Console, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Show the tree of a run until the run ends or Ctrl-C is pressed. Raises `RecordError`."""
+    follower = Follower(run)
+    try:
+        if _redraws(console):
+            _watch_redrawn(follower, console, sleep)
+        else:
+            _watch_lines(follower, console, sleep)
+    except KeyboardInterrupt:
+        console.print(Text("stopped watching; the run itself was not touched"))
+        return
+    print_lines(console, tree_lines(tree_of(follower.state), ascii=is_ascii(console)))
+    console.print(Text(f"{follower.condition}; no process works on it", style="bold"))
+
+
+def _watch_redrawn(follower: Follower, console: Console, sleep: Callable[[float], None]) -> None:
+    with LiveView(console, whole=True) as view:
+        while True:
+            goes_on = follower.goes_on()
+            for _, event, _ in follower.new():
+                view.note(event, follower.state)
+            view.show(follower.state, working=follower.process is not None)
+            if not goes_on:
+                return
+            sleep(LOOK)
+
+
+def _watch_lines(follower: Follower, console: Console, sleep: Callable[[float], None]) -> None:
+    """The tree as it is, then a line for each event."""
+    lines, first = PlainView(console), True
+    while True:
+        goes_on = follower.goes_on()
+        for _, event, _ in follower.new():
+            if not first:
+                lines(event, follower.state)
+        if not goes_on:
+            return
+        if first:
+            print_lines(console, tree_lines(tree_of(follower.state), ascii=is_ascii(console)))
+        console.file.flush()
+        first = False
+        sleep(LOOK)
+
+
+# --- frames ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a live view draws, taken from the state at one event."""
+
+    title: str
+    phase: str
+    progress: str
+    model: str
+    tree: Tree
+    calls: str
+    active: float
+    """Seconds worked on the run, up to `at`."""
+    at: float
+    latest: tuple[str, ...]
+    outage: Paused | None = None
+    """Why no model is called, and until when."""
+    held: Commanded | None = None
+    """Who paused the run, and why; no time passes meanwhile."""
+
+    @property
+    def stage(self) -> StageRows:
+        """The stage that is searched now; the last one that has nodes when none is."""
+        found = [stage for stage in self.tree.stages if stage.nodes]
+        current = [stage for stage in self.tree.stages if stage.stage == self.phase]
+        return (current or found[-1:] or [self.tree.stages[0]])[0]
+
+
+def frame_of(state: RunState, latest: tuple[str, ...] = ()) -> Frame:
     """What a live view shows of a state."""
-    started, total = state.started, state.total
+    started, total, tree = state.started, state.total, tree_of(state)
     calls = (f"{total.calls} calls  {count(total.input_tokens)} tokens in"
              f"{cached(total.cached_tokens, total.cached_usd)}, {count(total.output_tokens)} out  "
              f"{dollars(total.usd, total.unpriced)}")
+    limit = sum(stage.node_limit or 0 for stage in tree.stages)
     return Frame(
-        title=plain(started.idea.title) if started else "", model=plain(started.model) if started else "",
-        seed=started.seed if started else 0, phase=state.phase, tree=tree_of(state), calls=calls,
-        active=state.active_seconds, at=state.last_at, told=told,
+        title=plain(started.idea.title) if started else "", phase=state.phase,
+        progress=f"{sum(stage.searched for stage in tree.stages)}/{limit or '?'} nodes",
+        model=f"{plain(started.model)}, seed {started.seed}" if started else "",
+        tree=tree, calls=calls, active=state.active_seconds, at=state.last_at, latest=latest,
         outage=state.outage, held=state.held)
 
 
-def drawn(frame: Frame, elapsed: float, height: int, *, now: float = 0.0, ascii: bool = False) -> list[Text]:
-    """A frame as at most `height` lines; rows that do not fit are counted, the oldest finished ones first."""
-    head, tail = head_lines(frame, elapsed, now), tail_lines(frame, roomy=height >= ROOMY)
-    stage = frame.stage
-    room = max(1, height - len(head) - len(tail) - 3)
-    rows = fitting(stage.nodes, room)
-    body = [stage_line(stage)] if stage.nodes else []
-    if frame.tree.metric and stage.nodes and height >= ROOMY:
-        body.insert(0, Text(metric_words(frame.tree.metric), style="dim"))
-    if len(rows) < len(stage.nodes):
-        body.append(Text(f"  ... {len(stage.nodes) - len(rows)} more: scientist tree", style="dim"))
-    body += [row_line(row, frame.tree.metric, ascii=ascii) for row in rows]
-    return cut([*head, *body, *tail], height)
+def frame_lines(
+    frame: Frame, elapsed: float, height: int, *, now: float = 0.0, ascii: bool = False, whole: bool = False,
+) -> list[Text]:
+    """A frame as at most `height` lines: the current stage, or with `whole` all of them. What does not fit is counted.
+
+    Shown first are the nodes that run, the best ones, those of the current stage, and the latest.
+    """
+    roomy, current = height >= ROOMY, frame.stage
+    head, tail = _head(frame, elapsed, now, roomy=roomy), _tail(frame, roomy=roomy)
+    stages = [stage for stage in frame.tree.stages if stage.nodes and (whole or stage is current)]
+    room = max(1, height - len(head) - len(tail))
+    if len(stages) * 2 > room:
+        stages = [stage for stage in stages if stage is current]
+    kept = fitting(stages, room - len(stages), current)
+    body = [line for stage in stages for line in _stage_lines(stage, kept, frame, ascii=ascii)]
+    lines = [*head, *body[:room], *tail][:height]
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return lines
 
 
-def head_lines(frame: Frame, elapsed: float, now: float) -> list[Text]:
-    """Title, progress, and why no model is asked."""
-    head = [Text(short(frame.title, 100), style="bold"), _progress(frame, elapsed)]
+def fitting(stages: Sequence[StageRows], room: int, current: StageRows) -> set[str]:
+    """The nodes to show: all, or those that matter most in the lines that the counts of the others leave."""
+    rows = [row for stage in stages for row in stage.nodes]
+    if len(rows) <= room:
+        return {row.id for row in rows}
+
+    def weight(row: Row) -> tuple[bool, bool, bool, int]:
+        return row.status in ("proposed", "running"), row.best, row.stage == current.stage, row.decision
+
+    return {row.id for row in sorted(rows, key=weight, reverse=True)[: max(1, room - len(stages))]}
+
+
+def _stage_lines(stage: StageRows, kept: set[str], frame: Frame, *, ascii: bool) -> Iterator[Text]:
+    yield stage_line(stage)
+    hidden = sum(row.id not in kept for row in stage.nodes)
+    if hidden:
+        yield Text(f"  ... {hidden} more: scientist tree", style="dim")
+    for row in stage.nodes:
+        if row.id in kept:
+            yield row_line(row, frame.tree.metric, ascii=ascii)
+
+
+def _head(frame: Frame, elapsed: float, now: float, *, roomy: bool) -> list[Text]:
+    """Title, progress, why the run is paused, and what the numbers of the tree are."""
+    progress = Text(frame.phase, style="bold cyan")
+    progress.append(f"  {frame.progress}  {duration(elapsed)}  {frame.model}", style="not bold default")
+    head = [Text(short(frame.title, 100), style="bold"), progress]
     if frame.held is not None:
-        head.append(Text(f"paused {held_words(frame.held)}", style="bold yellow"))
+        head.append(Text(f"paused {held_text(frame.held)}", style="bold yellow"))
     if frame.outage is not None:
         head.append(Text(f"paused {countdown(frame.outage.until, now)}: {short(frame.outage.reason, 160)}",
                          style="bold yellow"))
+    if frame.tree.metric and roomy:
+        head.append(Text(metric_text(frame.tree.metric), style="dim"))
     return head
 
 
-def tail_lines(frame: Frame, *, roomy: bool) -> list[Text]:
-    """What other stages still owe, what happened last, and what the calls took."""
-    owing = [one for one in frame.tree.stages if one.owes and one.stage != frame.stage.stage and roomy]
-    return [*(Text(f"  {one.stage} still owes {', '.join(one.owes)}", style="cyan") for one in owing),
-            *(Text(f"  {text}", style="dim") for text in frame.told if roomy), Text(frame.calls)]
-
-
-def cut(lines: list[Text], height: int) -> list[Text]:
-    """The first `height` lines, each to be cut at the edge of the terminal."""
-    for line in lines:
-        line.no_wrap, line.overflow = True, "ellipsis"
-    return lines[:height]
-
-
-def fitting(rows: tuple[Row, ...], room: int) -> tuple[Row, ...]:
-    """At most `room` rows in their order: the best and the running ones, then the latest."""
-    if len(rows) <= room:
-        return rows
-    urgent = sorted(rows, key=lambda row: (row.best, row.status in ("proposed", "running"), row.decision), reverse=True)
-    kept = {row.id for row in urgent[:room]}
-    return tuple(row for row in rows if row.id in kept)
-
-
-def _progress(frame: Frame, elapsed: float) -> Text:
-    """Phase, nodes done of the ceilings of all stages, time."""
-    done = sum(stage.searched for stage in frame.tree.stages)
-    ceiling = sum(stage.ceiling or 0 for stage in frame.tree.stages)
-    line = Text(frame.phase, style="bold cyan")
-    line.append(f"  {done}/{ceiling or '?'} nodes  {duration(elapsed)}  {frame.model}, seed {frame.seed}",
-                style="not bold default")
-    return line
+def _tail(frame: Frame, *, roomy: bool) -> list[Text]:
+    """What other stages still have to do, what happened last, and what the calls took."""
+    others = [one for one in frame.tree.stages if one.pending and one.stage != frame.stage.stage and roomy]
+    return [*(Text(f"  {one.stage} still to do: {', '.join(one.pending)}", style="cyan") for one in others),
+            *(Text(f"  {text}", style="dim") for text in frame.latest if roomy), Text(frame.calls)]
 
 
 def is_ascii(console: Console) -> bool:

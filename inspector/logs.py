@@ -1,36 +1,43 @@
-"""`scientist logs`: what happened in a run, an event a line; of a node also the small steps and what its code printed.
+"""`scientist logs`: what happened in a run, a line for each event; of a node also small steps and its code's output.
 
-What it does not guarantee: that output is shown the moment it is printed (it comes by lines, `LOOK` seconds later at
-most), or that all of it is kept (`sandbox.output_chars`).
+While code runs the host keeps the beginning of its output beside the folder that the code writes into
+(`RunFolder.live`); then `stdout.txt` in the sealed folder has it. No link is followed, and text is safe for a terminal.
+
+What it does not guarantee: that output is shown the moment it is printed (it comes by lines, up to `LOOK` seconds
+later), or that all of it is kept (`sandbox.output_chars`).
 """
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from inspector.describe import describe
 from inspector.follow import Follower
-from inspector.lines import described
-from inspector.output import Output
-from inspector.text import cached, count, duration, plain, short
+from inspector.text import cached, count, duration, plain, printable, short
 from record.events.calls import Answered
 from record.events.event import Event
 from record.events.nodes import Executed, Plotted, Probed, Proposed, Reviewed, Stepped, Suspected
 from record.events.running import Commanded
 from record.events.searching import Decided, WorkDone
 from record.fold.state import RunState
+from record.folder import RunFolder
 from record.nouns.decisions import Expand
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import node_id
 
 LOOK = 0.25
+MOST = 2_000_000
+"""Bytes of an attempt's output that are read."""
 
 
 class Entry(Frozen):
-    """An event as it is told. `at` is seconds since the epoch; `text` None: a step too small to be told."""
+    """An event as a line. `at` is seconds since the epoch; `text` is None for a small step."""
 
     seq: int
     at: float
@@ -53,10 +60,10 @@ Line = Entry | Printed
 def logs(
     run: Path, *, node: str | None = None, every: bool = False, follow: bool = False, last: int | None = None,
 ) -> Iterator[Line | None]:
-    """The lines of a run, or of one node; `every` event, or only those worth telling.
+    """The lines of a run, or of one node; `every` event, or all but small steps.
 
-    With `last` only so many of those that are there already. With `follow` they go on until nobody works on the run;
-    None says that all there is now was given. Raises `RecordError`.
+    With `last` only so many of those that are there already. With `follow` they go on until no process works on the
+    run; None says that all there is now was given. Raises `RecordError`.
     """
     reader = _Reader(Follower(run), node, every=every)
     yield from deque(reader.new(), maxlen=last)
@@ -84,7 +91,7 @@ class _Reader:
                 continue
             if isinstance(event, Executed):
                 yield from self._printed(event.attempt.number, over=True)
-            text = described(event, state)
+            text = describe(event, state)
             if text is not None or self._every or self._node is not None:
                 yield Entry(seq=seq, at=at, type=event.type, node=node, text=text or small_step(event))
         running = self.follower.state.nodes.get(self._node or "")
@@ -118,7 +125,7 @@ def node_of(event: Event, state: RunState) -> str | None:
 
 
 def small_step(event: Event) -> str | None:
-    """A step of a node that is told only to whoever asks for that node."""
+    """A step of a node that is shown only to whoever asks for that node."""
     match event:
         case Proposed():
             return f"{event.node} is written: {short(event.varies or event.title, 80)}"
@@ -140,3 +147,44 @@ def small_step(event: Event) -> str | None:
             return f"{event.node} probed ({event.probe}): {event.outcome}: {short(event.why, 100)}"
         case _:
             return None
+
+
+# --- what code prints -----------------------------------------------------------------------------------------------
+
+
+class Output:
+    """The output of one attempt, read on from where it was left, also while it runs."""
+
+    def __init__(self, run: Path, node: str, number: int) -> None:
+        folder = RunFolder(run)
+        self._live, self._sealed = folder.live(node, number), folder.attempt(node, number) / "stdout.txt"
+        self._read = 0
+
+    def lines(self) -> list[str]:
+        """Whole lines that are new; of a progress bar its last state."""
+        found = _bytes(self._live, self._read)
+        whole = found[: found.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return _shown(whole)
+
+    def rest(self) -> list[str]:
+        """What was not given yet, once the attempt is over."""
+        return _shown(_bytes(self._sealed, self._read))
+
+
+def _bytes(path: Path, start: int) -> bytes:
+    """A regular file from a byte on; empty where there is none."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    with os.fdopen(file, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return b""
+        opened.seek(start)
+        return opened.read(max(0, MOST - start))
+
+
+def _shown(text: bytes) -> list[str]:
+    lines = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
+    return [printable(line.rstrip("\r").rpartition("\r")[2]).rstrip() for line in lines]

@@ -9,10 +9,9 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from inspector.origin import origin_words
-from inspector.status import Ahead, BudgetUse, StageCounts, Status
+from inspector.status import Ahead, BudgetUse, CallCost, StageCounts, Status
 from inspector.text import cached, count, dollars, duration, plain, short
-from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree
+from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
 from record.nouns.calls import Spending
 from record.nouns.nodes import NodeStatus
 from record.nouns.stages import NodeKind
@@ -51,8 +50,8 @@ def print_lines(console: Console, lines: list[Text]) -> None:
 
 def tree_lines(tree: Tree, *, ascii: bool = False) -> list[Text]:
     """The whole tree by stage, stages without nodes left out."""
-    lines = [Text(origin_words(one), style="dim") for one in tree.ancestry]
-    lines += [Text(metric_words(tree.metric), style="dim")] if tree.metric else []
+    lines = [Text(branch_text(one), style="dim") for one in tree.ancestry]
+    lines += [Text(metric_text(tree.metric), style="dim")] if tree.metric else []
     for stage in tree.stages:
         if stage.nodes:
             lines.append(stage_line(stage))
@@ -63,18 +62,18 @@ def tree_lines(tree: Tree, *, ascii: bool = False) -> list[Text]:
     return lines
 
 
-def metric_words(metric: ShownMetric) -> str:
+def metric_text(metric: ShownMetric) -> str:
     """What the numbers in the tree are."""
     unit = f" in {plain(metric.unit)}" if metric.unit else ""
     better = "higher" if metric.higher_is_better else "lower"
     return (f"{plain(metric.title)}{unit} on {plain(metric.dataset)}, validation, mean over the method's conditions "
-            f"({better} is better; what is best is settled over all datasets)")
+            f"({better} is better; the best node is chosen over all datasets)")
 
 
 def stage_line(stage: StageRows) -> Text:
     """A stage in one line: name, progress, what the nodes came to, its best, why it ended."""
     line = Text(stage.stage, style="bold")
-    line.append(f"  {stage.searched}/{stage.ceiling or '?'} nodes", style="not bold")
+    line.append(f"  {stage.searched}/{stage.node_limit or '?'} nodes", style="not bold")
     extra = Counter(row.kind for row in stage.nodes if row.kind in ("replicate", "aggregate"))
     for kind, number in sorted(extra.items(), reverse=True):
         line.append(f" + {number} {kind}{'s' if number > 1 else ''}", style="not bold")
@@ -82,8 +81,8 @@ def stage_line(stage: StageRows) -> Text:
         line.append(f"  {number} {status}", style=f"not bold {STATUS[status].colour}")
     if stage.best:
         line.append(f"  best {stage.best}", style="not bold yellow")
-    if stage.owes:
-        line.append(f"  still owes {', '.join(stage.owes)}", style="not bold cyan")
+    if stage.pending:
+        line.append(f"  still to do: {', '.join(stage.pending)}", style="not bold cyan")
     if stage.limited or stage.ended:
         line.append(f"  ({short(stage.limited or stage.ended or '', 60)})", style="not bold dim")
     return line
@@ -93,9 +92,9 @@ def close_call_line(one: CloseCall) -> Text:
     """A comparison of two nodes in one line."""
     line = Text(f"  {one.a} or {one.b}: ")
     if not one.answered:
-        line.append("a model is asked which is the sounder one", style="dim")
+        line.append("asking a model which is sounder", style="dim")
         return line
-    line.append(f"{one.better} is the sounder one" if one.better else "neither is the sounder one", style="yellow")
+    line.append(f"{one.better or 'neither'} is sounder", style="yellow")
     line.append(f"  {short(one.reasons, 80)}", style="dim")
     return line
 
@@ -124,9 +123,9 @@ def row_line(row: Row, metric: ShownMetric | None, *, ascii: bool = False) -> Te
 
 
 def _details(line: Text, row: Row) -> None:
-    told = f"seed {row.seed}" if row.kind == "replicate" else short(row.varies or row.title, 70)
-    if told:
-        line.append(f"  {told}")
+    varies = f"seed {row.seed}" if row.kind == "replicate" else short(row.varies or row.title, 70)
+    if varies:
+        line.append(f"  {varies}")
     if row.author:
         line.append(f"  by {short(row.author, 40)}", style="cyan")
     if row.plots > 1:
@@ -147,7 +146,7 @@ def status_lines(status: Status) -> list[Text]:
     """A status as a short page."""
     lines = [Text(f"{plain(status.run)}: ", style="bold") + Text(short(status.title, 80), style="not bold")]
     lines.append(_pair("state", _condition(status)))
-    lines += [_pair("origin", origin_words(one)) for one in status.ancestry]
+    lines += [_pair("branch", branch_text(one)) for one in status.ancestry]
     if status.paused:
         lines.append(_pair("paused", status.paused))
     lines.append(_pair("phase", status.phase))
@@ -155,27 +154,23 @@ def status_lines(status: Status) -> list[Text]:
     earlier = len(status.steering[:-STEERED])
     lines += [_pair("steering", short(one, 120)) for one in status.steering[-STEERED:]]
     if earlier:
-        lines.append(_pair("", f"... and at least {earlier} before: scientist logs {plain(status.run)}"))
+        lines.append(_pair("", f"... and at least {earlier} more: scientist logs {plain(status.run)}"))
     lines += [_pair("answers", short(one, 200)) for one in status.answers]
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
         best = f", best {stage.best}" if stage.best else ""
-        lines.append(_pair(stage.stage, f"{stage.searched}/{stage.ceiling or '?'} nodes ({counts or 'none'}){best}"
+        lines.append(_pair(stage.stage, f"{stage.searched}/{stage.node_limit or '?'} nodes ({counts or 'none'}){best}"
                                         + "".join(f"; {text}" for text in _remarks(stage))))
     cost = status.cost
-    lines.append(_pair("calls", f"{cost.calls} to {status.model}, {count(cost.input_tokens)} tokens in"
-                                f"{cached(cost.cached_tokens, cost.cached_usd)}, "
-                                f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}"))
-    lines += [_pair("", f"{one.role}: {_calls(one.calls)}, {count(one.input_tokens)} in"
-                        f"{cached(one.cached_tokens, one.cached_usd)}, "
-                        f"{count(one.output_tokens)} out, {dollars(one.usd, one.unpriced)}, {duration(one.seconds)}")
+    lines.append(_pair("calls", f"{cost.calls} to {status.model}, {_tokens(cost, ' tokens')}"))
+    lines += [_pair("", f"{one.role}: {_calls(one.calls)}, {_tokens(one)}, {duration(one.seconds)}")
               for one in status.roles]
     if status.budget is not None:
         lines.append(_pair("budget", _budget(status.budget)))
     if status.ahead is not None:
-        lines.append(_pair("forecast", ahead_words(status.ahead)))
-    lines.append(_pair("time", f"{duration(status.elapsed)} worked, {duration(cost.code_seconds)} of code, "
-                               f"{duration(cost.model_seconds)} of model"))
+        lines.append(_pair("forecast", ahead_text(status.ahead)))
+    lines.append(_pair("time", f"{duration(status.elapsed)} of work, {duration(cost.code_seconds)} running code, "
+                               f"{duration(cost.model_seconds)} in model calls"))
     if status.paper:
         lines.append(_pair("paper", plain(status.paper)))
     if status.judgement is not None:
@@ -186,42 +181,47 @@ def status_lines(status: Status) -> list[Text]:
 
 
 def _budget(used: BudgetUse) -> str:
-    """Each cap with what is spent, reserved and left of it."""
+    """Each limit with what is spent, reserved and left of it."""
     kinds: list[tuple[str | None, Callable[[Spending], str]]] = [
         (f"${used.usd:.2f}" if used.usd is not None else None, lambda one: f"${one.usd:.2f}"),
         (f"{count(used.tokens)} tokens" if used.tokens is not None else None, lambda one: count(one.tokens)),
         (f"{used.gpu_hours:g} GPU-hours" if used.gpu_hours is not None else None,
          lambda one: f"{one.gpu_seconds / 3600:.2f}")]
-    return "; ".join(f"{told(used.spent)} spent, {told(used.reserved)} reserved, {told(used.left)} left of {cap}"
-                     for cap, told in kinds if cap is not None)
+    return "; ".join(f"{show(used.spent)} spent, {show(used.reserved)} reserved, {show(used.left)} left of {limit}"
+                     for limit, show in kinds if limit is not None)
+
+
+def _tokens(cost: CallCost, unit: str = "") -> str:
+    return (f"{count(cost.input_tokens)}{unit} in{cached(cost.cached_tokens, cost.cached_usd)}, "
+            f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}")
 
 
 def _calls(number: int) -> str:
     return f"{number} call{'s' * (number != 1)}"
 
 
-def ahead_words(ahead: Ahead) -> str:
-    """What is likely to come, in one line."""
+def ahead_text(ahead: Ahead) -> str:
+    """What a run is likely to take to its end, in one line."""
     price = "price unknown" if ahead.usd is None else f"${ahead.usd:.2f}"
     gpus = "" if ahead.gpu_hours is None else f", {ahead.gpu_hours:.1f} GPU-hours"
-    return f"to the end about {_calls(ahead.calls)}, {count(ahead.tokens)} tokens, {price}{gpus}"
+    return f"about {_calls(ahead.calls)}, {count(ahead.tokens)} tokens, {price}{gpus} to the end"
 
 
 def _remarks(stage: StageCounts) -> Iterator[str]:
-    if stage.owes:
-        yield f"still owes {', '.join(stage.owes)}"
+    if stage.pending:
+        yield f"still to do: {', '.join(stage.pending)}"
     if stage.limited:
         yield short(stage.limited, 80)
     if stage.seedless:
-        yield f"same values for every seed: {', '.join(stage.seedless)}"
+        yield f"the same values for every seed: {', '.join(stage.seedless)}"
 
 
 def _condition(status: Status) -> str:
     if status.process:
         return f"running ({plain(status.process)})"
-    said = f": {status.reason}" if status.reason else ""
+    reason = f": {status.reason}" if status.reason else ""
     code = f" (exit code {status.exit_code})" if status.exit_code is not None else ", no process works on it"
-    return f"{status.condition}{code}{said}"
+    return f"{status.condition}{code}{reason}"
 
 
 def _pair(name: str, value: str) -> Text:

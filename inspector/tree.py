@@ -1,14 +1,16 @@
-"""The tree of a run as rows: a pure function of the state, which terminal, JSON and later the web page show."""
+"""The tree of a run as rows, and where the run branched off: a pure function of the state, which every view shows."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator
 from statistics import fmean
+from typing import NamedTuple
 
-from inspector.origin import Origin, origins_of
+from inspector.text import count, dollars, duration, short
 from record.attempts import changed, retries
 from record.claims import seedless, winner
+from record.fold.parts import Ancestor, RoleUsage, total_of
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, MetricSpec, arm_of
 from record.nouns.decisions import Compare
@@ -17,15 +19,14 @@ from record.nouns.nodes import Node, NodeStatus
 from record.nouns.stages import STAGES, NodeKind, StageName
 
 SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
-"""The kinds that count against a stage's ceiling; replicates and aggregates come on top."""
+"""The kinds that count against the node limit of a stage; replicates and aggregates come on top."""
 
 
 class Row(Frozen):
     """One node. `depth` counts from the stage's root; `metric` is explained by `Tree.metric`.
 
     `why` is the message of its failure; `again` says what a second attempt was given; `seedless`: its replicates gave
-    the same values for every seed; `closed`: why a person wants nothing built on it; `author`:
-    the person who wrote its code.
+    the same values for every seed; `closed`: why a person wants nothing built on it; `author`: who wrote its code.
     """
 
     id: str
@@ -54,7 +55,7 @@ class Row(Frozen):
 
 
 class CloseCall(Frozen):
-    """Two nodes that measurements did not tell apart; `better` is the one that a model found sounder, None: neither."""
+    """Two nodes that measurements could not tell apart; `better` is the one that a model preferred, None: neither."""
 
     a: str
     b: str
@@ -64,21 +65,21 @@ class CloseCall(Frozen):
 
 
 class StageRows(Frozen):
-    """One stage with its nodes in the order of the tree. `limited` is the ceiling of it that was reached, `owes` what
-    a settled stage still has to do beside the next search."""
+    """One stage with its nodes in the order of the tree. `limited` is the limit of the stage that was reached,
+    `pending` what a settled stage still has to do while the next one is searched."""
 
     stage: StageName
-    ceiling: int | None
+    node_limit: int | None
     best: str | None
     ended: str | None
     limited: str | None
-    owes: tuple[str, ...]
+    pending: tuple[str, ...]
     compared: tuple[CloseCall, ...]
     nodes: tuple[Row, ...]
 
     @property
     def searched(self) -> int:
-        """Finished nodes that count against the ceiling."""
+        """Finished nodes that count against the limit."""
         return sum(row.kind in SEARCH_KINDS and row.status not in ("proposed", "running") for row in self.nodes)
 
 
@@ -93,37 +94,102 @@ class ShownMetric(Frozen):
     dataset: str
 
 
+class BranchPoint(Frozen):
+    """A run that this one branched off. What had been spent there counts against no limit of this run."""
+
+    run: str
+    point: str
+    decisions: int
+    nodes: int
+    seed: int
+    by: str
+    note: str
+    calls: int
+    tokens: int
+    usd: float
+    unpriced: int
+    seconds: float
+    code_seconds: float
+
+
 class Tree(Frozen):
     """The whole tree. `winner` is the node that the paper reports, once there is one."""
 
     metric: ShownMetric | None
     winner: str | None
     stages: tuple[StageRows, ...]
-    ancestry: tuple[Origin, ...] = ()
+    ancestry: tuple[BranchPoint, ...] = ()
 
     def stage(self, name: StageName) -> StageRows:
         return next(stage for stage in self.stages if stage.stage == name)
 
 
-Made = dict[str, tuple[tuple[object, ...], Row]]
+class _Basis(NamedTuple):
+    """What a row is made of."""
+
+    node: Node
+    depth: int
+    plan: DataPlan | None
+    on_best_path: bool
+    seedless: bool
+    best: bool
+
+
+RowCache = dict[str, tuple[_Basis, Row]]
 """Rows by node, with what each was made of."""
 
 
-def tree_of(state: RunState, made: Made | None = None) -> Tree:
+def tree_of(state: RunState, cache: RowCache | None = None) -> Tree:
     """The tree of a run, stages without nodes included.
 
-    `made` keeps rows from one call to the next: whoever shows a growing run makes those anew that changed.
+    With a `cache`, kept from one call to the next, only the rows that changed are made again.
     """
-    rows = _Rows(state, {} if made is None else made)
-    calls = _close_calls(state)
-    return Tree(
-        metric=_metric(state.data_plan), winner=winner(state),
-        stages=tuple(_stage_rows(state, name, rows, calls.get(name, ())) for name in STAGES),
-        ancestry=origins_of(state))
+    rows: RowCache = {} if cache is None else cache
+    path, same = _path(state, winner(state)), frozenset(seedless(state))
+
+    def row(node: Node, depth: int) -> Row:
+        basis = _Basis(node, depth, state.data_plan, node.id in path, node.id in same,
+                       node.id == state.stages[node.stage].best)
+        if node.id not in rows or rows[node.id][0] != basis:  # nodes are frozen: an unchanged one is the same object
+            rows[node.id] = basis, _row(basis)
+        return rows[node.id][1]
+
+    return Tree(metric=_metric(state.data_plan), winner=winner(state), ancestry=branch_points(state),
+                stages=tuple(_stage_rows(state, name, row) for name in STAGES))
 
 
-def ceiling_of(state: RunState, stage: StageName) -> int | None:
-    """The ceiling of a stage's search nodes as the run is set now; None where the record does not say."""
+def _row(basis: _Basis) -> Row:
+    node = basis.node
+    failure = node.failure or (node.attempts[-1].failure if node.attempts else None)
+    return Row(
+        id=node.id, parent=node.parent, depth=basis.depth, stage=node.stage, kind=node.kind, status=node.status,
+        decision=node.decision, seed=node.seed, title=node.title, varies=node.varies,
+        metric=score_of(node, basis.plan), attempts=len(node.attempts), plots=node.plots,
+        seconds=sum(attempt.seconds for attempt in node.attempts), failure=failure.kind if failure else None,
+        why=failure.message if failure else "", again="; ".join(changed(*pair) for pair in retries(node)),
+        seedless=basis.seedless, best=basis.best, on_best_path=basis.on_best_path, suspect=node.suspect,
+        closed=node.closed, author=node.author)
+
+
+def _stage_rows(state: RunState, stage: StageName, row: Callable[[Node, int], Row]) -> StageRows:
+    known = state.stages[stage]
+    return StageRows(
+        stage=stage, node_limit=node_limit(state, stage), best=known.best, ended=known.ended, limited=known.limited,
+        pending=pending(state, stage), compared=tuple(_close_calls(state, stage)),
+        nodes=tuple(row(node, depth) for node, depth in _walk(state, stage)))
+
+
+def _close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
+    for decided in state.decisions.values():
+        action = decided.action
+        if isinstance(action, Compare) and action.stage == stage:
+            found = state.compared.get((action.a, action.b))
+            yield CloseCall(a=action.a, b=action.b, better=found.better if found else None,
+                            answered=found is not None, reasons=found.reasons if found else "")
+
+
+def node_limit(state: RunState, stage: StageName) -> int | None:
+    """How many nodes the search of a stage may make, as the run is set now; None where the record does not say."""
     found = state.setting(f"search.{stage}.nodes")
     return found if isinstance(found, int) else None
 
@@ -157,33 +223,13 @@ def _path(state: RunState, node: str | None) -> set[str]:
     return found
 
 
-def owes(state: RunState, stage: StageName) -> tuple[str, ...]:
-    """What a settled stage still has to do, in words; nothing before it is settled and after its summary."""
+def pending(state: RunState, stage: StageName) -> tuple[str, ...]:
+    """What a settled stage still has to do, in words; empty before it is settled and once its report is written."""
     known = state.stages[stage]
     if not known.settled or known.summary is not None:
         return ()
     under_way = Counter(node.kind for node in state.stage_nodes(stage) if not node.finished)
     return (*(f"{number} {kind}{'s' * (number > 1)} under way" for kind, number in under_way.items()), "its report")
-
-
-def _stage_rows(state: RunState, stage: StageName, rows: _Rows, calls: Sequence[CloseCall]) -> StageRows:
-    known = state.stages[stage]
-    return StageRows(
-        stage=stage, ceiling=ceiling_of(state, stage), best=known.best, ended=known.ended, limited=known.limited,
-        owes=owes(state, stage), compared=tuple(calls),
-        nodes=tuple(rows.row(node, depth) for node, depth in _walk(state, stage)))
-
-
-def _close_calls(state: RunState) -> dict[StageName, list[CloseCall]]:
-    calls: dict[StageName, list[CloseCall]] = {}
-    for decided in state.decisions.values():
-        action = decided.action
-        if isinstance(action, Compare):
-            found = state.compared.get((action.a, action.b))
-            calls.setdefault(action.stage, []).append(CloseCall(
-                a=action.a, b=action.b, better=found.better if found else None, answered=found is not None,
-                reasons=found.reasons if found else ""))
-    return calls
 
 
 def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
@@ -201,30 +247,26 @@ def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
         waiting += [(child, depth + 1) for child in reversed(children.get(node.id, []))]
 
 
-class _Rows:
-    """Makes the rows of a tree, or gives those that it made before of the same."""
-
-    def __init__(self, state: RunState, made: Made) -> None:
-        self._state = state
-        self._made = made
-        self._path, self._same = _path(state, winner(state)), frozenset(seedless(state))
-        self._best = {stage.best for stage in state.stages.values()}
-
-    def row(self, node: Node, depth: int) -> Row:
-        of = (node, depth, self._state.data_plan, node.id in self._path, node.id in self._same, node.id in self._best)
-        known = self._made.get(node.id)
-        if known is None or known[0] != of:  # nodes are frozen: what did not change is the very same object
-            known = self._made[node.id] = of, _row(self._state, node, depth, self._path, self._same)
-        return known[1]
+# --- where a run branched off ---------------------------------------------------------------------------------------
 
 
-def _row(state: RunState, node: Node, depth: int, path: Set[str], same: Set[str]) -> Row:
-    failure = node.failure or (node.attempts[-1].failure if node.attempts else None)
-    return Row(
-        id=node.id, parent=node.parent, depth=depth, stage=node.stage, kind=node.kind, status=node.status,
-        decision=node.decision, seed=node.seed, title=node.title, varies=node.varies,
-        metric=score_of(node, state.data_plan), attempts=len(node.attempts), plots=node.plots,
-        seconds=sum(attempt.seconds for attempt in node.attempts), failure=failure.kind if failure else None,
-        why=failure.message if failure else "", again="; ".join(changed(*pair) for pair in retries(node)),
-        seedless=node.id in same, best=node.id == state.stages[node.stage].best, on_best_path=node.id in path,
-        suspect=node.suspect, closed=node.closed, author=node.author)
+def branch_points(state: RunState) -> tuple[BranchPoint, ...]:
+    """The runs that this one descends from, the first one first; empty for a run that did not branch off."""
+    return tuple(_branch_point(one, total_of(one.usage.values())) for one in state.ancestry)
+
+
+def _branch_point(one: Ancestor, used: RoleUsage) -> BranchPoint:
+    return BranchPoint(
+        run=one.event.parent, point=one.event.point, decisions=one.decision, nodes=one.nodes, seed=one.event.seed,
+        by=one.event.by, note=one.event.note, calls=used.calls, tokens=used.input_tokens + used.output_tokens,
+        usd=round(used.usd, 6), unpriced=used.unpriced, seconds=round(one.active_seconds, 3),
+        code_seconds=round(one.seconds_of_code, 3))
+
+
+def branch_text(one: BranchPoint) -> str:
+    """A branch point in one line, safe for a terminal."""
+    where = f"before the {one.point} stage" if one.point in STAGES else f"at {short(one.point, 20)}"
+    who = f" by {short(one.by, 40)}" if one.by else ""
+    return (f"branch of {short(one.run, 80)} {where}{who}: {one.nodes} nodes were taken over, which took "
+            f"{one.calls} calls, {count(one.tokens)} tokens, {dollars(one.usd, one.unpriced)}, "
+            f"{duration(one.seconds)} of work, {duration(one.code_seconds)} of it running code")

@@ -1,21 +1,95 @@
 """Why a run is where it is, in one value: what `scientist why` prints and `--json` writes (see docs/command-line.md).
 
-Made from the log alone. Which action comes next is decided by the search; `agent` asks its policy and hands the answer
-in.
+Made from the log alone. Which action comes next is decided by the search: `agent.outlook` asks its policy.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from inspector.found import Compared, ErrorCount, comparisons_of, errors_of
-from inspector.origin import Origin, origins_of
-from inspector.status import RunCondition, answers_of, condition_of, paused_of
-from inspector.waiting import Outlook, Place, Waiting, left_of, places_of, waiting_of, work_of
+from inspector.status import RunCondition, condition_of, paused_text, unusual_answers
+from inspector.text import plain, plain_lines
+from inspector.tree import BranchPoint, branch_points
+from record.claims import differences, validation_claims
 from record.events.event import Event
 from record.fold.apply import fold
+from record.fold.state import RunState
+from record.nouns.data import arm_of, level_of
+from record.nouns.decisions import Compare, Work
 from record.nouns.frozen import Frozen
-from record.nouns.stages import Phase
+from record.nouns.measurements import Measurement
+from record.nouns.nodes import ErrorClass, Node, NodeStep
+from record.nouns.stages import NodeKind, Phase
+
+TRACEBACK_LINES = 12
+MOST_EXAMPLES = 5
+DECLINED = "nothing left"
+"""The end of a node whose author was free to say that nothing is worth trying: no error."""
+_OWN = re.compile(r"(?:^|[ /\"])(?:experiment|plots|figures)\.py\b|Cell In\[")
+"""A line of a traceback that names a frame of the experiment's own code."""
+
+
+class Waiting(Frozen):
+    """A node that was decided on and is not finished. `since` is seconds since it entered its step."""
+
+    node: str
+    stage: str
+    kind: NodeKind
+    step: NodeStep | Literal["interrupted"]
+    since: float
+    detail: str
+
+
+class Slot(Frozen):
+    """A slot in which experiments run, and what holds it; `node` is None while it is free, and `why` says why."""
+
+    number: int
+    node: str | None
+    why: str
+
+
+class ErrorCount(Frozen):
+    """A class of errors. Of `count` nodes, debugging of `fixed` led to one that works; `example` is the newest."""
+
+    kind: ErrorClass
+    count: int
+    fixed: int
+    nodes: tuple[str, ...]
+    message: str
+    example: tuple[str, ...]
+
+
+class BaselineDifference(Frozen):
+    """Method minus baseline on validation, for one dataset and condition. `n` counts pairs of seeds.
+
+    `called` is `unknown` below five pairs; with a single seed `sd`, `low` and `high` are None.
+    """
+
+    metric: str
+    dataset: str
+    condition: str
+    other: str
+    difference: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    n: int
+    better: str
+    called: str
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What the search says of the time ahead: a best node, why slots are free, the next actions."""
+
+    best: str | None = None
+    idle: str = ""
+    actions: tuple[str, ...] = ()
+    workers: int = 1
 
 
 class Why(Frozen):
@@ -25,15 +99,15 @@ class Why(Frozen):
     condition: RunCondition
     process: str | None
     phase: Phase
-    places: tuple[Place, ...]
+    slots: tuple[Slot, ...]
     waiting: tuple[Waiting, ...]
     work: tuple[str, ...]
     paused: str = ""
     answers: tuple[str, ...] = ()
-    ancestry: tuple[Origin, ...] = ()
+    ancestry: tuple[BranchPoint, ...] = ()
     errors: tuple[ErrorCount, ...]
     best: str | None
-    comparisons: tuple[Compared, ...]
+    comparisons: tuple[BaselineDifference, ...]
     next: tuple[str, ...]
 
 
@@ -44,10 +118,132 @@ def why_of(
     state = fold(events)
     condition = condition_of(state, process)
     running = condition == "running"
-    waiting = waiting_of(state, now=now) if running else left_of(state, now=now)
     return Why(
-        run=run, condition=condition, process=process, phase=state.phase, waiting=waiting, work=work_of(state),
-        ancestry=origins_of(state),
-        paused=paused_of(state, now) if running else "", answers=answers_of(state),
-        places=places_of(state, outlook) if running else (), errors=errors_of(state), best=outlook.best,
-        comparisons=comparisons_of(state, outlook.best), next=outlook.actions)
+        run=run, condition=condition, process=process, phase=state.phase, work=_work(state),
+        waiting=tuple(_waiting(state, node, running=running, now=now) for node in state.nodes.values()
+                      if not node.finished),
+        ancestry=branch_points(state),
+        paused=paused_text(state, now) if running else "", answers=unusual_answers(state),
+        slots=_slots(state, outlook) if running else (), errors=errors_of(state), best=outlook.best,
+        comparisons=baseline_differences(state, outlook.best), next=outlook.actions)
+
+
+# --- slots and unfinished work --------------------------------------------------------------------------------------
+
+
+def _slots(state: RunState, outlook: Outlook) -> tuple[Slot, ...]:
+    """The slots by how long they are held; the free ones last."""
+    held = sorted((node for node in state.nodes.values() if node.step in ("running", "plotting")),
+                  key=lambda node: state.step_since[node.id])
+    taken = [Slot(number=number, node=node.id, why=f"{node.id}: {_detail(node)}")
+             for number, node in enumerate(held, 1)]
+    free = [Slot(number=n + 1, node=None, why=plain(outlook.idle)) for n in range(len(held), outlook.workers)]
+    return (*taken, *free)
+
+
+def _waiting(state: RunState, node: Node, *, running: bool, now: float) -> Waiting:
+    """An unfinished node; where no process works on the run, `resume` continues it."""
+    return Waiting(
+        node=node.id, stage=node.stage, kind=node.kind, step=node.step if running else "interrupted",
+        since=round(max(0.0, now - state.step_since[node.id]), 1),
+        detail=_detail(node) if running else "started; resume continues it")
+
+
+def _detail(node: Node) -> str:
+    match node.step:
+        case "proposed":
+            return "decided on, not started yet"
+        case "writing" if node.kind == "replicate":
+            return "takes over the code of its parent"
+        case "writing":
+            return _calling("plot" if node.source_sha256 or node.kind == "aggregate" else "code")
+        case "waiting":
+            return "all slots are taken by nodes that came before"
+        case "running":
+            return f"runs its code{' again, with changed limits' if node.attempts else ''}, seed {node.seed}"
+        case "plotting":
+            return f"draws its figures, attempt {node.plots + 1}"
+        case "reviewing":
+            return _calling("vision")
+        case _:
+            return _calling("feedback")
+
+
+def _calling(role: str) -> str:
+    return f"calling the model (role {role}), or saving its answer"
+
+
+def _work(state: RunState) -> tuple[str, ...]:
+    """Steps that make no node, started and not done: comparisons, reports on stages, steps outside the search."""
+    actions = (decided.action for k, decided in state.decisions.items() if k not in state.finished)
+    return tuple(one.task if isinstance(one, Work) else f"comparison of {one.a} and {one.b}"
+                 for one in actions if isinstance(one, Work | Compare))
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+def errors_of(state: RunState) -> tuple[ErrorCount, ...]:
+    """The classes of errors that nodes failed or were pruned with, the most frequent first, with one traceback each."""
+    failed = [node for node in state.nodes.values() if node.failure is not None and node.failure.kind != DECLINED]
+    counts = Counter[ErrorClass](node.failure.kind for node in failed if node.failure)
+    return tuple(_count(state, kind, [n for n in failed if n.failure and n.failure.kind == kind])
+                 for kind, _ in counts.most_common())
+
+
+def _count(state: RunState, kind: ErrorClass, nodes: Sequence[Node]) -> ErrorCount:
+    example = next((node for node in reversed(nodes) if node.failure and node.failure.traceback), nodes[-1])
+    assert example.failure is not None
+    return ErrorCount(
+        kind=kind, count=len(nodes), fixed=sum(_fixed(state, node) for node in nodes),
+        nodes=tuple(node.id for node in nodes[:MOST_EXAMPLES]), message=plain(example.failure.message)[:300],
+        example=plain_lines(own_part(example.failure.traceback), TRACEBACK_LINES))
+
+
+def own_part(traceback: str) -> str:
+    """A traceback from the last frame of the experiment's own code on, without the libraries before the error."""
+    lines = traceback.splitlines()
+    own = [n for n, line in enumerate(lines) if _OWN.search(line)]
+    if not own or len(lines) - own[-1] <= TRACEBACK_LINES:
+        return traceback
+    frame = lines[own[-1]: own[-1] + TRACEBACK_LINES - 3]
+    end = next((n for n, line in enumerate(frame) if n and line.startswith("File ")), len(frame))
+    return "\n".join((*frame[:end], "...", lines[-1]))
+
+
+def _fixed(state: RunState, node: Node) -> bool:
+    """Whether debugging of the node, or of what debugging made of it, led to a node that works."""
+    children = [one for one in state.nodes.values() if one.parent == node.id and one.kind == "debug"]
+    return any(one.status == "good" or _fixed(state, one) for one in children)
+
+
+# --- the best node against the baseline -----------------------------------------------------------------------------
+
+
+def baseline_differences(state: RunState, best: str | None) -> tuple[BaselineDifference, ...]:
+    """Method minus baseline by dataset and condition, of the primary metric: over replicates, or else of one seed."""
+    plan = state.data_plan
+    if plan is None or best is None or best not in state.nodes:
+        return ()
+    roles = {arm.name: arm.role for arm in plan.arms}
+    found = [BaselineDifference(
+        metric=one.name, dataset=one.dataset, condition=one.condition, other=one.other, difference=one.mean, sd=one.sd,
+        low=one.low, high=one.high, n=one.n, better=one.better, called=one.called)
+        for one in differences(state, validation_claims(state, best))
+        if one.name == plan.primary.name and roles.get(arm_of(one.condition)) == "method"]
+    if found:
+        return tuple(found)
+    shown = [one for one in state.nodes[best].measurements
+             if one.name == plan.primary.name and one.split == "validation"]
+    return tuple(
+        _of_one_seed(a, b, higher=plan.primary.higher_is_better) for a in shown for b in shown
+        if a.dataset == b.dataset and level_of(a.condition) == level_of(b.condition)
+        and (roles.get(arm_of(a.condition)), roles.get(arm_of(b.condition))) == ("method", "baseline"))
+
+
+def _of_one_seed(a: Measurement, b: Measurement, *, higher: bool) -> BaselineDifference:
+    """With one seed the noise is unknown, so nothing is called better."""
+    gap = a.value - b.value
+    return BaselineDifference(
+        metric=a.name, dataset=a.dataset, condition=a.condition, other=b.condition, difference=gap, sd=None, low=None,
+        high=None, n=1, better=a.condition if (gap > 0) == higher else b.condition, called="unknown")

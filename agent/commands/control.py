@@ -9,7 +9,7 @@ from agent.commands.edge import DONE, WrongUse
 from agent.commands.look import run_folder
 from inspector.follow import process_on
 from inspector.text import plain, short
-from inspector.tree import SEARCH_KINDS, ceiling_of
+from inspector.tree import SEARCH_KINDS, node_limit
 from record.control import refused, send, user
 from record.events.running import Commanded
 from record.fold.state import RunState
@@ -90,9 +90,9 @@ def _follows(path: Path, command: Commanded, state: RunState) -> str:
 def _shown(state: RunState, stage: str) -> str:
     """Which prompts show a note that is left now."""
     nodes = [node for node in state.nodes.values() if node.stage == stage and node.kind in SEARCH_KINDS]
-    ceiling = next((ceiling_of(state, name) for name in STAGES if name == stage), None)
-    if ceiling is not None and len(nodes) >= ceiling:
-        return f"its ceiling of {ceiling} is reached, so that no node to come shows it: search.{stage}.nodes sets it"
+    limit = next((node_limit(state, name) for name in STAGES if name == stage), None)
+    if limit is not None and len(nodes) >= limit:
+        return f"its limit of {limit} nodes is reached (search.{stage}.nodes), so no further node will show it"
     begun = [node.id for node in nodes if not node.finished and not node.source_sha256]
     late = f", not those of what is being written ({', '.join(begun)})" if begun else ""
     return f"the next prompts of the stage show it{late}"

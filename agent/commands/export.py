@@ -19,7 +19,7 @@ from agent.commands.edge import DONE, WrongUse, say
 from agent.commands.look import run_folder
 from agent.commands.piped import until_left
 from agent.doctor.keys import NAMES
-from inspector.export.events import event_lines
+from inspector.export.archive import event_lines
 from inspector.text import plain
 from inspector.tree import tree_of
 from record.fold.state import RunState
@@ -141,7 +141,7 @@ def _text(file: Path, lines: Callable[[], Iterator[str]], wanted: Wanted) -> Non
 
 
 def _html(folder: Path, state: RunState, file: Path, secrets: tuple[str, ...], wanted: Wanted) -> None:
-    from inspector.export.page import page_of
+    from inspector.export.html_file import page_of
 
     as_of = f"{datetime.fromtimestamp(state.last_at).astimezone():%Y-%m-%d %H:%M %Z}"
     page = page_of(folder, as_of=as_of, version=state.version)
@@ -201,8 +201,7 @@ def _done(file: Path, what: str = "") -> None:
 
 def _tracked(folder: Path, name: str, to: Callable[[Record], str]) -> None:
     """Hand the record of a run to a tracker. Raises `WrongUse`."""
-    from inspector.tracking.errors import TrackerError
-    from inspector.tracking.logged import record_of
+    from inspector.tracking.logged import TrackerError, record_of
 
     record = record_of(folder)
     try:

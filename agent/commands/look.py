@@ -12,11 +12,10 @@ from agent.ahead import ahead_of
 from agent.commands.edge import DONE, WrongUse
 from agent.commands.piped import until_left
 from inspector.follow import process_on
-from inspector.live import is_ascii
+from inspector.live import is_ascii, watch
 from inspector.render import print_lines, status_lines, tree_lines
 from inspector.status import status_of
 from inspector.tree import tree_of
-from inspector.watch import watch
 from record.fold.apply import fold
 from record.folder import RunFolder
 from record.log import RecordError, is_run, read_events, read_state

@@ -34,10 +34,10 @@ from agent.commands.look import run_folder
 from agent.commands.piped import lasting
 from agent.data import check_unchanged, survey, with_idea
 from agent.settings import FAMILIAR, Settings, compose, from_assignments, override
+from inspector.describe import describe, judgement_text
 from inspector.follow import process_on
-from inspector.lines import described, judged
 from inspector.live import view_for
-from inspector.render import ahead_words, print_lines, tree_lines
+from inspector.render import ahead_text, print_lines, tree_lines
 from inspector.status import condition_of
 from inspector.text import dollars, duration
 from inspector.tree import SEARCH_KINDS, tree_of
@@ -194,7 +194,7 @@ def forecasting(view: Listener, console: Console) -> Listener:
         view(event, state)
         ahead = ahead_of(state) if isinstance(event, Prepared) else None
         if ahead is not None:
-            console.print(f"forecast: {ahead_words(ahead)}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"forecast: {ahead_text(ahead)}", markup=False, highlight=False, soft_wrap=True)
 
     return tell
 
@@ -220,9 +220,9 @@ def summary(state: RunState, folder: Path, code: int) -> list[str]:
     elif state.released is not None:
         lines.append(f"paper sources (no PDF was made): {folder / 'paper'}")
     if state.assessed is not None:
-        lines.append(judged(state.assessed))
+        lines.append(judgement_text(state.assessed))
     if state.library is not None and any(one.why for one in state.library.entries):
-        lines.append(described(state.library, state) or "")
+        lines.append(describe(state.library, state) or "")
     if state.ended is not None and state.ended.reason:
         lines.append(f"because: {state.ended.reason}")
     if condition_of(state, None) in ("interrupted", "failed"):

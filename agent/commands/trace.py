@@ -11,9 +11,9 @@ from rich.text import Text
 
 from agent.commands.edge import DONE, FINDINGS, WrongUse
 from agent.commands.look import run_folder
+from inspector.provenance import Candidate, Trace
 from inspector.text import plain
-from inspector.trace.nouns import Candidate, Trace
-from inspector.trace.tracer import Tracer, number_of
+from inspector.tracer import Tracer, number_of
 from record.folder import RunFolder
 from record.log import read_state
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.commands.edge import DONE, WrongUse
-from inspector.web.serve import PortTakenError, serve
+from inspector.web.server import PortTakenError, serve
 
 
 def view(place: Path, *, port: int, read_only: bool) -> int:

@@ -10,11 +10,9 @@ from rich.text import Text
 
 from agent.commands.edge import DONE
 from agent.commands.look import process_on, run_folder
-from inspector.found import Compared, ErrorCount
-from inspector.origin import origin_words
 from inspector.text import duration, plain
-from inspector.waiting import Waiting
-from inspector.why import Why, why_of
+from inspector.tree import branch_text
+from inspector.why import BaselineDifference, ErrorCount, Waiting, Why, why_of
 from record.fold.apply import fold
 from record.folder import RunFolder
 from record.log import read_events
@@ -43,21 +41,21 @@ def lines(found: Why) -> list[Text]:
     """The answer as a page of text."""
     who = f"running ({plain(found.process)})" if found.process else f"{found.condition}, no process works on it"
     text = [Text(f"{plain(found.run)}: ", style="bold") + Text(f"{who}, phase {found.phase}", style="not bold")]
-    text += [Text(origin_words(one), style="dim") for one in found.ancestry]
+    text += [Text(branch_text(one), style="dim") for one in found.ancestry]
     if found.paused:
         text.append(Text(f"paused: {plain(found.paused)}", style="bold yellow"))
     text += _section("answers", [Text(plain(one)) for one in found.answers])
-    text += _section("places", [Text(f"{one.number}: {plain(one.why)}") for one in found.places])
+    text += _section("slots", [Text(f"{one.number}: {plain(one.why)}") for one in found.slots])
     shown = [_waiting(one) for one in found.waiting[:MOST_WAITING]]
     text += _section("unfinished", [*shown, *_more(len(found.waiting) - MOST_WAITING)])
-    doing = "the model is asked, or its answer is worked on" if found.process else "begun; taken up again by resume"
+    doing = "calling the model, or working on its answer" if found.process else "started; resume continues it"
     text += _section("under way" if found.process else "unfinished steps", [
         Text(f"{plain(one)}: {doing}") for one in found.work])
     text += _section("errors", [line for one in found.errors for line in _error(one)] or [Text("none", style="dim")])
     compared = [_compared(one) for one in found.comparisons[:MOST_COMPARED]]
-    of = f"best minus baseline ({found.best}, validation)" if found.best else "best minus baseline"
+    of = f"baseline difference ({found.best}, validation)" if found.best else "baseline difference"
     text += _section(of, [*compared, *_more(len(found.comparisons) - MOST_COMPARED)]
-                     or [Text("nothing works yet that could be compared", style="dim")])
+                     or [Text("no node works yet that could be compared", style="dim")])
     return text + _section("next", [Text(f"{number}. {plain(one)}") for number, one in enumerate(found.next, 1)])
 
 
@@ -78,18 +76,18 @@ def _waiting(one: Waiting) -> Text:
 def _error(one: ErrorCount) -> list[Text]:
     nodes = ", ".join(one.nodes) + (", ..." if one.count > len(one.nodes) else "")
     head = Text(f"{one.kind} {one.count}", style="red")
-    mended = "" if one.kind == "killed" else f"; {one.mended} mended by debugging"  # what a person ends is not mended
-    head.append(f" ({nodes}{mended}): {one.message}", style="default")
+    fixed = "" if one.kind == "killed" else f"; {one.fixed} fixed by debugging"  # what a person killed has no bug
+    head.append(f" ({nodes}{fixed}): {one.message}", style="default")
     return [head, *(Text(f"    {line}", style="dim") for line in one.example)]
 
 
-def _compared(one: Compared) -> Text:
+def _compared(one: BaselineDifference) -> Text:
     line = Text(f"{plain(one.dataset)} {plain(one.condition)} - {plain(one.other)}: ")
     line.append(f"{plain(one.metric)} {one.difference:+.4g}", style="bold")
     if one.sd is not None and one.low is not None and one.high is not None:
         line.append(f" (sd {one.sd:.3g}, 95 % interval [{one.low:+.4g}, {one.high:+.4g}], n = {one.n})")
     elif one.n == 1:
-        line.append(" (one seed: no noise is known)")
+        line.append(" (one seed: the noise is unknown)")
     words = {**dict.fromkeys(("improved", "worsened"), f"{plain(one.better)} is better"),
              "unknown": f"unknown: n = {one.n} < 5"}
     known = one.n == 1 or one.sd is not None

@@ -22,11 +22,10 @@ from agent.commands.why import lines as why_lines
 from agent.outlook import outlook
 from docs.pictures.browser import PHONE, Camera, cameras, click, show_node, show_note, show_number, show_part
 from docs.pictures.terminal import draw
-from inspector.lines import described
-from inspector.live import frame_of
+from inspector.describe import describe
+from inspector.live import frame_lines, frame_of
 from inspector.render import tree_lines
 from inspector.tree import tree_of
-from inspector.watch import whole
 from inspector.why import why_of
 from record.events.event import Event
 from record.events.running import Commanded
@@ -74,12 +73,13 @@ def _moment(log: Log) -> int:
 
 def _terminal(run: Path, begun: Log) -> None:
     draw(f"scientist tree {SHOWN}", tree_lines(tree_of(read_state(run))), HERE / "tree.png")
-    state, told = RunState(), list[str]()
+    state, latest = RunState(), list[str]()
     for event, at in begun:
         apply(state, event, at)
-        told += [text for text in (described(event, state),) if text is not None]
+        latest += [text for text in (describe(event, state),) if text is not None]
     last = begun[-1][1]
-    draw("scientist tree --watch RUN", whole(frame_of(state, tuple(told[-3:])), state.active_seconds, 32, now=last),
+    draw("scientist tree --watch RUN", frame_lines(
+        frame_of(state, tuple(latest[-3:])), state.active_seconds, 32, now=last, whole=True),
          HERE / "watch.png")
     found = why_of("RUN", begun, "process 4711", outlook=outlook(fold(begun)), now=last)
     draw("scientist why RUN", why_lines(found), HERE / "why.png")

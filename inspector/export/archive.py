@@ -10,13 +10,14 @@ again), or one moment of time: of a run that goes on, files may be newer than th
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import stat
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -118,3 +119,9 @@ def _opened(folder: int | None, name: str, path: str, left: list[str]) -> Iterat
     else:
         os.close(file)
         left.append(f"{path} (no file)")
+
+
+def event_lines(rows: Iterable[tuple[float, str]]) -> Iterator[str]:
+    """A line for each event: its number, when it was committed (seconds since the epoch), its type, its own fields."""
+    for seq, (at, body) in enumerate(rows, 1):
+        yield json.dumps({"seq": seq, "at": at} | json.loads(body), ensure_ascii=False, separators=(",", ":"))

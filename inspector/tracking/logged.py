@@ -1,7 +1,6 @@
-"""What a tracker is told of a run: one table for all trackers, made of the record alone.
+"""What trackers refuse.
 
-What it does not guarantee: that numbers of nodes may be compared as they stand. Trackers show single nodes; what may be
-said of them (replicates, intervals, suspect nodes) is on the run's own page and in its paper.
+    TrackerError    the person who asked: the package is not installed, or the tracker cannot be written to
 """
 
 from __future__ import annotations
@@ -21,6 +20,11 @@ from record.fold.apply import apply
 from record.fold.state import RunState
 from record.log import read_events
 from record.nouns.nodes import Attempt, Node
+
+
+class TrackerError(Exception):
+    """A tracker could not be told. The message says why, and how to mend it."""
+
 
 POINTS = 50_000
 """Points of a node's curves that are told."""

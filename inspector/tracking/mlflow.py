@@ -12,8 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from inspector.tracking.errors import TrackerError
-from inspector.tracking.logged import Logged, Record, contents
+from inspector.tracking.logged import Logged, Record, TrackerError, contents
 
 BATCH = 900
 """Values that are sent at a time (MLflow takes 1000)."""

@@ -11,8 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from inspector.tracking.errors import TrackerError
-from inspector.tracking.logged import Logged, Record, contents
+from inspector.tracking.logged import Logged, Record, TrackerError, contents
 
 QUIET = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false", "WANDB_CONSOLE": "off",
          "WANDB_DISABLE_GIT": "true", "WANDB_DISABLE_CODE": "true"}

@@ -1,4 +1,4 @@
-"""The pages and streams of the inspector, by address. `inspector.web.guard` stands before them."""
+"""The pages and streams of the inspector, by address. `inspector.web.server` stands before them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 
 from inspector.files import LARGEST, RefusedError, blocks, open_within, size_of
 from inspector.web.calls import calls_of, opened
-from inspector.web.node import panel_of
-from inspector.web.notebook import cells_of, picture_of
+from inspector.web.forms import FormError, Notice, Notices, ask, command_of, fields_of, is_node_verb
+from inspector.web.node_panel import cells_of, panel_of, picture_of
 from inspector.web.pages import HERE, Pages
-from inspector.web.papers import Papers
+from inspector.web.paper_pages import PaperPages
 from inspector.web.pieces import Piece, RunPieces, by_parent
-from inspector.web.steering import FormError, Notice, Notices, ask, command_of, fields_of, is_node_verb
 from inspector.web.streams import Streams
 from inspector.web.watched import POLL, Runs, Watched
 from record.nouns.stages import STAGES
@@ -35,26 +34,27 @@ AS_TEXT = frozenset({".py", ".txt", ".json", ".jsonl", ".yaml", ".md", ".tex", "
 def make_app(place: Path, *, read_only: bool = False) -> FastAPI:
     """The application over a run, or over a folder of runs."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    room = _Room(place, form_token="" if read_only else secrets.token_urlsafe(24))
-    papers = Papers(room.watched, room.pages, single=room.runs.single)
+    handlers = _Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24))
+    papers = PaperPages(handlers.watched, handlers.pages, single=handlers.runs.single)
     run = "/runs/{name}"
     for path, handler in {
-        "/": room.home, "/live": room.home_live, "/static/{stamp}/{name}": room.static, run: room.run,
-        f"{run}/live": room.run_live, f"{run}/nodes/{{node}}": room.node,
-        f"{run}/nodes/{{node}}/notebook/{{attempt}}": room.notebook,
-        f"{run}/nodes/{{node}}/notebook/{{attempt}}/{{number}}.png": room.cell_picture,
-        f"{run}/calls": room.calls, f"{run}/calls/{{call}}": room.call, f"{run}/files/{{path:path}}": room.file,
+        "/": handlers.home, "/live": handlers.home_live, "/static/{stamp}/{name}": handlers.static, run: handlers.run,
+        f"{run}/live": handlers.run_live, f"{run}/nodes/{{node}}": handlers.node,
+        f"{run}/nodes/{{node}}/notebook/{{attempt}}": handlers.notebook,
+        f"{run}/nodes/{{node}}/notebook/{{attempt}}/{{number}}.png": handlers.cell_picture,
+        f"{run}/calls": handlers.calls, f"{run}/calls/{{call}}": handlers.call,
+        f"{run}/files/{{path:path}}": handlers.file,
         f"{run}/trace": papers.trace, f"{run}/paper": papers.paper, f"{run}/figures/{{figure}}": papers.figure,
         f"{run}/sheets/{{version}}/{{number}}.png": papers.picture,
     }.items():
         app.add_api_route(path, handler, methods=["GET", "HEAD"], response_model=None)
     if not read_only:
-        app.add_api_route(f"{run}/steer", room.steer, methods=["POST"], response_model=None)
-    threading.Thread(target=room.read_ahead, name="first look", daemon=True).start()
+        app.add_api_route(f"{run}/steer", handlers.steer, methods=["POST"], response_model=None)
+    threading.Thread(target=handlers.read_ahead, name="first look", daemon=True).start()
     return app
 
 
-class _Room:
+class _Handlers:
     """The handlers, with the runs and what was made of them. Plain ones run in threads."""
 
     def __init__(self, place: Path, *, form_token: str) -> None:

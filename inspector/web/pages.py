@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from inspector.origin import origin_words
 from inspector.text import cached, count, dollars, duration, plain, printable, short
+from inspector.tree import branch_text
 from inspector.web.drawing import KIND_SHAPE, MARKS
 from record.nouns.stages import STAGES
 
@@ -42,7 +42,7 @@ def environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, auto_reload=False)
     cast("dict[str, Any]", made.filters).update(
         plain=plain, short=short, duration=duration, tokens=count, number=_number, size=_size, when=_when,
-        origin=origin_words)
+        origin=branch_text)
     cast("dict[str, Any]", made.globals).update(
         dollars=dollars, cached=cached, shape_of=KIND_SHAPE, marks=MARKS, stage_names=STAGES)
     return made

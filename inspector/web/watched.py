@@ -13,7 +13,7 @@ from pathlib import Path
 
 from inspector.follow import process_on
 from inspector.status import Happened, Status, happened, status_in
-from inspector.tree import Made, Tree, tree_of
+from inspector.tree import RowCache, Tree, tree_of
 from record.fold.apply import apply
 from record.fold.state import RunState
 from record.log import RecordError, is_run
@@ -44,7 +44,7 @@ class Watched:
         self.held = threading.RLock()
         """Held while the state is folded, and by whoever reads more than one thing of it."""
         self._tree: tuple[int, Tree] | None = None
-        self._rows: Made = {}
+        self._rows: RowCache = {}
 
     def look(self) -> int:
         """Fold what is new; returns the version."""

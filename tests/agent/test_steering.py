@@ -208,7 +208,7 @@ def test_a_note_says_which_prompts_are_too_early_for_it(tmp_path: Path, capsys: 
         for stage in ("tuning", "agenda", "ablation"):
             assert main(["note", str(folder), "x", "--stage", stage]) == 0
     tuning, agenda, ablation = capsys.readouterr().out.splitlines()
-    assert "its ceiling of 3 is reached" in tuning and "search.tuning.nodes" in tuning
+    assert "its limit of 3 nodes is reached" in tuning and "search.tuning.nodes" in tuning
     assert agenda.endswith(f"not those of what is being written ({node_id(story.k - 1)})")
     assert ablation.endswith("the next prompts of the stage show it")
 

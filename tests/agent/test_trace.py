@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agent.cli import main
-from inspector.trace.code import assignment, handing_in
-from inspector.trace.tracer import number_of
+from inspector.provenance import assignment_lines, submitting_lines
+from inspector.tracer import number_of
 from record.claims import Claim, paper_claims, printed, replicates_of, winner
 from record.folder import RunFolder
 from record.log import read_state
@@ -135,5 +135,5 @@ def test_calls_that_are_about_something_else_are_left_out() -> None:
     logged = 'lab.result("auc", 0.3, condition="b")\nlab.log("auc", 0.3, step=1)\nlab.log("auc", v)\n'
     claim = Claim(key="k", name="auc", dataset="digits", condition="a", split="validation", values=(1.0,), seeds=(1,),
                   nodes=("n",), grade="logged", mean=1.0, sd=None, low=None, high=None)
-    assert handing_in(logged, claim) == [3]
-    assert handing_in("lab.submit(", claim) == [] and assignment("A = 1\nif A:\n    A = 2\n", "A") == [1]
+    assert submitting_lines(logged, claim) == [3]
+    assert submitting_lines("lab.submit(", claim) == [] and assignment_lines("A = 1\nif A:\n    A = 2\n", "A") == [1]

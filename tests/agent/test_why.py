@@ -11,9 +11,7 @@ import pytest
 from agent.cli import main
 from agent.commands.why import lines
 from agent.outlook import outlook
-from inspector.found import errors_of, own_part
-from inspector.waiting import Outlook
-from inspector.why import Why, why_of
+from inspector.why import Outlook, Why, errors_of, own_part, why_of
 from record.events.nodes import Executed, Judged, Stepped
 from record.events.papers import Released
 from record.events.running import Ended, Resumed
@@ -74,9 +72,9 @@ def test_slots_are_held_by_the_nodes_whose_code_runs() -> None:
     first, second, third = (one.expand("preliminary", "draft") for _ in range(3))
     one.tell(Stepped(node=third, step="plotting"), Stepped(node=first, step="running"),
              Stepped(node=second, step="waiting"))
-    assert [place.node for place in why(one).places] == [third, first]
+    assert [slot.node for slot in why(one).slots] == [third, first]
     one.tell(Stepped(node=third, step="reviewing"))
-    assert [place.node for place in why(one).places] == [first, None]
+    assert [slot.node for slot in why(one).slots] == [first, None]
 
 
 @pytest.mark.parametrize("event", [Resumed(), Ended(exit_code=130, reason="stopped")])
@@ -84,20 +82,20 @@ def test_nobody_works_on_what_a_process_left(event: Resumed | Ended) -> None:
     one = story()
     node = one.expand("preliminary", "draft")
     one.tell(Stepped(node=node, step="running"), event)
-    assert one.state.nodes[node].step == "proposed" and why(one).places[0].node is None
+    assert one.state.nodes[node].step == "proposed" and why(one).slots[0].node is None
 
 
 def test_a_free_place_says_why() -> None:
     one = story()
     one.expand("preliminary", "draft")
-    assert why(one, idle="nothing to run").places[1].why == "nothing to run"
+    assert why(one, idle="nothing to run").slots[1].why == "nothing to run"
 
 
 def test_nobody_works_on_it() -> None:
     one = story()
     one.expand("preliminary", "draft")
     found = why(one, None)
-    assert found.condition == "interrupted" and found.places == ()
+    assert found.condition == "interrupted" and found.slots == ()
     assert [one.step for one in found.waiting] == ["interrupted"]
 
 
@@ -106,7 +104,7 @@ def test_nobody_works_on_it() -> None:
 
 def test_errors_are_counted_by_class_with_one_traceback() -> None:
     found = errors_of(told().state)
-    assert [(one.kind, one.count, one.mended, one.nodes) for one in found] == [("shape", 1, 1, ("n0001",))]
+    assert [(one.kind, one.count, one.fixed, one.nodes) for one in found] == [("shape", 1, 1, ("n0001",))]
 
 
 def test_what_a_person_ended_is_not_counted_as_to_be_mended() -> None:
@@ -114,7 +112,7 @@ def test_what_a_person_ended_is_not_counted_as_to_be_mended() -> None:
     node = one.expand("tuning", "tune")
     one.tell(Judged(node=node, status="cancelled", failure=Failure(kind="killed", message="ended by a person: slow")))
     text = "\n".join(line.plain for line in lines(why(one)))
-    assert f"killed 1 ({node}): ended by a person: slow" in text and "shape 1 (n0001; 1 mended by debugging)" in text
+    assert f"killed 1 ({node}): ended by a person: slow" in text and "shape 1 (n0001; 1 fixed by debugging)" in text
 
 
 def test_a_traceback_shows_the_experiments_own_frame_and_the_error() -> None:
@@ -218,9 +216,9 @@ def test_comparisons_and_reports_are_under_way_until_they_are_answered() -> None
     one.tell(Decided(k=4, action=Compare(stage="tuning", a="n0001", b="n0002")),
              Decided(k=5, action=summary_of("preliminary")))
     assert why(one).work == ("comparison of n0001 and n0002", "summary of preliminary")
-    assert "  summary of preliminary: the model is asked" in "\n".join(line.plain for line in lines(why(one)))
+    assert "  summary of preliminary: calling the model" in "\n".join(line.plain for line in lines(why(one)))
     left = "\n".join(line.plain for line in lines(why(one, None)))
-    assert "  summary of preliminary: begun; taken up again by resume" in left and "is asked" not in left
+    assert "  summary of preliminary: started; resume continues it" in left and "calling" not in left
     one.tell(Compared(k=4, a="n0001", b="n0002", better=None), WorkDone(k=5))
     assert why(one).work == ()
 
@@ -275,11 +273,11 @@ def test_hostile_text_does_nothing_to_a_terminal(
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.suffix not in (".db-shm", ".db-wal")}
     assert main(["why", str(folder)]) == 0
     out = capsys.readouterr().out
-    assert "best minus baseline" in out and "next" in out and "[bold red]" in out
+    assert "baseline difference" in out and "next" in out and "[bold red]" in out
     assert not any(sign in out for sign in ("\x1b", "\x07", "\x00", "\u202e", "\x9b"))
     assert main(["why", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"run", "condition", "process", "phase", "places", "waiting", "work", "errors", "best",
+    assert set(found) == {"run", "condition", "process", "phase", "slots", "waiting", "work", "errors", "best",
                           "comparisons", "next", "paused", "ancestry", "answers"}
     after = {path: path.stat().st_mtime_ns for path in before}
     assert after == before, "it only looks"

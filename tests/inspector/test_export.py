@@ -14,8 +14,7 @@ import pytest
 from PIL import Image
 
 from agent.cli import main
-from inspector.export.pictures import PLAIN, Pictures, shrunk
-from inspector.export.rewriting import Part
+from inspector.export.html_parts import PLAIN, PageRewriter, Pictures, shrunk
 from record.events.nodes import Plotted
 from record.folder import RunFolder
 from record.log import EventLog, read_events
@@ -152,7 +151,7 @@ def test_rewriting_drops_what_acts_and_leads_out() -> None:
     def inside(link: str) -> dict[str, str]:
         return {"href": f"#n1-{link[1:]}"} if link.startswith("#") else {}
 
-    found = Part("n1-", inside, lambda source: None).of(page)
+    found = PageRewriter("n1-", inside, lambda source: None).of(page)
     assert found == ('<a>x</a><a href="#n1-in">y</a><b id="n1-in">z</b>'
                      '<span class="dim">[picture left out: &quot;A&quot;]</span>'
                      '<svg viewbox="0 0 1 1"><path d="M0 0"/></svg>&lt;b&gt;&#34;')

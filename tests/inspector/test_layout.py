@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.web.layout import Spot, tidy
+from inspector.web.drawing import Spot, tidy
 
 Forest = list[tuple[str, str | None]]
 

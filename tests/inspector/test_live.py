@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from inspector.live import LiveView, PlainView, drawn, fitting, frame_of, view_for
+from inspector.live import LiveView, PlainView, fitting, frame_lines, frame_of, view_for
 from inspector.tree import tree_of
 from record.fold.apply import apply
 from record.fold.state import RunState
@@ -72,24 +72,24 @@ def test_a_frame_never_outgrows_the_terminal(height: int) -> None:
     story = told()
     for _ in range(40):
         story.good(story.expand("tuning", "tune", "n0005"), 0.5)
-    lines = drawn(frame_of(story.state, ("a", "b", "c")), 3.0, height)
+    lines = frame_lines(frame_of(story.state, ("a", "b", "c")), 3.0, height)
     assert len(lines) <= height
     assert lines[-1].plain.startswith("46 calls")
     assert any("more: scientist tree" in line.plain for line in lines)
 
 
 def test_what_does_not_fit_keeps_best_running_and_latest() -> None:
-    rows = tree_of(ended().state).stage("preliminary").nodes
-    assert [row.id for row in fitting(rows, 2)] == ["n0003", "n0004"]
-    assert fitting(rows, 9) == rows
+    stage = tree_of(ended().state).stage("preliminary")
+    assert fitting([stage], 3, stage) == {"n0003", "n0004"}
+    assert fitting([stage], 9, stage) == {row.id for row in stage.nodes}
 
 
 def test_a_frame_before_the_first_event_draws() -> None:
-    assert drawn(frame_of(RunState()), 0.0, 20)
+    assert frame_lines(frame_of(RunState()), 0.0, 20)
 
 
-def test_what_an_earlier_stage_owes_is_told_beside_the_one_that_is_searched() -> None:
-    lines = [line.plain for line in drawn(frame_of(eventful().state), 3.0, 24)]
-    assert "  preliminary still owes 1 replicate under way, its report" in lines
+def test_what_an_earlier_stage_still_has_to_do_is_shown_beside_the_one_that_is_searched() -> None:
+    lines = [line.plain for line in frame_lines(frame_of(eventful().state), 3.0, 24)]
+    assert "  preliminary still to do: 1 replicate under way, its report" in lines
     assert any(line.startswith("tuning  2/3 nodes") for line in lines)
-    assert len(drawn(frame_of(eventful().state), 3.0, 8)) <= 8
+    assert len(frame_lines(frame_of(eventful().state), 3.0, 8)) <= 8

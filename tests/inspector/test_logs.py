@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from inspector.lines import described
-from inspector.logs import Entry, Printed, logs
-from inspector.output import Output
+from inspector.describe import describe
+from inspector.logs import Entry, Output, Printed, logs
 from record.events.nodes import Executed, Judged
 from record.events.running import Ended
 from record.fold.state import RunState
@@ -160,4 +159,4 @@ def test_output_that_is_no_file_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_reason_ends_without_one(tmp_path: Path) -> None:
-    assert described(Ended(exit_code=0, reason=""), RunState()) == "ended with exit code 0"
+    assert describe(Ended(exit_code=0, reason=""), RunState()) == "ended with exit code 0"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from inspector.lines import described
-from inspector.live import drawn, frame_of
+from inspector.describe import describe
+from inspector.live import frame_lines, frame_of
 from inspector.render import status_lines
 from inspector.status import status_of
-from inspector.waiting import Outlook
-from inspector.why import why_of
+from inspector.why import Outlook, why_of
 from record.events.running import Paused, Recovered, Resumed
 from record.fold.apply import apply, fold
 from record.fold.state import RunState
@@ -34,7 +33,7 @@ def test_status_why_and_the_live_view_count_down() -> None:
     assert any("paused" in line.plain and "3m12s" in line.plain for line in status_lines(status))
     assert why_of("r", events, "process 1", outlook=Outlook(), now=NOW).paused == status.paused
     frame = frame_of(fold(events))
-    shown = [[line.plain for line in drawn(frame, 1.0, 20, now=now)] for now in (NOW, NOW + 60)]
+    shown = [[line.plain for line in frame_lines(frame, 1.0, 20, now=now)] for now in (NOW, NOW + 60)]
     assert any("(in 3m12s): m: a quota is used up" in line for line in shown[0])
     assert any("(in 2m12s)" in line for line in shown[1])
 
@@ -48,6 +47,6 @@ def test_it_says_so_no_more_once_it_is_over_or_nobody_works() -> None:
 def test_both_are_told_in_one_line() -> None:
     state = RunState()
     apply(state, PAUSED, NOW)
-    assert (described(PAUSED, state) or "").startswith("paused until ")
-    assert described(Recovered(seconds=192.0), state) == "the model answers again, after 3m12s"
-    assert described(Resumed(reaped=2), state) == "resumed; 2 processes that a killed one had left were ended"
+    assert (describe(PAUSED, state) or "").startswith("paused until ")
+    assert describe(Recovered(seconds=192.0), state) == "the model answers again, after 3m12s"
+    assert describe(Resumed(reaped=2), state) == "resumed; ended 2 processes that a killed one had left"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from inspector.tree import Made, tree_of
+from inspector.tree import RowCache, tree_of
 from inspector.web.pages import Pages
 from inspector.web.pieces import Piece, RunPieces, changed, report_of, update
 from inspector.web.watched import Watched
@@ -34,7 +34,7 @@ def grown(folder: Path, *events: Event) -> None:
 
 def test_rows_that_are_kept_are_those_that_would_be_made() -> None:
     for story in (told(), eventful(), ended()):
-        made: Made = {}
+        made: RowCache = {}
         for end in range(len(story.events) + 1):
             state = fold(story.events[:end])
             assert tree_of(state, made) == tree_of(state)

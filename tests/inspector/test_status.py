@@ -25,7 +25,7 @@ def test_a_running_run() -> None:
     assert found.next == "search the tuning stage"
     assert found.elapsed == 1000.0
     preliminary, tuning = found.stages[:2]
-    assert (preliminary.searched, preliminary.ceiling, preliminary.replicates) == (3, 5, 1)
+    assert (preliminary.searched, preliminary.node_limit, preliminary.replicates) == (3, 5, 1)
     assert preliminary.nodes == {"buggy": 1, "good": 3}
     assert tuning.nodes == {"good": 1, "running": 1}
 
@@ -43,10 +43,10 @@ def test_a_run_that_nobody_works_on_says_how_to_go_on() -> None:
     assert found.elapsed == len(told().events) - 1
 
 
-def test_a_ceiling_that_was_changed_on_the_way_is_the_one_shown() -> None:
+def test_a_limit_that_was_changed_on_the_way_is_the_one_shown() -> None:
     story = told()
     story.tell(Resumed(settings={"search.tuning.nodes": 9}))
-    assert [one.ceiling for one in status(story).stages[:2]] == [5, 9]
+    assert [one.node_limit for one in status(story).stages[:2]] == [5, 9]
 
 
 def test_the_page_shows_the_latest_requests_and_says_where_the_rest_is() -> None:
@@ -55,7 +55,7 @@ def test_the_page_shows_the_latest_requests_and_says_where_the_rest_is() -> None
     lines = [line.plain for line in status_lines(status(story))]
     shown = [line for line in lines if "note for tuning" in line]
     assert [line.count(f"note {n}") for n, line in enumerate(shown, 2)] == [1, 1, 1] and max(map(len, shown)) < 160
-    assert lines[lines.index(shown[-1]) + 1].endswith("at least 2 before: scientist logs runs/calm")
+    assert lines[lines.index(shown[-1]) + 1].endswith("at least 2 more: scientist logs runs/calm")
 
 
 @pytest.mark.parametrize(("code", "condition"), [
@@ -94,18 +94,18 @@ def harmless(found: Status) -> None:
     assert not {c for c in page if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160 or c in "\u202e\u202c"}
 
 
-def test_the_stage_that_is_searched_and_what_the_one_before_still_owes() -> None:
+def test_the_stage_that_is_searched_and_what_the_one_before_still_has_to_do() -> None:
     found = status(eventful(), "process 7 on here")
     assert (found.phase, found.next) == ("tuning", "search the tuning stage")
     preliminary, tuning = found.stages[:2]
-    assert preliminary.owes == ("1 replicate under way", "its report") and preliminary.seedless == ("n0001",)
-    assert tuning.owes == () and tuning.nodes == {"good": 1, "pruned": 1} and tuning.limited is not None
+    assert preliminary.pending == ("1 replicate under way", "its report") and preliminary.seedless == ("n0001",)
+    assert tuning.pending == () and tuning.nodes == {"good": 1, "pruned": 1} and tuning.limited is not None
     page = page_of(found)
-    assert "still owes 1 replicate under way" in page and "same values for every seed: n0001" in page
+    assert "still to do: 1 replicate under way" in page and "same values for every seed: n0001" in page
     words = [one.text for one in found.last_events]
     assert any(text.startswith("n0005 ran 1m20s again, with a limit of 90 s instead of 60 s") for text in words)
     assert any(text.startswith("n0006 tune pruned: far below its peers") for text in words)
-    assert any(text.startswith("n0001 and n0005 compared: n0005 is the sounder one: it is simpler") for text in words)
+    assert any(text.startswith("n0001 and n0005 compared: n0005 is sounder: it is simpler") for text in words)
     assert words[-1].startswith("limit of tuning reached: ceiling of 9 model calls")
 
 

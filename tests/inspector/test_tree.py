@@ -31,7 +31,7 @@ def test_rows_follow_their_parents_in_the_order_of_decisions() -> None:
     first = tree_of(told().state).stage("preliminary")
     assert [(row.id, row.depth, row.kind) for row in first.nodes] == [
         ("n0001", 0, "draft"), ("n0003", 1, "debug"), ("n0004", 2, "replicate"), ("n0002", 0, "draft")]
-    assert (first.searched, first.ceiling, first.best) == (3, 5, "n0003")
+    assert (first.searched, first.node_limit, first.best) == (3, 5, "n0003")
 
 
 def test_a_child_of_an_earlier_stage_is_a_root_of_its_own() -> None:
@@ -106,20 +106,20 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
 def test_what_a_stage_owes_and_that_its_code_ignores_the_seed_are_told() -> None:
     tree = tree_of(eventful().state)
     first = tree.stage("preliminary")
-    assert first.owes == ("1 replicate under way", "its report")
+    assert first.pending == ("1 replicate under way", "its report")
     assert rows(tree)["n0001"].seedless and not rows(tree)["n0002"].seedless
     text = printed(tree)
-    assert "still owes 1 replicate under way, its report" in text and "ignores its seed" in text
-    assert tree.stage("tuning").owes == () and tree_of(told().state).stage("preliminary").owes == ()
+    assert "still to do: 1 replicate under way, its report" in text and "ignores its seed" in text
+    assert tree.stage("tuning").pending == () and tree_of(told().state).stage("preliminary").pending == ()
 
 
-def test_retries_pruned_nodes_comparisons_and_ceilings_are_shown() -> None:
+def test_retries_pruned_nodes_comparisons_and_limits_are_shown() -> None:
     tree = tree_of(eventful().state)
     lines = printed(tree).splitlines()
     slow, doomed = (next(line for line in lines if f" {node} tune" in line) for node in ("n0005", "n0006"))
     assert "2 attempts, the last with a limit of 90 s instead of 60 s" in slow
     assert "pruned: far below its peers" in doomed
-    assert lines[-1].startswith("  n0001 or n0005: n0005 is the sounder one  it is simpler")
+    assert lines[-1].startswith("  n0001 or n0005: n0005 is sounder  it is simpler")
     tuning = tree.stage("tuning")
     assert tuning.limited is not None and "ceiling of 9 model calls" in next(x for x in lines if x.startswith("tuning"))
     assert [(one.a, one.b, one.better, one.answered) for one in tuning.compared] == [("n0001", "n0005", "n0005", True)]
@@ -128,4 +128,4 @@ def test_retries_pruned_nodes_comparisons_and_ceilings_are_shown() -> None:
 def test_an_unanswered_comparison_is_shown_as_such() -> None:
     story = eventful()
     del story.events[-2:]
-    assert "a model is asked which is the sounder one" in printed(tree_of(story.state))
+    assert "asking a model which is sounder" in printed(tree_of(story.state))

@@ -18,8 +18,7 @@ import pytest
 from rich.console import Console
 
 from agent.commands.piped import lasting
-from inspector.live import frame_of
-from inspector.watch import watch, whole
+from inspector.live import frame_lines, frame_of, watch
 from record.events.running import Ended
 from record.lock import hold
 from record.log import EventLog
@@ -35,7 +34,7 @@ def test_all_stages_never_outgrow_the_terminal(height: int) -> None:
     for _ in range(40):
         story.good(story.expand("tuning", "tune", "n0005"), 0.5)
     running = story.expand("tuning", "tune", "n0005")
-    lines = whole(frame_of(story.state, ("a", "b", "c")), 3.0, height, now=0.0)
+    lines = frame_lines(frame_of(story.state, ("a", "b", "c")), 3.0, height, whole=True)
     assert len(lines) <= height
     if height >= 12:
         text = "\n".join(line.plain for line in lines)
@@ -45,7 +44,7 @@ def test_all_stages_never_outgrow_the_terminal(height: int) -> None:
 
 
 def test_a_tree_that_fits_is_shown_whole() -> None:
-    text = "\n".join(line.plain for line in whole(frame_of(ended().state), 3.0, 40, now=0.0))
+    text = "\n".join(line.plain for line in frame_lines(frame_of(ended().state), 3.0, 40, whole=True))
     assert all(f"n000{k}" in text for k in range(1, 7)) and "... " not in text.replace("...  ", "")
 
 
@@ -70,7 +69,7 @@ def test_a_pipe_gets_the_tree_and_then_a_line_an_event(tmp_path: Path) -> None:
     text = shown.file.getvalue()
     assert text.count("n0005 tune") == 2, "the tree as it was and as it is at the end"
     assert "ended with exit code 0: all done" in text and "\x1b" not in text
-    assert text.endswith("done; nobody works on it\n")
+    assert text.endswith("done; no process works on it\n")
 
 
 def test_ctrl_c_leaves_the_run_alone(tmp_path: Path) -> None:
@@ -82,7 +81,7 @@ def test_ctrl_c_leaves_the_run_alone(tmp_path: Path) -> None:
 
     with hold(folder):
         watch(folder, shown, sleep=interrupted)
-    assert isinstance(shown.file, io.StringIO) and "the run is left as it is" in shown.file.getvalue()
+    assert isinstance(shown.file, io.StringIO) and "the run itself was not touched" in shown.file.getvalue()
 
 
 def test_a_stream_that_nobody_reads_takes_everything(tmp_path: Path) -> None:
@@ -148,13 +147,13 @@ def test_a_small_terminal_without_unicode(tmp_path: Path, term: str) -> None:
         try:
             seen = read_until(ours, b"n0006 tune")
             process.send_signal(signal.SIGINT)
-            seen += read_until(ours, b"watched no longer")
+            seen += read_until(ours, b"stopped watching")
             assert process.wait(20) == 0
         finally:
             process.kill()
             process.wait()
             os.close(ours)
-    assert b"> n0006 tune" in unstyled(seen) and b"watched no longer" in seen
+    assert b"> n0006 tune" in unstyled(seen) and b"stopped watching" in seen
     assert (b"\x1b" in seen) == (term != "dumb")
     if term != "dumb":
         assert seen.count(b"\x1b[?1049h") == seen.count(b"\x1b[?1049l") == 1, "the first screen comes back"

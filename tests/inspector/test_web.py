@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from inspector.web.serve import PortTakenError, bound
+from inspector.web.server import PortTakenError, bound
 from record.events.nodes import Executed, Judged
 from record.events.running import Branched
 from record.log import EventLog

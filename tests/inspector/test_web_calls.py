@@ -14,8 +14,9 @@ from inspector.logs import small_step
 from inspector.render import status_lines
 from inspector.status import status_of
 from inspector.web.calls import AT_ONCE, calls_of
-from inspector.web.checks import asked_of, checks_of
-from inspector.web.notebook import cells_of
+from inspector.web.forms import asked_of
+from inspector.web.node_panel import cells_of
+from inspector.web.pieces import checks_of
 from inspector.web.watched import Watched
 from record.events.calls import Answered
 from record.events.nodes import Probed

@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from inspector.web.paper import Mark, marks_of, streams_of
-from inspector.web.sheets import NoSheetsError, Sheets
-from inspector.web.source import Bit, Block, blocks_of, values_of
+from inspector.paper_text import Bit, Block, blocks_of, values_of
+from inspector.web.paper_links import Link, links_of, streams_of
+from inspector.web.pdf_pages import PdfError, PdfPages
 from record.events.papers import FiguresMade, Released
 from record.events.searching import Settled
 from tests.inspector.story import Story, told
@@ -130,11 +130,11 @@ def test_any_source_is_read() -> None:
 # --- where values stand ---------------------------------------------------------------------------------------------
 
 
-def marks(tmp_path: Path, pages: tuple[tuple[str, ...], ...] = PAGES) -> tuple[Mark, ...]:
+def marks(tmp_path: Path, pages: tuple[tuple[str, ...], ...] = PAGES) -> tuple[Link, ...]:
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "paper.pdf").write_bytes(pdf(*pages))
-    document = Sheets().document(tmp_path, "paper/paper.pdf")
-    return marks_of(document, streams_of(blocks()), {"loss": "The loss of both arms by step"}, {"n0005": None})
+    document = PdfPages().document(tmp_path, "paper/paper.pdf")
+    return links_of(document, streams_of(blocks()), {"loss": "The loss of both arms by step"}, {"n0005": None})
 
 
 @needs_poppler
@@ -161,8 +161,8 @@ def test_a_table_of_equal_numbers_is_read_row_by_row(tmp_path: Path) -> None:
     floats = rf"\definefloat{{table:t}}{{\tablefloat{{t}}{{\begin{{tabular}}{{lcc}}{rows}\end{{tabular}}}}{{A.}}}}"
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "paper.pdf").write_bytes(pdf(tuple(f"{name}\t0.500\t0.500" for name in names)))
-    document = Sheets().document(tmp_path, "paper/paper.pdf")
-    found = marks_of(document, streams_of(blocks_of(r"\papertable{t}", floats, values)), {}, {})
+    document = PdfPages().document(tmp_path, "paper/paper.pdf")
+    found = links_of(document, streams_of(blocks_of(r"\papertable{t}", floats, values)), {}, {})
     assert [one.target for one in found] == list(values)
 
 
@@ -179,14 +179,14 @@ def test_a_box_covers_its_words_and_one_over_two_lines_has_two(tmp_path: Path) -
 def test_a_pdf_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "paper").mkdir()
     path = tmp_path / "paper" / "paper.pdf"
-    sheets = Sheets()
+    sheets = PdfPages()
     for make in (lambda: None, lambda: path.write_bytes(b"%PDF-1.4 nothing"), lambda: os.mkfifo(path),
                  lambda: path.symlink_to("/etc/passwd")):
         path.unlink(missing_ok=True)
         make()
-        with pytest.raises(NoSheetsError):
+        with pytest.raises(PdfError):
             sheets.document(tmp_path, "paper/paper.pdf")
-        with pytest.raises(NoSheetsError):
+        with pytest.raises(PdfError):
             sheets.picture(tmp_path, "paper/paper.pdf", 1)
 
 

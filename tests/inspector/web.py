@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-from inspector.web.serve import bound, server_of
+from inspector.web.server import bound, server_of
 from record.events.calls import Answered
 from record.events.event import Event
 from record.events.nodes import Executed, Judged, Plotted, Proposed, Reviewed

@@ -1,4 +1,4 @@
-"""Where a printed number comes from: a pure reading of the record and of the paper's sources.
+"""Where a printed number comes from, read from the record and from the paper's sources.
 
 A number is looked for as it is printed: `0.021` is found in `-0.021 ± 0.003`, and not in `0.0214`. Numbers that a
 figure draws are not found.
@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from inspector.trace.nouns import Candidate, Trace
-from inspector.trace.origins import Origins
-from inspector.trace.paper import Sources
+from inspector.paper_text import Sources
+from inspector.provenance import Candidate, Provenance, Trace
 from record.claims import Claim, Difference, differences, paper_claims, printed, setups
 from record.fold.state import RunState
 from record.folder import RunFolder
@@ -22,20 +21,20 @@ NEAREST = 5
 FORMS = {"mean": "mean", "sd": "standard deviation", "low": "lower end of the interval", "ci": "interval",
          "high": "upper end of the interval", "n": "replicates", "pm": "mean and standard deviation",
          "ci_examples": "interval over test examples", "p": "p of the paired t test", "p_adjusted": "corrected p",
-         "mde": "smallest difference that would have been found"}
+         "mde": "smallest difference that could have been found"}
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|\.\d)")
 
 
 def number_of(text: str) -> str | None:
-    """A number as people write it, as it is printed: a real minus, a leading plus or a percent sign mended."""
+    """A number as people write it, in the form in which it is printed: without a real minus, plus or percent sign."""
     plain = text.strip().replace("\u2212", "-").removeprefix("+").removesuffix("%").strip()
     return plain if _NUMBER.fullmatch(plain) else None
 
 
 class Tracer:
-    """Traces of one state of a record: claims and sources are read when they are first asked for, and kept.
+    """Traces of one state of a record: claims and sources are read once, files behind values each time.
 
-    A state that grew, or a paper that was written again, needs a new one. Files behind values are looked at each time.
+    A state that grew, or a paper that was written again, needs a new one.
     """
 
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
@@ -43,7 +42,7 @@ class Tracer:
         self._state, self._folder, self._run = state, folder, run
 
     def number(self, number: str) -> Trace:
-        """All that a number may be; it must come from `number_of`."""
+        """All that a number (from `number_of`) may be."""
         found = [*self._claims(number), *self._settings(number), *self._values(number)]
         found += self._rows(number, found)
         shown = [one for one in found if one.places] or found
@@ -56,7 +55,7 @@ class Tracer:
             return None
         name, _, form = key.rpartition(".")
         claim, places = self._known.get(name), self._sources.uses.get(key, ())
-        found = self._origins.of_setting(key, text, places) if claim is None else self._origins.of_claim(
+        found = self._provenance.setting(key, text, places) if claim is None else self._provenance.claim(
             claim, FORMS.get(form, form), text, places)
         return Trace(number=text, candidates=(found,))
 
@@ -70,12 +69,12 @@ class Tracer:
                 places = tuple(place for key in forms for place in uses.get(key, ()))
                 chosen = next((key for key in forms if key in uses), forms[0])
                 form = chosen.rpartition(".")[2]
-                yield self._origins.of_claim(claim, FORMS.get(form, form), texts[chosen], places)
+                yield self._provenance.claim(claim, FORMS.get(form, form), texts[chosen], places)
 
     def _settings(self, number: str) -> Iterator[Candidate]:
         for key, text in self._setups.items():
             if _in_text(number, text) or _float(text) == float(number):
-                yield self._origins.of_setting(key, text, self._sources.uses.get(key, ()))
+                yield self._provenance.setting(key, text, self._sources.uses.get(key, ()))
 
     def _values(self, number: str) -> Iterator[Candidate]:
         """Single values of the paper's claims, which the appendix lists by seed."""
@@ -86,19 +85,20 @@ class Tracer:
                     if f"{value:.4g}" == number]
             begins = f"{claim.dataset} & {claim.name.replace('_', ' ')} & {claim.condition} &"
             rows = tuple(
-                self._sources.told(number, lambda text, begins=begins: text.startswith(begins)) if hits else ())
+                self._sources.recorded(number, lambda text, begins=begins: text.startswith(begins)) if hits else ())
             for node, seed in hits:
-                one = self._origins.of_claim(claim, f"value of seed {seed}", number, rows, only=node)
+                one = self._provenance.claim(claim, f"value of seed {seed}", number, rows, only=node)
                 yield one.model_copy(update={"kind": "value"})
 
     def _rows(self, number: str, found: Sequence[Candidate]) -> Iterator[Candidate]:
         """What else the program printed from the record: rows of the appendix that nothing else explains."""
         known = {(place.file, place.line) for one in found for place in one.places}
-        for place in self._sources.told(number, lambda _: True):
+        for place in self._sources.recorded(number, lambda _: True):
             if (place.file, place.line) not in known:
                 node = next((name for name in self._state.nodes if re.match(rf"{name}\b", place.text)), "")
-                yield Candidate(kind="text", key=node, what="text of the record, set by the program", printed=number,
-                                places=(place,), again=self._origins.reproduce([node]) if node else "")
+                yield Candidate(kind="text", key=node, what="text of the record, typeset by the program",
+                                printed=number, places=(place,),
+                                again=self._provenance.reproduce([node]) if node else "")
 
     def _nearest(self, number: str) -> list[str]:
         """What is printed and comes closest, also as a percentage; each with its key."""
@@ -134,8 +134,8 @@ class Tracer:
         return Sources(self._folder, self._printed)
 
     @cached_property
-    def _origins(self) -> Origins:
-        return Origins(self._state, self._folder, self._known, self._run)
+    def _provenance(self) -> Provenance:
+        return Provenance(self._state, self._folder, self._known, self._run)
 
 
 def _in_text(number: str, text: str) -> bool:

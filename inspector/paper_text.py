@@ -1,4 +1,4 @@
-"""A paper's TeX as text whose values keep their keys: for reading, and for finding them on the pages.
+"""A paper's TeX as text whose values keep their keys: for reading, for finding them on pages, for naming their lines.
 
 Made for what the program and its writer set: sections, paragraphs, floats of `floats.tex`, `\\result` and `\\setup`.
 Formulas stay as TeX. What it does not guarantee: a faithful rendering; the PDF is that.
@@ -7,11 +7,16 @@ Formulas stay as TeX. What it does not guarantee: a faithful rendering; the PDF 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Literal, NamedTuple
 
+from inspector.files import LARGEST, bytes_of
+from inspector.provenance import Place
+from record.folder import RunFolder
 from record.typeset import as_read, parse
 
+SOURCES = ("paper.tex", "floats.tex", "appendix.tex")
 _VALUE = re.compile(r"\\(?:result|setup)\{([^{}]*)\}")
 _COMMENT = re.compile(r"(?<!\\)%.*")
 _HEAD = re.compile(r"\\(title|section|subsection|subsubsection|paragraph)\*?\{((?:[^{}]|\{[^{}]*\})*)\}")
@@ -27,6 +32,7 @@ _SPANNED = re.compile(r"\\multicolumn\{\d+\}\{(?:[^{}]|\{[^{}]*\})*\}\{((?:[^{}]
 _SYMBOLS = {"pm": "±", "times": "×", "log": "log", "exp": "exp"} | {
     name: name for name in "alpha beta gamma delta epsilon eta theta lambda mu sigma tau".split()}
 """What stays of a command in running text."""
+_RECORDED = re.compile(r"\\rec\{((?:[^{}]|\{\})*)\}")
 _ROUNDS = 4
 """Braces within braces that are taken off."""
 
@@ -170,3 +176,54 @@ def rows_of(text: str, values: Mapping[str, str]) -> Iterator[tuple[Bits, ...]]:
         cells = tuple(bits_of(cell, values) for cell in re.split(r"(?<!\\)&", row))
         if any(bit.text.strip() for cell in cells for bit in cell):
             yield cells
+
+
+# --- lines of the sources -------------------------------------------------------------------------------------------
+
+
+class Sources:
+    """Which lines of a paper's sources print what, read when first asked for. `printed` is what each key prints."""
+
+    def __init__(self, folder: RunFolder, printed: Mapping[str, str]) -> None:
+        self._folder, self._printed = folder, printed
+
+    @cached_property
+    def uses(self) -> dict[str, tuple[Place, ...]]:
+        """Key -> where the paper prints it."""
+        found: dict[str, list[Place]] = {}
+        for file, number, line in self._lines:
+            bits = bits_of(line, self._printed) if _VALUE.search(line) else ()
+            for at, bit in enumerate(bits):
+                if bit.key and bit.key not in {one.key for one in bits[:at]}:
+                    found.setdefault(bit.key, []).append(Place(file=file, line=number, text=_around(bits, at)))
+        return {key: tuple(places) for key, places in found.items()}
+
+    def recorded(self, number: str, fits: Callable[[str], bool]) -> Iterator[Place]:
+        """Lines whose recorded text (`\\rec`), set by the program without a key, has the number."""
+        for file, line_number, line in self._lines:
+            if any(number == self._text(one).strip(".,;:()[]") for one in _RECORDED.findall(line)):
+                text = self._text(line)
+                if fits(text):
+                    yield Place(file=file, line=line_number, text=_cut(text))
+
+    def _text(self, line: str) -> str:
+        return "".join(bit.text for bit in bits_of(line.replace(r"\allowbreak{}", ""), self._printed)).strip()
+
+    @cached_property
+    def _lines(self) -> tuple[tuple[str, int, str], ...]:
+        """Every line with its file and its number, from 1."""
+        place = self._folder.paper.relative_to(self._folder.root)
+        texts = {f"{place}/{name}": bytes_of(self._folder.root, f"{place}/{name}", LARGEST) for name in SOURCES}
+        return tuple((file, number, line) for file, text in texts.items() if text is not None
+                     for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1))
+
+
+def _around(bits: Bits, at: int) -> str:
+    """The text around a value."""
+    before, after = ("".join(bit.text for bit in part) for part in (bits[:at], bits[at:]))
+    start = before.rfind(" ", 0, max(0, len(before) - 60)) + 1
+    return ("... " if start else "") + _cut((before[start:] + after).strip())
+
+
+def _cut(text: str, width: int = 140) -> str:
+    return text if len(text) <= width else f"{text[:width].rstrip()}..."

@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urljoin, urlsplit
 
-from inspector.export.pictures import LARGEST, Pictures
-from inspector.export.rewriting import Part
-from inspector.export.site import Site
+from inspector.export.html_parts import LARGEST, PageRewriter, Pictures, Site
 from inspector.web.pages import HERE
 from record.log import RecordError
 
@@ -93,7 +91,7 @@ class _File:
             raise RecordError(f"the page of {self._run} cannot be made (status {first.status})")
         self._gather(first.body.decode())
         parts = [self._part(address, page) for address, page in self._pages.items()]
-        main = Part("", lambda link: self._link(self._base, link), self._picture).of(first.body.decode())
+        main = PageRewriter("", lambda link: self._link(self._base, link), self._picture).of(first.body.decode())
         left = tuple(f"{number} {kind}" for kind, number in (
             *((CALLED[kind], number) for kind, number in self._left.items()), ("pictures", self._pictures.left_out))
             if number)
@@ -154,7 +152,7 @@ class _File:
 
     def _part(self, address: str, page: str) -> str:
         name = self._id(address)
-        text = Part(f"{name}-", lambda link: self._link(address, link), self._picture).of(page)
+        text = PageRewriter(f"{name}-", lambda link: self._link(address, link), self._picture).of(page)
         return (f'<section class="leaf" id="{name}" aria-label="{escape(unquote(name))}">'
                 f'<a class="shut" href="#main">✕ close</a>{text}</section>')
 

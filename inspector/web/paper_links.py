@@ -1,8 +1,8 @@
 """The released paper as pages with links: every printed value where it stands, by the key that it is bound to.
 
-The paper's TeX says which value stands between which words (`inspector.web.source`), the PDF where the words stand
-(`inspector.web.sheets`). A value is put where the PDF prints it between the same words; two values that look alike are
-told apart by these. What the source has no key for (rows that the program set) is linked by its digits, ids of nodes
+The paper's TeX says which value stands between which words (`inspector.paper_text`), the PDF where the words stand
+(`inspector.web.pdf_pages`). A value is put where the PDF prints it between the same words; these tell two values that
+look alike apart. What the source has no key for (rows that the program set) is linked by its digits, ids of nodes
 to the nodes.
 
 What it does not guarantee: that a value is found. One that stands among other words than in the source is left to a
@@ -16,8 +16,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final, Literal, NamedTuple
 
-from inspector.web.sheets import Document, Word
-from inspector.web.source import Bits, Block
+from inspector.paper_text import Bits, Block
+from inspector.web.pdf_pages import Document, Word
 
 AROUND: Final = 12
 """Words on either side of a value that are compared."""
@@ -39,7 +39,7 @@ class Token(NamedTuple):
     word: int
 
 
-class Mark(NamedTuple):
+class Link(NamedTuple):
     """A place on a page that links: to a value by its key, to a number, to a node, or to a figure."""
 
     kind: Literal["key", "number", "node", "figure"]
@@ -61,16 +61,16 @@ class _Use(NamedTuple):
     after: tuple[str, ...]
 
 
-def marks_of(
+def links_of(
     document: Document, streams: Iterable[Bits], figures: Mapping[str, str], nodes: Mapping[str, object]
-) -> tuple[Mark, ...]:
+) -> tuple[Link, ...]:
     """What links on the pages of a document. `streams` are texts with keys, `figures` name -> caption."""
     words = document.words
     tokens = [Token(text, at) for at, word in enumerate(words) for text in tokens_of(word.text)]
     places: dict[str, list[int]] = {}
     for at, token in enumerate(tokens):
         places.setdefault(token.text, []).append(at)
-    found: list[Mark] = []
+    found: list[Link] = []
     taken: set[int] = set()
     for stream in streams:
         for use, at in _placed(_uses(stream), tokens, places, taken):
@@ -173,7 +173,7 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
     return row[-1]
 
 
-def _boxes(kind: Literal["key", "figure"], target: str, words: Sequence[Word]) -> Iterator[Mark]:
+def _boxes(kind: Literal["key", "figure"], target: str, words: Sequence[Word]) -> Iterator[Link]:
     """One box for each line that a value stands on."""
     lines: list[list[Word]] = []
     for word in words:
@@ -184,21 +184,21 @@ def _boxes(kind: Literal["key", "figure"], target: str, words: Sequence[Word]) -
     for line in lines:
         left, top = min(one.left for one in line), min(one.top for one in line)
         right, bottom = max(one.right for one in line), max(one.bottom for one in line)
-        yield Mark(kind, target, " ".join(one.text for one in words), line[0].page, left, top, right - left,
+        yield Link(kind, target, " ".join(one.text for one in words), line[0].page, left, top, right - left,
                    bottom - top)
 
 
-def _by_itself(word: Word, nodes: Mapping[str, object]) -> Iterator[Mark]:
+def _by_itself(word: Word, nodes: Mapping[str, object]) -> Iterator[Link]:
     """A node's id, or a number of a row that the program set."""
     place = (word.page, word.left, word.top, word.right - word.left, word.bottom - word.top)
     found = _NODE.search(word.text)
     if found is not None and found[0] in nodes:
-        yield Mark("node", found[0], found[0], *place)
+        yield Link("node", found[0], found[0], *place)
     elif (bare := word.text.strip(".,;:()[]%")) and "." in bare and _NUMBER.fullmatch(bare):
-        yield Mark("number", bare, bare, *place)
+        yield Link("number", bare, bare, *place)
 
 
-def _captions(tokens: Sequence[Token], words: Sequence[Word], figures: Mapping[str, str]) -> Iterator[Mark]:
+def _captions(tokens: Sequence[Token], words: Sequence[Word], figures: Mapping[str, str]) -> Iterator[Link]:
     """The words `Figure 3` before a caption that is that of a figure."""
     heads = [at for at, token in enumerate(tokens[:-2]) if token.text == "figure" and tokens[at + 1].text.isdigit()]
     for name, caption in figures.items():

@@ -1,4 +1,4 @@
-"""Events in words: one line each, for plain output, for `status`, and for logs."""
+"""Events in words, one line each: for plain output, `status` and logs."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from record.nouns.decisions import Compare, Expand
 from record.nouns.nodes import node_id
 
 
-def described(event: Event, state: RunState) -> str | None:
-    """What happened, in one line safe for a terminal; None for steps too small to be told one by one."""
+def describe(event: Event, state: RunState) -> str | None:
+    """What happened, in one line safe for a terminal; None for small steps."""
     match event:
         case Started():
             return f"started: {short(event.idea.title, 80)} (model {plain(event.model)}, seed {event.seed})"
         case Branched():
-            return f"branched off {short(event.parent, 80)} at {short(event.point, 20)}; {event.events} events are its"
+            events = f"with its first {event.events} events"
+            return f"branched off {short(event.parent, 80)} at {short(event.point, 20)}, {events}"
         case Resumed():
-            left = f"; {event.reaped} processes that a killed one had left were ended" if event.reaped else ""
-            return f"resumed{left}"
+            return "resumed" + (f"; ended {event.reaped} processes that a killed one had left" if event.reaped else "")
         case ContextRead():
             return _read(event)
         case Prepared():
@@ -57,8 +57,8 @@ def described(event: Event, state: RunState) -> str | None:
         case Judged():
             return _judged(event, state)
         case Compared():
-            found = f"{event.better} is the sounder one" if event.better else "neither is the sounder one"
-            return f"{event.a} and {event.b} compared: {found}: {short(event.reasons, 80)}"
+            better = event.better or "neither"
+            return f"{event.a} and {event.b} compared: {better} is sounder: {short(event.reasons, 80)}"
         case Settled():
             return f"{event.stage} settled on {event.best or 'nothing'}: {short(event.ended, 80)}"
         case Summarised():
@@ -71,11 +71,6 @@ def described(event: Event, state: RunState) -> str | None:
             return _late(event, state)
 
 
-def _wrong(event: FiguresSeen) -> str:
-    bad = [one.name for one in event.reviews if not (one.image.ok and one.caption.ok and one.references.ok)]
-    return f"{len(event.reviews)} reviewed, issues with {', '.join(bad)}" if bad else "no issues"
-
-
 def _late(event: Event, state: RunState) -> str | None:
     """The events of the paper and of the end."""
     match event:
@@ -84,7 +79,7 @@ def _late(event: Event, state: RunState) -> str | None:
                 f"{len(event.descriptions)} final figures drawn"
                 f"{f', {len(event.left_out)} left out' if event.left_out else ''}")
         case FiguresSeen():
-            return f"figures of round {event.round} looked at in the PDF: {_wrong(event)}" if event.looked else None
+            return f"figures in the PDF of round {event.round}: {_figure_issues(event)}" if event.looked else None
         case LibraryChecked():
             return _library(event)
         case WorksFound():
@@ -98,28 +93,27 @@ def _late(event: Event, state: RunState) -> str | None:
             pages = f", {event.pages} pages" if event.pages is not None else ""
             return f"paper text, round {event.round}: {len(event.violations)} violations{pages}"
         case AblationsPlanned():
-            return f"ablations planned: {_listed(event.ablations)}" if event.ablations else (
-                f"no ablations planned: {short(event.why, 100)}")
+            planned = _names(event.ablations)
+            return f"ablations planned: {planned}" if planned else f"no ablations planned: {short(event.why, 100)}"
         case AblationsMissed():
-            asked = [one.ablation for one in event.missing]
-            return f"a reviewer asks for: {_listed(asked)}" if asked else (
-                f"no ablation missing: {short(event.why, 100)}")
+            asked = _names([one.ablation for one in event.missing])
+            return f"a reviewer asks for: {asked}" if asked else f"no ablation is missing: {short(event.why, 100)}"
         case Released():
             what = "paper released" if event.released else f"paper NOT released: {short('; '.join(event.reasons), 80)}"
             return what + (f" ({plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
         case Assessed():
-            return judged(event)
+            return judgement_text(event)
         case Unanswered():
             return f"no usable answer for {event.key}: {short(event.why, 100)}; {event.then}"
         case Drifted():
-            return f"answer {event.key} kept: machine or limits are not what its question told"
+            return f"answer {event.key} kept, although the machine or the limits have changed since"
         case Answered():
-            anew = bool(state.superseded) and state.superseded[-1].key == event.key
-            return f"{event.key} asked anew: its question has changed since it was answered" if anew else None
+            again = bool(state.superseded) and state.superseded[-1].key == event.key
+            return f"{event.key} asked again: its question has changed since it was answered" if again else None
         case Rewriting():
             return f"the paper is written again: version {event.version} (model {plain(event.model)})"
         case Commanded():
-            return asked_for(event)
+            return command_text(event)
         case Unheeded():
             more = f"; and {event.number - len(event.told)} more" if event.number > len(event.told) else ""
             return f"had no effect: {'; '.join(short(one, 200) for one in event.told)}{more}"
@@ -136,27 +130,32 @@ def _late(event: Event, state: RunState) -> str | None:
             return None
 
 
-def asked_for(event: Commanded) -> str:
-    """What a person asked of a run, with the reason."""
+def command_text(event: Commanded) -> str:
+    """What a person asked for, with the reason."""
     what = {"mark": f"mark {short(event.target, 40)} {event.mark}", "kill": f"kill {short(event.target, 40)}",
             "note": f"note for {short(event.target, 40) or 'this stage'}"}.get(event.verb, event.verb)
     who = f" by {short(event.by, 40)}" if event.by else ""
     return f"asked{who}: {what}" + (f": {short(event.text, 160)}" if event.text else "")
 
 
+def _figure_issues(event: FiguresSeen) -> str:
+    bad = [one.name for one in event.reviews if not (one.image.ok and one.caption.ok and one.references.ok)]
+    return f"{len(event.reviews)} reviewed, " + (f"issues with {', '.join(bad)}" if bad else "no issues")
+
+
 def _library(event: LibraryChecked) -> str:
     held = sum(not one.why for one in event.entries)
     left = [f"{one.key} ({one.why})" for one in event.entries if one.why]
-    told = f"; not cited: {short('; '.join(left), 300)}" if left else ""
-    return f"library: {held} of {len(event.entries)} entries may be cited{told}" + "".join(
+    refused = f"; not cited: {short('; '.join(left), 300)}" if left else ""
+    return f"library: {held} of {len(event.entries)} entries may be cited{refused}" + "".join(
         f"; {short(note, 100)}" for note in event.notes[:3])
 
 
-def _listed(found: Sequence[Ablation]) -> str:
+def _names(found: Sequence[Ablation]) -> str:
     return short(", ".join(one.name for one in found), 100)
 
 
-def judged(event: Assessed) -> str:
+def judgement_text(event: Assessed) -> str:
     """The scores of a paper, or why there are none."""
     if event.judgement is None:
         return f"no judgement, because {short(event.why, 200)}"
@@ -164,10 +163,10 @@ def judged(event: Assessed) -> str:
 
 
 def _read(event: ContextRead) -> str:
-    """Which documents were read, and of each that was not, why."""
-    said = ", ".join(f"{short(one.file, 60)} ({len(one.statements)} statements)" for one in event.documents)
+    """Which documents were read, and why others were not."""
+    read = ", ".join(f"{short(one.file, 60)} ({len(one.statements)} statements)" for one in event.documents)
     refused = "".join(f"; not read: {short(line, 200)}" for line in event.refused)
-    return f"documents read: {said or 'none'}{refused}"
+    return f"documents read: {read or 'none'}{refused}"
 
 
 def _plan(event: Prepared) -> str:
@@ -179,7 +178,7 @@ def _plan(event: Prepared) -> str:
 def _decided(event: Decided) -> str | None:
     action = event.action
     if isinstance(action, Compare):
-        return f"which of {action.a} and {action.b} is the sounder one, in {action.stage}? A model is asked"
+        return f"asking a model which of {action.a} and {action.b} is sounder, in {action.stage}"
     if not isinstance(action, Expand):
         return None
     origin = f" of {action.parent}" if action.parent else ""

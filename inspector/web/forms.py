@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
 
 from inspector.text import printable, short
-from inspector.web.guard import LONGEST_FORM
 from inspector.web.watched import Watched
 from record.control import LONGEST, refused, send, user
 from record.events.running import Commanded
+from record.fold.parts import Steered
+from record.fold.state import RunState
 from record.nouns.nodes import Node
 
 RunVerb = Literal["pause", "resume", "stop", "note"]
 NodeVerb = Literal["kill", "mark"]
+LONGEST_FORM = 16 * 2**10
+"""Bytes of a form."""
 REASON = "…"
 """Stands for a reason while it is asked which verbs can have an effect."""
 NOTICES = 64
@@ -39,32 +43,32 @@ class Notice(NamedTuple):
     text: str
 
 
-class Wheel(NamedTuple):
+class RunActions(NamedTuple):
     """What can be asked of a run; `why` nothing can."""
 
     verbs: tuple[RunVerb, ...]
     why: str
 
 
-class NodeWheel(NamedTuple):
+class NodeActions(NamedTuple):
     """What can be asked about a node."""
 
     verbs: tuple[NodeVerb, ...]
 
 
-def wheel_of(run: Watched) -> Wheel:
+def run_actions(run: Watched) -> RunActions:
     """What can be asked of a run at this moment."""
     working = run.working
     verbs: tuple[RunVerb, ...] = ("resume" if run.state.paused else "pause", "note", "stop")
     whys = [refused(run.state, Commanded(verb=verb, text=REASON), working=working) for verb in verbs]
     able: tuple[RunVerb, ...] = tuple(verb for verb, why in zip(verbs, whys, strict=True) if why is None)
-    return Wheel(able, "" if able else next(filter(None, whys)))
+    return RunActions(able, "" if able else next(filter(None, whys)))
 
 
-def node_wheel_of(run: Watched, node: Node) -> NodeWheel:
+def node_actions(run: Watched, node: Node) -> NodeActions:
     """What can be asked about a node at this moment."""
     verbs: tuple[NodeVerb, ...] = ("kill", "mark")
-    return NodeWheel(tuple(verb for verb in verbs if refused(
+    return NodeActions(tuple(verb for verb in verbs if refused(
         run.state, Commanded(verb=verb, target=node.id, text=REASON), working=run.working) is None))
 
 
@@ -138,3 +142,30 @@ class Notices:
 def is_node_verb(verb: str) -> bool:
     """Whether a verb is about a node."""
     return verb in ("kill", "mark")
+
+
+# --- what was asked -------------------------------------------------------------------------------------------------
+
+
+class Asked(NamedTuple):
+    """Something that a person asked of the run while it went on; `node` is empty where it is about the run."""
+
+    at: str
+    what: str
+    node: str
+    reason: str
+    by: str
+
+
+def asked_of(state: RunState) -> tuple[Asked, ...]:
+    """What people asked, the newest first."""
+    return tuple(map(_asked, reversed(state.steered)))
+
+
+def _asked(one: Steered) -> Asked:
+    command = one.command
+    what = {"mark": f"mark as {command.mark}", "note": f"note for {one.stage or 'the run'}"}.get(
+        command.verb, command.verb)
+    return Asked(
+        at=datetime.fromtimestamp(one.at, UTC).isoformat(timespec="seconds"), what=what, reason=command.text,
+        node=command.target if command.verb in ("kill", "mark") else "", by=command.by)

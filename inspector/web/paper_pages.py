@@ -12,19 +12,18 @@ from fastapi import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from inspector.files import text_of
-from inspector.trace.paper import SOURCES
-from inspector.trace.tracer import Tracer, number_of
+from inspector.paper_text import SOURCES, Block, bits_of, blocks_of, values_of
+from inspector.tracer import Tracer, number_of
 from inspector.web.pages import Pages
-from inspector.web.paper import Mark, marks_of, streams_of
-from inspector.web.sheets import NoSheetsError, Sheets
-from inspector.web.source import Block, bits_of, blocks_of, values_of
+from inspector.web.paper_links import Link, links_of, streams_of
+from inspector.web.pdf_pages import PdfError, PdfPages
 from inspector.web.watched import Watched
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.figures import FigureReview
 
 AT_ONCE: Final = 8
-"""Sheets on one page of the browser."""
+"""PdfPages on one page of the browser."""
 SOURCE: Final = 4_000_000
 """Bytes of a file of the paper's source that are read."""
 KEPT: Final = 4
@@ -38,7 +37,7 @@ class Sheet(NamedTuple):
     number: int
     width: float
     height: float
-    marks: tuple[Mark, ...]
+    marks: tuple[Link, ...]
 
 
 class Paper(NamedTuple):
@@ -49,7 +48,7 @@ class Paper(NamedTuple):
     why: str
 
 
-class Drawn(NamedTuple):
+class PaperFigure(NamedTuple):
     """A figure of the paper, with the nodes whose arrays its script was given."""
 
     name: str
@@ -60,12 +59,12 @@ class Drawn(NamedTuple):
     nodes: tuple[str, ...]
 
 
-class Papers:
+class PaperPages:
     """The handlers; `watched` gives a run by its name, or refuses."""
 
     def __init__(self, watched: Callable[[str], Watched], pages: Pages, *, single: bool) -> None:
         self._watched, self._pages, self._single = watched, pages, single
-        self._sheets = Sheets()
+        self._sheets = PdfPages()
         self._papers: dict[object, Paper] = {}
         self._tracers: dict[object, Tracer] = {}
 
@@ -88,7 +87,7 @@ class Papers:
         run, _ = self._version(name, version)
         try:
             found = self._sheets.picture(run.folder, _pdf(run, version), max(1, number))
-        except NoSheetsError as error:
+        except PdfError as error:
             raise HTTPException(404, str(error)) from None
         return Response(found, media_type="image/png", headers={"cache-control": "private, max-age=600"})
 
@@ -96,7 +95,7 @@ class Papers:
         """A figure of the paper, and what it was drawn from."""
         run, version = self._version(name, v)
         with run.held:
-            drawn = next((one for one in drawn_of(run.state) if one.name == figure), None)
+            drawn = next((one for one in figures_of(run.state) if one.name == figure), None)
         if drawn is None:
             raise HTTPException(404, "this paper has no such figure")
         return self._shown("figure", part, run=name, drawn=drawn, version=version)
@@ -143,7 +142,7 @@ def _kept(known: dict[object, T], stamp: object, make: Callable[[], T]) -> T:
     return found
 
 
-def drawn_of(state: RunState) -> Iterator[Drawn]:
+def figures_of(state: RunState) -> Iterator[PaperFigure]:
     """The figures of a paper, as they were drawn from the record."""
     made = state.figures
     if made is None:
@@ -154,7 +153,7 @@ def drawn_of(state: RunState) -> Iterator[Drawn]:
     reviews = {one.name.partition(".")[0]: one for one in made.reviews}
     for name, caption in made.descriptions.items():
         script = f"source/{name}.py"
-        yield Drawn(name, caption, f"paper/figures/{name}.png" if f"{name}.png" in made.figures else "",
+        yield PaperFigure(name, caption, f"paper/figures/{name}.png" if f"{name}.png" in made.figures else "",
                     f"paper/figures/{script}", reviews.get(name), nodes)
 
 
@@ -171,7 +170,7 @@ def _stamp(path: Path) -> tuple[int, int]:
     return about.st_mtime_ns, about.st_size
 
 
-def _paper(run: Watched, version: int, sheets: Sheets) -> Paper:
+def _paper(run: Watched, version: int, sheets: PdfPages) -> Paper:
     place = str(RunFolder(Path(), version).paper)
     texts = {name: text_of(run.folder, f"{place}/{name}.tex", most=SOURCE) or ""
              for name in ("results", "floats", "paper", "appendix")}
@@ -179,11 +178,11 @@ def _paper(run: Watched, version: int, sheets: Sheets) -> Paper:
     blocks = blocks_of(texts["paper"], texts["floats"], values)
     try:
         document = sheets.document(run.folder, _pdf(run, version))
-    except NoSheetsError as error:
+    except PdfError as error:
         return Paper(blocks, (), str(error))
     streams = streams_of(blocks, bits_of(_COMMENT.sub("", texts["appendix"]), values))
     captions = {block.name: "".join(bit.text for bit in block.bits) for block in blocks if block.kind == "figure"}
-    marks = marks_of(document, streams, captions, run.state.nodes)
+    marks = links_of(document, streams, captions, run.state.nodes)
     return Paper(blocks, tuple(
         Sheet(n, *size, tuple(mark for mark in marks if mark.page == n)) for n, size in enumerate(document.sizes, 1)
     ), "")

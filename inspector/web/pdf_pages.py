@@ -1,4 +1,4 @@
-"""The pages of a PDF: where its words stand, and pictures of them. Made by poppler, kept in memory, bounded.
+"""The pages of a PDF: where its words stand, and pictures of them. RowCache by poppler, kept in memory, bounded.
 
 The PDF may be anything: poppler reads it in a process of its own, with limits on time, memory and output.
 """
@@ -36,7 +36,7 @@ _PAGE = re.compile(r'<page width="([\d.]+)" height="([\d.]+)">')
 _WORD = re.compile(r'<word xMin="(-?[\d.]+)" yMin="(-?[\d.]+)" xMax="(-?[\d.]+)" yMax="(-?[\d.]+)">(.*?)</word>')
 
 
-class NoSheetsError(Exception):
+class PdfError(Exception):
     """The pages cannot be had. The message says why, and what mends it."""
 
 
@@ -58,7 +58,7 @@ class Document(NamedTuple):
     words: tuple[Word, ...]
 
 
-class Sheets:
+class PdfPages:
     """Documents and pictures of pages, those asked for last. A call waits for poppler, at most `TIME`."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Sheets:
         """One poppler at a time: pages are asked for many at once."""
 
     def document(self, run: Path, path: str) -> Document:
-        """A PDF of a run. Raises `NoSheetsError`."""
+        """A PDF of a run. Raises `PdfError`."""
         with self._lock, _opened(run, path) as pdf:
             found = self._documents.pop(pdf.stamp, None)
             if found is None:
@@ -80,7 +80,7 @@ class Sheets:
         return found
 
     def picture(self, run: Path, path: str, page: int) -> bytes:
-        """A page as PNG, the first is 1. Raises `NoSheetsError`."""
+        """A page as PNG, the first is 1. Raises `PdfError`."""
         with self._lock, _opened(run, path) as pdf:
             key = (pdf.stamp, page)
             found = self._pictures.pop(key, None)
@@ -102,12 +102,12 @@ class _Pdf(NamedTuple):
     def asked(self, program: str, *arguments: str) -> bytes:
         """What a program of poppler prints about it."""
         if shutil.which(program) is None:
-            raise NoSheetsError(f"{program} is not installed: apt-get install poppler-utils")
+            raise PdfError(f"{program} is not installed: apt-get install poppler-utils")
         os.lseek(self.file, 0, os.SEEK_SET)
         command = [program, *(one.format(pdf=f"/dev/fd/{self.file}") for one in arguments)]
         with tempfile.TemporaryFile() as printed:
             if _ended(command, self.file, printed):
-                raise NoSheetsError(f"{program} cannot read this PDF")
+                raise PdfError(f"{program} cannot read this PDF")
             printed.seek(0)
             return printed.read(OUTPUT)
 
@@ -118,11 +118,11 @@ def _opened(run: Path, path: str) -> Generator[_Pdf]:
     try:
         file = open_within(run, path)
     except RefusedError:
-        raise NoSheetsError("there is no such PDF") from None
+        raise PdfError("there is no such PDF") from None
     try:
         about = os.fstat(file)
         if about.st_size > LARGEST:
-            raise NoSheetsError(f"this PDF is larger than {LARGEST >> 20} MiB")
+            raise PdfError(f"this PDF is larger than {LARGEST >> 20} MiB")
         yield _Pdf(file, (about.st_dev, about.st_ino, about.st_mtime_ns, about.st_size))
     finally:
         os.close(file)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import difflib
+import json
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from inspector.files import Listed, listed, text_of
+from inspector.text import printable
 from inspector.web.calls import Call, call_of
 from inspector.web.drawing import Chart, charts
-from inspector.web.steering import NodeWheel, node_wheel_of
+from inspector.web.forms import NodeActions, node_actions
 from inspector.web.watched import Watched
 from record.nouns.figures import FigureReview
 from record.nouns.measurements import Measurement
@@ -78,7 +82,7 @@ class Panel(NamedTuple):
     plots: tuple[Plots, ...]
     calls: tuple[Call, ...]
     files: tuple[Listed, ...]
-    wheel: NodeWheel
+    actions: NodeActions
 
 
 def panel_of(run: Watched, name: str) -> Panel | None:
@@ -93,7 +97,7 @@ def panel_of(run: Watched, name: str) -> Panel | None:
         tests=grids(run.state.tests.get(name, ())), tries=tuple(_try(run, node, one) for one in node.attempts),
         plots=tuple(_plots(node)), calls=tuple(
             call_of(run.state, one) for key, one in run.state.answers.items() if key.decision == node.decision),
-        files=listed(run.folder, f"nodes/{name}"), wheel=node_wheel_of(run, node))
+        files=listed(run.folder, f"nodes/{name}"), actions=node_actions(run, node))
 
 
 def _sources(run: Watched, node: Node) -> Iterator[SourceFile]:
@@ -140,3 +144,72 @@ def _plots(node: Node) -> Iterator[Plots]:
         yield Plots(one.n, one.looked, one.failure.message if one.failure else "", tuple(
             Picture(f"nodes/{node.id}/plots{one.n}/figures/{figure.name}", figure.name, reviews.get(figure.name))
             for figure in one.figures))
+
+
+LARGEST: Final = 8_000_000
+"""Bytes of a notebook."""
+CELLS: Final = 200
+TEXT: Final = 100_000
+"""Characters of a cell, and of each of its outputs."""
+
+
+class Output(NamedTuple):
+    """`kind` is text, error or picture; a picture has its bytes (PNG)."""
+
+    kind: str
+    text: str
+    picture: bytes = b""
+
+
+class Cell(NamedTuple):
+    """A cell: its kind in the notebook's words, its text, its outputs."""
+
+    kind: str
+    source: str
+    outputs: tuple[Output, ...]
+
+
+def cells_of(run: Watched, node: str, attempt: int) -> tuple[Cell, ...] | None:
+    """The cells of an attempt's notebook; None where there is none that can be read."""
+    text = text_of(run.folder, f"nodes/{node}/attempt{attempt}/node.ipynb", most=LARGEST)
+    try:
+        cells = cast("list[Any]", json.loads(text or "")["cells"])
+        return tuple(_cell(one) for one in cells[:CELLS])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def picture_of(cells: tuple[Cell, ...], number: int) -> bytes | None:
+    """The n-th picture of a notebook, counted from 0."""
+    found = [one.picture for cell in cells for one in cell.outputs if one.picture]
+    return found[number] if 0 <= number < len(found) else None
+
+
+def _cell(one: Any) -> Cell:
+    return Cell(str(one.get("cell_type", "")), _text(one.get("source", "")), tuple(
+        found for output in one.get("outputs", [])[:CELLS] for found in _outputs(output)))
+
+
+def _outputs(one: Any) -> Iterator[Output]:
+    if one.get("output_type") == "error":
+        yield Output("error", _text("\n".join(map(str, one.get("traceback", [])))))
+    elif "text" in one:
+        yield Output("text", _text(one["text"]))
+    else:
+        data = one.get("data", {})
+        picture = _png(data.get("image/png"))
+        yield Output("picture", "", picture) if picture else Output("text", _text(data.get("text/plain", "")))
+
+
+def _png(data: Any) -> bytes:
+    try:
+        found = base64.b64decode("".join(cast("list[str]", data)) if isinstance(data, list) else data)
+    except (binascii.Error, TypeError, ValueError):
+        return b""
+    return found if found.startswith(b"\x89PNG\r\n\x1a\n") else b""
+
+
+def _text(value: Any) -> str:
+    whole = "".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
+    text = printable(whole[:TEXT])
+    return text if len(whole) <= TEXT else f"{text}\n... {len(whole) - TEXT} characters more"

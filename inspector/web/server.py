@@ -1,24 +1,66 @@
-"""Who may read the page: a request must come from this machine's browser, to this server, with the token.
-
-Every request needs a `Host` that is ours (against DNS rebinding), no `Origin` or fetch site but ours, and the token:
-once in the address, then in a cookie. GET and HEAD only look. POST, which steers a run, needs more: an `Origin` that is
-said and ours, a short form as its body, and the form's own token (`inspector.web.steering`); a server that is read-only
-knows no POST. Every answer forbids scripts, styles, pictures and frames from elsewhere.
-
-What it does not guarantee: anything against a program that runs as the same user. Cookies do not know ports: another
-server on this machine that the same browser visits is sent the cookie, too.
-"""
+"""The server of the page, on this machine's own address alone."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
+import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from inspector.web.app import make_app
+from inspector.web.forms import LONGEST_FORM
+
+HOST = "127.0.0.1"
+
+
+class PortTakenError(Exception):
+    """Something else listens on the port. The message says how to mend it."""
+
+
+def bound(port: int) -> socket.socket:
+    """A listening socket on the loopback address; port 0 takes a free one. Raises `PortTakenError`."""
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((HOST, port))
+        found.listen(128)  # whoever is given the address may come before the server does
+    except (OSError, OverflowError) as error:
+        found.close()
+        said = error.strerror if isinstance(error, OSError) else "no port has this number"
+        raise PortTakenError(f"cannot listen on {HOST}:{port} ({said}): give another port, or no --port") from None
+    return found
+
+
+def server_of(place: Path, listening: socket.socket, *, read_only: bool = False) -> tuple[uvicorn.Server, str]:
+    """A server for a bound socket, and the address to open, which has the token. Run it with `sockets=[listening]`.
+
+    `read_only`: nothing can be asked of a run through it.
+    """
+    token, port = secrets.token_urlsafe(24), int(listening.getsockname()[1])
+    guarded = Guard(make_app(place, read_only=read_only), token=token, port=port, read_only=read_only)
+    config = uvicorn.Config(
+        guarded, http="h11", ws="none", lifespan="off", log_level="error", access_log=False, server_header=False,
+        proxy_headers=False, timeout_graceful_shutdown=1)
+    return uvicorn.Server(config), f"http://{HOST}:{port}/?token={token}"
+
+
+def serve(place: Path, *, port: int, tell: Callable[[str], None], read_only: bool = False) -> None:
+    """Serve until interrupted; `tell` is given the address. Raises `PortTakenError`."""
+    with bound(port) as listening:
+        server, address = server_of(place, listening, read_only=read_only)
+        tell(address)
+        try:
+            server.run(sockets=[listening])
+        except KeyboardInterrupt:
+            return
+
 
 PAGE_POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
                "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
@@ -29,8 +71,6 @@ HEADERS: Mapping[str, str] = {
 }
 """Sent with every answer that does not set its own. (Under `no-referrer`, forms would be sent with `Origin: null`.)"""
 FORM = "application/x-www-form-urlencoded"
-LONGEST_FORM = 16 * 2**10
-"""Bytes of a form."""
 
 
 class Guard:

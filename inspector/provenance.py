@@ -1,0 +1,225 @@
+"""What is behind a value of the record: nodes, files, data, lines of code, and the command that computes it again.
+
+The line of code is the call that can have submitted the value: several, where a script has several that could.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from inspector.files import LARGEST, RefusedError, bytes_of, open_within
+from record.claims import Claim, Difference, winner
+from record.fold.state import RunState
+from record.folder import RunFolder
+from record.nouns.frozen import Frozen
+from record.nouns.nodes import Node
+from record.syntax import parse
+
+
+class Place(Frozen):
+    """Where a number stands."""
+
+    file: str
+    line: int
+    text: str
+
+
+class FileOf(Frozen):
+    """A file of the run, with its hash in the record, if it has one. `same`: whether the file still has that hash."""
+
+    path: str
+    sha256: str
+    same: bool | None
+    holds: str
+
+
+class Origin(Frozen):
+    """One node behind a number."""
+
+    node: str
+    seed: int
+    value: float
+    condition: str
+    files: tuple[FileOf, ...] = ()
+
+
+class Candidate(Frozen):
+    """A thing that a printed number may be. `what` says which form of it has the number."""
+
+    kind: Literal["claim", "setting", "value", "text"]
+    key: str
+    what: str
+    printed: str
+    grade: str = ""
+    places: tuple[Place, ...] = ()
+    """Empty: the record has it, the paper does not print it."""
+    origins: tuple[Origin, ...] = ()
+    data: tuple[str, ...] = ()
+    code: tuple[Place, ...] = ()
+    again: str = ""
+    """The command that computes the value again; empty where nothing is computed."""
+
+
+class Trace(Frozen):
+    """What a number may be, what the paper prints first; else the `nearest` that is printed."""
+
+    number: str
+    candidates: tuple[Candidate, ...]
+    nearest: tuple[str, ...] = ()
+
+
+_SETTINGS = {"code": "constant of the winner's code", "data": "size of the data", "level": "level of the data plan",
+             "run": "counted in the record"}
+
+
+class Provenance:
+    """Looks up claims and settings in a state of the record. `run` names the folder in commands."""
+
+    def __init__(self, state: RunState, folder: RunFolder, known: Mapping[str, Claim], run: str) -> None:
+        self._state, self._folder, self._known, self._run = state, folder, known, run
+
+    def claim(
+        self, claim: Claim, what: str, text: str, places: tuple[Place, ...], *, only: str | None = None
+    ) -> Candidate:
+        """A claim that is printed as `text`; of one node alone, where `only` names it."""
+        parts = self._parts(claim)
+        origins = tuple(origin for part in parts for origin in self._origins(part) if only in (None, origin.node))
+        return Candidate(
+            kind="claim", key=claim.key, what=what, printed=text, grade=claim.grade, places=places, origins=origins,
+            data=self._data(claim.dataset), code=tuple(dict.fromkeys(self._code(parts))),
+            again=self.reproduce([one.node for one in origins]))
+
+    def setting(self, key: str, text: str, places: tuple[Place, ...]) -> Candidate:
+        where, _, name = key.partition(".")
+        best = winner(self._state) if where == "code" else None
+        return Candidate(
+            kind="setting", key=key, what=_SETTINGS.get(where, "setting"), printed=text, places=places,
+            data=self._data(name.partition(".")[0]) if where == "data" else (),
+            code=tuple(self._lines(best, lambda text: assignment_lines(text, name))) if best else (),
+            again=self.reproduce([best]) if best else "")
+
+    def reproduce(self, nodes: Iterable[str]) -> str:
+        chosen = " ".join(f"--node {name}" for name in dict.fromkeys(nodes))
+        return f"scientist reproduce {self._run} {chosen}".strip()
+
+    def _parts(self, claim: Claim) -> tuple[Claim, ...]:
+        """A claim, or the two that a difference is between."""
+        if not isinstance(claim, Difference):
+            return (claim,)
+        keys = [f"{claim.split}/{claim.dataset}/{claim.name}/{one}" for one in (claim.condition, claim.other)]
+        return tuple(self._known[key] for key in keys if key in self._known)
+
+    def _origins(self, claim: Claim) -> Iterator[Origin]:
+        for node, seed, value in zip(claim.nodes, claim.seeds, claim.values, strict=True):
+            yield Origin(node=node, seed=seed, value=value, condition=claim.condition,
+                         files=tuple(_files_of(self._state.nodes[node], self._folder, claim)))
+
+    def _code(self, claims: Iterable[Claim]) -> Iterator[Place]:
+        """Each line once for every source: replicates run that of their parent."""
+        for claim in claims:
+            sources = {self._state.nodes[name].source_sha256: name for name in reversed(claim.nodes)}
+            for name in sources.values():
+                yield from self._lines(name, lambda text, claim=claim: submitting_lines(text, claim))
+
+    def _lines(self, node: str, look: Callable[[str], Iterable[int]]) -> Iterator[Place]:
+        path = str((self._folder.source(node) / "experiment.py").relative_to(self._folder.root))
+        found = bytes_of(self._folder.root, path, LARGEST)
+        if found is not None:
+            text = found.decode("utf-8", "replace")
+            shown = text.splitlines()
+            for number in look(text):
+                yield Place(file=path, line=number, text=shown[number - 1].strip())
+
+    def _data(self, name: str) -> tuple[str, ...]:
+        return tuple(f"{one.name} from {one.source}, fingerprint {one.fingerprint}" for one in self._state.datasets
+                     if one.name == name)
+
+
+def _files_of(node: Node, folder: RunFolder, claim: Claim) -> Iterator[FileOf]:
+    """The predictions behind a value, or what the code wrote; then its source."""
+    last = node.attempts[-1]
+    place = str(folder.attempt(node.id, last.number).relative_to(folder.root))
+    if claim.grade == "logged":
+        yield _file(folder.root, f"{place}/measurements.jsonl", last.curves_sha256 or "", "values that the code logged")
+    elif claim.split == "test":
+        for name in _listed(folder.root, f"{place}/sealed/index.jsonl", claim):
+            yield _file(folder.root, f"{place}/sealed/{name}", last.sealed.get(name, ""), "sealed test predictions")
+    else:
+        for name in _listed(folder.root, f"{place}/submissions.jsonl", claim):
+            yield _file(folder.root, f"{place}/submissions/{name}", "", f"{claim.split} predictions")
+
+
+def _file(run: Path, path: str, recorded: str, holds: str) -> FileOf:
+    return FileOf(path=path, sha256=recorded, same=_sha256(run, path) == recorded if recorded else None, holds=holds)
+
+
+def _sha256(run: Path, path: str) -> str | None:
+    """The hash of a file; None where there is none, or only by a link."""
+    try:
+        with os.fdopen(open_within(run, path), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (RefusedError, OSError):
+        return None
+
+
+def _listed(run: Path, index: str, claim: Claim) -> list[str]:
+    """The files that an index names for a claim's dataset, split and condition, at the end of training."""
+    try:
+        lines: list[dict[str, Any]] = [json.loads(line) for line in (bytes_of(run, index, LARGEST) or b"").splitlines()]
+        return [str(one["file"]) for one in lines if one.get("step") is None
+                and (one.get("dataset"), one.get("split"), one.get("condition"))
+                == (claim.dataset, claim.split, claim.condition)]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []
+
+
+_SUBMIT, _LOG = frozenset({"submit"}), frozenset({"result", "log"})
+_ORDER = {"submit": ("dataset", "split", "condition"), "log": ("name", "value"), "result": ("name", "value")}
+
+
+def submitting_lines(source: str, claim: Claim) -> list[int]:
+    """Lines, from 1, of the calls of `lab` that can have submitted a claim's value, by what they spell out."""
+    wanted = _LOG if claim.grade == "logged" else _SUBMIT
+    about = {"dataset": claim.dataset, "split": claim.split, "condition": claim.condition, "name": claim.name}
+    return [call.lineno for name, call in _calls(source) if name in wanted and not _other(name, call, about)]
+
+
+def assignment_lines(source: str, name: str) -> list[int]:
+    """Lines, from 1, where a name is assigned at the top level."""
+    tree = _tree(source)
+    return [one.lineno for one in (tree.body if tree else ()) if isinstance(one, ast.Assign)
+            and any(isinstance(target, ast.Name) and target.id == name for target in one.targets)]
+
+
+@lru_cache(maxsize=64)
+def _calls(source: str) -> tuple[tuple[str, ast.Call], ...]:
+    """The calls of `lab` by line; kept, since many values come from one script."""
+    tree = _tree(source)
+    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call)] if tree else []
+    named = [(call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", ""), call)
+             for call in sorted(calls, key=lambda one: one.lineno)]
+    return tuple((name, call) for name, call in named if name in _ORDER)
+
+
+def _tree(source: str) -> ast.Module | None:
+    try:
+        return parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _other(name: str, call: ast.Call, about: dict[str, str]) -> bool:
+    """Whether the call is explicitly about something else, or is a point of a curve."""
+    given = dict(zip(_ORDER[name], call.args, strict=False)) | {
+        one.arg: one.value for one in call.keywords if one.arg is not None}
+    constants = {what: value.value for what, value in given.items() if isinstance(value, ast.Constant)}
+    if "step" in given and constants.get("step", 0) is not None:
+        return True
+    return any(isinstance(value, str) and value != about[what] for what, value in constants.items() if what in about)
