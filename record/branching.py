@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from record import mirror
 from record.events.event import Event
 from record.events.nodes import Judged
 from record.events.running import Branched
@@ -23,10 +20,10 @@ from record.events.searching import Decided, Settled
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import write_file
-from record.log import SCHEMA
-from record.mirror import Row
+from record.mirror import MIRROR, Row, line_of
 from record.nouns.decisions import Work
 from record.nouns.stages import STAGES, StageName
+from record.reading import write_database
 
 
 class PointError(Exception):
@@ -96,18 +93,11 @@ def false_ancestry(rows: Sequence[Row], state: RunState) -> tuple[Branched, ...]
 
 
 def write_log(folder: Path, rows: Sequence[Row], *, network: bool) -> None:
-    """Make the log of a run that nobody works on yet; as a mirror on a network filesystem. Raises `OSError`."""
+    """Make the log of a run that nobody works on yet; as a mirror on a network filesystem.
+
+    Raises `OSError`, `RecordError`.
+    """
     if network:
-        write_file(folder / mirror.NAME, b"".join(mirror.line_of(at, body) for at, body in rows))
-        return
-    try:
-        with closing(sqlite3.connect(folder / "run.db", isolation_level=None)) as db:
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=FULL")
-            db.execute(SCHEMA)
-            db.execute("BEGIN")
-            db.executemany("INSERT INTO events (at, type, body) VALUES (?, ?, ?)",
-                           [(at, json.loads(body)["type"], body) for at, body in rows])
-            db.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise OSError(f"{folder / 'run.db'}: {error}") from error
+        write_file(folder / MIRROR, b"".join(line_of(at, body) for at, body in rows))
+    else:
+        write_database(folder / "run.db", rows)

@@ -26,7 +26,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from record.log import RecordError
+from record.mirror import MIRROR
+from record.reading import RecordError
 from record.nouns.frozen import Frozen
 
 BEAT = 15.0
@@ -84,7 +85,7 @@ def holder(run: Path) -> str | None:
             known = True
     except FileNotFoundError:
         return None
-    network = (run / "events.jsonl").exists()
+    network = (run / MIRROR).exists()
     return describe(path) if known or (network and _alive_elsewhere(path, SILENT, time.time)) else None
 
 

@@ -18,7 +18,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
@@ -26,21 +26,17 @@ from typing import Protocol
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from record import mirror
 from record.events.calls import Answered, Drifted
 from record.events.event import EVENT, Event
 from record.fold.apply import apply, fold
 from record.fold.state import RunState
-from record.mirror import Mirror, Row
+from record.mirror import MIRROR, Mirror, mirrored_rows
 from record.nouns.calls import CallKey
 from record.nouns.frozen import encodable
 from record.place import PlaceError, local_database, on_network
+from record.reading import SCHEMA, RecordError, events_in, insert, rows_of
 
 Listener = Callable[[Event, RunState], None]
-
-
-class RecordError(Exception):
-    """A record cannot be opened or written. The message says which file, and how to mend it."""
 
 
 class Recorder(Protocol):
@@ -66,12 +62,33 @@ class Recorder(Protocol):
         ...
 
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, at REAL NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL)
-"""
+class _Folded:
+    """The state of a log, and who is told of what joins it."""
+
+    def __init__(self, state: RunState, listener: Listener | None) -> None:
+        self._state = state
+        self._listener = listener
+
+    @property
+    def state(self) -> RunState:
+        return self._state
+
+    def answered(self, key: CallKey) -> Answered | None:
+        return self._state.answers.get(key)
+
+    def drifted(self, key: CallKey) -> Drifted | None:
+        return self._state.drifted.get(key)
+
+    def given_up(self, key: CallKey) -> bool:
+        return key in self._state.unanswered
+
+    def _join(self, event: Event, at: float) -> None:
+        apply(self._state, event, at)
+        if self._listener is not None:
+            self._listener(event, self._state)
 
 
-class EventLog:
+class EventLog(_Folded):
     """The writer of one run's log. Open it once a process, under the run's lock (`record.lock`)."""
 
     def __init__(
@@ -81,7 +98,6 @@ class EventLog:
         """Open or make the log. Raises `RecordError`."""
         self.path = path
         self._clock = clock
-        self._listener = listener
         self._mirror = mirror
         try:
             self._db = sqlite3.connect(path, isolation_level=None)
@@ -93,17 +109,13 @@ class EventLog:
             self._db.execute(SCHEMA)
             if mirror is not None:
                 _agree(self._db, mirror)
-            self._state = fold(events_in(_rows(self._db), path))
+            super().__init__(fold(events_in(rows_of(self._db), path)), listener)
         except (sqlite3.Error, OSError, ValueError) as error:
             self._db.close()
             raise RecordError(f"cannot open the record {path}: {error}; {_mend(error)}") from error
         except RecordError:
             self._db.close()
             raise
-
-    @property
-    def state(self) -> RunState:
-        return self._state
 
     def append(self, event: Event) -> int:
         at, (body, event) = self._clock(), _as_written(event)
@@ -115,19 +127,8 @@ class EventLog:
         except (sqlite3.Error, OSError) as error:
             raise RecordError(
                 f"cannot write to the record {self.path}: {error}; {_mend(error)}") from error
-        apply(self._state, event, at)
-        if self._listener is not None:
-            self._listener(event, self._state)
+        self._join(event, at)
         return cursor.lastrowid or 0
-
-    def answered(self, key: CallKey) -> Answered | None:
-        return self._state.answers.get(key)
-
-    def drifted(self, key: CallKey) -> Drifted | None:
-        return self._state.drifted.get(key)
-
-    def given_up(self, key: CallKey) -> bool:
-        return key in self._state.unanswered
 
     def close(self) -> None:
         self._db.close()
@@ -135,40 +136,24 @@ class EventLog:
             self._mirror.close()
 
 
-class MemoryLog:
+class MemoryLog(_Folded):
     """A recorder without a file, for tests, benchmarks and one-off tools."""
 
     def __init__(
         self, events: list[Event] | None = None, *, listener: Listener | None = None,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        super().__init__(RunState(), listener)
         self.events: list[Event] = []
-        self._state = RunState()
-        self._listener = listener
         self._clock = clock
         for event in events or []:
             self.append(event)
 
-    @property
-    def state(self) -> RunState:
-        return self._state
-
     def append(self, event: Event) -> int:
         event = _as_written(event)[1]
         self.events.append(event)
-        apply(self._state, event, self._clock())
-        if self._listener is not None:
-            self._listener(event, self._state)
+        self._join(event, self._clock())
         return len(self.events)
-
-    def answered(self, key: CallKey) -> Answered | None:
-        return self._state.answers.get(key)
-
-    def drifted(self, key: CallKey) -> Drifted | None:
-        return self._state.drifted.get(key)
-
-    def given_up(self, key: CallKey) -> bool:
-        return key in self._state.unanswered
 
 
 def _as_written(event: Event) -> tuple[str, Event]:
@@ -188,17 +173,12 @@ def _as_written(event: Event) -> tuple[str, Event]:
                           f"({' '.join(said)[:300]}); this is a fault of the program: report it") from error
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder holds the log of a run."""
-    return (folder / "run.db").is_file() or (folder / mirror.NAME).is_file()
-
-
 def open_log(folder: Path, *, network: bool | None = None, listener: Listener | None = None) -> EventLog:
     """The writer of a run folder's log. `network` says whether it lies on a network filesystem; None: it is looked up.
 
     Raises: `RecordError`.
     """
-    path, lines = folder / "run.db", folder / mirror.NAME
+    path, lines = folder / "run.db", folder / MIRROR
     if not lines.exists() and not (on_network(folder) if network is None else network):
         return EventLog(path, listener=listener)
     try:
@@ -209,67 +189,15 @@ def open_log(folder: Path, *, network: bool | None = None, listener: Listener | 
         raise RecordError(f"cannot open the record of {folder}: {error}") from error
 
 
-def read_events(path: Path) -> list[tuple[Event, float]]:
-    """All events of a log with their times, read without writing. Raises `RecordError` when it is none."""
-    return list(events_in(read_rows(path), path))
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The same as it was written. Raises `RecordError`."""
-    lines = path.with_name(mirror.NAME)
-    if lines.is_file():
-        try:
-            return list(mirror.read_rows(lines))
-        except (OSError, ValueError) as error:
-            raise RecordError(f"cannot read the record {lines}: {error}") from error
-    if not path.is_file():
-        raise RecordError(f"{path.parent} holds no run (there is no {path.name} in it)")
-    try:
-        db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-        try:
-            return _rows(db)
-        finally:
-            db.close()
-    except sqlite3.Error as error:
-        if "no such table" in str(error):
-            raise RecordError(f"{path} is no record of a run: " + (
-                "the file is empty" if not path.stat().st_size else "it is another database")) from error
-        raise RecordError(f"cannot read the record {path}: {error}") from error
-
-
-def read_state(run: Path) -> RunState:
-    """The state of a run folder, for whoever only looks. Raises `RecordError`."""
-    return fold(read_events(run / "run.db"))
-
-
-def _rows(db: sqlite3.Connection) -> list[Row]:
-    return db.execute("SELECT at, body FROM events ORDER BY seq").fetchall()
-
-
-def events_in(rows: Iterable[Row], path: Path) -> Iterator[tuple[Event, float]]:
-    """The events of rows that were read from `path`, each with its time. Raises `RecordError`."""
-    for number, (at, body) in enumerate(rows, 1):
-        try:
-            event = EVENT.validate_json(body)
-        except ValidationError as error:
-            raise RecordError(
-                f"cannot read the record {path}: event {number} is none that this version knows "
-                f"({error.error_count()} mismatches); use the version that the run was recorded with") from None
-        yield event, at
-
-
 def _agree(db: sqlite3.Connection, lines: Mirror) -> None:
     """Make the database what the mirror says; a kill between the two appends leaves the mirror one event ahead."""
-    told = list(mirror.read_rows(lines.path))
-    known = _rows(db)
+    told = list(mirrored_rows(lines.path))
+    known = rows_of(db)
     if [(at, json.loads(body)) for at, body in known] == [(at, json.loads(body)) for at, body in told[: len(known)]]:
         told = told[len(known):]
     else:
         db.execute("DELETE FROM events")
-    db.execute("BEGIN")
-    db.executemany("INSERT INTO events (at, type, body) VALUES (?, ?, ?)",
-                   [(at, json.loads(body)["type"], body) for at, body in told])
-    db.execute("COMMIT")
+    insert(db, told)
 
 
 def _moved(path: Path, lines: Path) -> None:
@@ -277,7 +205,7 @@ def _moved(path: Path, lines: Path) -> None:
     part = lines.with_name(f".{lines.name}.part")
     part.unlink(missing_ok=True)
     with closing(Mirror(part)) as written, closing(sqlite3.connect(path)) as db:
-        for at, body in _rows(db):
+        for at, body in rows_of(db):
             written.append(at, body)
     os.replace(part, lines)
     os.replace(path, path.with_name("run.db.before"))

@@ -12,13 +12,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-NAME = "events.jsonl"
+MIRROR = "events.jsonl"
 
 Row = tuple[float, str]
 """When an event was committed, in seconds since the epoch, and its JSON."""
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def mirrored_rows(path: Path) -> Iterator[Row]:
     """The whole lines of a mirror. A last line without its end is left out. Raises `OSError`, `ValueError`."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):

@@ -1,0 +1,193 @@
+"""The log of a run as whoever looks at it reads it: whole, or what was added since one last looked.
+
+Each look is one short read: WAL readers never hold up the writer, and no connection stays open between two looks. A log
+that was put in the place of another is known by its file's identity, or by having become shorter.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from record.events.event import EVENT, Event
+from record.fold.apply import fold
+from record.fold.state import RunState
+from record.mirror import MIRROR, Row, mirrored_rows
+
+
+class RecordError(Exception):
+    """A record cannot be opened or written. The message says which file, and how to mend it."""
+
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, at REAL NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL)
+"""
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds the log of a run."""
+    return (folder / "run.db").is_file() or (folder / MIRROR).is_file()
+
+
+def read_events(path: Path) -> list[tuple[Event, float]]:
+    """All events of a log with their times, read without writing. Raises `RecordError` when it is none."""
+    return list(events_in(read_rows(path), path))
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The same as it was written. Raises `RecordError`."""
+    lines = path.with_name(MIRROR)
+    if lines.is_file():
+        try:
+            return list(mirrored_rows(lines))
+        except (OSError, ValueError) as error:
+            raise RecordError(f"cannot read the record {lines}: {error}") from error
+    if not path.is_file():
+        raise RecordError(f"{path.parent} holds no run (there is no {path.name} in it)")
+    try:
+        db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            return rows_of(db)
+        finally:
+            db.close()
+    except sqlite3.Error as error:
+        if "no such table" in str(error):
+            raise RecordError(f"{path} is no record of a run: " + (
+                "the file is empty" if not path.stat().st_size else "it is another database")) from error
+        raise RecordError(f"cannot read the record {path}: {error}") from error
+
+
+def read_state(run: Path) -> RunState:
+    """The state of a run folder, for whoever only looks. Raises `RecordError`."""
+    return fold(read_events(run / "run.db"))
+
+
+def rows_of(db: sqlite3.Connection) -> list[Row]:
+    """All rows of a database, in order."""
+    return db.execute("SELECT at, body FROM events ORDER BY seq").fetchall()
+
+
+def events_in(rows: Iterable[Row], path: Path) -> Iterator[tuple[Event, float]]:
+    """The events of rows that were read from `path`, each with its time. Raises `RecordError`."""
+    for number, (at, body) in enumerate(rows, 1):
+        try:
+            event = EVENT.validate_json(body)
+        except ValidationError as error:
+            raise RecordError(
+                f"cannot read the record {path}: event {number} is none that this version knows "
+                f"({error.error_count()} mismatches); use the version that the run was recorded with") from None
+        yield event, at
+
+
+# --- while it is written --------------------------------------------------------------------------------------------
+
+Stamp = tuple[str, int, int, int]
+"""Path, identity, size and time of change of a log's file."""
+SETTLED = 10.0
+"""Seconds after its last change during which a log is read at every look: SQLite shows a commit only once it is synced,
+which is after the file has changed, and changes no file then."""
+
+
+def stamps(run: Path) -> tuple[Stamp, ...]:
+    """What changes whenever the log of a run folder does; empty where there is none."""
+    found: list[Stamp] = []
+    for name in ("run.db", "run.db-wal", MIRROR):
+        try:
+            at = (run / name).stat()
+        except OSError:
+            continue
+        found.append((name, at.st_ino, at.st_size, at.st_mtime_ns))
+    return tuple(found)
+
+
+class Tail:
+    """Reads one log from where it was left. `began_anew` says whether the last `read` started from the beginning."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.began_anew = True
+        self._seen = 0
+        self._stamps: tuple[Stamp, ...] = ()
+        self._changed = 0.0
+
+    def read(self) -> list[tuple[Event, float]]:
+        """The events since the last call. Raises `RecordError`, also when the run is gone."""
+        now = stamps(self.run)
+        if now != self._stamps:
+            self._changed = time.monotonic()
+        elif now and time.monotonic() - self._changed > SETTLED:
+            self.began_anew = False
+            return []
+        self.began_anew = not self._stamps or _identity(now) != _identity(self._stamps)
+        found = self._new(0 if self.began_anew else self._seen)
+        self._stamps = now
+        return found
+
+    def _new(self, seen: int) -> list[tuple[Event, float]]:
+        path = self.run / "run.db"
+        if (self.run / MIRROR).is_file() or not path.is_file():
+            events = read_events(path)
+            total, found = len(events), events[seen:]
+        else:
+            total, found = _rows_after(path, seen)
+        if total < seen:
+            self.began_anew = True
+            return self._new(0)
+        self._seen = total
+        return found
+
+
+def _identity(found: tuple[Stamp, ...]) -> tuple[tuple[str, int], ...]:
+    return tuple((name, inode) for name, inode, _, _ in found if name != "run.db-wal")
+
+
+def _rows_after(path: Path, seen: int) -> tuple[int, list[tuple[Event, float]]]:
+    """How many events there are, and those after the first `seen`. Raises `RecordError`."""
+    try:
+        with closing(sqlite3.connect(f"file:{path.resolve()}?mode=ro", uri=True, timeout=2.0)) as db:
+            db.execute("BEGIN")
+            total = int(db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+            rows = db.execute("SELECT at, body FROM events WHERE seq > ? ORDER BY seq", (seen,))
+            return total, [(EVENT.validate_json(body), at) for at, body in rows]  # never all texts beside all events
+    except sqlite3.Error as error:
+        raise RecordError(f"cannot read the record {path}: {error}") from error
+    except ValueError:
+        raise RecordError(f"cannot read the record {path}: it has events that this version does not know") from None
+
+
+# --- a log of its own ------------------------------------------------------------------------------------------------
+
+
+def snapshot(run: Path, target: Path) -> float:
+    """Write the events of a run into a new database; the time of the last one, in seconds since the epoch.
+
+    A run on a network filesystem, whose log is `events.jsonl`, gives a database too. The same events give the same
+    bytes. Raises `RecordError`.
+    """
+    rows = read_rows(run / "run.db")
+    write_database(target, rows)
+    return rows[-1][0] if rows else 0.0
+
+
+def write_database(path: Path, rows: Iterable[Row]) -> None:
+    """Make the log of a run that nobody works on yet. Raises `RecordError`."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            db.execute("PRAGMA page_size=4096")
+            db.execute(SCHEMA)
+            insert(db, rows)
+    except sqlite3.Error as error:
+        raise RecordError(f"cannot write the record {path}: {error}") from error
+
+
+def insert(db: sqlite3.Connection, rows: Iterable[Row]) -> None:
+    """Add rows, all or none."""
+    db.execute("BEGIN")
+    db.executemany("INSERT INTO events (at, type, body) VALUES (?, json_extract(?, '$.type'), ?)",
+                   [(at, body, body) for at, body in rows])
+    db.execute("COMMIT")
