@@ -8,7 +8,7 @@ from inspector.status import Ahead
 from models import prices
 from models.roles import Role
 from record.fold.state import RunState
-from record.nouns.calls import Usage
+from record.nouns.decisions import Usage
 
 WRITE_UP: tuple[Role, ...] = ("summary", "figures", "outline", "write", "reflect", "judge")
 """The roles that are still asked once nothing new is proposed."""

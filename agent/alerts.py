@@ -22,7 +22,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from inspector.describe import describe
-from record.events.event import Event
+from record.events import Event
 from record.events.running import Commanded, Ended, Limited, Paused, Recovered
 from record.fold.state import RunState
 from record.nouns.frozen import Frozen

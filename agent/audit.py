@@ -20,12 +20,12 @@ from record.events.papers import RULES, Released
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
-from record.log import RecordError, events_in, read_rows
 from record.manifest import files_of
-from record.mirror import Row
-from record.nouns.drafts import Draft
-from record.nouns.measurements import Measurement
+from record.network import Row
+from record.nouns.data import Measurement
 from record.nouns.nodes import Attempt, Node
+from record.nouns.papers import Draft
+from record.reading import RecordError, events_in, read_rows
 from review.evidence import check_draft, check_pdf, tex
 from review.evidence.binder import used_keys
 from sandbox.datasets import undamaged

@@ -24,14 +24,12 @@ from typing import Any
 from agent.environment import environment_text
 from agent.run import as_yaml
 from agent.settings import Settings
-from record.branching import Cut, cut_at, digest_of, write_log
-from record.copying import copy_run
-from record.events.event import Event
+from record.branching import Cut, copy_run, cut_at, digest_of, write_log
+from record.events import Event
 from record.events.running import Branched, Commanded
 from record.folder import RunFolder, write_file
-from record.log import RecordError, events_in, read_rows
-from record.mirror import Row
-from record.place import on_network
+from record.network import Row, on_network
+from record.reading import RecordError, events_in, read_rows
 from sandbox.datasets import undamaged
 from stages.nodes.human import Written, first_choice
 from stages.paper import template

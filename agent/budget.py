@@ -8,7 +8,7 @@ from agent.settings import Settings
 from models.budget import unpriced
 from models.errors import ModelConfigError
 from record.nouns.decisions import Expand
-from stages.context.reading import MOST_DOCUMENTS, ContextError, documents_in
+from stages.documents import MOST_DOCUMENTS, ContextError, documents_in
 from stages.shares import RunShares
 
 GRACE = 10.0

@@ -24,14 +24,14 @@ from record.events.running import Started
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import MemoryLog
-from record.nouns.calls import Usage
 from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.decisions import Usage
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from sandbox.executor import LocalExecutor
 from sandbox.scorers import scorers_of
 from stages.bench import Bench
-from stages.context.reading import keep
+from stages.documents import keep
 from stages.prepare import prepare
 
 

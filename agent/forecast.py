@@ -15,7 +15,7 @@ from models.roles import MOST_SECTIONS, Role
 from record.claims import MINIMUM_REPLICATES
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.frozen import Frozen
-from record.nouns.stages import STAGES, StageName
+from record.nouns.nodes import STAGES, StageName
 from search.replication import REPORTED
 from search.settings import SearchSettings
 from stages.settings import LATE_DEBUGS, OUTLINES, PLANNINGS, REVISIONS, PaperSettings

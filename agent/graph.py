@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 from langgraph.graph import END, START, StateGraph
 
 from record.fold.state import RunState
-from record.nouns.stages import PHASES, Phase
+from record.nouns.nodes import PHASES, Phase
 
 Step = Callable[[], Awaitable[bool]]
 """Brings a phase to its end; False when the run was asked to stop in it."""

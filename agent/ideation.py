@@ -28,26 +28,24 @@ from models.budget import Budget
 from models.door import Models
 from models.errors import CatalogueError, ModelConfigError
 from models.tracing import open_tracing
-from record.events.ideating import Conceived, ContextRead, Ideating
+from record.events.papers import Conceived, ContextRead, Ideating
 from record.events.searching import WorkDone
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.ideation import Means
 from record.lock import hold
-from record.log import EventLog, RecordError, read_events
-from record.nouns.calls import Spending
-from record.nouns.decisions import Action, Work
-from record.nouns.stages import STAGES
-from record.place import on_network
+from record.log import EventLog
+from record.network import on_network
+from record.nouns.decisions import Action, Spending, Work
+from record.nouns.nodes import STAGES
 from record.prompts import keep as keep_prompt
+from record.reading import RecordError, read_events
 from sandbox.datasets import Entry, catalogue
 from sandbox.scoring import METRICS
-from stages.context.digesting import digest_all
-from stages.context.reading import copies_in, keep
-from stages.ideation.catalogues import Catalogues
-from stages.ideation.ideas import Study, decision_on, find_ideas, idea_work, numbered
-from stages.ideation.looking_up import Library, NoLibrary
-from stages.ideation.writing_up import Step, write_up
+from stages.digests import digest_all
+from stages.documents import copies_in, keep
+from stages.ideation.ideas import Step, Study, decision_on, find_ideas, idea_work, numbered, write_up
+from stages.ideation.lookup import Catalogues, Library, NoLibrary
 
 LOG = "ideas.db"
 HUB = ("huggingface.co", 443)

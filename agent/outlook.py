@@ -15,10 +15,8 @@ from inspector.why import Outlook
 from record.events.searching import Decided
 from record.fold.state import RunState
 from record.nouns.decisions import Action, Compare, End, Expand, Seen, Wait, Work, summary_of
-from record.nouns.nodes import Node, node_id
-from record.nouns.stages import PHASES, STAGES, Phase, StageName
-from search.goals import over
-from search.policy import policy_of
+from record.nouns.nodes import PHASES, STAGES, Node, Phase, StageName, node_id
+from search.policy import over, policy_of
 from search.scheduler import ahead
 from search.settings import SearchSettings
 from search.tree import View, view_of

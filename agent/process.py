@@ -36,16 +36,15 @@ from record.events.running import Ended
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import EventLog
-from record.nouns.stages import STAGES, Phase, StageName
+from record.nouns.nodes import STAGES, Phase, StageName
 from sandbox.datasets import files_of
 from sandbox.executor import LocalExecutor
 from sandbox.scorers import scorers_of
 from search.signals import Signals
-from stages.ablations.work import missing_ablations
-from stages.bench import Bench, limit, note_time
-from stages.evidence.score import score_tests
-from stages.faults import SameFaultError
+from stages.bench import Bench, SameFaultError, limit, note_time
+from stages.evidence.scoring import score_tests
 from stages.judging import judge
+from stages.missing_ablations import missing_ablations
 from stages.paper import flow
 from stages.prepare import PlanError, prepare
 from stages.stage import NothingWorkedError, Research

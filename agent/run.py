@@ -28,18 +28,19 @@ from models.backend import open_backend
 from models.errors import CatalogueError, ModelConfigError
 from models.tracing import open_tracing
 from record import control
-from record.events.event import Event
+from record.events import Event
 from record.events.papers import Rewriting
 from record.events.running import Ended, Resumed, Started
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.lock import hold
-from record.log import EventLog, Listener, RecordError, open_log, read_state
+from record.log import EventLog, Listener, open_log
+from record.network import on_network
 from record.nouns.idea import Idea
-from record.place import on_network
+from record.reading import RecordError, read_state
 from sandbox.isolation.probe import describe_isolation
 from sandbox.isolation.processes import kill_orphans
-from stages.context.reading import keep
+from stages.documents import keep
 from stages.paper import template
 
 

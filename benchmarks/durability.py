@@ -24,9 +24,9 @@ from random import Random
 from typing import Any
 
 from record.claims import paper_claims
-from record.events.event import Event
+from record.events import Event
 from record.fold.state import RunState
-from record.log import RecordError, read_events, read_state
+from record.reading import RecordError, read_events, read_state
 from tests.faults.killing import KINDS, Killed
 from tests.faults.same import latex
 from tests.faults.served import studying

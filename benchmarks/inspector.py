@@ -27,15 +27,14 @@ from typing import Any
 from playwright.sync_api import Browser, Page
 
 from benchmarks.record import node
-from record.events.event import Event
+from record.events import Event
 from record.events.running import Started
 from record.events.searching import Decided, Prepared, Settled, Summarised
 from record.log import EventLog
 from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
 from record.nouns.decisions import Expand, Seen
 from record.nouns.idea import Idea
-from record.nouns.nodes import node_id
-from record.nouns.stages import STAGES, NodeKind, StageName, StageSummary
+from record.nouns.nodes import STAGES, NodeKind, StageName, StageSummary, node_id
 from tests.inspector.browser.chromium import chromium, viewing
 
 PROTOTYPE = {"paint_ms": 380, "update_ms": 61, "memory_mb": 53,

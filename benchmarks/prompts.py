@@ -21,12 +21,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.events.calls import Answered
+from record.events.running import Answered
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.log import read_events, read_state
 from record.nouns.decisions import Expand
 from record.prompts import Asked, prompt_of
+from record.reading import read_events, read_state
 from search.tree import SEARCH_KINDS
 
 

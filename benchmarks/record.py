@@ -20,17 +20,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from record.events.calls import Answered
-from record.events.event import Event
-from record.events.nodes import Executed, Judged, Plotted, Proposed, Reviewed
-from record.events.running import Started
-from record.events.searching import Decided
+from record.events import Event
+from record.events.running import Answered, Started
+from record.events.searching import Decided, Executed, Judged, Plotted, Proposed, Reviewed
 from record.log import EventLog
-from record.nouns.calls import CallKey, Usage
-from record.nouns.decisions import Expand, Seen
+from record.nouns.data import Measurement
+from record.nouns.decisions import CallKey, Expand, Seen, Usage
 from record.nouns.figures import Figure, FigureFacts, FigureReview
 from record.nouns.idea import Idea
-from record.nouns.measurements import Measurement
 from record.nouns.nodes import Attempt, Verdict, node_id
 
 PROGRAM = "x = 1  # a line of an experiment\n" * 120

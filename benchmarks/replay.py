@@ -19,8 +19,8 @@ from typing import Any
 
 from agent import run
 from agent.settings import compose
-from record.idea_file import read_idea
-from record.log import read_state
+from record.nouns.idea import read_idea
+from record.reading import read_state
 
 RECORDED = Path(__file__).parents[1] / "tests" / "models" / "replay"
 

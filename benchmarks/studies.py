@@ -14,18 +14,15 @@ from models.door import Models
 from models.roles import CodeInputs, FigureReviews, Program, VisionInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events.nodes import Executed, Judged, Proposed
 from record.events.running import Started
-from record.events.searching import Decided, Prepared, Settled, Summarised, WorkDone
+from record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Settled, Summarised, WorkDone
 from record.folder import RunFolder, write_source
 from record.log import EventLog
-from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
 from record.nouns.decisions import Expand, summary_of
 from record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
 from record.nouns.idea import Idea
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Attempt, Verdict
-from record.nouns.stages import StageName, StageSummary
+from record.nouns.nodes import Attempt, StageName, StageSummary, Verdict
 from sandbox.job import Executor, Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings

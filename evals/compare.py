@@ -24,8 +24,8 @@ from models.errors import CatalogueError, ModelConfigError, ModelError
 from models.preference import PaperPreference
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.log import read_state
 from record.nouns.frozen import Frozen
+from record.reading import read_state
 from review.evidence.tex import TexError
 from review.judge import JudgeError, guarded
 from stages.judging import paper_of

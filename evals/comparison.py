@@ -19,10 +19,9 @@ from models.judgement import RecordFacts
 from models.preference import Better, PaperPreference, PreferInputs, ShownPaper
 from record.claims import Called, differences, paper_claims
 from record.fold.state import RunState
-from record.judgement import Judgement
 from record.nouns.data import arm_of
-from record.nouns.drafts import Draft, Section
 from record.nouns.frozen import Frozen
+from record.nouns.papers import Draft, Judgement, Section
 from review.judge import Paper, facts_of
 from review.judge.sections import fitted
 

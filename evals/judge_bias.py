@@ -26,7 +26,7 @@ from models.ledger import MemoryLedger
 from models.preference import PaperPreference, PreferInputs, ShownPaper
 from models.scripted_judges import leaning
 from models.settings import ModelSettings
-from record.judgement import Judgement
+from record.nouns.papers import Judgement
 from review.judge import Case, Guarded, guarded, judged, read_paper, read_rubric
 from review.judge.judge import shown_of
 from review.judge.paper import Paper

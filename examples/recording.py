@@ -24,8 +24,7 @@ from agent.commands.control import ask
 from record.events.running import Commanded
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.log import RecordError, read_state
-from record.snapshot import snapshot
+from record.reading import RecordError, read_state, snapshot
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path("/tmp/scientist")

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from inspector.text import clock_time, duration, plain, short
 from inspector.tree import score_of
 from record.ablation import Ablation
-from record.attempts import changed, retries
-from record.events.calls import Answered, Drifted, Unanswered
-from record.events.event import Event
-from record.events.ideating import ContextRead
-from record.events.nodes import Executed, Judged, Plotted, Resampled, Reviewed, Unsealed
+from record.events import Event
 from record.events.papers import (
     Assessed,
+    ContextRead,
     Drafted,
     FiguresMade,
     FiguresSeen,
@@ -23,11 +20,38 @@ from record.events.papers import (
     WorksChosen,
     WorksFound,
 )
-from record.events.running import Branched, Commanded, Ended, Limited, Paused, Recovered, Resumed, Started, Unheeded
-from record.events.searching import AblationsMissed, AblationsPlanned, Compared, Decided, Prepared, Settled, Summarised
+from record.events.running import (
+    Answered,
+    Branched,
+    Commanded,
+    Drifted,
+    Ended,
+    Limited,
+    Paused,
+    Recovered,
+    Resumed,
+    Started,
+    Unanswered,
+    Unheeded,
+)
+from record.events.searching import (
+    AblationsMissed,
+    AblationsPlanned,
+    Compared,
+    Decided,
+    Executed,
+    Judged,
+    Plotted,
+    Prepared,
+    Resampled,
+    Reviewed,
+    Settled,
+    Summarised,
+    Unsealed,
+)
 from record.fold.state import RunState
 from record.nouns.decisions import Compare, Expand
-from record.nouns.nodes import node_id
+from record.nouns.nodes import changed, node_id, retries
 
 
 def describe(event: Event, state: RunState) -> str | None:

@@ -1,6 +1,6 @@
 """A run followed from outside: its events as they come, folded, and whether a process works on it.
 
-It reads as `record.tail` does, so that looking never holds up the writer.
+It reads as `record.reading` does, so that looking never holds up the writer.
 
 What it does not guarantee: that an end is noticed at once (a process is looked for every `HOLDER` seconds, and must be
 missing twice, since the next command may resume the run).
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from inspector.status import RunCondition, condition_of
-from record.events.event import Event
+from record.events import Event
 from record.fold.apply import apply
 from record.fold.state import RunState
 from record.lock import holder
-from record.tail import Tail
+from record.reading import Tail
 
 HOLDER = 1.0
 """Seconds between two looks at who works on the run."""

@@ -25,7 +25,7 @@ from inspector.render import metric_text, print_lines, row_line, stage_line, tre
 from inspector.status import held_text
 from inspector.text import cached, count, countdown, dollars, duration, plain, short
 from inspector.tree import Row, StageRows, Tree, tree_of
-from record.events.event import Event
+from record.events import Event
 from record.events.running import Commanded, Ended, Paused
 from record.fold.state import RunState
 

@@ -20,11 +20,19 @@ from typing import NamedTuple
 from inspector.describe import describe
 from inspector.follow import Follower
 from inspector.text import cached, count, duration, plain, printable, short
-from record.events.calls import Answered
-from record.events.event import Event
-from record.events.nodes import Executed, Plotted, Probed, Proposed, Reviewed, Stepped, Suspected
-from record.events.running import Commanded
-from record.events.searching import Decided, WorkDone
+from record.events import Event
+from record.events.running import Answered, Commanded
+from record.events.searching import (
+    Decided,
+    Executed,
+    Plotted,
+    Probed,
+    Proposed,
+    Reviewed,
+    Stepped,
+    Suspected,
+    WorkDone,
+)
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.decisions import Expand

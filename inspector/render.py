@@ -12,9 +12,8 @@ from rich.text import Text
 from inspector.status import Ahead, BudgetUse, CallCost, StageCounts, Status
 from inspector.text import cached, count, dollars, duration, plain, short
 from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
-from record.nouns.calls import Spending
-from record.nouns.nodes import NodeStatus
-from record.nouns.stages import NodeKind
+from record.nouns.decisions import Spending
+from record.nouns.nodes import NodeKind, NodeStatus
 
 DEEPEST = 8
 """Levels of indentation that are shown; a chain of improvements may be deeper."""

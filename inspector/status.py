@@ -14,15 +14,15 @@ from inspector.describe import command_text, describe
 from inspector.text import countdown, plain, short
 from inspector.tree import SEARCH_KINDS, BranchPoint, branch_points, node_limit, pending
 from record.claims import seedless
-from record.events.event import Event
+from record.events import Event
 from record.events.running import Commanded
 from record.fold.apply import apply
-from record.fold.parts import RoleUsage
+from record.fold.facts import RoleUsage
 from record.fold.state import RunState
-from record.judgement import Judgement
-from record.nouns.calls import Spending
+from record.nouns.decisions import Spending
 from record.nouns.frozen import Frozen
-from record.nouns.stages import STAGES, Phase, StageName
+from record.nouns.nodes import STAGES, Phase, StageName
+from record.nouns.papers import Judgement
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
 CONDITIONS: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "draft only", 130: "interrupted"}

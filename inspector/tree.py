@@ -8,15 +8,13 @@ from statistics import fmean
 from typing import NamedTuple
 
 from inspector.text import count, dollars, duration, short
-from record.attempts import changed, retries
 from record.claims import seedless, winner
-from record.fold.parts import Ancestor, RoleUsage, total_of
+from record.fold.facts import Ancestor, RoleUsage, total_of
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, MetricSpec, arm_of
 from record.nouns.decisions import Compare
 from record.nouns.frozen import Frozen
-from record.nouns.nodes import Node, NodeStatus
-from record.nouns.stages import STAGES, NodeKind, StageName
+from record.nouns.nodes import STAGES, Node, NodeKind, NodeStatus, StageName, changed, retries
 
 SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
 """The kinds that count against the node limit of a stage; replicates and aggregates come on top."""

@@ -15,15 +15,13 @@ from inspector.status import RunCondition, condition_of, paused_text, unusual_an
 from inspector.text import plain, plain_lines
 from inspector.tree import BranchPoint, branch_points
 from record.claims import differences, validation_claims
-from record.events.event import Event
+from record.events import Event
 from record.fold.apply import fold
 from record.fold.state import RunState
-from record.nouns.data import arm_of, level_of
+from record.nouns.data import Measurement, arm_of, level_of
 from record.nouns.decisions import Compare, Work
 from record.nouns.frozen import Frozen
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import ErrorClass, Node, NodeStep
-from record.nouns.stages import NodeKind, Phase
+from record.nouns.nodes import ErrorClass, Node, NodeKind, NodeStep, Phase
 
 TRACEBACK_LINES = 12
 MOST_EXAMPLES = 5

@@ -13,9 +13,9 @@ from models.circumstance import Circumstance
 from models.roles import ParentBrief, Study, Unreported
 from record.ablation import Ablation
 from record.machine import Rate
-from record.nouns.drafts import Draft
 from record.nouns.frozen import Frozen
-from record.nouns.stages import StageSummary
+from record.nouns.nodes import StageSummary
+from record.nouns.papers import Draft
 from record.trials import Trial
 
 

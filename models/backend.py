@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from models.roles import Role
 from models.tracing import check_tracing
-from record.nouns.calls import Usage
+from record.nouns.decisions import Usage
 
 if TYPE_CHECKING:
     from models.settings import ModelSettings

@@ -22,12 +22,10 @@ from models.backend import Request
 from models.errors import BudgetSpent
 from models.roles import Role
 from models.settings import ModelSettings
-from record.events.calls import Reserved, Returned
-from record.events.running import Limited
+from record.events.running import Limited, Reserved, Returned
 from record.fold.state import RunState
 from record.log import Recorder
-from record.nouns.calls import Spending
-from record.nouns.decisions import Action, Work
+from record.nouns.decisions import Action, Spending, Work
 from record.nouns.frozen import Frozen
 
 BYTES_A_TOKEN = 2

@@ -8,10 +8,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from models.roles import Reference
-from record.citing import FoundWork, Searched
-from record.nouns.drafts import Draft
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
+from record.nouns.papers import Draft, FoundWork, Searched
 
 MOST_QUERIES = 8
 

@@ -34,8 +34,8 @@ from models.render import render
 from models.roles import Role
 from models.settings import ModelSettings
 from models.tracing import SILENT, Tracing
-from record.events.calls import Answered, Drifted, Unanswered
-from record.nouns.calls import CallKey
+from record.events.running import Answered, Drifted, Unanswered
+from record.nouns.decisions import CallKey
 
 Output = TypeVar("Output", bound=BaseModel)
 Keep = Callable[[str], None]

@@ -19,7 +19,7 @@ Messages are one line and never hold a key.
 
 from __future__ import annotations
 
-from record.nouns.calls import Usage
+from record.nouns.decisions import Usage
 
 
 class ModelError(Exception):

@@ -10,8 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from record.context import Statement
-from record.ideation import ClosestWork, Estimate, Fit, FoundWork, LiteratureSearch, Means
+from record.ideation import ClosestWork, Estimate, Fit, FoundWork, LiteratureSearch, Means, Statement
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 

@@ -15,8 +15,8 @@ from pydantic import Field, create_model, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from models.exhibits import Exhibit, Pages, ReadPart
-from record.judgement import AuditFacts
 from record.nouns.frozen import Frozen
+from record.nouns.papers import AuditFacts
 
 MOST_DIMENSIONS = 10
 Text = Annotated[str, Field(min_length=1, max_length=500)]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from record.events.calls import Answered, Drifted, Unanswered
-from record.nouns.calls import CallKey
+from record.events.running import Answered, Drifted, Unanswered
+from record.nouns.decisions import CallKey
 
 
 class Ledger(Protocol):

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from models.cutting import flat, oneline
 from models.roles import ArrayBrief, ClaimLine, Range
-from record.nouns.data import DataPlan, arm_of
+from record.nouns.data import DataPlan, Measurement, arm_of
 from record.nouns.figures import AxesFacts, DrawnFacts
-from record.nouns.measurements import Measurement
 
 Row = tuple[str, str, str]
 """Dataset, condition, split."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from models.backend import Reply, Request
 from models.errors import AnswerCut, ModelError, ModelOutputInvalid
-from record.nouns.calls import Usage
+from record.nouns.decisions import Usage
 
 Ask = Callable[[Request], Awaitable[Reply]]
 Room = Callable[[Request], bool]

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from models.errors import ModelConfigError
 from models.naming import locate
 from models.settings import ModelSettings, Price
-from record.nouns.calls import Usage
+from record.nouns.decisions import Usage
 
 _LISTED = {"openai-chat": "openai", "openai-responses": "openai", "google-cloud": "google", "bedrock": "aws"}
 """Providers of pydantic-ai that the list has under another name."""

@@ -39,7 +39,7 @@ from models.roles import Role
 from models.settings import ModelSettings
 from models.tracing import BELOW
 from models.usage import usage_of
-from record.nouns.calls import Usage
+from record.nouns.decisions import Usage
 
 LOG = logging.getLogger(__name__)
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")

@@ -24,9 +24,9 @@ from pydantic import Field, ValidationError
 from models.backend import Reply, Request
 from models.errors import ModelConfigError, ModelOutputInvalid
 from models.roles import Role
-from record.events.calls import Answered
-from record.events.event import Event
-from record.nouns.calls import Usage
+from record.events import Event
+from record.events.running import Answered
+from record.nouns.decisions import Usage
 from record.nouns.frozen import Frozen
 
 PREFIX = "replay:"

@@ -15,18 +15,15 @@ from models.exhibits import PartNotes as PartNotes
 from models.judgement import JudgeAnswer as JudgeAnswer
 from models.judgement import JudgeInputs as JudgeInputs
 from record.ablation import Ablation
-from record.citing import Support
 from record.claims import Called
 from record.machine import Rate
-from record.nouns.data import DataPlan, DatasetFacts
-from record.nouns.drafts import Draft, Section
+from record.nouns.data import DataPlan, DatasetFacts, Measurement
 from record.nouns.figures import FigureFacts, FigureReview, PaperFigureReview, Placement
 from record.nouns.figures import FinalFigure as FinalFigure
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Check, ErrorClass, Failure
-from record.nouns.stages import BranchStep, NodeKind, StageName, StageSummary
+from record.nouns.nodes import BranchStep, Check, ErrorClass, Failure, NodeKind, StageName, StageSummary
+from record.nouns.papers import Draft, Section, Support
 
 Role = Literal["plan", "code", "plot", "vision", "feedback", "compare", "summary", "figures", "outline",
                "write", "reflect", "judge", "figure_review", "ablation_plan", "missing_ablations",

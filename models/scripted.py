@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from models.backend import Reply, Request
 from models.errors import ModelConfigError, ModelOutputInvalid
 from models.roles import Role
-from record.nouns.calls import Usage
+from record.nouns.decisions import Usage
 
 Script = Callable[[Request], BaseModel | Reply]
 

@@ -34,8 +34,8 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from models.errors import ModelConfigError
 from models.tracing import BELOW, Tell
-from record.events.calls import Answered
-from record.nouns.calls import CallKey
+from record.events.running import Answered
+from record.nouns.decisions import CallKey
 
 LOG = logging.getLogger(__name__)
 CLOSING = 5.0

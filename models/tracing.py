@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator
 
 from models.errors import ModelConfigError
-from record.events.calls import Answered
-from record.nouns.calls import CallKey
+from record.events.running import Answered
+from record.nouns.decisions import CallKey
 
 if TYPE_CHECKING:
     from models.settings import ModelSettings

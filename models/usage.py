@@ -10,7 +10,7 @@ from models import prices
 from models.backend import Request
 from models.context import CHARS_A_TOKEN, estimated_tokens
 from models.settings import ModelSettings
-from record.nouns.calls import Usage
+from record.nouns.decisions import Usage
 
 
 def usage_of(

@@ -22,12 +22,10 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from record.events.running import Commanded
-from record.fold.marks import MARKED
-from record.fold.state import RunState
+from record.fold.state import MARKED, RunState
 from record.folder import RunFolder, write_file
 from record.nouns.frozen import encodable
-from record.nouns.nodes import Node
-from record.nouns.stages import STAGES, StageName
+from record.nouns.nodes import STAGES, Node, StageName
 
 LONGEST = 1000
 """Characters of a reason or a note."""

@@ -26,9 +26,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from record.mirror import MIRROR
-from record.reading import RecordError
+from record.network import MIRROR
 from record.nouns.frozen import Frozen
+from record.reading import RecordError
 
 BEAT = 15.0
 """Seconds between two signs of life."""

@@ -4,8 +4,8 @@
 read back before: an event that could not be is refused.
 
 On a network filesystem, where WAL does not work, `open_log` keeps the database on this machine's disk and streams the
-events to `events.jsonl` in the run's folder (`record.mirror`). That file is the log which counts: it is read by all who
-look, and a database that differs from it, since another machine went on, is made anew from it.
+events to `events.jsonl` in the run's folder (`record.network`). That file is the log that counts: everybody reads it,
+and a database that differs from it, since another machine went on, is made anew from it.
 
 What it does not guarantee: durability of files beside the log (those are sealed by `record.folder` before the event
 that names them).
@@ -26,14 +26,13 @@ from typing import Protocol
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from record.events.calls import Answered, Drifted
-from record.events.event import EVENT, Event
+from record.events import EVENT, Event
+from record.events.running import Answered, Drifted
 from record.fold.apply import apply, fold
 from record.fold.state import RunState
-from record.mirror import MIRROR, Mirror, mirrored_rows
-from record.nouns.calls import CallKey
+from record.network import MIRROR, Mirror, PlaceError, local_database, mirrored_rows, on_network
+from record.nouns.decisions import CallKey
 from record.nouns.frozen import encodable
-from record.place import PlaceError, local_database, on_network
 from record.reading import SCHEMA, RecordError, events_in, insert, rows_of
 
 Listener = Callable[[Event, RunState], None]

@@ -22,10 +22,10 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from record.events.calls import Answered, Drifted
+from record.events.running import Answered, Drifted
 from record.folder import RunFolder, write_file
-from record.log import RecordError
 from record.nouns.frozen import Frozen
+from record.reading import RecordError
 
 LARGEST = 16 * 2**20
 """Bytes of a question that is read back, unpacked or packed."""

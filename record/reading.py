@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from record.events.event import EVENT, Event
+from record.events import EVENT, Event
 from record.fold.apply import fold
 from record.fold.state import RunState
-from record.mirror import MIRROR, Row, mirrored_rows
+from record.network import MIRROR, Row, mirrored_rows
 
 
 class RecordError(Exception):

@@ -1,4 +1,4 @@
-"""Python source as a syntax tree, from any thread.
+"""Python source as a syntax tree, from any thread, and the constants that it sets.
 
 Two threads that make a tree at once can make CPython 3.11 fail with a SystemError ("AST constructor recursion depth
 mismatch"); nodes are read and checked in several, and libraries make trees too (numpy, of the header of every array).
@@ -9,8 +9,11 @@ Source: github.com/python/cpython, issue 106905.
 from __future__ import annotations
 
 import ast
+import math
 import threading
-from typing import Any
+from typing import Any, cast
+
+from record.nouns.frozen import Scalar, encodable
 
 _LOCK = threading.RLock()
 _PARSE = ast.parse
@@ -30,3 +33,56 @@ def one_at_a_time() -> None:
 def _in_turn(*args: Any, **options: Any) -> Any:
     with _LOCK:
         return _PARSE(*args, **options)
+
+
+def constants_of(source: str) -> dict[str, Scalar]:
+    """The upper-case constants that a script assigns at its top level; empty when it does not parse.
+
+    Tuples and lists of scalars are given as `name` -> their items joined by ", ". A name assigned twice is left out:
+    its value depends on where one looks. So are numbers that are not finite and texts that UTF-8 cannot hold: nobody
+    could read them again.
+    """
+    try:
+        tree = parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found: dict[str, Scalar] = {}
+    seen: set[str] = set()
+    for statement in tree.body:
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        target = statement.targets[0]
+        if not isinstance(target, ast.Name) or not target.id.isupper():
+            continue
+        value = _literal(statement.value)
+        if target.id in seen:
+            found.pop(target.id, None)
+        elif value is not None:
+            found[target.id] = value
+        seen.add(target.id)
+    return found
+
+
+def _literal(node: ast.expr) -> Scalar | None:
+    try:
+        value: object = ast.literal_eval(node)
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return None
+    if not isinstance(value, tuple | list):
+        return _scalar(value)
+    items = [_scalar(item) for item in cast("list[object]", value)]
+    return ", ".join(map(str, items)) if items and None not in items else None
+
+
+def _scalar(value: object) -> Scalar | None:
+    """The value, where it can be written down and read again."""
+    if isinstance(value, str):
+        return value if encodable(value) == value else None
+    return value if isinstance(value, int | float) and _finite(value) else None
+
+
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from record.nouns.measurements import Measurement
+from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
 from sandbox.failures import Origin, from_death, from_exception, from_flood, from_timeout, plain_output
 from sandbox.isolation.limits import Limits

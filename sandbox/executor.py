@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from record.nouns.data import Scorer
-from record.nouns.measurements import Grade, Measurement
+from record.nouns.data import Grade, Measurement, Scorer
 from record.nouns.nodes import Failure
 from record.syntax import one_at_a_time
 from record.unexpected import of_machine

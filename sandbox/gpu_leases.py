@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from record.place import PlaceError, own_folder
+from record.network import PlaceError, own_folder
 from sandbox.errors import GpuError
 from sandbox.gpus import Device, DriverNvml, Nvml, select_devices, visible_devices
 from sandbox.isolation.scratch import runtime_folder

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
+from record.nouns.data import Measurement
 from record.nouns.figures import Figure
-from record.nouns.measurements import Measurement
 from record.nouns.nodes import Failure
 from sandbox.errors import ExecutorError
 

@@ -18,9 +18,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from record.nouns.data import Grade, Measurement
 from record.nouns.figures import Figure, FigureFacts
 from record.nouns.frozen import encodable
-from record.nouns.measurements import Grade, Measurement
 from record.nouns.nodes import Failure
 from record.unexpected import of_machine, stumbled
 from sandbox.errors import SandboxError, SubmissionRefused

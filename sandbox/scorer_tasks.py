@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from record.nouns.data import Scorer
+from record.nouns.data import Measurement, Scorer, Split
 from record.nouns.frozen import encodable
-from record.nouns.measurements import Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.execution import Script
 from sandbox.scoring import MAX_BYTES, Submission, truth_of

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from record.nouns.measurements import LARGEST, MOST_STEPS, Grade, Measurement, Split
+from record.nouns.data import LARGEST, MOST_STEPS, Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.metrics import METRICS, score
 from sandbox.untrusted import NAME, Unfit, open_regular, read_as, read_lines, remove, write_whole

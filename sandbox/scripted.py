@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from record.nouns.measurements import Measurement
+from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
 from sandbox.errors import ExecutorError, GpuError
 from sandbox.gpus import Device

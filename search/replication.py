@@ -1,4 +1,6 @@
-"""What settled stages still owe: replicates of their best, an aggregate of those, a summary. It overlaps the search.
+"""What settled stages are built on and still owe: replicates of their best, an aggregate of those, a summary.
+
+A stage settles again on its next best node where the best turned out suspect, only while later stages are searched.
 
 Replicates run the same code with other seeds. How many depends on their spread alone, never on what they show: so many
 that the interval of the paired difference is narrower than half the difference that the search saw with its own seed
@@ -14,13 +16,31 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from record.claims import MINIMUM_REPLICATES
+from record.fold.state import RunState
 from record.nouns.data import arm_of
 from record.nouns.decisions import Expand, Work, summary_of
-from record.nouns.nodes import Node
-from record.nouns.stages import StageName
+from record.nouns.nodes import STAGES, Node, StageName
 from search.score import cells
 from search.settings import SearchSettings
-from search.tree import View
+from search.tree import View, view_of
+
+
+def as_left(state: RunState, stage: StageName, settings: SearchSettings, *, by: int | None = None) -> View | None:
+    """A stage as its search left it, with what people had marked when it was settled on what decision `by` found (None:
+    by now); None while its search goes on."""
+    end, last = state.end_of(stage), state.stages[stage].settlement(by) if by is not None else None
+    told = state.last_decision if last is None else last[0]
+    return view_of(state, stage, end.seen, before=end.k, told=told + 1, settings=settings) if end is not None else None
+
+
+def unsettled(state: RunState, settings: SearchSettings) -> View | None:
+    """The first stage that must settle again, since its best node is suspect by now, as its search left it."""
+    for stage in STAGES[:-1]:
+        best = state.nodes.get(state.stages[stage].best or "")
+        if best is not None and best.suspect:
+            return as_left(state, stage, settings)
+    return None
+
 
 RESOLVED = 0.5
 """Half-width of the interval that is wanted, as a share of the difference that the search saw."""

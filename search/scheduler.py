@@ -21,8 +21,8 @@ from record.events.searching import Decided
 from record.fold.state import RunState
 from record.log import Recorder
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Seen, Wait, summary_of
-from record.nouns.stages import STAGES, StageName
-from search.ceilings import Ceilings, Refusal, Room, expected_seconds, unlimited, unmended
+from record.nouns.nodes import STAGES, StageName
+from search.limits import Ceilings, Refusal, Room, expected_seconds, unlimited, unmended
 from search.policy import Policy
 from search.settings import SearchSettings
 from search.signals import Signals, first

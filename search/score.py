@@ -12,8 +12,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from record.nouns.data import DataPlan, arm_of
-from record.nouns.nodes import Node
-from record.nouns.stages import StageName
+from record.nouns.nodes import Node, StageName
 
 Cell = tuple[str, str]
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from record.nouns.frozen import Frozen
-from record.nouns.stages import StageName
+from record.nouns.nodes import StageName
 
 
 class StageLimits(Frozen):

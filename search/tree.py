@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from record.fold.marks import marks_of
-from record.fold.state import RunState
+from record.fold.state import RunState, marks_of
 from record.nouns.data import DataPlan
 from record.nouns.decisions import ABLATION_PLAN, Compare, Seen, Work, summary_of
-from record.nouns.nodes import Node
-from record.nouns.stages import STAGES, NodeKind, StageName, StageSummary
+from record.nouns.nodes import STAGES, Node, NodeKind, StageName, StageSummary
 from search.score import FEWEST, close, coverage, gain, judging_arms, noise
 from search.settings import SearchSettings
 

@@ -13,18 +13,21 @@ from typing import TypeVar
 from literature.desk import Literature
 from models.budget import Budget
 from models.door import Desk, Models
-from record.events.nodes import Stepped
+from models.errors import ModelError
 from record.events.running import Limited
-from record.events.searching import Decided, WorkDone
+from record.events.searching import Decided, Stepped, WorkDone
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import Recorder
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.decisions import Work
 from record.nouns.idea import Idea
-from record.nouns.nodes import NodeStep
+from record.nouns.nodes import Failure, NodeStep
+from record.reading import RecordError
+from record.unexpected import MOST, frames_of
 from sandbox.datasets import Sources, registry
 from sandbox.job import Executor
+from sandbox.results import failure_of
 from search.settings import SearchSettings
 from search.signals import Signals
 from stages.settings import PaperSettings
@@ -156,3 +159,31 @@ def begun(bench: Bench, action: Work) -> int:
 async def in_thread(call: Callable[[], T]) -> T:
     """Run something that reads or writes much without holding up the loop."""
     return await asyncio.to_thread(call)
+
+
+RENDERING = ("models/door.py", "models/render.py", "models/roles.py")
+"""Of the models' room only these work on what a node left; the rest works on what a model answers."""
+ELSEWHERE = ("agent/", "inspector/", "models/", "sandbox/executor.py", "sandbox/scripted.py", "record/log.py")
+"""Where an exception is never a node's: the executor has an edge of its own for what code left."""
+
+
+class SameFaultError(Exception):
+    """Three nodes met the same fault of ours. Who acts: whoever mends the program; then the run is resumed."""
+
+
+def of_node(error: Exception) -> Failure:
+    """The failure of the node that was worked on. Raises the error again where it is the run's."""
+    passed = {file for file, _, _ in frames_of(error)} - set(RENDERING)
+    if isinstance(error, ModelError | RecordError | SameFaultError) or any(
+            file.startswith(ELSEWHERE) for file in passed):
+        raise error
+    return failure_of(error)
+
+
+def end_if_repeated(state: RunState, failure: Failure | None) -> None:
+    """Raises `SameFaultError` where a node's failure was a fault of ours that others met before it."""
+    nodes = state.stumbled.get(failure.ours, ()) if failure is not None and failure.ours else ()
+    if failure is not None and len(nodes) >= MOST:
+        raise SameFaultError(
+            f"the program stumbled at the same place over {', '.join(nodes)}: {failure.ours}; the tracebacks are in "
+            f"the record ('scientist why RUN'); the run can be resumed, best with a program that mends it")

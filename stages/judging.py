@@ -11,8 +11,8 @@ from models.judgement import Rubric
 from record.events.papers import Assessed
 from record.fold.state import RunState
 from record.folder import RunFolder, sha256, write_file
-from record.judgement import Judgement, Panel
 from record.manifest import manifest
+from record.nouns.papers import Judgement, Panel
 from review.evidence.tex import TexError
 from review.judge import Case, JudgeError, Paper, facts_of, guarded, judged, read_paper, read_rubric, told
 from review.judge.errors import PaperError

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
 from models.door import Desk
 from models.errors import ContextTooLong, ModelConfigError
-from models.roles import CatalogueEntry, PlanInputs, Study
+from models.roles import CatalogueEntry, CodeInputs, FeedbackInputs, PlanInputs, Program, Study
 from record.events.searching import Prepared
 from record.folder import write_file
-from record.nouns.data import DataPlan, Scorer
+from record.nouns.data import DataPlan, MetricSpec, Scorer
+from record.nouns.nodes import Verdict
 from sandbox.datasets import SHARES, Entry, catalogue, materialise
+from sandbox.metrics import METRICS, computed
 from sandbox.scorers import describe_scorer, freeze, read_scorer
-from sandbox.scoring import METRICS
 from stages.bench import Bench, do_work, in_thread
-from stages.context.lines import lines_of
-from stages.context.work import read_context
+from stages.briefs import GOALS
+from stages.digests import lines_of, read_context
 from stages.paper.library import check_library
-from stages.plan_faults import faults_of
-from stages.room import check_room
 
 UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
 ROUNDS = 3
@@ -92,3 +94,121 @@ def _entry(one: Entry, scorer: Scorer | None) -> CatalogueEntry:
         "own": True, "sizes": own.sizes, "task": own.task, "target": own.target, "columns": own.columns,
         "class_names": own.class_names, "shape": own.shape, "missing": own.missing, "split_rule": own.split_rule,
         "warnings": own.warnings})
+
+
+PROGRAM = 24_000
+"""Characters of an experiment with its plots, as models write them."""
+
+
+async def check_room(bench: Bench, study: Study) -> None:
+    """Refuse a study whose prompts its models cannot read. Raises `ModelConfigError`."""
+    shared = {name: getattr(study, name) for name in Study.model_fields}
+    code = CodeInputs(
+        **shared, stage="preliminary", kind="draft", goal=GOALS["preliminary"], node_seconds=bench.node_seconds,
+        device=bench.device, network=bench.network, lab_reference=bench.lab_reference, packages=bench.packages,
+        pretrained=bench.pretrained)
+    judged = FeedbackInputs(
+        **shared, stage="preliminary", kind="draft", plan="", varies="", experiment="", measurements=())
+    try:
+        await bench.models.check_room("code", code, Program, beside=PROGRAM)
+        await bench.models.check_room("feedback", judged, Verdict, beside=PROGRAM)
+    except ContextTooLong as error:
+        idea, plan = (len(one.model_dump_json()) for one in (study.idea, study.data_plan))
+        raise ModelConfigError(f"{error}; here the idea has {idea} characters and the data plan {plan}, which are "
+                               "never cut: shorten the longer one") from None
+
+
+SPLITS = ("train", "dev", "validation", "test")
+
+
+def faults_of(
+    plan: DataPlan, catalogue: Mapping[str, CatalogueEntry], scorers: Mapping[str, Scorer] | None = None,
+) -> tuple[str, ...]:
+    """What is wrong with a plan, one sentence each; empty when it can be carried out.
+
+    `scorers` are the user's own, by dataset.
+    """
+    known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
+    of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
+    return (*_datasets(plan, catalogue), *_arms(plan), *_levels(plan), *_twice(plan),
+            *_metrics(plan, known, of_plan), *_directions(plan, of_plan.values()))
+
+
+def _datasets(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:
+    for use in plan.datasets:
+        entry = catalogue.get(use.name)
+        if entry is None:
+            yield f"there is no dataset {use.name!r}; there are {', '.join(sorted(catalogue))}"
+        elif empty := _empty(entry):
+            yield f"dataset {use.name!r} has no {' and no '.join(empty)} examples: take another one"
+
+
+def _empty(entry: CatalogueEntry) -> list[str]:
+    """The splits without an example; a folder has none that we know, and some sizes are known only once it is cut."""
+    known = entry.task != "none" and entry.sizes
+    return [split for split in SPLITS if not entry.sizes.get(split)] if known else []
+
+
+def _arms(plan: DataPlan) -> Iterator[str]:
+    roles = {arm.role for arm in plan.arms}
+    yield from (f"no arm has the role {role!r}" for role in ("baseline", "method") if role not in roles)
+
+
+def _levels(plan: DataPlan) -> Iterator[str]:
+    if plan.levels and not plan.factor.strip():
+        yield f"there are levels ({plan.levels[0].name}, ...) of nothing: say in `factor` what they are levels of"
+    if plan.factor.strip() and not plan.levels:
+        yield f"factor {plan.factor!r} has no levels: give them, or leave it empty"
+    values = Counter(level.value for level in plan.levels if level.value is not None)
+    yield from (f"two levels have the value {value:g}" for value, count in values.items() if count > 1)
+
+
+def _twice(plan: DataPlan) -> Iterator[str]:
+    """Names that are the same, or are told apart by capitals alone: as conditions, keys and headings they collide."""
+    for noun, names in (("arm", [arm.name for arm in plan.arms]), ("level", [level.name for level in plan.levels]),
+                        ("metric", [metric.name for metric in plan.metrics]),
+                        ("dataset", [use.name for use in plan.datasets])):
+        counts = Counter(name.casefold() for name in names)
+        yield from (f"{noun} {name!r} is named twice" for name in sorted(counts) if counts[name] > 1)
+
+
+def _metrics(
+    plan: DataPlan, known: Mapping[str, CatalogueEntry], scorers: Mapping[str, Scorer]
+) -> Iterator[str]:
+    """The primary metric must be had on every dataset, one that programs compute on some dataset."""
+    had = {name: _had(entry, scorers.get(name)) for name, entry in known.items()}
+    for name, names in had.items():
+        if names is not None and plan.primary.name not in names:
+            yield (f"the primary metric {plan.primary.name!r} cannot be computed on {name!r} ({_task(known[name])}); "
+                   f"there are {', '.join(sorted(names))}")
+    programs = METRICS.keys() | {metric.name for one in scorers.values() for metric in one.metrics}
+    for metric in plan.metrics[1:]:
+        if had and metric.name in programs and all(names is not None and metric.name not in names
+                                                  for names in had.values()):
+            yield (f"metric {metric.name!r} cannot be computed on any dataset of the plan "
+                   f"({', '.join(f'{name}: {_task(entry)}' for name, entry in known.items())})")
+
+
+def _had(entry: CatalogueEntry, scorer: Scorer | None) -> frozenset[str] | None:
+    """The metrics that are computed on a dataset; None where code gives what it likes."""
+    ours = None if entry.task == "none" else computed(entry.classes)
+    if scorer is None:
+        return ours
+    own = frozenset(metric.name for metric in scorer.metrics)
+    return own if scorer.takes == "artifact" else own | (ours or frozenset())
+
+
+def _task(entry: CatalogueEntry) -> str:
+    if entry.task == "none":
+        return "a folder without labels"
+    return f"{entry.classes} classes" if entry.classes else "regression"
+
+
+def _directions(plan: DataPlan, scorers: Iterable[Scorer]) -> Iterator[str]:
+    known: dict[str, MetricSpec] = dict(METRICS) | {metric.name: metric for one in scorers for metric in one.metrics}
+    for metric in plan.metrics:
+        ours = known.get(metric.name)
+        if ours is not None and ours.higher_is_better != metric.higher_is_better:
+            yield (f"metric {metric.name!r} has the wrong direction: it is better when "
+                   f"{'higher' if ours.higher_is_better else 'lower'}, so higher_is_better is "
+                   f"{str(ours.higher_is_better).lower()}")

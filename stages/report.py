@@ -18,15 +18,13 @@ from record.events.searching import Summarised
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, arm_of
 from record.nouns.decisions import Seen
-from record.nouns.nodes import Node
-from record.nouns.stages import StageName, StageSummary
+from record.nouns.nodes import Node, StageName, StageSummary
+from search.replication import as_left
 from search.score import asked, cells, coverage, gain
-from search.settling import as_left
 from search.tree import SEARCH_KINDS, View, unmarked, view_of
 from stages.bench import Bench
-from stages.memory.branch import branch, failures
-from stages.memory.briefs import node_line, statistic
-from stages.memory.levels import levels_of, levels_of_means
+from stages.briefs import node_line, statistic
+from stages.summaries import branch, failures, levels_of, levels_of_means
 
 FEWEST = 3
 """Replicates below which an interval is not shown: with two, its half-width is nine standard deviations."""
@@ -45,7 +43,7 @@ RULE = (
 
 
 def whole_stage(bench: Bench, stage: StageName, by: int | None = None) -> View:
-    """The stage as its search left it (`search.settling.as_left`); before its end, with every result."""
+    """The stage as its search left it (`search.replication.as_left`); before its end, with every result."""
     return as_left(bench.state, stage, bench.search, by=by) or view_of(
         bench.state, stage, Seen(through=bench.state.last_decision), settings=bench.search)
 

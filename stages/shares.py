@@ -9,13 +9,12 @@ from functools import cached_property
 from models.budget import most_of_call
 from models.roles import MOST_SECTIONS, Role
 from models.settings import ModelSettings
-from record.nouns.calls import Spending
-from record.nouns.decisions import ABLATION_PLAN, MISSING_ABLATIONS, Action, Compare, Expand, Work, summary_of
-from record.nouns.stages import STAGES
+from record.nouns.decisions import ABLATION_PLAN, MISSING_ABLATIONS, Action, Compare, Expand, Spending, Work, summary_of
+from record.nouns.nodes import STAGES
 from review.honesty.probe import TASK
 from search.settings import SearchSettings
-from stages.context.digesting import ROUNDS as DIGESTS
-from stages.context.work import CONTEXT
+from stages.digests import CONTEXT
+from stages.digests import ROUNDS as DIGESTS
 from stages.prepare import ROUNDS
 from stages.settings import OUTLINES, PLANNINGS, REVISIONS, PaperSettings
 

@@ -5,19 +5,23 @@ Where a person marks the best of a settled stage as suspect, the stage settles a
 
 from __future__ import annotations
 
-from record.events.searching import Decided, Settled, WorkDone
+from difflib import unified_diff
+
+from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from models.roles import CompareInputs, Contender, Preference
+from record.events.searching import Compared, Decided, Settled, WorkDone
+from record.folder import read_source
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
-from record.nouns.stages import STAGES, NodeKind, StageName
-from search.ceilings import Ceilings, Refusal, Room
-from search.deadline import too_late
+from record.nouns.nodes import STAGES, Node, NodeKind, StageName
+from search.limits import Ceilings, Refusal, Room, too_late
 from search.policy import policy_of
+from search.replication import unsettled
 from search.scheduler import Freed, Scheduler
-from search.settling import unsettled
 from search.tree import SEARCH_KINDS, View
-from stages.ablations.planning import plan_ablations
 from stages.bench import Bench, do_work, note_time
-from stages.nodes.comparing import compare
+from stages.briefs import seen_by
 from stages.nodes.node import expand
+from stages.planned_ablations import plan_ablations
 from stages.report import reasons_for, summarise, whole_stage
 from stages.settings import PLANNINGS
 
@@ -127,3 +131,35 @@ def _what_failed(bench: Bench) -> str:
     errors = [node.failure.message.splitlines()[0] for node in nodes if node.failure]
     return (f"none of the {len(nodes)} nodes of the search works (last error: {errors[-1] if errors else 'none'}); "
             "look at them with 'scientist tree', and try another model or a simpler idea")
+
+
+async def compare(bench: Bench, decided: Decided) -> None:
+    """Record which node of a comparison is the sounder one; neither, where the model gave no usable answer."""
+    action = decided.action
+    assert isinstance(action, Compare)
+    try:
+        said = await bench.models.at(decided.k, 0).ask("compare", compare_inputs(bench, decided), Preference)
+    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
+        said = Preference(better="neither", reasons=f"the model gave no usable answer: {error}")
+    bench.recorder.append(Compared(
+        k=decided.k, a=action.a, b=action.b, better={"a": action.a, "b": action.b}.get(said.better),
+        reasons=said.reasons))
+
+
+def compare_inputs(bench: Bench, decided: Decided) -> CompareInputs:
+    """What role `compare` gets: both nodes as the decision may see them, and the noise that hides their difference."""
+    action = decided.action
+    assert isinstance(action, Compare)
+    view = seen_by(bench, decided)
+    a, b = (_contender(bench, view.nodes[node]) for node in (action.a, action.b))
+    differing = unified_diff(a.experiment.splitlines(), b.experiment.splitlines(), "A", "B", lineterm="", n=2)
+    return CompareInputs(idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=action.stage, a=a, b=b,
+                         difference="\n".join(differing), noise=view.noise)
+
+
+def _contender(bench: Bench, node: Node) -> Contender:
+    timed = bench.search.order == "arrival" and node.attempts
+    return Contender(
+        id=node.id, plan=node.plan, varies=node.varies, measurements=node.measurements,
+        experiment=read_source(bench.folder.source(node.id)).get("experiment.py", ""),
+        seconds=node.attempts[-1].seconds if timed else None, analysis=node.verdict.analysis if node.verdict else "")

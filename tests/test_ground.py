@@ -20,8 +20,8 @@ from pydantic import BaseModel
 from agent.cli import main
 from agent.settings import Settings, compose
 from models.settings import ROLES, RoleModel
-from record.idea_file import read_idea
-from record.log import is_run
+from record.nouns.idea import read_idea
+from record.reading import is_run
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("agent", "evals", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")

@@ -18,9 +18,9 @@ import pytest
 from agent.cli import main
 from record.fold.state import RunState
 from record.folder import sha256
-from record.log import read_state
-from record.nouns.stages import STAGES
+from record.nouns.nodes import STAGES
 from record.prompts import prompt_of
+from record.reading import read_state
 from tests.inspector.web import serving
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from rich.text import Text
 from agent.commands.edge import DONE, FINDINGS, WrongUse
 from agent.commands.look import run_folder
 from inspector.text import plain
-from record.log import RecordError, read_state
+from record.reading import RecordError, read_state
 
 if TYPE_CHECKING:
     from agent.audit import AuditReport

@@ -24,8 +24,9 @@ from agent.settings import Settings, from_assignments, override
 from record import control
 from record.events.running import Commanded
 from record.fold.state import RunState
-from record.log import Listener, RecordError
+from record.log import Listener
 from record.nouns.idea import Idea
+from record.reading import RecordError
 
 FIXED = {
     "data": "the data of a run are fixed when it begins: start another one with 'scientist run'",

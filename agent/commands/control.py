@@ -13,8 +13,8 @@ from inspector.tree import SEARCH_KINDS, node_limit
 from record.control import refused, send, user
 from record.events.running import Commanded
 from record.fold.state import RunState
-from record.log import read_state
-from record.nouns.stages import STAGES
+from record.nouns.nodes import STAGES
+from record.reading import read_state
 
 WAIT = 2.0
 """Seconds that a command waits for the run to take it."""

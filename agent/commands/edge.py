@@ -36,8 +36,8 @@ def wrong_use() -> tuple[type[Exception], ...]:
 
     from agent.settings import SettingsError
     from models.errors import CatalogueError, ModelConfigError
-    from record.idea_file import IdeaError
     from record.lock import RunLockedError
+    from record.nouns.idea import IdeaError
     from sandbox.errors import GpuError, IsolationError, PretrainedError
     from stages.paper.template import TemplateError
 
@@ -48,7 +48,7 @@ def wrong_use() -> tuple[type[Exception], ...]:
 def told_failures() -> tuple[type[Exception], ...]:
     """The errors whose message says all that is needed to go on: exit 1, no traceback."""
     from models.errors import ModelError
-    from record.log import RecordError
+    from record.reading import RecordError
     from sandbox.errors import SandboxError
     from stages.prepare import PlanError
 

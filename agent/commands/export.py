@@ -24,7 +24,7 @@ from inspector.text import plain
 from inspector.tree import tree_of
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.log import read_rows, read_state
+from record.reading import read_rows, read_state
 
 if TYPE_CHECKING:
     from inspector.tracking.logged import Record

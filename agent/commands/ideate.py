@@ -22,9 +22,9 @@ from inspector.text import plain
 
 if TYPE_CHECKING:
     from agent.ideation import Order
-    from record.events.ideating import Conceived, ContextRead
+    from record.events.papers import Conceived, ContextRead
     from record.fold.state import RunState
-    from stages.ideation.writing_up import Step
+    from stages.ideation.ideas import Step
 
 MOST_BYTES = 200_000
 """Of a topic's file. Calls for papers have 1 to 10 kB."""
@@ -133,7 +133,7 @@ def show(console: Console, text: str, *, style: str = "", indent: int = 0) -> No
 def ordered(request: Request) -> Order:
     """The order behind a command line. Raises `WrongUse`."""
     from agent.ideation import Order
-    from stages.context.reading import ContextError, check
+    from stages.documents import ContextError, check
 
     if not 1 <= request.count <= MOST_IDEAS:
         raise WrongUse(f"-n {request.count}: ask for 1 to {MOST_IDEAS} ideas")

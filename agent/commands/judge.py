@@ -16,9 +16,9 @@ from agent.commands.look import process_on, run_folder
 from agent.settings import compose, override
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.judgement import AuditFacts, Judgement, Panel
-from record.log import RecordError, read_state
-from record.log import is_run as holds_run
+from record.nouns.papers import AuditFacts, Judgement, Panel
+from record.reading import RecordError, read_state
+from record.reading import is_run as holds_run
 
 if TYPE_CHECKING:
     from models.door import Models

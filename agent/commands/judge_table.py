@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.text import plain
-from record.judgement import AuditFacts, DimensionScore, Judgement, Panel, Removed
+from record.nouns.papers import AuditFacts, DimensionScore, Judgement, Panel, Removed
 
 NOT_QUOTED = "not in the paper"
 LISTED = 12

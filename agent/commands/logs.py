@@ -15,7 +15,7 @@ from agent.commands.look import run_folder
 from agent.commands.piped import until_left
 from inspector.logs import Line, Printed
 from inspector.logs import logs as lines_of
-from record.log import read_state
+from record.reading import read_state
 
 
 def logs(path: Path, *, node: str | None, follow: bool, last: int | None, as_json: bool) -> int:

@@ -18,7 +18,7 @@ from inspector.status import status_of
 from inspector.tree import tree_of
 from record.fold.apply import fold
 from record.folder import RunFolder
-from record.log import RecordError, is_run, read_events, read_state
+from record.reading import RecordError, is_run, read_events, read_state
 
 
 def run_folder(path: Path) -> Path:

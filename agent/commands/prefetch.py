@@ -9,7 +9,7 @@ from typing import Any
 from agent.commands.edge import DONE, WrongUse, data_refused
 from agent.data import with_idea
 from agent.settings import Settings, compose
-from record.idea_file import read_idea
+from record.nouns.idea import read_idea
 from sandbox.data.own import OwnData
 from sandbox.data.spec import HUB
 from sandbox.pretrained import fetch, pretrained_of

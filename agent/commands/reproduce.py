@@ -22,11 +22,11 @@ from agent.commands.look import run_folder
 from inspector.text import duration, plain
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.log import read_state
+from record.reading import read_state
 
 if TYPE_CHECKING:
     from agent.settings import Settings
-    from stages.evidence.reproduced import Number, Reproduction
+    from stages.evidence.agreement import Number, Reproduction
 
 SHOWN = 24
 """Lines of numbers that are printed at most; `--json` has all."""

@@ -41,14 +41,14 @@ from inspector.render import ahead_text, print_lines, tree_lines
 from inspector.status import condition_of
 from inspector.text import dollars, duration
 from inspector.tree import SEARCH_KINDS, tree_of
-from record.events.event import Event
+from record.events import Event
 from record.events.running import Commanded
 from record.events.searching import Prepared
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.idea_file import read_idea
-from record.log import Listener, read_state
-from record.nouns.idea import Idea
+from record.log import Listener
+from record.nouns.idea import Idea, read_idea
+from record.reading import read_state
 from sandbox.gpu_leases import open_leases
 from sandbox.gpus import cuda_visible_devices
 from sandbox.pretrained import fetch, pretrained_of
@@ -253,8 +253,8 @@ def check(settings: Settings, folder: Path) -> None:
 
 def check_context(settings: Settings) -> None:
     """Refuse a folder of documents that is none. Raises `WrongUse`."""
-    from stages.context.reading import ContextError
-    from stages.context.reading import check as check_documents
+    from stages.documents import ContextError
+    from stages.documents import check as check_documents
 
     if settings.context is None:
         return

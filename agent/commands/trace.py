@@ -15,7 +15,7 @@ from inspector.provenance import Candidate, Trace
 from inspector.text import plain
 from inspector.tracer import Tracer, number_of
 from record.folder import RunFolder
-from record.log import read_state
+from record.reading import read_state
 
 SHOWN = 12
 """Candidates that are printed at most; `--json` has all."""

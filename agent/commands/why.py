@@ -15,7 +15,7 @@ from inspector.tree import branch_text
 from inspector.why import BaselineDifference, ErrorCount, Waiting, Why, why_of
 from record.fold.apply import fold
 from record.folder import RunFolder
-from record.log import read_events
+from record.reading import read_events
 
 MOST_COMPARED = 24
 MOST_WAITING = 16

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent.doctor.command import run
 from agent.doctor.finding import Finding, fault, ok, warning
-from record.place import kind_of, on_network
+from record.network import kind_of, on_network
 
 GPU_LIMIT = 20.0
 TORCH_LIMIT = 90.0

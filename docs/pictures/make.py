@@ -27,12 +27,13 @@ from inspector.live import frame_lines, frame_of
 from inspector.render import tree_lines
 from inspector.tree import tree_of
 from inspector.why import why_of
-from record.events.event import Event
+from record.events import Event
 from record.events.running import Commanded
 from record.fold.apply import apply, fold
 from record.fold.state import RunState
 from record.lock import hold
-from record.log import EventLog, read_events, read_state
+from record.log import EventLog
+from record.reading import read_events, read_state
 
 HERE = Path(__file__).parent
 RUN = HERE.parents[1] / "examples" / "recorded-run"

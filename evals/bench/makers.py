@@ -22,14 +22,13 @@ from evals.bench.tasks import Outcome, Scoring, StepName, Task
 from evals.bench.work import Interrupted, Maker
 from models.settings import ModelSettings
 from record.claims import paper_claims, winner
-from record.events.event import Event
+from record.events import Event
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
-from record.idea_file import read_idea
-from record.log import is_run, read_state
+from record.nouns.idea import read_idea
+from record.reading import is_run, read_state
 from review.judge import Case, code_exhibit, file_exhibit, guarded, judged, read_paper, rubric_called
-from stages.ideation.ideas import ideas_of
-from stages.ideation.writing_up import Step, idea_text
+from stages.ideation.ideas import Step, idea_text, ideas_of
 from stages.judging import case_of
 
 ROUNDS = 3

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from agent.commands.asking import Took
 from evals.bench.tasks import STEPS, Line, StepName
-from record.judgement import Judgement
 from record.nouns.frozen import Frozen
+from record.nouns.papers import Judgement
 
 
 class Mean(Frozen):

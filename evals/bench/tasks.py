@@ -17,8 +17,8 @@ from pydantic import BaseModel, Field, ValidationError
 from agent.commands.asking import Took
 from agent.commands.edge import WrongUse
 from record.folder import write_file
-from record.judgement import Judgement
 from record.nouns.frozen import Frozen
+from record.nouns.papers import Judgement
 
 MOST_BYTES = 200_000
 

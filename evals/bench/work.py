@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from evals.bench.tasks import BEFORE, Line, Outcome, Scoring, StepName, Task, needed, read_outcome, read_scoring, save
 from models.errors import CatalogueError, ModelConfigError, ModelError
 from record.lock import RunLockedError
-from record.log import RecordError
+from record.reading import RecordError
 from review.evidence.tex import TexError
 from review.judge import JudgeError
 from sandbox.errors import SandboxError

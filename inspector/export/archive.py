@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from record.snapshot import snapshot
+from record.reading import snapshot
 
 CONTAINED = frozenset({
     "nodes", "paper", "review", "literature", "probes", "templates", "prompts", "code", "branch", "config.yaml",

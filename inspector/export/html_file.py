@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, quote, unquote, urljoin, urlsplit
 
 from inspector.export.html_parts import LARGEST, PageRewriter, Pictures, Site
 from inspector.web.pages import HERE
-from record.log import RecordError
+from record.reading import RecordError
 
 HREF = re.compile(r'\shref="([^"]*)"')
 

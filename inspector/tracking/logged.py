@@ -18,8 +18,8 @@ from inspector.text import plain, short
 from inspector.tree import tree_of
 from record.fold.apply import apply
 from record.fold.state import RunState
-from record.log import read_events
 from record.nouns.nodes import Attempt, Node
+from record.reading import read_events
 
 
 class TrackerError(Exception):

@@ -22,7 +22,7 @@ from inspector.web.paper_pages import PaperPages
 from inspector.web.pieces import Piece, RunPieces, by_parent
 from inspector.web.streams import Streams
 from inspector.web.watched import POLL, Runs, Watched
-from record.nouns.stages import STAGES
+from record.nouns.nodes import STAGES
 
 STATIC = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
 SHOWN_AS = {".png": "image/png", ".pdf": "application/pdf"}

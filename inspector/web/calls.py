@@ -9,12 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from inspector.text import printable
 from inspector.web.watched import Watched
-from record.events.calls import Answered, Drifted
+from record.events.running import Answered, Drifted
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.manifest import files_of
-from record.nouns.calls import CallKey
-from record.nouns.decisions import Compare, Expand, Work
+from record.nouns.decisions import CallKey, Compare, Expand, Work
 from record.nouns.nodes import node_id
 from record.prompts import prompt_of
 

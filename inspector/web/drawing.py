@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from inspector.tree import Row, StageRows
 from record.claims import Claim
-from record.nouns.nodes import NodeStatus
-from record.nouns.stages import NodeKind
+from record.nouns.nodes import NodeKind, NodeStatus
 
 KIND_SHAPE: Final[Mapping[NodeKind, str]] = {
     "draft": "M0-12A12 12 0 1 1 0 12A12 12 0 1 1 0-12Z", "debug": "M0-14L14 0L0 14L-14 0Z",

@@ -18,7 +18,7 @@ from inspector.text import printable, short
 from inspector.web.watched import Watched
 from record.control import LONGEST, refused, send, user
 from record.events.running import Commanded
-from record.fold.parts import Steered
+from record.fold.facts import Steered
 from record.fold.state import RunState
 from record.nouns.nodes import Node
 

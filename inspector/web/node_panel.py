@@ -15,8 +15,8 @@ from inspector.web.calls import Call, call_of
 from inspector.web.drawing import Chart, charts
 from inspector.web.forms import NodeActions, node_actions
 from inspector.web.watched import Watched
+from record.nouns.data import Measurement
 from record.nouns.figures import FigureReview
-from record.nouns.measurements import Measurement
 from record.nouns.nodes import Attempt, Node
 
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from inspector.text import cached, count, dollars, duration, plain, printable, short
 from inspector.tree import branch_text
 from inspector.web.drawing import KIND_SHAPE, MARKS
-from record.nouns.stages import STAGES
+from record.nouns.nodes import STAGES
 
 HERE = Path(__file__).parent
 

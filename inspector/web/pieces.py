@@ -27,7 +27,7 @@ from record.claims import (
 from record.events.papers import Drafted
 from record.fold.state import RunState
 from record.nouns.frozen import Frozen
-from record.nouns.stages import STAGES, StageName, StageSummary
+from record.nouns.nodes import STAGES, StageName, StageSummary
 
 
 class Piece(NamedTuple):

@@ -16,8 +16,7 @@ from inspector.status import Happened, Status, happened, status_in
 from inspector.tree import RowCache, Tree, tree_of
 from record.fold.apply import apply
 from record.fold.state import RunState
-from record.log import RecordError, is_run
-from record.tail import SETTLED, Stamp, Tail, stamps
+from record.reading import SETTLED, RecordError, Stamp, Tail, is_run, stamps
 
 POLL = 0.02
 """Seconds between two looks at a log."""

@@ -27,8 +27,7 @@ from models.ideation import (
     WorkNote,
 )
 from models.offline.study import Study, the_study
-from record.context import Statement
-from record.ideation import DataNeed, Estimate, FoundWork, Means
+from record.ideation import DataNeed, Estimate, FoundWork, Means, Statement
 from record.nouns.idea import Idea
 
 NODES = 90

@@ -14,9 +14,8 @@ from models.roles import (
     SummaryInputs,
     VisionInputs,
 )
-from record.nouns.data import DataPlan, arm_of, level_of
+from record.nouns.data import DataPlan, Measurement, arm_of, level_of
 from record.nouns.figures import FigureReview
-from record.nouns.measurements import Measurement
 from record.nouns.nodes import Verdict
 
 

@@ -15,8 +15,8 @@ from itertools import takewhile
 from models.offline.claims import Outline
 from models.offline.writing import fitted, outline
 from models.roles import ReflectInputs, Reflection, TextEdit
-from record.nouns.drafts import Draft
 from record.nouns.figures import Placement
+from record.nouns.papers import Draft
 
 _QUOTED = re.compile(
     r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL)

@@ -26,7 +26,7 @@ from models.offline.preferring import prefer
 from models.offline.reflecting import reflect
 from models.offline.writing import outlined, sections
 from models.roles import Role
-from record.nouns.calls import Usage
+from record.nouns.decisions import Usage
 
 NAME = "offline"
 

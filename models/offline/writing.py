@@ -22,7 +22,7 @@ from models.roles import (
     Telling,
     WriteInputs,
 )
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 
 FLOAT = 1200
 """Characters of text that a figure or table takes the place of."""

@@ -12,27 +12,31 @@ correction knows the comparisons of this paper, not those of other runs, nor the
 from __future__ import annotations
 
 from record.claims.differences import FAMILIES, Called, Difference, Family, differences
-from record.claims.intervals import LEVEL, MINIMUM_REPLICATES, POWER, detectable, holm, interval, p_value
 from record.claims.means import (
     GRADES,
+    LEVEL,
+    MINIMUM_REPLICATES,
+    POWER,
     Claim,
     ablation_claims,
     ablation_conditions,
-    claims_on_test,
-    paper_claims,
-    validation_claims,
-    weakest,
-)
-from record.claims.printing import MOST_DIGITS, decimals, printed, setups
-from record.claims.replicates import (
     ablations,
+    claims_on_test,
+    detectable,
+    holm,
     ignores_seed,
+    interval,
+    p_value,
+    paper_claims,
     replicates_of,
     same_values,
     seedless,
     trusted_replicates,
+    validation_claims,
+    weakest,
     winner,
 )
+from record.claims.printing import MOST_DIGITS, decimals, printed, setups
 
 __all__ = [
     "FAMILIES", "GRADES", "LEVEL", "MINIMUM_REPLICATES", "MOST_DIGITS", "POWER", "Called", "Claim", "Difference",

@@ -24,11 +24,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from record.claims.intervals import LEVEL, MINIMUM_REPLICATES, detectable, holm, interval, p_value
-from record.claims.means import Claim, weakest
+from record.claims.means import LEVEL, MINIMUM_REPLICATES, Claim, detectable, holm, interval, p_value, weakest
 from record.fold.state import RunState
-from record.nouns.data import DataPlan, arm_of, level_of
-from record.nouns.measurements import OverExamples, Split
+from record.nouns.data import DataPlan, OverExamples, Split, arm_of, level_of
 
 ROUNDING = 1e-12
 """A mean below this share of the largest difference is zero: what is left of sums of binary fractions."""

@@ -1,17 +1,147 @@
-"""Claims: means over the replicates of one frozen node, with the spread between their seeds."""
+"""Claims: means over the replicates of one frozen node, with the spread between their seeds.
+
+Values are taken to be independent and roughly normal, as t tests do. The standard deviation that power is computed
+with is the one that was measured, an estimate from few values, so a detectable difference is an estimate as well.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from statistics import fmean
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from statistics import fmean, stdev
 
-from record.claims.intervals import interval
-from record.claims.replicates import ablations, replicates_of, trusted_replicates, winner
 from record.fold.state import RunState
+from record.nouns.data import Grade, Measurement, Split
 from record.nouns.frozen import Frozen
-from record.nouns.measurements import Grade, Measurement, Split
 from record.nouns.nodes import Node
+
+MINIMUM_REPLICATES = 5
+"""Below this no comparison is called; with 3 seeds the half-width is 2.48 standard deviations (FACTS)."""
+
+LEVEL = 0.05
+"""How often a family without any true difference may have one called: intervals are of `1 - LEVEL`."""
+
+POWER = 0.8
+"""How often a difference that is called detectable would have been found."""
+
+
+def interval(values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+    """Standard deviation and 95 % Student t interval of the mean; None where fewer than two values differ."""
+    if len(set(values)) < 2:
+        return None, None, None
+    sd = stdev(values)
+    half = _quantile(1 - LEVEL / 2, len(values) - 1) * sd / math.sqrt(len(values))
+    return sd, fmean(values) - half, fmean(values) + half
+
+
+def p_value(values: Sequence[float]) -> float | None:
+    """Two-sided p of the t test that the mean of paired differences is 0; None where fewer than two values differ."""
+    from scipy.special import stdtr  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+    sd = stdev(values) if len(set(values)) > 1 else 0.0
+    if sd == 0.0:
+        return None
+    return min(1.0, 2.0 * float(stdtr(len(values) - 1, -abs(fmean(values)) * math.sqrt(len(values)) / sd)))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Each p adjusted for all of them, in their order; None stays None, and counts as a test that found nothing.
+
+    At most `LEVEL` of families without any true difference have one whose adjusted p is at most `LEVEL`, however the
+    tests depend on each other. Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+    """
+    adjusted: list[float | None] = [None] * len(p_values)
+    ordered = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    largest = 0.0
+    for rank, (p, place) in enumerate(ordered):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p))
+        adjusted[place] = largest
+    return adjusted
+
+
+def detectable(n: int, sd: float, compared: int = 1) -> float | None:
+    """The smallest true difference that `n` paired values with this deviation find with a power of 80 %, two-sided.
+
+    At the level of the first step of Holm's correction over `compared` tests, its strictest. None where fewer values
+    than `MINIMUM_REPLICATES` let nothing be found. In the unit of `sd`.
+    """
+    return None if n < MINIMUM_REPLICATES else _noncentrality(n - 1, LEVEL / compared) * sd / math.sqrt(n)
+
+
+@lru_cache(maxsize=1024)
+def _noncentrality(freedom: int, level: float) -> float:
+    """The mean of Student's t, in standard errors, at which it passes its critical value with a power of 80 %."""
+    from scipy.special import nctdtr  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+    critical = _quantile(1 - level / 2, freedom)
+    low, high = 0.0, 4.0 * critical + 4.0
+    for _ in range(60):  # bisection: the power grows with the mean
+        middle = (low + high) / 2
+        found = 1.0 - float(nctdtr(freedom, middle, critical)) >= POWER
+        low, high = (low, middle) if found else (middle, high)
+    return high
+
+
+def _quantile(share: float, freedom: int) -> float:
+    from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+    return float(stdtrit(freedom, share))
+
+
+def replicates_of(state: RunState, node: str) -> list[Node]:
+    """The replicates of a node, failed ones included."""
+    return [one for one in state.nodes.values() if one.kind == "replicate" and one.parent == node]
+
+
+def trusted_replicates(state: RunState, node: str) -> list[Node]:
+    """The replicates that claims may rest on: none of a suspect node, and none that is suspect itself."""
+    if node in state.nodes and state.nodes[node].suspect:
+        return []
+    return [one for one in replicates_of(state, node) if not one.suspect]
+
+
+def same_values(replicates: Iterable[Node], tests: Mapping[str, Sequence[Measurement]] | None = None) -> bool:
+    """Whether at least two good replicates measured, and all measured the same values: their code ignores its seed.
+
+    Right for a deterministic method, and never a measure of noise: an sd of 0 here is no noise of 0. Where values are
+    few and coarse (accuracy on a small split), seeds may agree by chance. `tests` are scored test values by node.
+    """
+    found: dict[tuple[str, str, str, Split], list[float]] = defaultdict(list)
+    for node in replicates:
+        if node.status == "good":
+            for one in (*node.measurements, *(tests or {}).get(node.id, ())):
+                found[one.name, one.dataset, one.condition, one.split].append(one.value)
+    return any(len(values) > 1 for values in found.values()) and all(len(set(v)) == 1 for v in found.values())
+
+
+def ignores_seed(state: RunState, node: str) -> bool:
+    """`same_values` of a node's replicates, test values included once they are scored."""
+    return same_values(replicates_of(state, node), state.tests)
+
+
+def seedless(state: RunState) -> tuple[str, ...]:
+    """All replicated nodes whose code ignores its seed."""
+    replicated = dict.fromkeys(one.parent for one in state.nodes.values() if one.kind == "replicate")
+    return tuple(node for node in replicated if node in state.nodes and ignores_seed(state, node))
+
+
+def winner(state: RunState) -> str | None:
+    """The node that the paper reports: the best of the last stage that found one before ablation.
+
+    One that is not suspect, while there is any; of a suspect winner nothing is claimed.
+    """
+    found = [best for stage in ("agenda", "tuning", "preliminary") if (best := state.stages[stage].best) is not None]
+    trusted = (best for best in found if best not in state.nodes or not state.nodes[best].suspect)
+    return next(trusted, found[0] if found else None)
+
+
+def ablations(state: RunState) -> list[Node]:
+    """The good nodes of the ablation stage that stand for an ablated part."""
+    return [node for node in state.stage_nodes("ablation")
+            if node.kind in ("ablate", "debug") and node.status == "good" and not node.suspect]
+
 
 GRADES: tuple[Grade, ...] = ("scored", "evaluated", "computed", "logged")
 """From the one that says most to the one that says least."""

@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterable
 
 from record.claims.differences import Difference
-from record.claims.intervals import LEVEL
-from record.claims.means import Claim
-from record.claims.replicates import replicates_of, winner
+from record.claims.means import LEVEL, Claim, replicates_of, winner
 from record.fold.state import RunState
 
 MOST_DIGITS = 6

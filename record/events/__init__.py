@@ -1,6 +1,19 @@
 """Everything that can happen in a run, as small frozen values with a literal tag; a module a subject.
 
 The log (`record.log`) stores them in order and adds a sequence number and the time; `record.fold` turns them into the
-state of the run. An event is committed before anything depends on it. Adding a field needs a default, so that old
-logs still read.
+state of the run. An event is committed before anything depends on it.
 """
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+
+from record.events.papers import IdeaEvent, PaperEvent
+from record.events.running import CallEvent, RunEvent
+from record.events.searching import NodeEvent, SearchEvent
+
+Event = Annotated[
+    RunEvent | SearchEvent | NodeEvent | CallEvent | IdeaEvent | PaperEvent, Field(discriminator="type")]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)

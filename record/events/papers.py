@@ -1,4 +1,4 @@
-"""The paper: its figures, its citations, its drafts, its release and what a judge said."""
+"""Ideation; and the paper: its figures, its citations, its drafts, its release and what a judge said."""
 
 from __future__ import annotations
 
@@ -6,12 +6,53 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from record.citing import CheckedEntry, FoundWork, Searched, Support
-from record.judgement import Judgement
-from record.nouns.drafts import Draft, PaperFinding
+from record.ideation import Digest, FinalIdea, LiteratureSearch, Means
 from record.nouns.figures import FigureReview, FinalFigure, PaperFigureReview
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Failure
+from record.nouns.papers import CheckedEntry, Draft, FoundWork, Judgement, PaperFinding, Searched, Support
+
+
+class ContextRead(Frozen):
+    """The documents that the person gave were read and summarised."""
+
+    type: Literal["context_read"] = "context_read"
+    documents: tuple[Digest, ...] = ()
+    refused: tuple[str, ...] = Field(default=(), description="what could not be read, and why, one line each")
+
+
+class Ideating(Frozen):
+    """Ideation on a topic began; its log is no run's."""
+
+    type: Literal["ideating"] = "ideating"
+    topic: str
+    sha256: str = Field(description="of the topic's file")
+    means: Means
+    rounds: int = Field(description="reflections on an idea at most")
+    version: str
+    model: str
+
+
+class LookedUp(Frozen):
+    """The n-th query of decision k was made."""
+
+    type: Literal["looked_up"] = "looked_up"
+    k: int
+    n: int
+    search: LiteratureSearch
+
+
+class Conceived(Frozen):
+    """Decision k came to an idea, or to none since each draft repeated an earlier one."""
+
+    type: Literal["conceived"] = "conceived"
+    k: int
+    idea: FinalIdea | None = None
+    reason: str = Field(default="", description="why there is none")
+
+
+IdeaEvent = ContextRead | Ideating | LookedUp | Conceived
+"""Any of these."""
 
 
 class FiguresMade(Frozen):

@@ -1,4 +1,4 @@
-"""What the search decides, what its steps come to, and how a stage ends."""
+"""What the search decides, what becomes of its nodes, how a stage ends, and what is found out after the search."""
 
 from __future__ import annotations
 
@@ -7,10 +7,113 @@ from typing import Literal
 from pydantic import Field
 
 from record.ablation import Ablation, MissingAblation
-from record.nouns.data import DataPlan, DatasetFacts, Scorer
+from record.nouns.data import DataPlan, DatasetFacts, Measurement, OverExamples, Scorer
 from record.nouns.decisions import Action, Seen
-from record.nouns.frozen import Frozen
-from record.nouns.stages import StageName, StageSummary
+from record.nouns.figures import Figure, FigureReview
+from record.nouns.frozen import Frozen, Scalar
+from record.nouns.nodes import Attempt, Failure, Finding, NodeStatus, NodeStep, StageName, StageSummary, Verdict
+
+
+class Proposed(Frozen):
+    """The node of decision k has a plan and a source (sealed in nodes/<id>/source)."""
+
+    type: Literal["proposed"] = "proposed"
+    node: str
+    decision: int
+    title: str
+    plan: str
+    varies: str
+    source_sha256: str
+    setups: dict[str, Scalar] = Field(default_factory=dict)
+    author: str = Field(default="", description="the person who wrote the source; empty: a model")
+
+
+class Stepped(Frozen):
+    """Work on a node went over to another step. `proposed` and `done` follow from its decision and its verdict."""
+
+    type: Literal["stepped"] = "stepped"
+    node: str
+    step: NodeStep
+
+
+class Executed(Frozen):
+    """An attempt of a node ran to its end, its folder is sealed."""
+
+    type: Literal["executed"] = "executed"
+    node: str
+    attempt: Attempt
+
+
+class Plotted(Frozen):
+    """A node's plots ran for the n-th time; with `failure` they drew nothing that can be used."""
+
+    type: Literal["plotted"] = "plotted"
+    node: str
+    n: int
+    figures: tuple[Figure, ...] = ()
+    failure: Failure | None = None
+    seconds: float = 0.0
+
+
+class Reviewed(Frozen):
+    """The n-th plots of a node were reviewed."""
+
+    type: Literal["reviewed"] = "reviewed"
+    node: str
+    n: int
+    reviews: tuple[FigureReview, ...]
+    looked: bool = Field(default=True, description="whether a model looked at the figures; the lint alone did if not")
+
+
+class Judged(Frozen):
+    """A node is finished."""
+
+    type: Literal["judged"] = "judged"
+    node: str
+    status: NodeStatus
+    reasons: tuple[str, ...] = ()
+    failure: Failure | None = None
+    verdict: Verdict | None = None
+
+
+class Suspected(Frozen):
+    """A node's code was checked and something was found; `suspect` findings keep its numbers out."""
+
+    type: Literal["suspected"] = "suspected"
+    node: str
+    findings: tuple[Finding, ...]
+
+
+class Probed(Frozen):
+    """A winner was run again, after the search, with something changed that must move its numbers."""
+
+    type: Literal["probed"] = "probed"
+    node: str
+    probe: Literal["labels", "seed"] = Field(description="labels: training labels permuted; seed: another seed")
+    seconds: float = 0.0
+    measurements: tuple[Measurement, ...] = ()
+    outcome: Literal["moved", "still", "unclear"]
+    why: str
+
+
+class Unsealed(Frozen):
+    """The sealed test predictions of a frozen node were scored: once, after the last stage."""
+
+    type: Literal["unsealed"] = "unsealed"
+    node: str
+    measurements: tuple[Measurement, ...]
+    failure: Failure | None = Field(default=None, description="why a frozen scorer gave no values")
+
+
+class Resampled(Frozen):
+    """The test examples were resampled, once, for every difference that the paper may print."""
+
+    type: Literal["resampled"] = "resampled"
+    found: tuple[OverExamples, ...]
+
+
+NodeEvent = Proposed | Stepped | Executed | Plotted | Reviewed | Judged | Suspected | Probed | Unsealed | Resampled
+"""Any of these."""
 
 
 class Prepared(Frozen):

@@ -8,17 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from record.events.calls import CallEvent
-from record.events.event import Event
-from record.events.nodes import NodeEvent
-from record.events.papers import PaperEvent, Rewriting
-from record.events.running import Branched, Resumed, RunEvent
-from record.events.searching import SearchEvent
-from record.fold.calls import apply_call
-from record.fold.nodes import apply_node
-from record.fold.papers import apply_idea, apply_paper
-from record.fold.process import apply_process
-from record.fold.search import apply_search
+from record.events import Event
+from record.events.papers import (
+    Assessed,
+    Conceived,
+    ContextRead,
+    Drafted,
+    FiguresMade,
+    FiguresSeen,
+    IdeaEvent,
+    Ideating,
+    LibraryChecked,
+    LookedUp,
+    PaperEvent,
+    Released,
+    Rewriting,
+    WorksChosen,
+    WorksFound,
+)
+from record.events.running import Branched, CallEvent, Resumed, RunEvent
+from record.events.searching import NodeEvent, SearchEvent
+from record.fold.process import apply_call, apply_process
+from record.fold.search import apply_node, apply_search
 from record.fold.state import RunState
 
 
@@ -48,3 +59,48 @@ def fold(events: Iterable[tuple[Event, float]]) -> RunState:
     for event, at in events:
         apply(state, event, at)
     return state
+
+
+def apply_paper(state: RunState, event: PaperEvent) -> None:
+    """Fold an event of the paper into the state, in place."""
+    match event:
+        case FiguresMade():
+            state.figures = event
+        case FiguresSeen():
+            state.figures_seen[event.round] = event
+        case LibraryChecked():
+            state.library = event
+        case WorksFound():
+            state.works_found.append(event)
+        case WorksChosen():
+            state.works_chosen.append(event)
+        case Drafted():
+            state.drafts.append(event)
+        case Released():
+            state.released = event
+        case Assessed():
+            state.assessed = event
+        case Rewriting():
+            _rewriting(state, event)
+
+
+def _rewriting(state: RunState, event: Rewriting) -> None:
+    state.version = event.version
+    state.template = event.template or state.template
+    state.drafts, state.released, state.assessed, state.ended = [], None, None, None
+    state.figures_seen = {}
+    state.overrides |= event.settings
+    state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
+
+
+def apply_idea(state: RunState, event: IdeaEvent) -> None:
+    """Fold an event of reading or ideation into the state, in place."""
+    match event:
+        case ContextRead():
+            state.context = event
+        case Ideating():
+            state.ideating = event
+        case LookedUp():
+            state.looked_up[event.k, event.n] = event
+        case Conceived():
+            state.conceived[event.k] = event

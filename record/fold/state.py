@@ -7,12 +7,9 @@ from typing import Any, cast
 
 from record.events.running import Commanded
 from record.events.searching import Decided
-from record.fold.facts import Facts
-from record.fold.parts import RoleUsage, Steered, total_of
-from record.nouns.calls import Spending
-from record.nouns.decisions import MISSING_ABLATIONS, End, Work
-from record.nouns.nodes import Node, node_id
-from record.nouns.stages import STAGES, Phase, StageName
+from record.fold.facts import Facts, RoleUsage, Steered, total_of
+from record.nouns.decisions import MISSING_ABLATIONS, End, Spending, Work
+from record.nouns.nodes import STAGES, Node, Phase, StageName, node_id
 
 
 @dataclass
@@ -180,3 +177,18 @@ class RunState(Facts):
         """Seconds that experiments ran, over all attempts of this run; not those before it branched off."""
         ran = sum(attempt.seconds for node in self.nodes.values() for attempt in node.attempts)
         return ran - sum(one.seconds_of_code for one in self.ancestry)
+
+
+MARKED = "marked by a person: "
+"""How a reason to suspect a node begins that a person gave."""
+
+
+def marks_of(state: RunState, mark: Commanded) -> dict[str, str]:
+    """The nodes that a mark is for, and what it says of each: what was ablated from a suspect node is suspect too."""
+    if mark.mark == "closed":
+        return {mark.target: mark.text}
+    found = {mark.target: MARKED + mark.text}
+    for node in state.nodes.values():  # parents come before their children
+        if node.stage == "ablation" and node.parent in found:
+            found[node.id] = f"{MARKED}as {mark.target}, which it rests on: {mark.text}"
+    return found

@@ -1,4 +1,4 @@
-"""What a numbered decision may say, and which results it may use."""
+"""Numbered decisions, which results they may use, their model calls, and what those and experiments took."""
 
 from __future__ import annotations
 
@@ -7,7 +7,62 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from record.nouns.frozen import Frozen
-from record.nouns.stages import NodeKind, StageName
+from record.nouns.nodes import NodeKind, StageName
+
+
+class CallKey(Frozen):
+    """The identity of a model call: never its hash, since equal prompts may be asked twice on purpose."""
+
+    decision: int
+    attempt: int
+    role: str
+    ordinal: int
+
+    def __str__(self) -> str:
+        return f"{self.decision}.{self.attempt}.{self.role}.{self.ordinal}"
+
+
+class Usage(Frozen):
+    """What one model answer took. `usd` is None where the price is unknown."""
+
+    input_tokens: int = Field(default=0, description="all of the prompt, what a cache held included")
+    output_tokens: int = 0
+    cached_tokens: int = Field(default=0, description="of the input, read from the provider's cache, as far as it says")
+    cache_write_tokens: int = Field(default=0, description="of the input, written to that cache, as far as it says")
+    cached_usd: float | None = Field(default=None, description="of `usd`, what the cached tokens took")
+    usd: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            cached_usd=_sum(self.cached_usd, other.cached_usd), usd=_sum(self.usd, other.usd))
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+class Spending(Frozen):
+    """What a budget counts: of what is spent, of what is set aside, or of a cap."""
+
+    usd: float = 0.0
+    tokens: int = Field(default=0, description="of prompts and answers together")
+    gpu_seconds: float = Field(default=0.0, description="wall clock of experiments, times the GPUs of each")
+
+    def __add__(self, other: Spending) -> Spending:
+        return Spending(usd=self.usd + other.usd, tokens=self.tokens + other.tokens,
+                        gpu_seconds=self.gpu_seconds + other.gpu_seconds)
+
+    def __mul__(self, times: int) -> Spending:
+        return Spending(usd=self.usd * times, tokens=self.tokens * times, gpu_seconds=self.gpu_seconds * times)
+
+    def above(self, other: Spending) -> Spending:
+        """What this is more than another, 0 where it is less."""
+        return Spending(usd=max(0.0, self.usd - other.usd), tokens=max(0, self.tokens - other.tokens),
+                        gpu_seconds=max(0.0, self.gpu_seconds - other.gpu_seconds))
 
 
 class Expand(Frozen):

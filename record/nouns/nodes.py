@@ -1,15 +1,49 @@
-"""A node of the search: its attempts, plots, verdict and findings, and why it failed."""
+"""The stages of a run, and its nodes: attempts, plots, verdict and findings, and why one failed."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Literal, get_args
 
 from pydantic import Field
 
+from record.nouns.data import Measurement
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.frozen import Frozen, Scalar
-from record.nouns.measurements import Measurement
-from record.nouns.stages import NodeKind, StageName
+
+StageName = Literal["preliminary", "tuning", "agenda", "ablation"]
+STAGES: tuple[StageName, ...] = ("preliminary", "tuning", "agenda", "ablation")
+Phase = Literal[
+    "prepare", "preliminary", "tuning", "agenda", "ablation", "score", "figures", "write", "cite", "reflect", "missing",
+    "release", "judge", "done"]
+"""What a run does next: the steps of its state machine, and `done`."""
+PHASES: tuple[Phase, ...] = get_args(Phase)
+"""In the order in which a run goes through them."""
+NodeKind = Literal["draft", "debug", "improve", "tune", "ablate", "replicate", "aggregate"]
+
+
+class BranchStep(Frozen):
+    """A node on the way from the root to a stage's best: what it changed, and its plan."""
+
+    node: str
+    stage: StageName
+    kind: NodeKind
+    varies: str
+    plan: str
+
+
+class StageSummary(Frozen):
+    """A stage in words, from the record. Carries validation results only."""
+
+    stage: StageName
+    tried: str
+    found: str
+    held: str = Field(default="", description="what the replicates support, and what they do not")
+    next: str = ""
+    numbers: tuple[str, ...] = Field(default=(), description="keys of the claims on validation that carry the report")
+    branch: tuple[BranchStep, ...] = Field(default=(), description="from the root to the stage's best, by the program")
+    failures: tuple[str, ...] = Field(default=(), description="a line a failed node, by the program")
+
 
 NodeStatus = Literal["proposed", "running", "buggy", "good", "pruned", "cancelled"]
 
@@ -159,3 +193,20 @@ class Node(Frozen):
 def node_id(k: int) -> str:
     """The id of the node that decision k makes."""
     return f"n{k:04d}"
+
+
+def retries(node: Node) -> Iterator[tuple[Attempt, Attempt]]:
+    """Each failed attempt with the one that followed it."""
+    for first, second in zip(node.attempts, node.attempts[1:], strict=False):
+        if first.failure is not None:
+            yield first, second
+
+
+def changed(first: Attempt, second: Attempt) -> str:
+    """The limits of an attempt as against the one before it."""
+    given: list[str] = []
+    if second.limit is not None and first.limit is not None and second.limit > first.limit:
+        given.append(f"with a limit of {second.limit:.0f} s instead of {first.limit:.0f} s")
+    if second.alone and not first.alone:
+        given.append("alone on the machine")
+    return " and ".join(given) or "with the same limits"

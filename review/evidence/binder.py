@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from record.nouns.drafts import Draft
+from record.nouns.papers import Draft
 from record.typeset import ClaimKey, Use
 from review.evidence import allowed, numbers, spelled
 from review.evidence.bold import bold_wrong

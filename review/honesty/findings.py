@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from record.nouns.data import DataPlan, DatasetFacts
-from record.nouns.measurements import Measurement
+from record.nouns.data import DataPlan, DatasetFacts, Measurement
 from record.nouns.nodes import Finding
 from review.honesty import library as lib
 from review.honesty.arms import between_arms

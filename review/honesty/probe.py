@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
-from record.nouns.data import MetricSpec
-from record.nouns.measurements import Measurement
+from record.nouns.data import Measurement, MetricSpec
 
 ENTRY = "probe.py"
 RETAINED = 0.5

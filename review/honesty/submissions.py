@@ -13,8 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from record.nouns.data import DataPlan, DatasetFacts
-from record.nouns.measurements import Measurement
+from record.nouns.data import DataPlan, DatasetFacts, Measurement
 from record.nouns.nodes import Finding
 from review.honesty import library as lib
 from review.honesty.flow import Sink

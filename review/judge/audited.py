@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from record.judgement import AuditFacts
+from record.nouns.papers import AuditFacts
 from review.foreign import ForeignAudit, audit_paper
 
 MOST_FINDINGS = 30

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from models.cutting import middle
 from models.exhibits import Exhibit, ExhibitKind
-from record.judgement import Removed
+from record.nouns.papers import Removed
 from review.judge.errors import PaperError
 from review.judge.guards import neutral
 

@@ -12,7 +12,7 @@ from models.judgement import RecordFacts
 from record.claims import Difference, ablations, differences, paper_claims, replicates_of, winner
 from record.fold.state import RunState
 from record.nouns.data import arm_of
-from record.nouns.drafts import Draft
+from record.nouns.papers import Draft
 from review.evidence.allowed import CITES
 from review.evidence.binder import used_keys
 

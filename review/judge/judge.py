@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from models.errors import ImagesRefused
 from models.exhibits import PartInputs, PartNotes
 from models.judgement import Answer, JudgeAnswer, JudgeInputs, RecordFacts, Rubric, Score, answer_type
-from record.judgement import AuditFacts, CheckResult, DimensionScore, Judgement, Removed
+from record.nouns.papers import AuditFacts, CheckResult, DimensionScore, Judgement, Removed
 from review.judge.exhibits import Shown as ShownExhibit
 from review.judge.exhibits import names_of
 from review.judge.guards import Guarded

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from models.door import Models
 from models.errors import ModelError
 from models.families import alike, family
-from record.judgement import Judgement, Missing, Panel, spreads
+from record.nouns.papers import Judgement, Missing, Panel, spreads
 from review.judge.judge import Case, judged
 
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from record.place import PlaceError, own_folder
+from record.network import PlaceError, own_folder
 from sandbox.errors import ExecutorError
 from sandbox.isolation.limits import TaskGroup, task_groups
 

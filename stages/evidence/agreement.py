@@ -11,13 +11,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
+from typing import Literal
 
 from record.claims import Claim, interval, printed, replicates_of
 from record.fold.state import RunState
-from record.nouns.measurements import Measurement
+from record.nouns.data import Measurement
+from record.nouns.frozen import Frozen
 from record.nouns.nodes import Node
 from record.typeset import as_read
-from stages.evidence.reproduced import NodeAgain, Number, Verdict
 from stages.paper.material import claims_of
 
 CHANCE = 0.001
@@ -141,3 +142,51 @@ def allowed(sd: float | None, replicates: int, ran: int) -> float | None:
 
     quantile = float(t.ppf(1 - CHANCE / 2, replicates - 1))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     return quantile * sd * math.sqrt(2 / ran)
+
+
+Verdict = Literal["equal", "within noise", "different", "missing"]
+
+
+class NodeAgain(Frozen):
+    """One node executed again. `failure` is why its numbers are missing; empty where it ended as the record says."""
+
+    node: str
+    kind: str
+    seed: int
+    seconds: float
+    recorded_seconds: float
+    failure: str = ""
+    measurements: tuple[Measurement, ...] = ()
+    tests: tuple[Measurement, ...] = ()
+
+
+class Number(Frozen):
+    """A number over those of its nodes that ran again. `noise` is the most that it may be `off`; None: unknown."""
+
+    key: str
+    claim: bool
+    """Whether the paper may print it by this key; other values stand in the appendix, or only in the record."""
+    nodes: tuple[str, ...]
+    of: int
+    """Nodes that it is a mean over."""
+    recorded: str
+    again: str
+    off: float | None
+    noise: float | None
+    verdict: Verdict
+
+
+class Reproduction(Frozen):
+    """What came of it. `unlike` says why digits need not be equal; empty: they must be."""
+
+    nodes: tuple[NodeAgain, ...]
+    numbers: tuple[Number, ...]
+    unlike: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Nodes behind the paper's numbers that were not executed again, as was asked."""
+
+    @property
+    def good(self) -> bool:
+        """Whether every node ended as recorded and every number is equal or within noise."""
+        ended = not any(one.failure for one in self.nodes)
+        return ended and all(one.verdict in ("equal", "within noise") for one in self.numbers)

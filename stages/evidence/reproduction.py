@@ -26,9 +26,8 @@ from sandbox.job import Artifacts, Executor, Job, Outcome
 from sandbox.results import failure_of
 from sandbox.scorers import copy_frozen
 from sandbox.scoring import score_sealed
-from stages.evidence.agreement import numbers
-from stages.evidence.reproduced import NodeAgain, Reproduction
-from stages.evidence.score import frozen
+from stages.evidence.agreement import NodeAgain, Reproduction, numbers
+from stages.evidence.scoring import frozen
 
 Tell = Callable[[NodeAgain, int, int], None]
 """Told of each node when it is done: how many are, and of how many."""

@@ -22,8 +22,7 @@ from zlib import crc32
 from record.claims import Difference, differences, paper_claims
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.nouns.data import DatasetFacts
-from record.nouns.measurements import OverExamples
+from record.nouns.data import DatasetFacts, OverExamples
 from sandbox.errors import SubmissionRefused
 from sandbox.metrics import draw_counts, passes, resampled_scores
 from sandbox.scoring import sealed_predictions

@@ -19,14 +19,21 @@ from models.ideation import (
     IdeaReflection,
     IdeaText,
 )
-from record.events.ideating import Conceived, LookedUp
+from record.events.papers import Conceived, LookedUp
 from record.ideation import ClosestWork, FinalIdea, FoundWork, LiteratureSearch, Means
 from record.log import Recorder
 from review.judge.quotes import stands_in
-from stages.ideation.feasibility import fit_of
-from stages.ideation.likeness import twin_of
-from stages.ideation.looking_up import Library, distinct, looked_up
-from stages.ideation.novelty import claims_of, named_in, said_of, state_of, unknown_names, without_claims
+from stages.ideation.checks import (
+    claims_of,
+    fit_of,
+    named_in,
+    said_of,
+    state_of,
+    twin_of,
+    unknown_names,
+    without_claims,
+)
+from stages.ideation.lookup import Library, distinct, looked_up
 
 DRAFTS = 2
 """Drafts of one idea: the second where the first came to a repetition."""

@@ -13,8 +13,7 @@ from typing import Any
 from models.door import Desk
 from models.ideation import IdeaOf, IdeaOfInputs
 from record.folder import sha256, write_file
-from record.idea_file import IdeaError, read_idea
-from record.nouns.idea import Idea
+from record.nouns.idea import Idea, IdeaError, read_idea
 
 TEXTS = (".md", ".markdown", ".txt")
 MOST_BYTES = 400_000

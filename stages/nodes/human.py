@@ -13,19 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.events.event import Event
-from record.events.nodes import Proposed
-from record.events.searching import Decided
+from record.events import Event
+from record.events.searching import Decided, Proposed
 from record.fold.state import RunState
 from record.folder import RunFolder, write_source
 from record.nouns.decisions import Expand, Seen
-from record.nouns.nodes import Node, node_id
-from record.nouns.stages import STAGES, NodeKind
-from record.setups import constants_of
-from record.syntax import parse
+from record.nouns.nodes import STAGES, Node, NodeKind, node_id
+from record.syntax import constants_of, parse
 from search.policy import GROWS
 from search.tree import view_of
-from stages.memory.briefs import parent_brief
+from stages.briefs import parent_brief
 
 LARGEST = 200_000
 """Bytes of one file."""

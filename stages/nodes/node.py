@@ -17,13 +17,12 @@ from typing import cast
 from models.door import Desk
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles import FeedbackInputs, PlotInputs, Plots, Program
-from record.events.nodes import Executed, Judged, Proposed, Suspected
-from record.events.searching import Decided
+from record.events.searching import Decided, Executed, Judged, Proposed, Suspected
 from record.folder import draft_of, is_full, part_of, read_source, seal, write_source
-from record.log import RecordError
 from record.nouns.decisions import Expand
 from record.nouns.nodes import Attempt, ErrorClass, Failure, Finding, Node, NodeStatus, NodeStep, Verdict, node_id
-from record.setups import constants_of
+from record.reading import RecordError
+from record.syntax import constants_of
 from record.trials import ablation_of
 from review.honesty import check
 from sandbox.job import Artifacts, Job, Outcome, TooLate
@@ -31,14 +30,12 @@ from sandbox.workspace import forget_rescued, rescue_checkpoints
 from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
-from stages.bench import Bench, enter, in_thread, note_time
-from stages.faults import end_if_repeated, of_node
-from stages.memory.beside import ablations_beside, advice, ran
-from stages.memory.briefs import code_inputs, duty_of, parent_brief, plotting_reference, seen_by
-from stages.memory.levels import levels_of
-from stages.nodes.curves import converged
-from stages.nodes.plotting import Canvas, draw
-from stages.nodes.watching import watcher
+from stages.bench import Bench, end_if_repeated, enter, in_thread, note_time, of_node
+from stages.briefs import ablations_beside, advice, code_inputs, duty_of, parent_brief, plotting_reference, ran, seen_by
+from stages.nodes.canvas import Canvas
+from stages.nodes.plotting import draw
+from stages.nodes.watching import converged, watcher
+from stages.summaries import levels_of
 
 NO_SPACE = "No space left on device"
 """What code says when it meets a full disk; that is no finding of an experiment where the disk is ours."""

@@ -5,28 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from dataclasses import dataclass
 
 from models.backend import Image
 from models.door import Desk
 from models.errors import ImagesRefused
-from models.roles import ArrayBrief, FigureReviews, PlotInputs, Plots, VisionInputs
-from record.events.nodes import Plotted, Reviewed
+from models.roles import FigureReviews, PlotInputs, Plots, VisionInputs
+from record.events.searching import Plotted, Reviewed
 from record.folder import draft_of, read_source, seal, write_file
 from record.nouns.data import arm_of, level_of
 from record.nouns.figures import Figure, FigureReview
-from record.nouns.measurements import Measurement
 from record.nouns.nodes import Failure, Plotting
 from review.figures import About, LintFinding, lint_all, refusing, remarks
 from review.honesty import check
 from sandbox.job import Job
 from stages.bench import Bench, enter
-from stages.memory.beside import advice
-from stages.memory.briefs import plotting_reference
-from stages.nodes.array_summaries import array_briefs
+from stages.briefs import advice, plotting_reference
 from stages.nodes.canvas import Canvas, Gallery, Subject, subject_of
 
 SCORES = "scores.json"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from functools import cache
 from itertools import islice
 from pathlib import Path
 
 from record.events.searching import Decided
+from record.nouns.data import Measurement
 from record.nouns.decisions import Expand
-from record.nouns.measurements import Measurement
 from record.nouns.nodes import Node
 from sandbox.job import Progress, Watch
 from sandbox.monitor import POINTS
 from search.hopeless import FEWEST, Peers, Point, is_loss, silence, verdict
 from search.tree import SEARCH_KINDS
 from stages.bench import Bench
-from stages.memory.briefs import seen_by
+from stages.briefs import seen_by
 
 
 def watcher(bench: Bench, decided: Decided) -> Watch | None:
@@ -70,3 +72,32 @@ def _logged(measurements: Path) -> list[Point]:
         points = (((one.dataset, one.condition, one.name, one.split), one.step, one.value) for one in found
                   if one.step is not None and one.grade == "logged")
         return list(islice((point for point in points if is_loss(point[0])), POINTS))
+
+
+SHORTEST = 5
+"""Steps below which a curve says nothing."""
+
+FLAT = 0.05
+"""A curve has levelled off when its last fifth moves by less than this share of its whole range."""
+
+
+def converged(measurements: Path) -> bool | None:
+    """Whether every logged loss curve has levelled off; None when none long enough was logged.
+
+    A curve is all values of one (name, condition, dataset, split) with "loss" in its name, by step.
+    """
+    curves: dict[tuple[str, ...], list[tuple[int, float]]] = defaultdict(list)
+    if measurements.is_file():
+        for line in measurements.read_text().splitlines():
+            one = json.loads(line)
+            if one.get("step") is not None and "loss" in one["name"]:
+                key = (one["name"], one["condition"], one["dataset"], one["split"])
+                curves[key].append((one["step"], one["value"]))
+    long = [[value for _, value in sorted(curve)] for curve in curves.values() if len(curve) >= SHORTEST]
+    return all(_levelled(curve) for curve in long) if long else None
+
+
+def _levelled(curve: list[float]) -> bool:
+    tail = curve[-max(2, len(curve) // 5):]
+    whole = max(curve) - min(curve)
+    return whole == 0 or (max(tail) - min(tail)) <= FLAT * whole

@@ -14,10 +14,8 @@ from typing import cast
 
 from record.claims import FAMILIES, LEVEL, MINIMUM_REPLICATES, POWER, Claim, Difference, Family
 from record.fold.state import RunState
-from record.nouns.data import DatasetFacts, MetricSpec, arm_of
-from record.nouns.measurements import Grade
-from record.nouns.nodes import Node
-from record.nouns.stages import STAGES
+from record.nouns.data import DatasetFacts, Grade, MetricSpec, arm_of
+from record.nouns.nodes import STAGES, Node
 from stages.paper.incidents import incidents, short
 from stages.paper.latex import longtable, recorded
 from stages.paper.provenance import origin

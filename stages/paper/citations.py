@@ -22,11 +22,10 @@ from literature.works import Work
 from models.citing import CiteAskInputs, CiteQueries, CiteQuery, CiteSelectInputs, CiteSelection
 from models.door import Desk
 from models.errors import BudgetSpent
-from record.citing import FoundWork, Searched, Support
 from record.events.papers import WorksChosen, WorksFound
 from record.fold.state import RunState
 from record.folder import sha256, write_file
-from record.nouns.drafts import Draft
+from record.nouns.papers import Draft, FoundWork, Searched, Support
 from stages.bench import Bench, do_work, in_thread
 from stages.paper.library import reference
 from stages.paper.material import library_of

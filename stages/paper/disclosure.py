@@ -12,22 +12,19 @@ from typing import Any, Literal
 from pydantic import Field
 
 from record.claims import replicates_of, seedless, winner
-from record.events.calls import Unanswered
-from record.events.event import Event
-from record.events.nodes import Probed
+from record.events import Event
 from record.events.papers import Drafted, Released
-from record.events.searching import Compared
+from record.events.running import Unanswered
+from record.events.searching import Compared, Probed
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.machine import Machine
-from record.nouns.data import DatasetFacts, Scorer
+from record.nouns.data import DatasetFacts, Measurement, Scorer
 from record.nouns.decisions import Action
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Attempt, Check, Finding, Node, NodeStatus
-from record.nouns.stages import STAGES, NodeKind, StageName
+from record.nouns.nodes import STAGES, Attempt, Check, Finding, Node, NodeKind, NodeStatus, StageName
 from stages.paper.provenance import (
     FORKED,
     AblationsTold,

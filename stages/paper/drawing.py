@@ -16,7 +16,8 @@ from record.nouns.figures import Figure
 from record.nouns.nodes import Failure
 from record.syntax import parse
 from sandbox.job import Executor, Job
-from stages.nodes.plotting import PLOT_SECONDS, Canvas
+from stages.nodes.canvas import Canvas
+from stages.nodes.plotting import PLOT_SECONDS
 from stages.paper.template import Template
 
 HERE = Path(__file__).parent

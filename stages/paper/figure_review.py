@@ -27,8 +27,8 @@ from models.door import Desk
 from models.errors import BudgetSpent, ImagesRefused
 from models.roles import FigureReviewInputs, Mention, PaperFigureReviews, PlacedFigure
 from record.events.papers import Drafted, FiguresSeen
-from record.nouns.drafts import Draft
 from record.nouns.figures import FinalFigure, PaperFigureReview
+from record.nouns.papers import Draft
 from record.typeset import Use, as_read, filled, printable
 from review.evidence import Evidence, tex
 from stages.bench import Bench, do_work

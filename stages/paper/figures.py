@@ -23,11 +23,11 @@ from record.folder import draft_of, part_of, seal, sha256
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.figures import Figure, FigureReview, FinalFigure
 from record.nouns.nodes import Failure, Node, Plotting
-from stages.bench import Bench, do_work
-from stages.evidence.probing import trusted_winner
-from stages.faults import of_node
-from stages.memory.briefs import parent_brief, plotting_reference, statistic
-from stages.nodes.plotting import PLOT_SECONDS, Canvas, Gallery, Subject, refusal, review_figures, typed_numbers
+from stages.bench import Bench, do_work, of_node
+from stages.briefs import parent_brief, plotting_reference, statistic
+from stages.evidence.scoring import trusted_winner
+from stages.nodes.canvas import Canvas, Gallery, Subject
+from stages.nodes.plotting import PLOT_SECONDS, refusal, review_figures, typed_numbers
 from stages.paper.drawing import SUFFIXES, Drawing, Studio, draw_all, house_files, house_for
 from stages.paper.material import Material
 

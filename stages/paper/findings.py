@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.roles import SectionLength
-from record.nouns.drafts import Draft, PaperFinding
+from record.nouns.papers import Draft, PaperFinding
 from stages.paper.template import Template
 
 OVERFULL = 10.0

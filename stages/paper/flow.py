@@ -24,7 +24,7 @@ from models.roles import OutlineInputs, PaperOutline, Role, SectionInputs, Secti
 from record.events.papers import RULES, Drafted, Released
 from record.folder import sha256, write_file
 from record.manifest import manifest
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 from stages.bench import Bench, do_work
 from stages.paper.citations import cite
 from stages.paper.disclosure import as_file, disclosure, file_of

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from record.attempts import changed, retries
 from record.claims import replicates_of, seedless
 from record.fold.state import RunState
 from record.nouns.decisions import Compare
-from record.nouns.nodes import Attempt
-from record.nouns.stages import STAGES
+from record.nouns.nodes import STAGES, Attempt, changed, retries
 from stages.paper.latex import recorded
 from stages.paper.provenance import LATE, human_rows, missing_rows, planned_rows
 

@@ -21,10 +21,10 @@ from literature.settings import LiteratureSettings
 from literature.tex import plain
 from literature.verified import has_record
 from models.roles import Reference
-from record.citing import CheckedEntry
 from record.events.papers import LibraryChecked
 from record.fold.state import RunState
 from record.folder import RunFolder, sha256, write_file
+from record.nouns.papers import CheckedEntry
 from stages.bench import Bench
 
 UNPRINTED = frozenset({"verified", "abstract"})

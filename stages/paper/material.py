@@ -24,11 +24,10 @@ from record.claims import (
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source
 from record.nouns.data import DataPlan, arm_of, level_of
-from record.nouns.drafts import Draft
+from record.nouns.papers import Draft
 from record.typeset import as_read
 from review.evidence import LITERALS, Evidence, Value, claims_in, used_keys
-from stages.context.lines import lines_of
-from stages.memory.branch import branch, for_paper
+from stages.digests import lines_of
 from stages.paper.appendix import appendix
 from stages.paper.latex import escape
 from stages.paper.library import library_of, reference
@@ -38,6 +37,7 @@ from stages.paper.sources import FigureFile, PaperParts, Table
 from stages.paper.tables import tables
 from stages.paper.template import Template, kept, load
 from stages.settings import PaperSettings
+from stages.summaries import branch, for_paper
 
 SHOWN = {"mean": "mean", "pm": "mean and standard deviation", "ci": "95 % interval of the mean", "n": "replicates"}
 """The forms of a claim that a writer is offered, and what they print."""

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from models.roles import Comparison, Telling
 from record.nouns.data import DataPlan, arm_of, level_of
-from record.nouns.drafts import Draft
+from record.nouns.papers import Draft
 
 Outcome = str
 IMPROVED: Outcome = "improved"

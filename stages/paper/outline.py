@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from models.roles import ClaimLine, PaperOutline, PlannedSection, SectionInputs, WriteInputs
-from record.nouns.drafts import Section
+from record.nouns.papers import Section
 
 TAKEN = ("abstract", "title")
 """What a section may not be called: edits name the parts of a draft by these."""

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import Field
 
-from record.fold.parts import Ancestor, RoleUsage
+from record.fold.facts import Ancestor, RoleUsage
 from record.fold.state import RunState
 from record.nouns.frozen import Frozen
-from record.nouns.stages import STAGES, NodeKind, StageName
+from record.nouns.nodes import STAGES, NodeKind, StageName
 from record.trials import Trial, trials
 from stages.paper.latex import recorded
 

@@ -20,8 +20,8 @@ from models.door import Desk
 from models.errors import BudgetSpent
 from models.roles import ClaimLine, Comparison, ReflectInputs, Reflection, Round, SectionEdit, TextEdit, WriteInputs
 from record.events.papers import Drafted
-from record.nouns.drafts import Draft, Section
 from record.nouns.figures import Placement
+from record.nouns.papers import Draft, Section
 from stages.bench import Bench, do_work
 from stages.paper.citations import chosen_in
 from stages.paper.figure_review import look_at_figures

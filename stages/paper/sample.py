@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from literature.library import parse
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 from review.evidence import Evidence, check_pdf, tex
 from review.evidence.pdf import pdf_text
 from stages.paper.sources import PaperParts, Table, evidence_with, sources

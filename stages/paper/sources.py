@@ -12,7 +12,7 @@ from pathlib import Path
 
 from literature.library import Entry
 from record import typeset
-from record.nouns.drafts import Draft, PaperFinding, Section
+from record.nouns.papers import Draft, PaperFinding, Section
 from review.evidence import Evidence, allowed, used_keys
 from review.evidence.scan import scan
 from stages.paper.findings import blemishes, stops

@@ -16,7 +16,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.nouns.drafts import PaperFinding
+from record.nouns.papers import PaperFinding
 from review.evidence import Evidence, Violation, check_draft, check_pdf, tex
 from review.evidence.pdf import tex_error
 from stages.paper import findings

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from record.events.papers import Drafted
-from record.nouns.drafts import Draft
+from record.nouns.papers import Draft
 from stages.bench import Bench
 from stages.paper.findings import too_thin
 from stages.paper.material import Material, parts_for, write_inputs

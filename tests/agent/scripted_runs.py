@@ -17,11 +17,12 @@ from agent.cli import main
 from models.backend import Request
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events.event import Event
+from record.events import Event
 from record.fold.state import RunState
 from record.folder import sha256
-from record.log import EventLog, read_state
-from record.nouns.measurements import Measurement
+from record.log import EventLog
+from record.nouns.data import Measurement
+from record.reading import read_state
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.signals import Signals

@@ -15,19 +15,16 @@ from hypothesis import strategies as st
 
 from agent.cli import main
 from record.branching import Cut, PointError, cut_at, digest_of, false_ancestry, write_log
-from record.events.calls import Answered, Reserved
-from record.events.event import Event
-from record.events.nodes import Executed, Judged, Proposed
-from record.events.running import Branched, Commanded, Ended, Limited
-from record.events.searching import Decided
+from record.events import Event
+from record.events.running import Answered, Branched, Commanded, Ended, Limited, Reserved
+from record.events.searching import Decided, Executed, Judged, Proposed
 from record.fold.apply import fold
 from record.fold.state import RunState
-from record.log import EventLog, MemoryLog, read_events, read_rows
-from record.mirror import Row
-from record.nouns.calls import CallKey, Spending, Usage
-from record.nouns.decisions import ABLATION_PLAN, Compare, Expand, Seen
-from record.nouns.nodes import Attempt
-from record.nouns.stages import STAGES, NodeKind, StageName
+from record.log import EventLog, MemoryLog
+from record.network import Row
+from record.nouns.decisions import ABLATION_PLAN, CallKey, Compare, Expand, Seen, Spending, Usage
+from record.nouns.nodes import STAGES, Attempt, NodeKind, StageName
+from record.reading import read_events, read_rows
 from search.policy import BestFirst
 from search.tree import view_of
 from tests.search import virtual_time

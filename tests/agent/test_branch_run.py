@@ -22,12 +22,13 @@ from models.scripted import ScriptedModel
 from record import control
 from record.branching import PointError
 from record.claims import winner
-from record.events.event import Event
+from record.events import Event
 from record.events.running import Commanded
 from record.events.searching import Settled
 from record.fold.state import RunState
 from record.lock import hold
-from record.log import RecordError, open_log, read_state
+from record.log import open_log
+from record.reading import RecordError, read_state
 from stages.paper.provenance import FORKED
 from tests.stages.small_study import IDEA, experiment, plots, small_model
 from tests.stages.test_whole_run import small_settings

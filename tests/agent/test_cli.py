@@ -14,8 +14,9 @@ import pytest
 from agent.cli import main
 from record.folder import RunFolder
 from record.lock import hold
-from record.log import EventLog, read_state
+from record.log import EventLog
 from record.nouns.idea import Idea
+from record.reading import read_state
 from tests.inspector.story import Story, ended, told
 
 pytestmark = pytest.mark.slow

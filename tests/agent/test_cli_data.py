@@ -11,8 +11,8 @@ import pytest
 from agent.cli import main
 from agent.data import check_unchanged, pinned, sources_of, survey, with_idea
 from agent.settings import Settings, SettingsError, compose, override
-from record.log import read_state
 from record.nouns.idea import Idea
+from record.reading import read_state
 from sandbox.errors import DatasetError
 from sandbox.isolation.probe import probed
 from tests.agent.test_cli import written

@@ -11,7 +11,7 @@ import pytest
 from pydantic_ai import models as pydantic_ai_models
 
 from agent.cli import main
-from record.idea_file import read_idea
+from record.nouns.idea import read_idea
 from tests.agent.test_cli import written
 from tests.inspector.story import ended
 

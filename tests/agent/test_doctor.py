@@ -23,7 +23,7 @@ from agent.doctor.examination import templates
 from agent.doctor.finding import Finding, guarded
 from agent.doctor.packages import Package
 from agent.doctor.systems import System, read_system
-from record.place import kind_of
+from record.network import kind_of
 from sandbox.isolation import probe
 from sandbox.settings import SandboxSettings
 

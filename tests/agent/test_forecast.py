@@ -14,8 +14,8 @@ from agent.settings import Settings
 from models import prices
 from models.roles import Role
 from models.settings import ModelSettings
-from record.nouns.calls import Usage
 from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
+from record.nouns.decisions import Usage
 from search.settings import SearchSettings, StageLimits
 from stages.settings import PaperSettings
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from record.log import RecordError, read_events, read_state
+from record.reading import RecordError, read_events, read_state
 
 ROOT = Path(__file__).parents[2]
 RUN = ["run", "--idea", str(ROOT / "examples/ideas/label_noise_calibration.json"), "--config",

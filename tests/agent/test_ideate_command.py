@@ -17,7 +17,7 @@ from pydantic_ai.models import override_allow_model_requests
 
 from agent.cli import main
 from models.ideation import IdeaText
-from record.idea_file import read_idea
+from record.nouns.idea import read_idea
 from tests.context.papers import ONE, pdf
 from tests.ideation.scripts import drafted, text
 from tests.models.openai_server import OpenAIServer, Step, stall, status, tool

@@ -18,9 +18,10 @@ from models.scripted import ScriptedModel
 from record.events.papers import Assessed
 from record.events.running import Ended
 from record.folder import RunFolder
-from record.judgement import Judgement
 from record.lock import hold
-from record.log import EventLog, read_state
+from record.log import EventLog
+from record.nouns.papers import Judgement
+from record.reading import read_state
 from tests.agent.test_cli_bad_input import refused
 from tests.models.openai_server import OpenAIServer, status, tool
 from tests.review.test_judge import BODY, OWN, QUOTE, given_answer, pdf

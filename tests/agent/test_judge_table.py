@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 
 from agent.commands.judge_table import show_audit, show_panel
-from record.judgement import AuditFacts, DimensionScore, Judgement, Panel, spreads
+from record.nouns.papers import AuditFacts, DimensionScore, Judgement, Panel, spreads
 
 
 def judgement(model: str = "m", *, quoted: bool = True, coverage: str = "all 900 characters shown") -> Judgement:

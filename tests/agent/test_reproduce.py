@@ -16,19 +16,19 @@ from agent.cli import main
 from agent.commands.reproduce import unlike as run_unlike
 from agent.environment import machine_of
 from agent.settings import Settings, compose
-from record.events.event import Event
-from record.events.nodes import Executed, Judged, Proposed, Unsealed
+from record.events import Event
 from record.events.running import Started
-from record.events.searching import Decided, Prepared, Settled
+from record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Settled, Unsealed
 from record.fold.apply import apply
 from record.fold.state import RunState
 from record.folder import RunFolder, write_source
-from record.log import EventLog, read_state
+from record.log import EventLog
 from record.machine import Machine, unlike
 from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
 from record.nouns.decisions import Expand
 from record.nouns.idea import Idea
 from record.nouns.nodes import Attempt
+from record.reading import read_state
 from sandbox.datasets import materialise, registry, undamaged
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome

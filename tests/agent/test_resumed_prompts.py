@@ -8,7 +8,7 @@ import pytest
 
 from inspector.web.calls import opened
 from inspector.web.watched import Watched
-from record.events.event import Event
+from record.events import Event
 from record.fold.state import RunState
 from tests.agent.scripted_runs import Killed, World, answered
 

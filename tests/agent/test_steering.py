@@ -19,15 +19,16 @@ from models.roles import Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record import control
-from record.events.event import Event
+from record.events import Event
 from record.events.running import Commanded, Unheeded
 from record.events.searching import Decided
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.lock import hold
-from record.log import EventLog, read_events, read_state
+from record.log import EventLog
 from record.nouns.decisions import Expand
 from record.nouns.nodes import Node, node_id
+from record.reading import read_events, read_state
 from search.signals import Signals
 from tests.agent.test_cli import written
 from tests.faults.killing import Killed

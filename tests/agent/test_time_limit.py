@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from record.events.event import Event
+from record.events import Event
 from record.events.searching import Decided
 from record.fold.state import RunState
 from record.nouns.decisions import Expand

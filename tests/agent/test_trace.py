@@ -13,7 +13,7 @@ from inspector.provenance import assignment_lines, submitting_lines
 from inspector.tracer import number_of
 from record.claims import Claim, paper_claims, printed, replicates_of, winner
 from record.folder import RunFolder
-from record.log import read_state
+from record.reading import read_state
 from record.typeset import as_read
 from tests.stages import finished
 

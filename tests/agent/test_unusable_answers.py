@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from models.backend import Reply, Request
 from models.errors import ModelOutputInvalid
 from models.scripted import ScriptedModel
-from record.events.event import Event
+from record.events import Event
 from record.fold.state import RunState
-from record.nouns.stages import STAGES
+from record.nouns.nodes import STAGES
 from review.evidence import check_draft
 from stages.paper import flow, versions
 from stages.paper.sources import PaperParts

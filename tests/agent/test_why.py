@@ -12,15 +12,13 @@ from agent.cli import main
 from agent.commands.why import lines
 from agent.outlook import outlook
 from inspector.why import Outlook, Why, errors_of, own_part, why_of
-from record.events.nodes import Executed, Judged, Stepped
 from record.events.papers import Released
 from record.events.running import Ended, Resumed
-from record.events.searching import Compared, Decided, Settled, WorkDone
+from record.events.searching import Compared, Decided, Executed, Judged, Settled, Stepped, WorkDone
 from record.fold.apply import fold
+from record.nouns.data import Measurement
 from record.nouns.decisions import Compare, End, Expand, Seen, summary_of
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Attempt, Failure, NodeStep
-from record.nouns.stages import StageName
+from record.nouns.nodes import Attempt, Failure, NodeStep, StageName
 from search.policy import BestFirst
 from search.settings import SearchSettings
 from search.tree import view_of

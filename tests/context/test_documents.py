@@ -18,11 +18,10 @@ from models.render import render
 from models.roles import Reflection, Role
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.context import Digest, Statement
-from record.events.ideating import ContextRead
-from stages.context.digesting import digest_all
-from stages.context.lines import MOST, lines_of
-from stages.context.reading import (
+from record.events.papers import ContextRead
+from record.ideation import Digest, Statement
+from stages.digests import MOST, digest_all, lines_of
+from stages.documents import (
     MOST_DOCUMENTS,
     NOTE_BYTES,
     READ,

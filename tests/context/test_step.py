@@ -14,8 +14,8 @@ from models.ideation import DigestInputs
 from models.offline.ideating import digest
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events.event import Event
-from record.events.ideating import ContextRead
+from record.events import Event
+from record.events.papers import ContextRead
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import MemoryLog
@@ -23,9 +23,8 @@ from record.manifest import manifest
 from sandbox.job import Executor
 from search.settings import SearchSettings
 from stages.bench import Bench
-from stages.context.lines import lines_of
-from stages.context.reading import keep
-from stages.context.work import CONTEXT, read_context
+from stages.digests import CONTEXT, lines_of, read_context
+from stages.documents import keep
 from stages.settings import PaperSettings
 
 NOTE = "We found that seeds matter. The notes ask for at least five seeds in every comparison.\n"

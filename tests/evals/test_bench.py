@@ -20,8 +20,8 @@ from evals.bench.work import Bench, Interrupted, Maker, lines_of, work
 from models.errors import CatalogueError, ModelRefused
 from models.judgement import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
-from record.judgement import DimensionScore, Judgement
-from record.log import RecordError
+from record.nouns.papers import DimensionScore, Judgement
+from record.reading import RecordError
 from tests.agent.test_cli_bad_input import refused
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from evals.bench.tasks import Task
 from evals.bench.work import Interrupted
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.idea_file import read_idea
-from record.log import read_state
+from record.nouns.idea import read_idea
+from record.reading import read_state
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import small_settings
 

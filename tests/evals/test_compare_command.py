@@ -13,10 +13,10 @@ from agent.commands import asking
 from models.errors import ModelUnavailable
 from models.preference import PaperPreference, PreferInputs
 from models.scripted import ScriptedModel
-from record.events.calls import Answered
 from record.events.papers import Assessed
+from record.events.running import Answered
 from record.log import EventLog
-from record.nouns.calls import CallKey, Usage
+from record.nouns.decisions import CallKey, Usage
 from tests.agent.test_judge_command import told
 from tests.stages import finished
 

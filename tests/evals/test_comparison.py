@@ -10,7 +10,7 @@ import pytest
 
 from evals.comparison import CHARACTERS, Entrant, outcome, paired, pairs_of, shown, side_of, tally
 from models.preference import Better, PaperPreference, PreferInputs, ShownPaper
-from record.log import read_state
+from record.reading import read_state
 from review.judge import Paper
 from review.judge.sections import Part
 from tests.paper import synthetic

@@ -19,11 +19,11 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from record.events.calls import Answered
-from record.events.event import Event
-from record.events.nodes import Executed
+from record.events import Event
+from record.events.running import Answered
+from record.events.searching import Executed
 from record.fold.state import RunState
-from record.log import is_run, read_events, read_state
+from record.reading import is_run, read_events, read_state
 from tests.faults.served import noted_of, resume, served_settings, start
 from tests.models.openai_server import OpenAIServer
 

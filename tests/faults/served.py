@@ -23,7 +23,7 @@ from agent.settings import Settings, compose
 from models.backend import Backend, Reply, Request, open_backend
 from models.door import request_sha256
 from models.settings import ModelSettings
-from record.events.event import Event
+from record.events import Event
 from record.fold.state import RunState
 from record.log import Listener
 from tests.models.openai_server import Choose, Step, tool

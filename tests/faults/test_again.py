@@ -11,7 +11,7 @@ import pytest
 
 from agent.audit import audit
 from agent.run import rewrite
-from record.log import RecordError, read_events, read_state
+from record.reading import RecordError, read_events, read_state
 from tests.faults.served import noting_behind_the_door, resume, silent, studying
 from tests.faults.test_outside import at_first
 from tests.models.openai_server import OpenAIServer

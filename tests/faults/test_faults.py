@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from record.claims import paper_claims
-from record.log import read_state
+from record.reading import read_state
 from tests.faults.same import latex, tree
 from tests.faults.served import served_settings, start, studying
 from tests.models.openai_server import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from record.log import read_state
+from record.reading import read_state
 from tests.faults.killing import Killed
 from tests.faults.same import latex, tree
 from tests.faults.served import studying

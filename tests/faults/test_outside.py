@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 
 from models.errors import ModelConfigError
-from record.events.event import Event
+from record.events import Event
 from record.events.running import Commanded
 from record.fold.state import RunState
 from record.lock import RunLockedError, hold
-from record.log import EventLog, Listener, RecordError, read_events, read_state
+from record.log import EventLog, Listener
+from record.reading import RecordError, read_events, read_state
 from tests.faults.served import resume, served_settings, start, studying
 from tests.models.openai_server import OpenAIServer, Step, content, status
 

@@ -12,7 +12,7 @@ from agent.cli import main
 from models import backend
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.log import read_events, read_state
+from record.reading import read_events, read_state
 from stages.nodes import node as nodes
 from tests.stages.small_study import IDEA, small_model
 

@@ -21,12 +21,12 @@ from models.ideation import (
 )
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events.event import Event
-from record.events.ideating import Conceived, Ideating
+from record.events import Event
+from record.events.papers import Conceived, Ideating
 from record.ideation import FinalIdea, FoundWork, LiteratureSearch
 from record.log import MemoryLog
 from stages.ideation.ideas import Study, find_ideas
-from stages.ideation.looking_up import Library
+from stages.ideation.lookup import Library
 from tests.models.ideation_examples import ESTIMATE, MEANS, TEXT, TOPIC, WORK
 
 

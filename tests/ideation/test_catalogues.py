@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from literature.errors import SourceError
 from literature.settings import SourceName
 from literature.works import Wanted, Work
-from stages.ideation.catalogues import Catalogues
+from stages.ideation.lookup import Catalogues
 
 WORK = Work(source="openalex", id="W1", title="Margins", subtitle="revisited", authors=("Lovelace, Ada",),
             years=(2020, 2019), dois=("10.1000/182",), abstract="We revisit margins.")

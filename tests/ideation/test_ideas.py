@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 
 from models.errors import ModelUnavailable
 from models.ideation import ClosestPick, EarlierIdea, IdeaReflectInputs, IdeaReflection
-from record.events.event import Event
-from record.events.ideating import LookedUp
-from record.idea_file import read_idea
+from record.events import Event
+from record.events.papers import LookedUp
 from record.ideation import DataNeed, LiteratureSearch
-from stages.ideation.feasibility import fit_of
-from stages.ideation.likeness import are_alike
-from stages.ideation.looking_up import NoLibrary, distinct, looked_up
-from stages.ideation.novelty import claims_in, struck_out, unknown_names
+from record.nouns.idea import read_idea
+from stages.ideation.checks import are_alike, claims_in, fit_of, struck_out, unknown_names
+from stages.ideation.lookup import NoLibrary, distinct, looked_up
 from tests.ideation.scripts import PICK, Shelf, World, by_number, drafted, reflected, text
 from tests.models.ideation_examples import ESTIMATE, MEANS, WORK
 

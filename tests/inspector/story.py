@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from record.events.calls import Answered
-from record.events.event import Event
-from record.events.nodes import Executed, Judged, Plotted, Proposed, Reviewed
+from record.events import Event
 from record.events.papers import Released
-from record.events.running import Ended, Limited, Started
-from record.events.searching import Compared, Decided, Prepared, Settled, Summarised
+from record.events.running import Answered, Ended, Limited, Started
+from record.events.searching import (
+    Compared,
+    Decided,
+    Executed,
+    Judged,
+    Plotted,
+    Prepared,
+    Proposed,
+    Reviewed,
+    Settled,
+    Summarised,
+)
 from record.fold.apply import fold
 from record.fold.state import RunState
-from record.nouns.calls import CallKey, Usage
-from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
-from record.nouns.decisions import Compare, Expand
+from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
+from record.nouns.decisions import CallKey, Compare, Expand, Usage
 from record.nouns.figures import FigureReview
 from record.nouns.idea import Idea
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Attempt, Failure, node_id
-from record.nouns.stages import NodeKind, StageName, StageSummary
+from record.nouns.nodes import Attempt, Failure, NodeKind, StageName, StageSummary, node_id
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]loss[/] \u202eeslaf\u202c\r\nsecond \x9b31mline \x00"
 BEGAN = 1_700_000_000.0

@@ -15,10 +15,11 @@ from PIL import Image
 
 from agent.cli import main
 from inspector.export.html_parts import PLAIN, PageRewriter, Pictures, shrunk
-from record.events.nodes import Plotted
+from record.events.searching import Plotted
 from record.folder import RunFolder
-from record.log import EventLog, read_events
+from record.log import EventLog
 from record.nouns.figures import Figure, FigureFacts
+from record.reading import read_events
 from tests.inspector.story import ended
 from tests.inspector.test_logs import written
 

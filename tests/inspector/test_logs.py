@@ -11,8 +11,8 @@ import pytest
 from agent.cli import main
 from inspector.describe import describe
 from inspector.logs import Entry, Output, Printed, logs
-from record.events.nodes import Executed, Judged
 from record.events.running import Ended
+from record.events.searching import Executed, Judged
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.lock import hold

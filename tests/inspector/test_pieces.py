@@ -9,7 +9,7 @@ from inspector.tree import RowCache, tree_of
 from inspector.web.pages import Pages
 from inspector.web.pieces import Piece, RunPieces, changed, report_of, update
 from inspector.web.watched import Watched
-from record.events.event import Event
+from record.events import Event
 from record.events.searching import Settled
 from record.fold.apply import fold
 from record.log import EventLog

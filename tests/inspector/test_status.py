@@ -11,7 +11,7 @@ from inspector.status import Status, condition_of, status_of
 from record.events.running import Commanded, Ended, Resumed
 from record.events.searching import Settled, Summarised
 from record.fold.apply import fold
-from record.nouns.stages import StageSummary
+from record.nouns.nodes import StageSummary
 from tests.inspector.story import BEGAN, Story, ended, eventful, told
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent.cli import main
 from inspector.tracking.logged import record_of
-from record.events.nodes import Executed
+from record.events.searching import Executed
 from record.folder import RunFolder
 from record.log import EventLog
 from record.nouns.nodes import Attempt

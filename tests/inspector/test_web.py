@@ -14,12 +14,12 @@ import httpx
 import pytest
 
 from inspector.web.server import PortTakenError, bound
-from record.events.nodes import Executed, Judged
 from record.events.running import Branched
+from record.events.searching import Executed, Judged
 from record.log import EventLog
-from record.nouns.measurements import Measurement
+from record.nouns.data import Measurement
 from record.nouns.nodes import Attempt, Check, Verdict
-from record.tail import Tail
+from record.reading import Tail
 from tests.inspector.story import Story, ended, told
 from tests.inspector.web import HOSTILE_CALL, Seen, add, raw, recorded, serving
 

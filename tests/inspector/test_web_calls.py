@@ -18,14 +18,11 @@ from inspector.web.forms import asked_of
 from inspector.web.node_panel import cells_of
 from inspector.web.pieces import checks_of
 from inspector.web.watched import Watched
-from record.events.calls import Answered
-from record.events.nodes import Probed
 from record.events.papers import Drafted, Released
-from record.events.running import Commanded
-from record.events.searching import Decided
-from record.nouns.calls import CallKey, Usage
-from record.nouns.decisions import Work
-from record.nouns.drafts import Draft, PaperFinding, Section
+from record.events.running import Answered, Commanded
+from record.events.searching import Decided, Probed
+from record.nouns.decisions import CallKey, Usage, Work
+from record.nouns.papers import Draft, PaperFinding, Section
 from record.prompts import keep
 from stages.paper.disclosure import disclosure
 from tests.inspector.story import BEGAN, Story, ended, told

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from record.control import look, user
-from record.events.nodes import Judged
 from record.events.running import Commanded
+from record.events.searching import Judged
 from record.lock import hold
 from tests.inspector.story import ended, told
 from tests.inspector.web import EVIL, Seen, add, recorded, serving

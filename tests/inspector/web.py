@@ -16,14 +16,13 @@ from pathlib import Path
 import httpx
 
 from inspector.web.server import bound, server_of
-from record.events.calls import Answered
-from record.events.event import Event
-from record.events.nodes import Executed, Judged, Plotted, Proposed, Reviewed
-from record.events.running import Commanded
+from record.events import Event
+from record.events.running import Answered, Commanded
+from record.events.searching import Executed, Judged, Plotted, Proposed, Reviewed
 from record.log import EventLog
-from record.nouns.calls import CallKey, Usage
+from record.nouns.data import Measurement
+from record.nouns.decisions import CallKey, Usage
 from record.nouns.figures import Figure, FigureFacts, FigureReview
-from record.nouns.measurements import Measurement
 from record.nouns.nodes import Attempt, Failure
 from record.prompts import keep
 from tests.inspector.story import Story, ended

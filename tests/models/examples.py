@@ -56,16 +56,12 @@ from models.roles import (
     WriteInputs,
 )
 from record.ablation import Ablation
-from record.citing import FoundWork, Searched, Support
-from record.judgement import AuditFacts
 from record.machine import Rate
-from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
-from record.nouns.drafts import Draft, Section
+from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, Measurement, MetricSpec
 from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureReview
 from record.nouns.idea import Idea
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Check, Failure
-from record.nouns.stages import BranchStep, StageSummary
+from record.nouns.nodes import BranchStep, Check, Failure, StageSummary
+from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section, Support
 from record.trials import Trial
 from review.judge import read_rubric
 from tests.models.ideation_examples import INPUTS as IDEATION

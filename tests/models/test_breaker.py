@@ -12,7 +12,7 @@ from models.breaker import Breaker
 from models.errors import AccessLost, ModelConfigError, ModelRefused, ModelUnavailable, ProviderDown, QuotaSpent
 from models.settings import ModelSettings
 from record.events.running import Paused, Recovered
-from record.nouns.calls import Usage
+from record.nouns.decisions import Usage
 
 REPLY = Reply(output=ModelSettings(), usage=Usage(input_tokens=1, output_tokens=1), model="m")
 

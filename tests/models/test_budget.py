@@ -26,14 +26,12 @@ from models.errors import (
 from models.roles import Preference
 from models.scripted import ScriptedModel
 from models.settings import Alternative, ModelSettings, Price
-from record.events.calls import Reserved, Returned
-from record.events.event import Event
-from record.events.running import Limited, Resumed, Started
+from record.events import Event
+from record.events.running import Limited, Reserved, Resumed, Returned, Started
 from record.events.searching import Decided
 from record.fold.apply import fold
 from record.log import MemoryLog
-from record.nouns.calls import CallKey, Spending, Usage
-from record.nouns.decisions import Action, Work
+from record.nouns.decisions import Action, CallKey, Spending, Usage, Work
 from record.nouns.idea import Idea
 from tests.models.examples import INPUTS
 

@@ -11,7 +11,7 @@ from models.backend import Prompt, Request
 from models.naming import locate
 from models.providers import ProviderModel, open_model
 from models.settings import ModelSettings, Price
-from record.nouns.calls import Usage
+from record.nouns.decisions import Usage
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer
 from tests.models.test_malformed import Count, good

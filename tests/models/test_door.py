@@ -18,10 +18,11 @@ from models.replay import exchange_of
 from models.roles import FigureReviews, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events.calls import Answered
-from record.log import MemoryLog, RecordError
-from record.nouns.calls import CallKey, Usage
+from record.events.running import Answered
+from record.log import MemoryLog
+from record.nouns.decisions import CallKey, Usage
 from record.prompts import keep, prompt_of
+from record.reading import RecordError
 from tests.models.examples import CODE, INPUTS, PROGRAM
 
 SETTINGS = ModelSettings()

@@ -21,7 +21,7 @@ from models.lineup import REST, Chain
 from models.roles import FigureReviews, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events.calls import Answered
+from record.events.running import Answered
 from tests.models.examples import CODE, INPUTS, PROGRAM
 from tests.models.openai_server import OpenAIServer, status, tool
 

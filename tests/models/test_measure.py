@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.prompts import Call, common, shared
-from record.events.calls import Answered
-from record.nouns.calls import CallKey, Usage
+from record.events.running import Answered
+from record.nouns.decisions import CallKey, Usage
 from record.prompts import Asked
 
 

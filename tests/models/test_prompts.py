@@ -44,13 +44,10 @@ from models.roles import (
     VisionInputs,
 )
 from models.settings import ROLES
-from record.citing import FoundWork, Searched
-from record.judgement import AuditFacts
-from record.nouns.data import MetricSpec
-from record.nouns.drafts import Draft, Section
+from record.nouns.data import Measurement, MetricSpec
 from record.nouns.figures import FigureReview
-from record.nouns.measurements import Measurement
-from record.nouns.stages import BranchStep, NodeKind, StageName, StageSummary
+from record.nouns.nodes import BranchStep, NodeKind, StageName, StageSummary
+from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
 from record.trials import Trial
 from tests.models import ideation_examples
 from tests.models.examples import ABLATION, CODE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, WRITE

@@ -26,9 +26,9 @@ from models.roles import (
     StageReport,
 )
 from models.settings import ModelSettings
-from record.events.calls import Answered
-from record.nouns.calls import CallKey, Usage
+from record.events.running import Answered
 from record.nouns.data import DataPlan
+from record.nouns.decisions import CallKey, Usage
 from record.nouns.nodes import Verdict
 from review.honesty import check
 from tests.models.examples import INPUTS, PLAN

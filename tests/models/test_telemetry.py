@@ -27,8 +27,8 @@ from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from models.tracing import BELOW, SILENT, Tracing, open_tracing
 from record.fold.apply import fold
-from record.log import read_events
 from record.prompts import prompt_of
+from record.reading import read_events
 from tests.models.collector import Collector, Taken
 from tests.models.examples import CODE, INPUTS, PROGRAM
 from tests.models.openai_server import OpenAIServer, status, tool

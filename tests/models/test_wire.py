@@ -14,7 +14,7 @@ from models.backend import Backend, Image, Prompt, Request, open_backend
 from models.errors import ImagesRefused, ModelConfigError, ModelOutputInvalid, ModelRefused
 from models.roles import Preference, Reflection
 from models.settings import ModelSettings
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, called, completion
 

@@ -9,19 +9,26 @@ from pathlib import Path
 
 from models.roles import Comparison
 from record.claims import Claim, differences, paper_claims, printed, setups
-from record.events.event import Event
-from record.events.nodes import Executed, Judged, Proposed, Resampled, Unsealed
+from record.events import Event
 from record.events.running import Started
-from record.events.searching import Decided, Prepared, Settled
+from record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Resampled, Settled, Unsealed
 from record.fold.apply import fold
 from record.fold.state import RunState
-from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
+from record.nouns.data import (
+    Arm,
+    DataPlan,
+    DatasetFacts,
+    DatasetUse,
+    Level,
+    Measurement,
+    MetricSpec,
+    OverExamples,
+    Split,
+)
 from record.nouns.decisions import Expand
-from record.nouns.drafts import Draft, Section
 from record.nouns.idea import Idea
-from record.nouns.measurements import Measurement, OverExamples, Split
-from record.nouns.nodes import Attempt, Failure
-from record.nouns.stages import NodeKind, StageName
+from record.nouns.nodes import Attempt, Failure, NodeKind, StageName
+from record.nouns.papers import Draft, Section
 from review.evidence import Evidence, Value
 from stages.paper.appendix import appendix
 from stages.paper.library import read_verified

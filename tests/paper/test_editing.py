@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.roles import Reflection, SectionEdit, TextEdit
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 from stages.paper.reflection import edited
 
 BODY = "The loss is \\result{a.mean}.\nIt is the\nloss again.\n\n\\paperfigure{loss}\n\nSee Figure~\\ref{fig:loss}."

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 from review.evidence import check_draft
 from stages.paper.figure_review import Place, cut, mentions, places, plain
 from stages.paper.sources import FigureFile, PaperParts, sources

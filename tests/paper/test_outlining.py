@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.offline.writing import outlined
 from models.roles import FinalFigure, OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, WriteInputs
-from record.nouns.drafts import Section
+from record.nouns.papers import Section
 from stages.paper.findings import lengths, too_thin
 from stages.paper.outcomes import outcome, tellings, untold
 from stages.paper.outline import complaints_on, groups, mended, section_inputs, taken

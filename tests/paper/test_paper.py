@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.drafts import Section
+from record.nouns.papers import Section
 from review.evidence import check_pdf, tex
 from review.evidence.pdf import pdf_text
 from stages.paper.template import TemplateError, load

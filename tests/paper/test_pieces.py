@@ -10,15 +10,14 @@ import pytest
 from literature.errors import LibraryError
 from literature.library import parse
 from record.claims import Difference
-from record.events.nodes import Executed, Judged
 from record.events.running import Limited
-from record.events.searching import Compared, Decided
+from record.events.searching import Compared, Decided, Executed, Judged
 from record.fold.apply import fold
-from record.fold.parts import RoleUsage
+from record.fold.facts import RoleUsage
 from record.fold.state import RunState
 from record.nouns.decisions import Compare, Expand
-from record.nouns.drafts import PaperFinding
 from record.nouns.nodes import Attempt, Failure
+from record.nouns.papers import PaperFinding
 from review.evidence import numbers
 from stages.paper.appendix import appendix
 from stages.paper.findings import of_chktex, of_log, section_at

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 from stages.paper.sources import FigureFile, PaperParts, Table
 from tests.paper import synthetic
 

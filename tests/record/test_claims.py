@@ -22,11 +22,10 @@ from record.claims import (
     setups,
     validation_claims,
 )
-from record.events.nodes import Executed, Judged, Unsealed
-from record.events.searching import Decided, Settled
+from record.events.searching import Decided, Executed, Judged, Settled, Unsealed
 from record.log import MemoryLog
+from record.nouns.data import Measurement
 from record.nouns.decisions import Expand
-from record.nouns.measurements import Measurement
 from record.nouns.nodes import Attempt
 from tests.search.worlds import new_log
 

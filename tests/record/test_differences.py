@@ -25,11 +25,11 @@ from record.claims import (
     p_value,
     printed,
 )
-from record.events.event import EVENT
-from record.events.nodes import Resampled
+from record.events import EVENT
 from record.events.papers import Released
+from record.events.searching import Resampled
 from record.log import MemoryLog
-from record.nouns.measurements import OverExamples
+from record.nouns.data import OverExamples
 from tests.record.test_claims import recorded
 
 stats: Any = scipy_stats

@@ -12,8 +12,9 @@ import pytest
 
 from record.events.running import Commanded
 from record.lock import RunLockedError, hold, holder
-from record.log import EventLog, RecordError, is_run, open_log, read_state
-from record.place import on_network
+from record.log import EventLog, open_log
+from record.network import on_network
+from record.reading import RecordError, is_run, read_state
 
 MOUNTS = """/dev/vda / ext4 rw 0 0
 server:/home /home nfs4 rw 0 0

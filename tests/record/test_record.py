@@ -18,19 +18,19 @@ import pytest
 from pydantic import ValidationError
 
 from record import control
-from record.events.event import EVENT
-from record.events.nodes import Proposed
+from record.events import EVENT
 from record.events.running import Commanded, Ended
+from record.events.searching import Proposed
 from record.fold.apply import fold
 from record.folder import RunFolder, draft_of, read_source, seal, sha256, write_file, write_source
 from record.lock import RunLockedError, hold, holder
-from record.log import EventLog, MemoryLog, RecordError, read_events, read_state
-from record.nouns.data import arm_of, level_of
+from record.log import EventLog, MemoryLog
+from record.nouns.data import Measurement, arm_of, level_of
 from record.nouns.figures import FigureFacts
 from record.nouns.frozen import Scalar
 from record.nouns.idea import Idea
-from record.nouns.measurements import Measurement
-from record.setups import constants_of
+from record.reading import RecordError, read_events, read_state
+from record.syntax import constants_of
 from tests.search.worlds import World, new_log, search, settings
 
 

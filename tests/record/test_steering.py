@@ -12,14 +12,13 @@ import pytest
 
 from record import control
 from record.control import AT_ONCE, BYTES, LONGEST, Look, look, refused, send
-from record.events.event import Event
-from record.events.nodes import Judged
+from record.events import Event
 from record.events.running import Commanded, Resumed, Unheeded
+from record.events.searching import Judged
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
-from record.nouns.nodes import Failure
-from record.nouns.stages import StageName
+from record.nouns.nodes import Failure, StageName
 from search.tree import unmarked
 from tests.inspector.story import Story, ended, told
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 from record.typeset import ClaimKey, Use, as_read, filled, parse, printable, render, uses
 from review.evidence import Evidence, check_draft
 from review.evidence.scan import scan

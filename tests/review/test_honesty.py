@@ -7,8 +7,7 @@ import pytest
 from benchmarks.honesty import PLAN, report, wilson
 from benchmarks.planted import programs
 from models.roles import Program
-from record.nouns.data import DatasetFacts, DatasetUse, MetricSpec
-from record.nouns.measurements import Grade, Measurement, Split
+from record.nouns.data import DatasetFacts, DatasetUse, Grade, Measurement, MetricSpec, Split
 from record.nouns.nodes import Finding
 from review.honesty import check
 from review.honesty.probe import labels_probe, seed_probe

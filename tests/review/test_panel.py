@@ -18,7 +18,7 @@ from models.judgement import JudgeInputs, answer_type
 from models.ledger import MemoryLedger
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.judgement import Judgement, spreads
+from record.nouns.papers import Judgement, spreads
 from review.judge import (
     Case,
     Guarded,

@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 
 from record.claims import differences, paper_claims
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 from review.evidence import Evidence, Value, check_draft, claims_in
 from review.evidence.bold import bold_wrong
 from stages.paper.tables import tables

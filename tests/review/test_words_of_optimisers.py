@@ -10,7 +10,7 @@ import pytest
 from models.roles import Comparison
 from record.claims import Called
 from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 from review.evidence import Evidence, check_draft
 
 PLAN = DataPlan(

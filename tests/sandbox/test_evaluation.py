@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from record.nouns.measurements import Measurement
+from record.nouns.data import Measurement
 from sandbox.data.spec import spec_of
 from sandbox.datasets import materialise, registry
 from sandbox.errors import DatasetError, SubmissionRefused

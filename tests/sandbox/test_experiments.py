@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.measurements import Measurement
+from record.nouns.data import Measurement
 from review.figures import lint
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agent.cli import main
-from record.nouns.measurements import Measurement
+from record.nouns.data import Measurement
 from review.figures import lint_all
 from sandbox.datasets import materialise
 from sandbox.errors import SubmissionRefused
 from sandbox.results import MOST_PIXELS, collect_figures, failure_of, hash_arrays, measure
 from sandbox.scoring import seal
 from sandbox.untrusted import Unfit, disarm, load_array
-from stages.nodes.array_summaries import array_briefs
+from stages.nodes.canvas import array_briefs
 
 LIMIT = 2**24
 HEADERS = (

@@ -10,7 +10,7 @@ import lab
 import numpy as np
 import pytest
 
-from record.setups import constants_of
+from record.syntax import constants_of
 from sandbox.isolation.mounts import KERNEL_SIDE
 from sandbox.metrics import CLIP, ECE_BINS, METRICS, score
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.measurements import Measurement
+from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Logged, Outcome, Progress, Watch

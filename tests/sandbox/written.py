@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from record.nouns.measurements import Measurement
+from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
 from sandbox.failures import Origin, from_timeout
 from sandbox.job import Job, Outcome

@@ -7,15 +7,12 @@ from random import Random
 
 import pytest
 
-from record.events.nodes import Executed, Judged, Proposed
 from record.events.running import Limited
-from record.events.searching import Compared, Decided, Prepared, Settled
+from record.events.searching import Compared, Decided, Executed, Judged, Prepared, Proposed, Settled
 from record.log import MemoryLog
-from record.nouns.data import DatasetUse, MetricSpec
+from record.nouns.data import DatasetUse, Measurement, MetricSpec
 from record.nouns.decisions import Compare, End, Expand, Seen, Wait
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Attempt
-from record.nouns.stages import NodeKind, StageName
+from record.nouns.nodes import Attempt, NodeKind, StageName
 from search.policy import BestFirst
 from search.tree import View, view_of
 from tests.search.worlds import PLAN, World, new_log, run, settings

@@ -7,13 +7,11 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from record.events.calls import Answered
-from record.events.running import Limited
+from record.events.running import Answered, Limited
 from record.events.searching import Decided
 from record.log import MemoryLog
-from record.nouns.calls import CallKey, Usage
-from record.nouns.decisions import Expand
-from search.ceilings import Ceilings
+from record.nouns.decisions import CallKey, Expand, Usage
+from search.limits import Ceilings
 from search.tree import SEARCH_KINDS
 from tests.search import virtual_time
 from tests.search.worlds import World, new_log, search, settings

@@ -6,12 +6,10 @@ from random import Random
 
 import pytest
 
-from record.events.nodes import Executed, Judged
-from record.events.searching import Decided
-from record.nouns.data import arm_of
+from record.events.searching import Decided, Executed, Judged
+from record.nouns.data import Measurement, arm_of
 from record.nouns.decisions import Expand, summary_of
-from record.nouns.measurements import Measurement
-from record.nouns.stages import StageName
+from record.nouns.nodes import StageName
 from search.replication import replicates_for
 from search.settings import StageLimits
 from search.tree import SEARCH_KINDS

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from record.events.nodes import Judged, Proposed
-from record.events.searching import Decided
+from record.events.searching import Decided, Judged, Proposed
 from record.log import MemoryLog
 from record.nouns.decisions import Expand, Seen
 from record.nouns.nodes import Failure

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from record.events.event import Event
+from record.events import Event
 from record.events.running import Commanded
 from record.events.searching import Settled
 from record.log import MemoryLog
 from record.nouns.decisions import End, Expand, Seen
-from record.nouns.stages import STAGES
-from search.ceilings import Ceilings
+from record.nouns.nodes import STAGES
+from search.limits import Ceilings
 from search.policy import BestFirst, policy_of
 from search.scheduler import Scheduler
 from search.settings import SearchSettings

@@ -6,22 +6,19 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from record.events.nodes import Executed, Judged, Proposed
 from record.events.running import Started
-from record.events.searching import Compared, Decided, Prepared, Settled, WorkDone
+from record.events.searching import Compared, Decided, Executed, Judged, Prepared, Proposed, Settled, WorkDone
 from record.fold.state import RunState
 from record.log import MemoryLog
-from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
 from record.nouns.decisions import Compare, End, Expand
 from record.nouns.idea import Idea
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Attempt, Failure, node_id
-from record.nouns.stages import STAGES, StageName
-from search.ceilings import Ceilings
+from record.nouns.nodes import STAGES, Attempt, Failure, StageName, node_id
+from search.limits import Ceilings
 from search.policy import policy_of
+from search.replication import as_left, unsettled
 from search.scheduler import Freed, Scheduler
 from search.settings import SearchSettings, StageLimits
-from search.settling import as_left, unsettled
 from tests.search import virtual_time
 
 PLAN = DataPlan(

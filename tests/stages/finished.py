@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.settings import Settings
-from record.events.event import Event
+from record.events import Event
 from record.events.papers import Drafted, FiguresMade, Released
 from record.events.running import Started
 from record.events.searching import Decided, Summarised, WorkDone
 from record.folder import RunFolder, sha256
 from record.log import EventLog
 from record.nouns.decisions import Work
-from record.nouns.stages import STAGES, StageSummary
+from record.nouns.nodes import STAGES, StageSummary
 from tests.paper import synthetic
 
 QUOTE = "We ask whether smoothing the targets helps when labels are noisy."

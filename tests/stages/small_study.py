@@ -46,10 +46,10 @@ from models.roles import (
 from models.scripted import ScriptedModel
 from record.ablation import Ablation
 from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
-from record.nouns.drafts import Section
 from record.nouns.figures import Aspect, FigureReview, PaperFigureReview
 from record.nouns.idea import Idea
 from record.nouns.nodes import Verdict
+from record.nouns.papers import Section
 
 IDEA = Idea.model_validate({
     "Name": "shrinkage", "Title": "Shrinking class means", "Short Hypothesis": "Shrinkage helps nearest means.",

@@ -23,29 +23,27 @@ from models.errors import ModelOutputInvalid
 from models.roles import CodeInputs, ReflectInputs, Reflection
 from models.scripted import ScriptedModel
 from record.claims import replicates_of, winner
-from record.events.event import Event
-from record.events.nodes import Executed, Unsealed
+from record.events import Event
 from record.events.papers import Drafted, FiguresMade
 from record.events.running import Limited, Resumed, Started
-from record.events.searching import AblationsMissed, AblationsPlanned, Decided, Prepared, WorkDone
+from record.events.searching import AblationsMissed, AblationsPlanned, Decided, Executed, Prepared, Unsealed, WorkDone
 from record.fold.state import RunState
 from record.folder import RunFolder, sha256
 from record.log import MemoryLog
+from record.nouns.data import Measurement
 from record.nouns.decisions import Expand, Work, summary_of
-from record.nouns.drafts import Draft, Section
 from record.nouns.figures import AxesFacts, Figure, FigureFacts
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Failure
-from record.nouns.stages import STAGES
+from record.nouns.nodes import STAGES, Failure
+from record.nouns.papers import Draft, Section
 from record.trials import trials
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
-from stages.ablations.planning import risks_told, sift
-from stages.ablations.work import missing_ablations
 from stages.bench import Bench
-from stages.evidence.score import frozen
-from stages.memory.briefs import code_inputs
+from stages.briefs import code_inputs
+from stages.evidence.scoring import frozen
+from stages.missing_ablations import missing_ablations
 from stages.paper.provenance import ablation_sentences, ablations_told, missing_rows, planned_rows
+from stages.planned_ablations import risks_told, sift
 from stages.stage import Research
 from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model
 
@@ -185,10 +183,10 @@ def without_tex_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> tuple[()]:
         return ()
 
-    monkeypatch.setattr("stages.ablations.work.drafted", assessed)
+    monkeypatch.setattr("stages.missing_ablations.drafted", assessed)
     monkeypatch.setattr("stages.paper.reflection.drafted", assessed)
-    monkeypatch.setattr("stages.evidence.score.score_sealed", scored)
-    monkeypatch.setattr("stages.evidence.score.resampled", none)
+    monkeypatch.setattr("stages.evidence.scoring.score_sealed", scored)
+    monkeypatch.setattr("stages.evidence.scoring.resampled", none)
 
 
 def planning(*names: str) -> Callable[[AblationPlanInputs], AblationPlan]:
@@ -362,7 +360,7 @@ def test_the_reviewer_reads_values_and_what_was_done_and_asks_for_nothing_twice(
 
 
 def test_values_stand_where_the_macros_were() -> None:
-    from stages.ablations.asking import as_read
+    from stages.missing_ablations import as_read
     from tests.paper import synthetic
 
     read = as_read(synthetic.DRAFT, synthetic.state())

@@ -24,18 +24,16 @@ from models.errors import ModelOutputInvalid
 from models.roles import CodeInputs, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events.calls import Reserved
-from record.events.event import Event
-from record.events.running import Limited, Resumed, Started
+from record.events import Event
+from record.events.running import Limited, Reserved, Resumed, Started
 from record.events.searching import Prepared
 from record.fold.state import RunState
 from record.folder import RunFolder, sha256
-from record.log import MemoryLog, read_state
-from record.nouns.calls import Spending
-from record.nouns.decisions import Expand
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Failure
-from record.nouns.stages import STAGES
+from record.log import MemoryLog
+from record.nouns.data import Measurement
+from record.nouns.decisions import Expand, Spending
+from record.nouns.nodes import STAGES, Failure
+from record.reading import read_state
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from stages.bench import Bench

@@ -21,17 +21,16 @@ from models.roles import Reflection
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import winner
-from record.events.calls import Answered
-from record.events.event import Event
+from record.events import Event
 from record.events.papers import Drafted, FiguresMade, WorksChosen, WorksFound
-from record.events.running import Started
+from record.events.running import Answered, Started
 from record.events.searching import Decided, Summarised, WorkDone
 from record.folder import RunFolder, write_source
 from record.log import MemoryLog
 from record.manifest import files_of
 from record.nouns.decisions import Work
-from record.nouns.drafts import Draft, Section
-from record.nouns.stages import STAGES, StageSummary
+from record.nouns.nodes import STAGES, StageSummary
+from record.nouns.papers import Draft, Section
 from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings

@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from record.events.event import Event
-from record.events.nodes import Executed, Judged, Plotted, Probed, Proposed, Reviewed, Suspected, Unsealed
+from record.events import Event
 from record.events.papers import Drafted, FiguresMade
 from record.events.running import Commanded
-from record.events.searching import Compared, Decided
+from record.events.searching import (
+    Compared,
+    Decided,
+    Executed,
+    Judged,
+    Plotted,
+    Probed,
+    Proposed,
+    Reviewed,
+    Suspected,
+    Unsealed,
+)
 from record.fold.apply import fold
+from record.nouns.data import Measurement
 from record.nouns.decisions import Compare, Expand
-from record.nouns.drafts import PaperFinding
 from record.nouns.figures import FigureReview
-from record.nouns.measurements import Measurement
 from record.nouns.nodes import Attempt, Failure, Finding, NodeStatus
+from record.nouns.papers import PaperFinding
 from stages.paper.disclosure import as_file, disclosure
 from stages.paper.incidents import incidents
 from tests.paper import synthetic

@@ -10,13 +10,13 @@ import pytest
 
 from benchmarks.studies import drawn
 from models.errors import ModelUnavailable
-from record.events.nodes import Judged
 from record.events.running import Resumed
-from record.log import RecordError, read_state
+from record.events.searching import Judged
 from record.nouns.nodes import Failure
+from record.reading import RecordError, read_state
 from sandbox.errors import GpuError
 from sandbox.job import Job, Outcome
-from stages.faults import SameFaultError
+from stages.bench import SameFaultError
 from stages.stage import Research
 from tests.stages.test_nodes import Script, agenda, search
 

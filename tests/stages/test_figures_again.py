@@ -17,7 +17,8 @@ from record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from stages.bench import Bench
-from stages.nodes.plotting import UNSEEN, Canvas, draw, subject_of
+from stages.nodes.canvas import Canvas, subject_of
+from stages.nodes.plotting import UNSEEN, draw
 from stages.paper.incidents import incidents
 from tests.stages.test_prompt_inputs import Story, cells
 

@@ -12,7 +12,7 @@ from record.nouns.nodes import Failure
 from sandbox.job import CHECKPOINTS, Job, Outcome
 from sandbox.workspace import rescue_checkpoints
 from stages.bench import Bench
-from stages.memory.briefs import code_inputs, parent_brief
+from stages.briefs import code_inputs, parent_brief
 from tests.stages.test_nodes import agenda, failed, measured, search
 
 GOOD = Outcome(seconds=1, measurements=measured(0.5))

@@ -16,9 +16,8 @@ from models.roles import CodeInputs, PlotInputs, Plots, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import paper_claims, trusted_replicates, winner
-from record.events.nodes import Probed
 from record.events.running import Commanded
-from record.events.searching import Prepared
+from record.events.searching import Prepared, Probed
 from record.nouns.data import DatasetFacts
 from review.honesty.probe import ENTRY, TASK, program
 from sandbox.datasets import materialise
@@ -28,9 +27,9 @@ from sandbox.scoring import chance_level
 from sandbox.scripted import ScriptedExecutor
 from sandbox.settings import SandboxSettings
 from search.settings import SearchSettings
-from stages.evidence.probing import probe_winners
-from stages.evidence.score import frozen, score_tests
-from stages.nodes.plotting import Canvas, draw
+from stages.evidence.scoring import frozen, probe_winners, score_tests
+from stages.nodes.canvas import Canvas
+from stages.nodes.plotting import draw
 from stages.paper.incidents import incidents
 from stages.settings import PaperSettings
 from stages.shares import RunShares
@@ -166,7 +165,7 @@ async def test_code_that_learns_loses_its_advantage_with_permuted_labels(tmp_pat
 
 
 def test_a_probe_is_an_event_that_reads_back() -> None:
-    from record.events.event import EVENT
+    from record.events import EVENT
 
     one = Probed(node="n0001", probe="seed", outcome="still", why="the same")
     assert EVENT.validate_json(one.model_dump_json()) == one

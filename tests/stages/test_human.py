@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from record.events.nodes import Judged, Proposed
-from record.events.searching import Decided
+from record.events.searching import Decided, Judged, Proposed
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256_of_files, write_source
 from record.nouns.decisions import Expand
-from stages.ablations.planning import written_by_people
 from stages.nodes.human import LARGEST, CodeError, Written, first_choice, read_code
 from stages.paper.provenance import humans_told
+from stages.planned_ablations import written_by_people
 from tests.search.worlds import new_log, run
 
 CODE = "WIDTH = 3\nimport lab\nlab.seed_everything()\n"

@@ -18,15 +18,15 @@ from models.judgement import JudgeInputs, answer_type
 from models.offline.researcher import OfflineResearcher
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events.calls import Answered
 from record.events.papers import Assessed
-from record.events.running import Ended, Limited, Resumed
+from record.events.running import Answered, Ended, Limited, Resumed
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import RunFolder, sha256
-from record.judgement import Judgement
-from record.log import EventLog, read_state
+from record.log import EventLog
 from record.manifest import files_of
+from record.nouns.papers import Judgement
+from record.reading import read_state
 from review.judge import facts_of
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
@@ -211,7 +211,7 @@ def test_a_resume_for_the_judge_changes_nothing_that_the_paper_says_of_its_origi
 
 
 def _events(run: Path) -> list[object]:
-    from record.log import read_events
+    from record.reading import read_events
 
     return [event for event, _ in read_events(run / "run.db")]
 

@@ -16,8 +16,8 @@ from models.roles import FigureReviewInputs, PaperFigureReviews, Reflection
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events.papers import FiguresMade
-from record.nouns.drafts import Draft, Section
 from record.nouns.figures import Aspect, FigureReview, FinalFigure, PaperFigureReview
+from record.nouns.papers import Draft, Section
 from review.evidence import tex
 from stages.bench import Bench
 from stages.paper.figure_review import UNSEEN, figures_of, look_at_figures

@@ -15,8 +15,8 @@ from models.roles import ReflectInputs, Reflection, TextEdit
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import claims_on_test
-from record.events.event import Event
-from record.log import read_events, read_state
+from record.events import Event
+from record.reading import read_events, read_state
 from record.trials import trials
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import small_settings

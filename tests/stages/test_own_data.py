@@ -15,9 +15,9 @@ from models.backend import Reply, Request
 from models.roles import PlanInputs, Program, Role
 from models.settings import ModelSettings
 from record.fold.state import RunState
-from record.log import read_state
 from record.nouns.data import DataPlan, DatasetUse
 from record.nouns.idea import Idea
+from record.reading import read_state
 from sandbox.errors import DatasetError
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import SMALL

@@ -13,8 +13,8 @@ from agent.settings import compose
 from models.backend import Reply, Request
 from models.roles import CodeInputs, PlanInputs, Program, Role
 from models.settings import ModelSettings
-from record.log import read_state
 from record.nouns.data import DataPlan, DatasetUse, MetricSpec
+from record.reading import read_state
 from sandbox.errors import DatasetError
 from tests.sandbox.test_evaluation import WALK
 from tests.stages.small_study import IDEA, small_model

@@ -10,7 +10,7 @@ import pytest
 from models.roles import CatalogueEntry
 from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec, Scorer
 from sandbox.metrics import METRICS, computed, score
-from stages.plan_faults import faults_of
+from stages.prepare import faults_of
 
 SIZES = {"train": 100, "dev": 20, "validation": 40, "test": 40}
 

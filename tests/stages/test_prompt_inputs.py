@@ -17,26 +17,23 @@ from models.render import render
 from models.roles import CompareInputs, Preference
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events.nodes import Executed, Judged, Proposed
 from record.events.running import Started
-from record.events.searching import Decided, Prepared, Settled, Summarised, WorkDone
+from record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Settled, Summarised, WorkDone
 from record.folder import RunFolder, write_source
 from record.log import MemoryLog
-from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from record.nouns.data import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
 from record.nouns.decisions import Compare, Expand, Seen, Work
 from record.nouns.idea import Idea
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Attempt, Failure, Verdict, node_id
-from record.nouns.stages import NodeKind, StageName, StageSummary
+from record.nouns.nodes import Attempt, Failure, NodeKind, StageName, StageSummary, Verdict, node_id
 from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
-from stages.memory.briefs import code_inputs, plotting_reference
-from stages.memory.stage import LINES, MESSAGE, NAMES, OUTCOME, outcome
-from stages.nodes.comparing import compare, compare_inputs
+from stages.briefs import code_inputs, plotting_reference
 from stages.report import reasons_for, summary_inputs, whole_stage
 from stages.settings import PaperSettings
+from stages.stage import compare, compare_inputs
+from stages.summaries import LINES, MESSAGE, NAMES, OUTCOME, outcome
 
 LATER = 1000
 """A decision after all that a story tells."""

@@ -18,19 +18,17 @@ from record.ablation import Ablation
 from record.events.running import Resumed
 from record.events.searching import AblationsPlanned, Decided, Prepared, Settled, Summarised, WorkDone
 from record.machine import Rate
-from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from record.nouns.data import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec, Split
 from record.nouns.decisions import ABLATION_PLAN, Expand, Seen, summary_of
 from record.nouns.figures import FigureReview
-from record.nouns.measurements import Measurement, Split
-from record.nouns.nodes import Check, Failure, Verdict
-from record.nouns.stages import NodeKind, StageName, StageSummary
+from record.nouns.nodes import Check, Failure, NodeKind, StageName, StageSummary, Verdict
 from sandbox.job import Job, Outcome
-from search.goals import over
+from search.policy import over
 from search.tree import view_of
-from stages.ablations.planning import plan_ablations
 from stages.bench import Bench
-from stages.memory.briefs import code_inputs, seen_by
+from stages.briefs import code_inputs, seen_by
 from stages.nodes.node import expand
+from stages.planned_ablations import plan_ablations
 from stages.report import summary_inputs
 from tests.stages.test_nodes import search
 

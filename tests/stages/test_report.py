@@ -10,10 +10,9 @@ from models.render import render
 from models.roles import ClaimLine, StageReport, SummaryInputs
 from record.events.searching import Compared, Decided, Settled
 from record.nouns.decisions import Compare, End, Seen, summary_of
-from record.nouns.nodes import Failure
-from record.nouns.stages import StageSummary
-from stages.memory.branch import for_paper
+from record.nouns.nodes import Failure, StageSummary
 from stages.report import reasons_for, selection_of, summarise, summary_inputs, whole_stage
+from stages.summaries import for_paper
 from tests.stages.test_prompt_inputs import LATER, Story, cells
 
 

@@ -14,13 +14,11 @@ from models.door import Models
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import Difference, claims_on_test, differences
-from record.events.nodes import Executed, Judged, Resampled, Unsealed
-from record.events.searching import Decided, Prepared, Settled, WorkDone
+from record.events.searching import Decided, Executed, Judged, Prepared, Resampled, Settled, Unsealed, WorkDone
 from record.folder import RunFolder
 from record.log import MemoryLog
-from record.nouns.data import DatasetFacts
+from record.nouns.data import DatasetFacts, OverExamples
 from record.nouns.decisions import Expand, Work
-from record.nouns.measurements import OverExamples
 from record.nouns.nodes import Attempt
 from sandbox.job import Outcome
 from sandbox.scoring import score_sealed, seal
@@ -28,9 +26,8 @@ from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
 from stages.evidence import resampling
-from stages.evidence.probing import TASK
 from stages.evidence.resampling import CELLS, DRAWS, FEWEST, NOT_OURS, PASSES, draws_for, resampled
-from stages.evidence.score import score_tests
+from stages.evidence.scoring import TASK, score_tests
 from stages.settings import PaperSettings
 from tests.search.worlds import new_log
 

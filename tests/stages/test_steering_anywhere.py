@@ -20,15 +20,13 @@ from models.settings import ModelSettings
 from record import control
 from record.ablation import Ablation
 from record.claims import winner
-from record.events.nodes import Judged
 from record.events.running import Commanded, Resumed
-from record.events.searching import AblationsPlanned, Decided
-from record.fold.marks import MARKED
+from record.events.searching import AblationsPlanned, Decided, Judged
+from record.fold.state import MARKED
 from record.folder import RunFolder
 from record.log import MemoryLog
 from record.nouns.decisions import ABLATION_PLAN, Expand
-from record.nouns.nodes import Failure, node_id
-from record.nouns.stages import STAGES
+from record.nouns.nodes import STAGES, Failure, node_id
 from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.scheduler import Freed

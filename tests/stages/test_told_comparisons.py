@@ -7,7 +7,7 @@ from pathlib import Path
 from models.render import render
 from models.roles import Comparison
 from record.claims import differences, paper_claims
-from record.events.nodes import Resampled
+from record.events.searching import Resampled
 from record.fold.apply import apply
 from record.folder import RunFolder
 from stages.paper.material import Material

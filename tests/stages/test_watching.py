@@ -12,10 +12,10 @@ import pytest
 from models.render import render
 from record.events.searching import Decided, Settled
 from record.nouns.decisions import Expand, Seen
-from record.nouns.stages import NodeKind, StageName
+from record.nouns.nodes import NodeKind, StageName
 from sandbox.job import Logged, Progress
 from search.settings import SearchSettings
-from stages.memory.briefs import code_inputs
+from stages.briefs import code_inputs
 from stages.nodes.watching import watcher
 from tests.stages.test_prompt_inputs import Story, cells
 

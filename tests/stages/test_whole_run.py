@@ -25,9 +25,9 @@ from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import claims_on_test, replicates_of, winner
 from record.fold.state import RunState
-from record.log import read_state
 from record.nouns.nodes import node_id
 from record.prompts import prompt_of
+from record.reading import read_state
 from tests.models.collector import Collector
 from tests.models.test_beginnings import DRAWN, STUDY, common
 from tests.stages.small_study import IDEA, LABELLED, small_model
@@ -122,7 +122,7 @@ def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
 
 
 def test_the_test_set_is_scored_once_after_the_search(whole: Path) -> None:
-    from record.log import read_events
+    from record.reading import read_events
 
     kinds = [event.type for event, _ in read_events(whole / "run.db")]
     assert kinds.index("unsealed") > max(i for i, kind in enumerate(kinds) if kind in ("judged", "summarised"))
@@ -230,7 +230,7 @@ def test_the_winner_runs_again_to_the_same_digits(whole: Path, capsys: pytest.Ca
 
 
 def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) -> None:
-    from record.log import read_events
+    from record.reading import read_events
 
     kinds = [event.type for event, _ in read_events(whole / "run.db")]
     assert kinds[-6:] == ["work_done", "decided", "answered", "assessed", "work_done", "ended"]

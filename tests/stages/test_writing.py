@@ -24,12 +24,12 @@ from models.roles import (
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import winner
-from record.events.calls import Answered
-from record.events.event import Event
+from record.events import Event
 from record.events.papers import FiguresMade
+from record.events.running import Answered
 from record.folder import RunFolder, write_source
 from record.log import MemoryLog
-from record.nouns.drafts import Section
+from record.nouns.papers import Section
 from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from record.judgement import Removed, RemovedKind
+from record.nouns.papers import Removed, RemovedKind
 from review.judge.errors import PaperError
 from review.judge.guards.ink import Seen, seen
 from review.judge.guards.letters import tagged, unseen

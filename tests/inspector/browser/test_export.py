@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from record.events.nodes import Plotted
+from record.events.searching import Plotted
 from record.log import EventLog
 from record.nouns.figures import Figure, FigureFacts
 from tests.inspector.browser.chromium import ROOT, START

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from record.claims import paper_claims
-from record.events.nodes import Judged
 from record.events.running import Commanded
-from record.events.searching import Decided
-from record.log import read_events, read_state
+from record.events.searching import Decided, Judged
+from record.reading import read_events, read_state
 from tests.inspector.browser.chromium import program, viewing
 from tests.inspector.browser.conftest import PATIENCE, Look
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from record.events.event import Event
-from record.events.nodes import Executed, Judged, Plotted, Proposed, Reviewed
+from record.events import Event
 from record.events.running import Commanded
+from record.events.searching import Executed, Judged, Plotted, Proposed, Reviewed
 from record.log import EventLog
+from record.nouns.data import Measurement
 from record.nouns.figures import Figure, FigureFacts, FigureReview
-from record.nouns.measurements import Measurement
 from record.nouns.nodes import Attempt, Failure
 from tests.inspector.browser.chromium import Viewer, viewing
 from tests.inspector.browser.conftest import Look

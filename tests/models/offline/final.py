@@ -8,7 +8,7 @@ from pathlib import Path
 from models.roles import FigureScript, House, Statistic
 from review.figures import About, lint_all, refusing
 from sandbox.job import Executor
-from stages.nodes.plotting import Canvas
+from stages.nodes.canvas import Canvas
 from stages.paper.drawing import SUFFIXES, Studio, draw_all
 
 

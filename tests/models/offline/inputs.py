@@ -21,10 +21,9 @@ from models.roles import (
     Statistic,
     WriteInputs,
 )
-from record.idea_file import read_idea
 from record.nouns.data import DatasetFacts
-from record.nouns.nodes import Failure
-from record.nouns.stages import NodeKind, StageName
+from record.nouns.idea import read_idea
+from record.nouns.nodes import Failure, NodeKind, StageName
 from review.evidence.violations import LITERALS, Evidence
 
 REPOSITORY = Path(__file__).resolve().parents[3]

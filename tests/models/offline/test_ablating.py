@@ -9,9 +9,9 @@ from models.offline.ablating import ablation_plan, missing_ablations
 from models.offline.coding import code
 from models.offline.study import the_study
 from record.ablation import Ablation
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 from record.trials import Trial
-from stages.ablations.planning import risks_told, sift
+from stages.planned_ablations import risks_told, sift
 from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs
 
 

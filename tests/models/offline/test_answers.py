@@ -40,10 +40,9 @@ from models.roles import (
     SummaryInputs,
     VisionInputs,
 )
-from record.nouns.data import DataPlan
+from record.nouns.data import DataPlan, Measurement
 from record.nouns.figures import AxesFacts, FigureFacts
 from record.nouns.idea import Idea
-from record.nouns.measurements import Measurement
 from record.nouns.nodes import Verdict
 from stages.paper.outline import groups, section_inputs
 from tests.models.examples import INPUTS

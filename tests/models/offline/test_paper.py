@@ -13,7 +13,7 @@ from models.offline.length import Measure
 from models.offline.reflecting import reflect
 from models.offline.writing import fitted, outline, write
 from models.roles import ReflectInputs, Reflection, WriteInputs
-from record.nouns.drafts import Draft, Section
+from record.nouns.papers import Draft, Section
 from review.evidence.binder import check_draft
 from review.evidence.violations import Evidence
 from stages.paper.reflection import edited

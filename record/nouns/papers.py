@@ -1,4 +1,4 @@
-"""What a judge said of a paper, as it is recorded, printed and written to a file."""
+"""The paper: its text as a writer hands it in, the works that it cites, and what a judge said of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,83 @@ from typing import Literal
 
 from pydantic import Field
 
+from record.nouns.figures import Placement
 from record.nouns.frozen import Frozen
+
+
+class Section(Frozen):
+    """One section of a paper: a title and a LaTeX body in which every number is a macro."""
+
+    title: str
+    body: str
+
+
+class Draft(Frozen):
+    """What a writer hands in. Numbers are `\\result{key}` or `\\setup{key}`; floats `\\paperfigure{name}` etc."""
+
+    title: str
+    abstract: str
+    sections: tuple[Section, ...] = Field(min_length=1)
+    captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
+    placements: dict[str, Placement] = Field(
+        default_factory=dict[str, Placement], description="figures that were moved, by name; the others stand where "
+                                                          "their script put them")
+
+
+class PaperFinding(Frozen):
+    """Something to mend in how a version of a paper is set."""
+
+    text: str = Field(description="one line that a writer can act on")
+    blocks: bool = Field(default=False, description="whether a paper with it is not released; else it is a blemish")
+    by_edit: bool = Field(default=True, description="whether an edit of the draft can mend it: not in the appendix, "
+                                                    "which the program writes")
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class FoundWork(Frozen):
+    """A work that a catalogue gave to a search, as `literature.works.Work` with a number of its own."""
+
+    number: int = Field(ge=1, description="in its round, as prompts name it")
+    source: str
+    id: str
+    title: str
+    subtitle: str = ""
+    authors: tuple[str, ...] = ()
+    cut: bool = False
+    years: tuple[int, ...] = ()
+    venue: str = ""
+    dois: tuple[str, ...] = ()
+    arxiv: str = ""
+    abstract: str = ""
+    retracted: bool = False
+
+
+class Searched(Frozen):
+    """A sentence of the draft that wants support, and what was asked for it."""
+
+    sentence: str
+    query: str
+    found: tuple[int, ...] = Field(default=(), description="numbers of works, the best first")
+    outages: tuple[str, ...] = Field(default=(), description="catalogues that gave no answer, and why")
+
+
+class Support(Frozen):
+    """A verified work that was taken to support a sentence of the draft."""
+
+    key: str = Field(description="of its entry in the run's library")
+    sentence: str
+    reason: str
+
+
+class CheckedEntry(Frozen):
+    """An entry of the library that the run was given, and what was found of it."""
+
+    key: str
+    outcome: Literal["verified", "refused", "unverified"]
+    why: str = Field(default="", description="of one that may not be cited; of others empty")
+
 
 RemovedKind = Literal["hidden", "comment", "instruction", "encoded"]
 

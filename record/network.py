@@ -1,19 +1,23 @@
-"""What filesystem a run's folder lies on, and where its database is kept when that is a network filesystem.
+"""A run on a network filesystem: how it is recognised, where its database is kept, and its log as `events.jsonl`.
 
 SQLite's WAL needs shared memory between the processes that use it, which hosts on a network do not have. There the
-database lies on this machine's disk, under the run's id, and `events.jsonl` in the run's folder is the log that counts
-(`record.mirror`).
+database lies on this machine's disk, under the run's id, and `events.jsonl` in the run's folder is the log that counts:
+one event a line, synced before `append` returns, so that another machine can go on from the folder alone. What a kill
+left of a line is removed when the file is opened to be written.
 
 Source: "Write-Ahead Logging", section 1, sqlite.org/wal.html.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import re
 import stat
 import tempfile
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 NETWORK = frozenset({
@@ -87,3 +91,55 @@ def _identity(run: Path) -> str:
     if not re.fullmatch(r"[0-9a-f]{32}", known):
         raise PlaceError(f"{path} holds no id of a run: delete it, then resume")
     return known
+
+
+MIRROR = "events.jsonl"
+
+Row = tuple[float, str]
+"""When an event was committed, in seconds since the epoch, and its JSON."""
+
+
+def mirrored_rows(path: Path) -> Iterator[Row]:
+    """The whole lines of a mirror. A last line without its end is left out. Raises `OSError`, `ValueError`."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                row = json.loads(line)
+                yield float(row["at"]), json.dumps(row["event"], separators=(",", ":"), ensure_ascii=False)
+            except (ValueError, KeyError, TypeError):
+                raise ValueError(f"line {number} is damaged") from None
+
+
+def line_of(at: float, body: str) -> bytes:
+    """An event as a line of a mirror."""
+    return f'{{"at":{at!r},"event":{body}}}\n'.encode()
+
+
+class Mirror:
+    """Appends to one `events.jsonl`; one writer at a time, under the run's lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115  closed by `close`
+        self._cut()
+
+    def append(self, at: float, body: str) -> None:
+        """Add an event and sync it. What fails leaves no half line behind. Raises `OSError`."""
+        end, line = os.fstat(self._file.fileno()).st_size, line_of(at, body)
+        try:
+            if self._file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(end)
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _cut(self) -> None:
+        whole = self.path.read_bytes().rfind(b"\n") + 1
+        if whole < self.path.stat().st_size:
+            self._file.truncate(whole)

@@ -1,6 +1,7 @@
-"""Documents become statements with places: a page that is not there, or a quote that is not on it, is refused.
+"""The step that summarises the user's documents: statements with places, as lines for prompts.
 
-Not guaranteed: that a statement says what its page says; where it has a quote, the quote does stand there.
+A page that is not there, or a quote that is not on it, is refused. Not guaranteed: that a statement says what its page
+says; where it has a quote, the quote does stand there.
 """
 
 from __future__ import annotations
@@ -9,10 +10,40 @@ from collections.abc import Sequence
 
 from models.door import Desk
 from models.ideation import DigestAnswer, DigestInputs
-from record.context import Digest, Statement
-from record.events.ideating import ContextRead
+from record.events.papers import ContextRead
+from record.ideation import Digest, Statement
 from review.judge.quotes import stands_in
-from stages.context.reading import Copied, Document, read
+from stages.bench import Bench, do_work
+from stages.documents import Copied, Document, copies_in, read
+
+MOST = 12_000
+"""Characters of all lines together."""
+
+
+def lines_of(context: ContextRead | None) -> tuple[str, ...]:
+    """One line a statement, `[name.pdf p. 3] ...`, from every document in turn until the bound is reached."""
+    if context is None:
+        return ()
+    lines = [f"{one.file} ({one.pages} {'pages' if one.unit == 'p.' else 'parts'}): {one.subject}"
+             for one in context.documents]
+    longest = max((len(one.statements) for one in context.documents), default=0)
+    said = [_line(one, at) for at in range(longest) for one in context.documents if at < len(one.statements)]
+    room = MOST - sum(map(len, lines))
+    kept: list[str] = []
+    for line in said:
+        room -= len(line)
+        if room < 0:
+            kept.append(f"[{len(said) - len(kept)} more statements are left out]")
+            break
+        kept.append(line)
+    return (*lines, *kept)
+
+
+def _line(document: Digest, at: int) -> str:
+    statement = document.statements[at]
+    quote = f' ("{statement.quote}")' if statement.quote else ""
+    return " ".join(f"{document.place(statement.page)} {statement.text}{quote}".split())
+
 
 ROUNDS = 2
 """Summaries of a document at most: the second where places of the first are wrong."""
@@ -71,3 +102,20 @@ def fault_of(statement: Statement, document: Document) -> str | None:
     if statement.quote and not stands_in(statement.quote, text):
         return f"the quote {statement.quote[:120]!r} does not stand on {document.unit} {statement.page}: copy its words"
     return None
+
+
+CONTEXT = "context"
+"""The step's task."""
+
+
+async def read_context(bench: Bench) -> None:
+    """Record what the run's documents say; a run without any has no such step. Raises `ModelError`."""
+    copies, refused = copies_in(bench.folder.context)
+    if not copies and not refused:
+        return
+
+    async def work(desk: Desk) -> None:
+        if bench.state.context is None:
+            bench.recorder.append(await digest_all(desk, copies, refused))
+
+    await do_work(bench, CONTEXT, work)

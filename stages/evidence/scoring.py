@@ -1,4 +1,7 @@
-"""The winner is probed after the search, before anything is scored on test data: see `review.honesty.probe`."""
+"""The winner is probed (`review.honesty.probe`); then the sealed test predictions of what is frozen are scored, once.
+
+Selection never sees the test set: no prompt of the search and no stage summary carries what is computed here.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import shutil
 
 from models.door import Desk
 from models.errors import BudgetSpent
-from record.claims import replicates_of, winner
-from record.events.nodes import Probed, Suspected
+from record.claims import ablations, differences, paper_claims, replicates_of, winner
+from record.events.searching import Probed, Resampled, Suspected, Unsealed
+from record.fold.state import RunState
 from record.folder import read_source
+from record.nouns.data import Measurement
 from record.nouns.decisions import Work
-from record.nouns.measurements import Measurement
-from record.nouns.nodes import Finding, Node
+from record.nouns.nodes import Failure, Finding, Node
 from review.honesty.probe import ENTRY, PERMUTATIONS, TASK, Probe, labels_probe, program, seed_probe
+from sandbox.errors import SubmissionRefused
 from sandbox.job import Job, Outcome, TooLate
-from sandbox.scoring import chance_level
+from sandbox.scoring import chance_level, score_sealed
 from stages.bench import Bench, begun, do_work, in_thread, note_time
+from stages.evidence.resampling import resampled
 from stages.stage import NothingWorkedError
 
 
@@ -126,3 +132,51 @@ def _seeds(bench: Bench, node: Node) -> None:
     others = [one.measurements for one in replicates_of(bench.state, node.id) if one.status == "good"]
     found = seed_probe(node.measurements, others, bench.plan.primary)
     bench.recorder.append(Probed(node=node.id, probe="seed", outcome=found.outcome, why=found.why))
+
+
+async def score_tests(bench: Bench) -> None:
+    """Probe the winner; record test measurements of the winner, the ablations, and the replicates of both.
+
+    And how far their differences vary with the test examples (`stages.evidence.resampling`).
+    """
+    await probe_winners(bench)
+    trusted_winner(bench)
+
+    async def work(_: Desk) -> None:
+        await score_frozen(bench)
+
+    await do_work(bench, "score tests", work)
+
+
+async def score_frozen(bench: Bench) -> None:
+    """Record what is not recorded yet of the frozen nodes: their test measurements, and the differences resampled.
+
+    No node is scored twice; what is frozen later, ablations that a reviewer asked for, is scored when it is.
+    """
+    for node in frozen(bench.state):
+        if node.id not in bench.state.tests:
+            await _score(bench, node)
+    called = {one.key for one in differences(bench.state, paper_claims(bench.state)) if one.split == "test"}
+    if called - bench.state.resampled.keys() and (
+            over := await in_thread(lambda: resampled(bench.state, bench.folder))):
+        bench.recorder.append(Resampled(found=over))
+
+
+async def _score(bench: Bench, node: Node) -> None:
+    last = node.attempts[-1]
+    folder = bench.folder.attempt(node.id, last.number)
+    found = await in_thread(lambda: score_sealed(folder, bench.folder.labels, seed=node.seed, expected=last.sealed))
+    try:
+        found += await bench.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
+        failure = None
+    except SubmissionRefused as error:  # a scorer of the user's own: the other values stand
+        failure = Failure(kind="other", message=str(error))
+    bench.recorder.append(Unsealed(node=node.id, measurements=found, failure=failure))
+
+
+def frozen(state: RunState) -> list[Node]:
+    """Winner and ablations with their replicates; only nodes that worked."""
+    best = winner(state)
+    tops = ([state.nodes[best]] if best else []) + ablations(state)
+    nodes = [node for top in tops for node in (top, *replicates_of(state, top.id))]
+    return [node for node in nodes if node.status == "good" and node.attempts and not node.suspect]

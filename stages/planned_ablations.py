@@ -4,8 +4,8 @@ Kept: no two planned ablations make the same change in other words, each can be 
 every risk factor of the idea it is recorded which ablation tests it, or why none does. Where no plan comes of it, the
 stage takes up the risk factors in the idea's own words, and the record says why.
 
-Not guaranteed: that these are the ablations that a reader would ask for first (`ablations.asking` asks one), nor that
-two changes which differ in words differ in effect.
+Not guaranteed: that these are the ablations that a reader would ask for first (`stages.missing_ablations` asks one),
+nor that two changes which differ in words differ in effect.
 
 Source: AblationBench, section 4 (author-side planner) and appendix A.1 (the form).
 """
@@ -23,7 +23,7 @@ from record.fold.state import RunState
 from record.nouns.data import DataPlan
 from search.tree import view_of
 from stages.bench import Bench
-from stages.memory.briefs import parent_brief, summaries, unreported
+from stages.briefs import parent_brief, summaries, unreported
 from stages.settings import PLANNINGS
 
 MOST_RISKS = 12

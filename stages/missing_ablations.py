@@ -1,8 +1,15 @@
-"""Ablations that were asked for after the draft, run in batches: each with its debugging, then with its replicates.
+"""Ablations that a reviewer of the draft would ask for: asked once, run, scored, and reported in the draft.
 
-A batch is decided on as a whole when nothing is under way, and sees what was there before the first of them and its own
-parents: decisions, prompts and numbers are the same however often the run was cut. Budget and time limit refuse what
-does not fit; the reason is recorded, and does not make the run a partial one.
+Kept: nothing is asked for that was measured; what is asked for is run with replicates like the last stage's ablations,
+or the record says why not; the sealed test predictions of these new nodes alone are scored, once, after all of them
+ran, and nothing is chosen by them; the draft is revised with the results whatever they show. A kill costs what was in
+flight: calls, nodes and test scores that are recorded are not made again, and decisions get the numbers that they
+would have had.
+
+Not guaranteed: blindness. Who asks has read the test results of the draft, so what is asked for may be chosen in
+knowledge of them; the paper says so. Figures are not drawn again: tables, claims and text have the new results.
+
+Source: AblationBench, section 5 (reviewer-side planner).
 """
 
 from __future__ import annotations
@@ -12,19 +19,134 @@ from collections.abc import Sequence
 from math import ceil
 from statistics import median
 
-from record.ablation import MissingAblation
-from record.claims import winner
-from record.events.searching import Decided
+from models.ablations import MissingAblations, MissingAblationsInputs
+from models.door import Desk
+from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from record.ablation import Ablation, MissingAblation
+from record.claims import printed, winner
+from record.events.searching import AblationsMissed, Decided, WorkDone
 from record.fold.state import RunState
-from record.nouns.decisions import Expand, Seen
-from record.nouns.nodes import Node
-from record.nouns.stages import NodeKind
-from record.trials import line_of
+from record.folder import read_source
+from record.nouns.decisions import MISSING_ABLATIONS, Expand, Seen
+from record.nouns.nodes import Node, NodeKind
+from record.nouns.papers import Draft
+from record.trials import Trial, line_of, trials
+from record.typeset import Use, filled
 from search.replication import of_ablation
 from search.tree import View, view_of
-from stages.bench import Bench, note_time
+from stages.bench import Bench, begun, note_time
+from stages.evidence.scoring import score_frozen
 from stages.nodes.node import expand
-from stages.settings import LATE_DEBUGS
+from stages.paper.material import claims_of
+from stages.paper.reflection import revise
+from stages.paper.versions import best_of, drafted
+from stages.planned_ablations import sift
+from stages.settings import LATE_DEBUGS, PLANNINGS, REVISIONS
+
+
+async def missing_ablations(bench: Bench) -> bool:
+    """Bring the step to its end; False when the run was asked to stop in it."""
+    if bench.state.work_done(MISSING_ABLATIONS.task):
+        return True
+    note_time(bench)
+    k = begun(bench, MISSING_ABLATIONS)
+    desk = bench.models.at(k, 0)
+    if bench.state.missed is None:
+        bench.recorder.append(await asked(bench, desk))
+    if not await run_missing(bench, k):
+        return False
+    if accepted(bench.state):
+        await score_frozen(bench)
+    if bench.state.missed is not None and bench.state.missed.missing:
+        await _told(bench, desk)
+    bench.recorder.append(WorkDone(k=k))
+    return not bench.signals.stop.is_set()
+
+
+async def _told(bench: Bench, desk: Desk) -> None:
+    """Assess the draft against the record as it is now, and have it tell what came of the ablations."""
+    drafts = bench.state.drafts
+    base = next((one for one in drafts if one.anew), None)
+    if base is None:
+        base = await drafted(bench, best_of(drafts).draft, number=max(one.round for one in drafts) + 1)
+        bench.recorder.append(base.model_copy(update={"anew": True, "done": True}))
+    await revise(bench, desk, range(base.round + 1, base.round + 1 + REVISIONS), news=news(bench.state))
+
+
+def news(state: RunState) -> tuple[str, ...]:
+    """What came of each ablation that was asked for, as the reflector is told it."""
+    return tuple(f"An ablation that a reviewer asked for. {one.ablation.item} {_outcome(one)}"
+                 for one in trials(state) if one.by == "reviewer")
+
+
+def _outcome(one: Trial) -> str:
+    match one.outcome:
+        case "measured" if one.replicates:
+            return f"It was measured, as {', '.join(one.arms)}: tell it by its keys, also where it weakens a claim."
+        case "measured":
+            return "It ran, but has no replicates: claim nothing of it, and tell it as a limitation."
+        case "failed":
+            return f"It was run and failed ({one.why}): tell it as a limitation."
+        case _:
+            return f"It was not run ({one.why}): tell it as a limitation."
+
+
+async def asked(bench: Bench, desk: Desk) -> AblationsMissed:
+    state = bench.state
+    if state.limited is not None:
+        return AblationsMissed(why=f"nobody asked: {state.limited}")
+    done = [one.ablation for one in trials(state) if one.outcome == "measured"]
+    kept: tuple[Ablation, ...] = ()
+    complaints: tuple[str, ...] = ()
+    why = ""
+    try:
+        for _ in range(PLANNINGS):
+            answer = await desk.ask("missing_ablations", _inputs(bench, complaints), MissingAblations)
+            kept, complaints = sift(answer.ablations, bench.plan, most=bench.paper.missing_ablations, done=done)
+            why = answer.why
+            if not complaints:
+                break
+    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
+        why = why or f"the model gave no usable answer: {error}"
+    why += f" Left out: {'; '.join(complaints)}." if complaints else ""
+    return AblationsMissed(missing=_with_room(bench, kept), why=why)
+
+
+def _with_room(bench: Bench, kept: Sequence[Ablation]) -> tuple[MissingAblation, ...]:
+    """What is asked for, each with the reason against running it, if there is one."""
+    found: list[MissingAblation] = []
+    for one in kept:
+        before = sum(not other.refused for other in found)
+        found.append(MissingAblation(ablation=one, refused=no_room(bench, before + 1)))
+    return tuple(found)
+
+
+def _inputs(bench: Bench, complaints: tuple[str, ...]) -> MissingAblationsInputs:
+    state = bench.state
+    best = state.nodes[winner(state) or ""]
+    return MissingAblationsInputs(
+        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, draft=as_read(best_of(state.drafts).draft, state),
+        trials=trials(state),
+        method_plan=best.plan, method_source=read_source(bench.folder.source(best.id))["experiment.py"],
+        most=bench.paper.missing_ablations, node_seconds=bench.node_seconds, complaints=complaints)
+
+
+def as_read(draft: Draft, state: RunState) -> Draft:
+    """A draft with the values that its result macros print, as a reader gets them."""
+    claims, found = claims_of(state)
+    values = printed([*claims, *found])
+
+    def value(use: Use) -> str:
+        return values.get(use.key, str(use)) if use.macro == "result" else str(use)
+
+    def read(text: str) -> str:
+        return filled(text, value)
+
+    return draft.model_copy(update={
+        "title": read(draft.title), "abstract": read(draft.abstract),
+        "sections": tuple(one.model_copy(update={"body": read(one.body)}) for one in draft.sections),
+        "captions": {name: read(text) for name, text in draft.captions.items()}})
+
 
 TIME = 0.5
 """Share of the time that is left which these experiments may be expected to take; the paper needs the rest."""

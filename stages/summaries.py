@@ -1,19 +1,20 @@
-"""What a prompt remembers of a stage: of bounded size, however many nodes the stage has.
+"""What prompts are told of a whole stage: of bounded size, however many nodes the stage has.
 
 Ordered by coverage and gain as `search` orders nodes, but without marks, costs and comparisons: those may change after
-a decision, and its prompt must not.
+a decision, and its prompt must not. Differences between levels are worked out here, so that no model subtracts by hand.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from models.roles import Rest, Sibling
-from record.nouns.data import DataPlan, arm_of
+from models.roles import AcrossLevels, ClaimLine, Rest, Sibling, Statistic
+from record.fold.state import RunState
+from record.nouns.data import DataPlan, Measurement, arm_of, level_of
 from record.nouns.decisions import Expand
-from record.nouns.nodes import ErrorClass, Node
+from record.nouns.nodes import BranchStep, ErrorClass, Node, StageSummary
 from search.score import cells, coverage, gain
 from search.tree import SEARCH_KINDS, View
 
@@ -144,3 +145,66 @@ def _cut(text: str, limit: int) -> str:
     """The text on one line of at most `limit` characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else flat[: limit - 4] + " ..."
+
+
+Quantity = tuple[str, str, str]
+"""(dataset, condition, metric)."""
+
+
+def levels_of(measured: Iterable[Measurement], plan: DataPlan) -> tuple[AcrossLevels, ...]:
+    """The primary metric of every arm from the plan's first level to its others; nothing where it has no levels."""
+    return _across({(one.dataset, one.condition, one.name): one.value for one in measured}, plan)
+
+
+def levels_of_means(statistics: Sequence[Statistic], plan: DataPlan) -> tuple[AcrossLevels, ...]:
+    """The same of means over replicates: of each arm over the replicates that its node has."""
+    by_n = {one.n: [s for s in statistics if s.n == one.n] for one in statistics}
+    return tuple(line for n, some in by_n.items()
+                 for line in _across({(s.dataset, s.condition, s.name): s.mean for s in some}, plan, n=n))
+
+
+def _across(found: Mapping[Quantity, float], plan: DataPlan, *, n: int = 1) -> tuple[AcrossLevels, ...]:
+    order = [level.name for level in plan.levels]
+    curves: dict[tuple[str, str], dict[str, float]] = {}
+    for (dataset, condition, name), value in found.items():
+        if name == plan.primary.name and level_of(condition) in order:
+            curves.setdefault((dataset, arm_of(condition)), {})[level_of(condition)] = value
+    return tuple(AcrossLevels(
+        dataset=dataset, arm=arm, name=plan.primary.name, level=order[0], value=curve[order[0]], n=n,
+        by={level: curve[level] - curve[order[0]] for level in order[1:] if level in curve})
+        for (dataset, arm), curve in curves.items() if order[0] in curve and len(curve) > 1)
+
+
+ERROR = 120
+"""Characters of an error that a line on a failure holds."""
+
+
+def branch(state: RunState, node: str | None) -> tuple[BranchStep, ...]:
+    """The nodes from the first draft to this one, with what each changed and its plan."""
+    steps: list[BranchStep] = []
+    at = state.nodes.get(node or "")
+    while at is not None:
+        steps.append(BranchStep(node=at.id, stage=at.stage, kind=at.kind, varies=at.varies, plan=at.plan))
+        at = state.nodes.get(at.parent or "")
+    return tuple(reversed(steps))
+
+
+def failures(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """A line for each node that failed or was ended: what it tried, how it failed, and which node mended it."""
+    nodes = list(nodes)
+    mended = {one.parent: one.id for one in nodes if one.kind == "debug" and one.status == "good"}
+    return tuple(_failure(one, mended.get(one.id)) for one in nodes if one.status in ("buggy", "pruned"))
+
+
+def _failure(node: Node, mended: str | None) -> str:
+    why = f"{node.failure.kind}, {' '.join(node.failure.message.split())[:ERROR]}" if node.failure else node.status
+    return (f"{node.id} ({node.kind}, {' '.join(node.varies.split())[:ERROR] or 'nothing in particular'}): {why}"
+            + (f"; mended by {mended}" if mended else ""))
+
+
+def for_paper(summary: StageSummary, results: Sequence[ClaimLine]) -> StageSummary:
+    """The report as a writer sees it: its keys are those of the paper for the same quantity, where there are such."""
+    known = {line.key.rpartition(".")[0] for line in results}
+    keys = (f"test/{key.removeprefix('validation/')}" if key.startswith("validation/") and key not in known else key
+            for key in summary.numbers)
+    return summary.model_copy(update={"numbers": tuple(key for key in dict.fromkeys(keys) if key in known)})

@@ -1,1 +1,0 @@
-"""What prompts are told of the tree: typed, of bounded size, and only what a decision may see."""
