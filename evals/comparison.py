@@ -23,7 +23,7 @@ from record.nouns.data import arm_of
 from record.nouns.frozen import Frozen
 from record.nouns.papers import Draft, Judgement, Section
 from review.judge import Paper, facts_of
-from review.judge.sections import fitted
+from review.judge.sections import excerpt
 
 MOST_CLAIMS = 12
 _UNWRITTEN = Draft(title="", abstract="", sections=(Section(title="", body=""),))
@@ -127,7 +127,7 @@ class Tally(Frozen):
 
 def shown(paper: Paper) -> ShownPaper:
     """What of a paper is shown to a judge of two."""
-    shortened = fitted(paper.parts, CHARACTERS)
+    shortened = excerpt(paper.sections, CHARACTERS)
     return ShownPaper(text=shortened.text, characters=paper.characters, left_out=shortened.left_out)
 
 

@@ -24,8 +24,8 @@ from models.scripted_judges import OBEYED, gullible
 from models.settings import ModelSettings
 from review.judge import question, read_paper, read_rubric
 from review.judge.guards import guarded
-from review.judge.paper import Paper
-from review.judge.sections import Part
+from review.judge.reader import Paper
+from review.judge.sections import PaperSection
 
 SETS = {"tuned": tuned.attacks, "held_out": held_out.attacks, "reworded": reworded.attacks,
         "fresh": reworded.fresh}
@@ -48,7 +48,8 @@ async def outcome(attack: Attack, folder: Path) -> Outcome:
     """The outcome of one attack."""
     path = await written(attack, folder)
     paper = await read_paper(path)
-    bare = paper if paper.form == "PDF" else Paper(path, paper.form, paper.sha256, (Part("", path.read_text()),))
+    whole = () if paper.form == "PDF" else (PaperSection("", path.read_text()),)
+    bare = Paper(path, paper.form, paper.sha256, whole) if whole else paper
     shown = await guarded(paper)
     return Outcome(
         attack.kind, attack.form, attack.held_out, bare=await obeyed(attack, bare), read=await obeyed(attack, paper),

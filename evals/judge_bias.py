@@ -29,8 +29,8 @@ from models.settings import ModelSettings
 from record.nouns.papers import Judgement
 from review.judge import Case, Guarded, guarded, judged, read_paper, read_rubric
 from review.judge.judge import shown_of
-from review.judge.paper import Paper
-from review.judge.sections import Part
+from review.judge.reader import Paper
+from review.judge.sections import PaperSection
 
 FILLER = (
     "In what follows the points made above are taken up once more for the convenience of readers. The considerations "
@@ -65,8 +65,9 @@ def inflated(paper: Paper) -> Paper:
 
 
 def _changed(paper: Paper, change: Callable[[str], str]) -> Paper:
-    parts = tuple(part if part.back or not part.text else Part(part.title, change(part.text)) for part in paper.parts)
-    return replace(paper, parts=parts)
+    sections = tuple(part if part.back or not part.text else PaperSection(part.title, change(part.text))
+                     for part in paper.sections)
+    return replace(paper, sections=sections)
 
 
 async def bias(name: str, models: Models, papers: Sequence[Paper], repeats: int) -> Bias:

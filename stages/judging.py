@@ -14,7 +14,7 @@ from record.folder import RunFolder, sha256, write_file
 from record.manifest import manifest
 from record.nouns.papers import Judgement, Panel
 from review.evidence.tex import TexError
-from review.judge import Case, JudgeError, Paper, facts_of, guarded, judged, read_paper, read_rubric, told
+from review.judge import Case, JudgeError, Paper, facts_of, family_warnings, guarded, judged, read_paper, read_rubric
 from review.judge.errors import PaperError
 from stages.bench import Bench, do_work
 from stages.paper.versions import best_of
@@ -48,7 +48,7 @@ async def _assessed(bench: Bench, desk: Desk) -> Assessed:
 async def judge_run(state: RunState, folder: RunFolder, desk: Desk, *, rubric: Rubric, model: str) -> Judgement:
     """The judgement of a run's paper by a rubric. Raises `ModelError`, `JudgeError`, `TexError`."""
     found = await judged(await case_of(state, folder, rubric), desk, model=model)
-    return found.model_copy(update={"warnings": () if found.heuristic else told([model], state.models)})
+    return found.model_copy(update={"warnings": () if found.heuristic else family_warnings([model], state.models)})
 
 
 async def case_of(state: RunState, folder: RunFolder, rubric: Rubric) -> Case:

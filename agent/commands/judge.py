@@ -108,8 +108,8 @@ def _run(request: Request, path: Path, rubric: Rubric) -> int:
 
 def _paper(request: Request, path: Path, rubric: Rubric) -> int:
     from models.offline.assessing import CONFIGURE
+    from review.foreign import audit_facts
     from review.judge import Case, guarded, read_paper
-    from review.judge.audited import audit_facts
 
     settings = compose(flags=request.flags).models
 
@@ -143,7 +143,7 @@ async def _beside(case: Case, beside: Beside, facts: AuditFacts, *, look: bool =
     from dataclasses import replace
 
     from review.judge import code_exhibit, file_exhibit, pictures
-    from review.judge.pages import MOST_PAGES
+    from review.judge.exhibits import MOST_PAGES
 
     paper = case.guarded.paper
     given = [file_exhibit("task", beside.task)] if beside.task is not None else []
@@ -161,15 +161,15 @@ async def _judged(
     case: Case, request: Request, settings: ModelSettings, state: RunState | None = None
 ) -> Judgement | Panel:
     """One judgement, or a panel where several were asked for. Raises `ModelError` where the only one is not had."""
-    from review.judge import Member, judged, panel, told
-    from review.judge.panel import blind
+    from review.judge import Member, family_warnings, judged, panel, without_pictures
 
     writers = state.models if state else ()
     if not request.judges and request.repeats == 1:
         models = _models(settings)
-        found = await judged(case if models.sees else blind(case), models.at(0, 0), model=models.name_of("judge"))
+        shown = case if models.sees else without_pictures(case)
+        found = await judged(shown, models.at(0, 0), model=models.name_of("judge"))
         return found if found.heuristic else found.model_copy(
-            update={"warnings": told([models.name_of("judge")], writers)})
+            update={"warnings": family_warnings([models.name_of("judge")], writers)})
     members = [Member(name.partition("@http")[0], _models(settings.alone(name))) for name in request.judges]
     members = members or [Member(settings.candidates("judge")[0].name, _models(settings))]
     return await panel(case, members, repeats=request.repeats, writers=writers)

@@ -1,9 +1,10 @@
 """Papers that are not ours: which of their numbers their result files support, and whether they agree with themselves.
 
-`audit_paper` is the door. What it can and cannot see, and how well: docs/audit.md.
+`audit_paper` audits, `audit_facts` gives the same as facts for a judge. What the audit can and cannot see, and how
+well: docs/audit.md.
 """
 
-from review.foreign.audit import ForeignAudit, audit_paper
+from review.foreign.audit import ForeignAudit, audit_facts, audit_paper
 from review.foreign.results import ResultsError
 
-__all__ = ["ForeignAudit", "ResultsError", "audit_paper"]
+__all__ = ["ForeignAudit", "ResultsError", "audit_facts", "audit_paper"]

@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from record.nouns.nodes import Finding
+from record.nouns.papers import AuditFacts
 from review.foreign.classify import CLASSES, Verdict, classify
 from review.foreign.internal import Inconsistency, inconsistencies
 from review.foreign.passages import claims_of, passages_of, sections_of
 from review.foreign.printed import Printed, numbers_of, numbers_of_cell
-from review.foreign.results import read_results
-from review.judge.paper import Paper, read_paper
+from review.foreign.results import ResultsError, read_results
+from review.honesty import check
+from review.judge.reader import Paper, read_paper
 
 MOST_CODE_FILES, MOST_CODE_BYTES = 500, 1_000_000
+MOST_FINDINGS = 30
+"""Of those that a judge is shown."""
 
 
 @dataclass
@@ -68,6 +72,34 @@ async def audit_paper(path: Path, *, results: Path | None = None, code: Path | N
     return report
 
 
+async def audit_facts(path: Path, *, results: Path | None = None, code: Path | None = None) -> AuditFacts:
+    """The audit as facts for a judge, what speaks against the paper first; of code only Python is checked.
+
+    Raises `PaperError`, `ResultsError`.
+    """
+    if code is not None and code.is_dir() and next(code.rglob("*.py"), None) is None:
+        code = None
+    report = await audit_paper(path, results=results, code=code)
+    against = "itself, no result files were given" if results is None else f"its result files in {results.name}"
+    counts = tuple(report.counts.items()) if results is not None else ()
+    findings = list(_against(report))
+    return AuditFacts(
+        against=against, numbers=report.numbers, findings=tuple(findings[:MOST_FINDINGS]),
+        counts=(*counts, ("inconsistencies", len(report.inconsistencies)), ("Python files checked", report.code_files)),
+        more=max(0, len(findings) - MOST_FINDINGS), left_out=tuple(report.left_out[:20]))
+
+
+def _against(report: ForeignAudit) -> Iterator[str]:
+    for inconsistency in report.inconsistencies:
+        yield f"{inconsistency.kind} in {inconsistency.where}: {inconsistency.what}"
+    for finding in report.code:
+        if finding.suspect:
+            yield f"code: {finding.why}"
+    for verdict in report.verdicts:
+        if verdict.kind == "unsupported":
+            yield f"unsupported by the result files: {verdict.claim.number.text} in {verdict.claim.where}"
+
+
 def _body(paper: Paper) -> Iterator[Printed]:
     """Every number of the paper outside its abstract."""
     for passage in passages_of(paper):
@@ -80,9 +112,6 @@ def _body(paper: Paper) -> Iterator[Printed]:
 
 def _check_code(report: ForeignAudit, folder: Path) -> None:
     """The honesty checks over the Python files of a folder, but those that ask for `lab`. Nothing is executed."""
-    from review.foreign.results import ResultsError
-    from review.honesty import check
-
     if not folder.exists():
         raise ResultsError(f"there is no {folder}: give --code the folder that holds the paper's Python code")
     paths = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder]

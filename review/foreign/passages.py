@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from review.foreign.printed import Printed, numbers_of, numbers_of_cell
-from review.judge.paper import Paper
-from review.judge.sections import Part, of_pdf
+from review.judge.reader import Paper
+from review.judge.sections import PaperSection, of_pdf
 
 Role = Literal["abstract", "results", "table", "caption"]
 
@@ -124,11 +124,11 @@ def _read(paper: Paper) -> Iterator[Passage]:
         yield from _latex(part, title, role) if paper.form == "LaTeX" else _lines(part, title, role, paper.form)
 
 
-def sections_of(paper: Paper) -> tuple[Part, ...]:
+def sections_of(paper: Paper) -> tuple[PaperSection, ...]:
     """Sections; numbered headings of Markdown without marks are found as those of a PDF are."""
-    if paper.form in ("Markdown", "text") and sum(bool(part.title) for part in paper.parts) < 4:
-        return of_pdf("\n".join(f"{part.title}\n{part.text}" for part in paper.parts))
-    return paper.parts
+    if paper.form in ("Markdown", "text") and sum(bool(part.title) for part in paper.sections) < 4:
+        return of_pdf("\n".join(f"{part.title}\n{part.text}" for part in paper.sections))
+    return paper.sections
 
 
 def _role(title: str, before: Role | None) -> Role | None:
@@ -153,7 +153,7 @@ def _under(title: str, above: Role | None) -> Role | None:
 # --- Markdown, text, PDF --------------------------------------------------------------------------------------------
 
 
-def _lines(part: Part, title: str, role: Role | None, form: str) -> Iterator[Passage]:
+def _lines(part: PaperSection, title: str, role: Role | None, form: str) -> Iterator[Passage]:
     lines = _IMAGE.sub(r"Figure: \1", part.text).split("\n")
     at, kept = 0, list[str]()
     inside = role
@@ -237,7 +237,7 @@ _UNPRINTED = re.compile(
     r"(?:\([^)]*\))?(?:\[[^\]]*\])*(?:\{[^{}]*\})*")
 
 
-def _latex(part: Part, title: str, role: Role | None) -> Iterator[Passage]:
+def _latex(part: PaperSection, title: str, role: Role | None) -> Iterator[Passage]:
     for match in _CAPTIONED.finditer(part.text):
         yield Passage("caption", title, _printed_text(match[1]))
     for match in _TABULAR.finditer(part.text):

@@ -4,18 +4,15 @@
 is held against. `panel` asks several judges. docs/judge.md says what a judgement is worth.
 """
 
-from __future__ import annotations
-
 from review.judge.errors import JudgeError, PaperError, RubricError
-from review.judge.exhibits import code_exhibit, file_exhibit
-from review.judge.facts import facts_of
+from review.judge.exhibits import code_exhibit, facts_of, file_exhibit, pictures
 from review.judge.guards import Guarded, guarded
-from review.judge.judge import Case, judged, judgement, question
-from review.judge.pages import pictures
-from review.judge.panel import Member, panel, told
-from review.judge.paper import Paper, read_paper
+from review.judge.judge import Case, Member, family_warnings, judged, judgement, panel, question, without_pictures
+from review.judge.reader import Paper, read_paper
 from review.judge.rubric import bundled, read_rubric, rubric_called
 
-__all__ = ["Case", "Guarded", "JudgeError", "Member", "Paper", "PaperError", "RubricError", "bundled", "code_exhibit",
-           "facts_of", "file_exhibit", "guarded", "judged", "judgement", "panel", "pictures", "question", "read_paper",
-           "read_rubric", "rubric_called", "told"]
+__all__ = [
+    "Case", "Guarded", "JudgeError", "Member", "Paper", "PaperError", "RubricError", "bundled", "code_exhibit",
+    "facts_of", "family_warnings", "file_exhibit", "guarded", "judged", "judgement", "panel", "pictures", "question",
+    "read_paper", "read_rubric", "rubric_called", "without_pictures",
+]

@@ -1,21 +1,33 @@
-"""Files beside the paper for its judge: a task description, code, a log. Bounded, and every cut is told.
+"""What a paper is held against: a task description, code, a log, pictures of its pages, the record of its run.
 
-Nothing is executed, links are not followed, and orders to reviewers are taken out as they are of the paper. Of a folder
-of code the judge sees which files there are and the text of those that matter most by name, size and mention in the
-paper; that is a guess at relevance, not a reading.
+Files are bounded, and whatever is cut is named. Nothing is executed, links are not followed, and orders to reviewers
+are removed as they are from the paper. Of a folder of code the judge sees which files there are and the text of those
+that matter most by name, size and mention in the paper; that is a guess at relevance, not a reading. Pages with a
+removed passage are withheld: a picture would bring it back. Not guaranteed: an order that is drawn in a picture, and is
+no text, reaches the model.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from models.backend import Image
 from models.cutting import middle
-from models.exhibits import Exhibit, ExhibitKind
-from record.nouns.papers import Removed
+from models.exhibits import Exhibit, ExhibitKind, Pages
+from models.judgement import RecordFacts
+from record.claims import Difference, ablations, differences, paper_claims, replicates_of, winner
+from record.fold.state import RunState
+from record.nouns.data import arm_of
+from record.nouns.papers import Draft, Removed
+from review.evidence import tex
+from review.evidence.allowed import CITES
+from review.evidence.binder import used_keys
 from review.judge.errors import PaperError
 from review.judge.guards import neutral
 
@@ -32,14 +44,14 @@ _ASIDE = re.compile(
 
 
 @dataclass(frozen=True)
-class Shown:
+class GuardedExhibit:
     """An exhibit, and what the guards took out of it."""
 
     exhibit: Exhibit
     removed: tuple[Removed, ...] = ()
 
 
-def file_exhibit(kind: ExhibitKind, path: Path) -> Shown:
+def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
     """A task description or a log; of a long one head and tail. Raises `PaperError`."""
     if not path.exists():
         raise PaperError(f"there is no {path} for --{kind}{_beside(path, kind)}")
@@ -49,7 +61,7 @@ def file_exhibit(kind: ExhibitKind, path: Path) -> Shown:
     limit = SHOWN[kind]
     cut = (f"{len(text) - limit} of {len(text)} characters in the middle of {path.name}",) if len(text) > limit else ()
     shown, removed = neutral(middle(text, limit, worth=0), f"--{kind} {path.name}")
-    return Shown(Exhibit(kind=kind, name=path.name, text=shown, left_out=cut), removed)
+    return GuardedExhibit(Exhibit(kind=kind, name=path.name, text=shown, left_out=cut), removed)
 
 
 def _beside(path: Path, kind: ExhibitKind) -> str:
@@ -61,7 +73,7 @@ def _beside(path: Path, kind: ExhibitKind) -> str:
     return f": in {path.parent} there is {', '.join(there[:8])}" + (f" and {len(there) - 8} more" * (len(there) > 8))
 
 
-def code_exhibit(folder: Path, paper: str) -> Shown:
+def code_exhibit(folder: Path, paper: str) -> GuardedExhibit:
     """The files of a folder of code: names up to a bound, and the text of the most relevant. Raises `PaperError`."""
     if not folder.exists():
         raise PaperError(f"there is no {folder}: give --code the folder that holds the paper's code")
@@ -84,7 +96,7 @@ def code_exhibit(folder: Path, paper: str) -> Shown:
     more = [f"and {len(left_out) - 19} more files"] if len(left_out) > 20 else []
     shown, removed = neutral("\n\n".join(blocks), f"--code {folder.name}")
     cut = (*left_out[:20 - len(more)], *more)
-    return Shown(Exhibit(kind="code", name=folder.name, text=shown, left_out=cut), removed)
+    return GuardedExhibit(Exhibit(kind="code", name=folder.name, text=shown, left_out=cut), removed)
 
 
 def _listing(sizes: dict[str, int]) -> str:
@@ -131,8 +143,89 @@ def _text(path: Path, kind: str) -> str:
     return data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
-def names_of(shown: Sequence[Shown]) -> tuple[str, ...]:
+def exhibit_lines(shown: Sequence[GuardedExhibit]) -> tuple[str, ...]:
     """What a report says of the files that were shown."""
     return tuple(
         f"{one.exhibit.kind} {one.exhibit.name}" + "".join(f"; not shown: {line}" for line in one.exhibit.left_out)
         for one in shown)
+
+
+# --- pictures of pages -----------------------------------------------------------------------------------------------
+
+MOST_PAGES, LONGER_SIDE, MOST_PICTURE_BYTES = 8, 1100, 6_000_000
+"""How many pages, pixels of a page's longer side, and bytes of all pictures together."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures of pages, and which pages they are."""
+
+    pages: Pages
+    images: tuple[Image, ...] = ()
+
+
+async def pictures(pdf: Path, total: int, *, withheld: Sequence[int] = (), most: int = MOST_PAGES,
+                   timeout: float = 120.0) -> Pictures:
+    """The first pages of a PDF that are not withheld. None are shown where poppler cannot draw. Raises `TexMissing`."""
+    wanted = [page for page in range(1, total + 1) if page not in withheld][:most]
+    images: dict[int, Image] = {}
+    with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as name:
+        copy = Path(name) / "paper.pdf"
+        copy.write_bytes(pdf.read_bytes())
+        for page in wanted:
+            await tex.run(["pdftoppm", "-q", "-png", "-cropbox", "-singlefile", "-f", str(page), "-l", str(page),
+                           "-scale-to", str(LONGER_SIDE), copy.name, f"page-{page}"], copy.parent, timeout=timeout)
+            drawn = copy.with_name(f"page-{page}.png")
+            taken = sum(len(image.data) for image in images.values())
+            if not drawn.exists() or taken + drawn.stat().st_size > MOST_PICTURE_BYTES:
+                break
+            images[page] = Image(drawn.read_bytes())
+    return Pictures(Pages(shown=tuple(images), total=total, withheld=tuple(withheld)), tuple(images.values()))
+
+
+# --- the record of its run -------------------------------------------------------------------------------------------
+
+SEARCHED = ("draft", "debug", "improve", "tune", "ablate")
+
+
+def facts_of(state: RunState, draft: Draft) -> RecordFacts:
+    """The facts behind the paper that was made from `draft`: counts from the record up to the release.
+
+    The judge's own calls are left out, so that a run resumed between its answer and its judgement asks the same again.
+    """
+    plan, released = state.data_plan, state.released
+    nodes = [node for node in state.nodes.values() if node.kind in SEARCHED]
+    copies = replicates_of(state, winner(state) or "")
+    claims = paper_claims(state)
+    paid = state.usage_without("judge")
+    called = _called(differences(state, claims), state)
+    texts = _texts(draft)
+    return RecordFacts(
+        released=released is not None and released.released, pages=released.pages if released else None,
+        nodes=len(nodes), failed=sum(node.status in ("buggy", "pruned", "cancelled") for node in nodes),
+        doubted=sum(bool(node.suspect) or (node.verdict is not None and not node.verdict.sound) for node in nodes),
+        replicates=sum(one.status == "good" for one in copies),
+        replicates_failed=sum(one.status != "good" for one in copies),
+        fewest_seeds=min((claim.n for claim in claims), default=0), ablations=len(ablations(state)),
+        datasets=len(state.datasets), conditions=len(plan.conditions) if plan else 0,
+        for_method=called["method"], for_other=called["other"], no_difference=called["no measurable difference"],
+        undecided=called["unknown"], corrected=state.corrected,
+        grades=tuple(sorted(Counter(str(claim.grade) for claim in claims).items())),
+        bound_values=len(used_keys(texts)), references=len(used_keys(texts, CITES)),
+        figures=len(used_keys(texts, frozenset({"paperfigure"}))), limited=state.limited or "", models=state.models,
+        calls=paid.calls, usd=round(paid.usd, 4), unpriced=paid.unpriced, code_seconds=round(state.seconds_of_code, 1))
+
+
+def _called(found: list[Difference], state: RunState) -> Counter[str]:
+    """What is called of each comparison of a method with a baseline, by its direction where there is one."""
+    roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan else {}
+    counts: Counter[str] = Counter()
+    for one in found:
+        if roles.get(arm_of(one.condition)) == "method":
+            counts[{"improved": "method", "worsened": "other"}.get(one.called, one.called)] += 1
+    return counts
+
+
+def _texts(draft: Draft) -> list[str]:
+    return [draft.title, draft.abstract, *draft.captions.values(),
+            *(text for section in draft.sections for text in (section.title, section.body))]

@@ -1,26 +1,29 @@
-"""From a paper and a rubric to the question for a judge, and from its answer to a judgement with checked quotes."""
+"""Judgements by a rubric: from a paper to the question for a judge, from its answer to a judgement with checked quotes,
+and several judges over one paper. A member of a panel that fails is reported missing with its reason.
+
+Not guaranteed: that members of different names judge independently. Repeats at temperature 0 show how far a provider
+repeats itself, not how sure a judgement is.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from models.errors import ImagesRefused
+from models.door import Desk, Models
+from models.errors import ImagesRefused, ModelError
 from models.exhibits import PartInputs, PartNotes
+from models.families import alike, family
 from models.judgement import Answer, JudgeAnswer, JudgeInputs, RecordFacts, Rubric, Score, answer_type
-from record.nouns.papers import AuditFacts, CheckResult, DimensionScore, Judgement, Removed
-from review.judge.exhibits import Shown as ShownExhibit
-from review.judge.exhibits import names_of
+from record.nouns.papers import AuditFacts, CheckResult, DimensionScore, Judgement, Missing, Panel, Removed, spreads
+from review.judge.exhibits import GuardedExhibit, Pictures, exhibit_lines
 from review.judge.guards import Guarded
-from review.judge.pages import Pictures
-from review.judge.paper import Paper
 from review.judge.quotes import stands_in
-from review.judge.reading import Reading, read
+from review.judge.reader import Paper
 from review.judge.rubric import sha256_of
-from review.judge.sections import Shown, fitted
-
-if TYPE_CHECKING:
-    from models.door import Desk
+from review.judge.sections import Excerpt, Notes, excerpt, read_stretches
 
 CHARACTERS = 60_000
 """Of a paper that a judge is shown, about 15,000 tokens: a workshop paper whole, or the main text of a longer one."""
@@ -35,7 +38,7 @@ class Case:
     name: str
     facts: RecordFacts | None = None
     audit: AuditFacts | None = None
-    exhibits: tuple[ShownExhibit, ...] = ()
+    exhibits: tuple[GuardedExhibit, ...] = ()
     pictures: Pictures | None = None
     read_on: bool = False
 
@@ -49,13 +52,13 @@ async def judged(case: Case, desk: Desk, *, model: str) -> Judgement:
     """The judgement of a case by a model. Raises `ModelError`."""
     paper = case.guarded.paper
 
-    async def notes(inputs: PartInputs) -> PartNotes:
+    async def ask(inputs: PartInputs) -> PartNotes:
         return await desk.ask("judge_notes", inputs, PartNotes)
 
-    reading = Reading()
+    notes = Notes()
     if case.read_on:
-        reading = await read(paper.parts, CHARACTERS, case.rubric.subject, notes)
-    asked = _asked(case, reading)
+        notes = await read_stretches(paper.sections, CHARACTERS, case.rubric.subject, ask)
+    asked = _asked(case, notes)
     images = case.pictures.images if case.pictures else ()
     try:
         answer = await desk.ask("judge", asked, answer_type(case.rubric), images)
@@ -64,14 +67,14 @@ async def judged(case: Case, desk: Desk, *, model: str) -> Judgement:
         answer = await desk.ask("judge", asked, answer_type(case.rubric))
     found = judgement(answer, paper, asked, name=case.name, model=model)
     return found.model_copy(update={
-        "removed": case.removed, "coverage": _coverage(paper, asked, reading), "audit": case.audit,
-        "left_out": (*found.left_out, *reading.failed, *case.guarded.not_looked_at, *_withheld(asked)),
-        "pages": asked.pages.shown if asked.pages and images else (), "exhibits": names_of(case.exhibits)})
+        "removed": case.removed, "coverage": _coverage(paper, asked, notes), "audit": case.audit,
+        "left_out": (*found.left_out, *notes.failed, *case.guarded.not_looked_at, *_withheld(asked)),
+        "pages": asked.pages.shown if asked.pages and images else (), "exhibits": exhibit_lines(case.exhibits)})
 
 
-def shown_of(paper: Paper) -> Shown:
+def shown_of(paper: Paper) -> Excerpt:
     """What of a paper is shown. Files that it includes and that could not be read count as left out."""
-    shown = fitted(paper.parts, CHARACTERS)
+    shown = excerpt(paper.sections, CHARACTERS)
     missing = tuple(f"included file {name!r}: not there, or outside the paper's folder" for name in paper.missing[:20])
     return replace(shown, left_out=(*shown.left_out, *missing))
 
@@ -93,20 +96,20 @@ def judgement(answer: JudgeAnswer, paper: Paper, asked: JudgeInputs, *, name: st
         left_out=asked.left_out, checks=_checks(answer, rubric, text))
 
 
-def _asked(case: Case, reading: Reading) -> JudgeInputs:
+def _asked(case: Case, notes: Notes) -> JudgeInputs:
     pages = case.pictures.pages if case.pictures and case.pictures.images else None
     return question(case.guarded.paper, case.rubric, case.facts).model_copy(update={
-        "audit": case.audit, "exhibits": tuple(one.exhibit for one in case.exhibits), "read": reading.parts,
+        "audit": case.audit, "exhibits": tuple(one.exhibit for one in case.exhibits), "read": notes.parts,
         "removed": len(case.removed), "pages": pages})
 
 
-def _coverage(paper: Paper, asked: JudgeInputs, reading: Reading) -> str:
+def _coverage(paper: Paper, asked: JudgeInputs, notes: Notes) -> str:
     """How much of a paper reached its judge, in words."""
-    if not reading.unseen:
+    if not notes.unseen:
         return "" if asked.left_out else f"all {paper.characters} characters shown"
-    return (f"{paper.characters - reading.unseen} of {paper.characters} characters shown, "
-            f"{reading.unseen - reading.unread} more read in {len(reading.parts)} stretches for notes, "
-            f"{reading.unread} neither")
+    return (f"{paper.characters - notes.unseen} of {paper.characters} characters shown, "
+            f"{notes.unseen - notes.unread} more read in {len(notes.parts)} stretches for notes, "
+            f"{notes.unread} neither")
 
 
 def _withheld(asked: JudgeInputs) -> tuple[str, ...]:
@@ -133,3 +136,56 @@ def _checks(answer: JudgeAnswer, rubric: Rubric, text: str) -> tuple[CheckResult
         CheckResult(check=name, answer=one.answer, details=one.details, quote=one.quote,
                     quoted=bool(one.quote) and stands_in(one.quote, text))
         for name, one in given.items())
+
+
+@dataclass(frozen=True)
+class Member:
+    """A judge of a panel: its name as configured, and the door to it."""
+
+    name: str
+    models: Models
+
+
+async def panel(case: Case, members: Sequence[Member], *, repeats: int = 1, writers: Sequence[str] = ()) -> Panel:
+    """Every member asked `repeats` times, members side by side. `writers` are the models that wrote the paper."""
+    outcomes = await asyncio.gather(*(_member(case, one, repeats) for one in members))
+    found = tuple(one for outcome in outcomes for one in outcome)
+    given = tuple(one for one in found if isinstance(one, Judgement))
+    return Panel(
+        paper=case.name, rubric=case.rubric.name, asked=len(members) * repeats, judgements=given,
+        dimensions=spreads(given),
+        missing=tuple(one for one in found if isinstance(one, Missing)), audit=case.audit,
+        warnings=(*family_warnings([one.name for one in members], writers), *_doubts_of_independence(members)))
+
+
+async def _member(case: Case, member: Member, repeats: int) -> list[Judgement | Missing]:
+    """One judge's judgements. A model that fails is missing from that repeat."""
+    found: list[Judgement | Missing] = []
+    desk = member.models.at(0, 0)
+    shown = case if member.models.sees else without_pictures(case)
+    for repeat in range(1, repeats + 1):
+        try:
+            found.append(await judged(shown, desk, model=member.models.name_of("judge")))
+        except ModelError as error:
+            found.append(Missing(model=member.name, repeat=repeat, why=str(error)))
+    return found
+
+
+def without_pictures(case: Case) -> Case:
+    """The case for a model that looks at no pictures."""
+    return replace(case, pictures=None)
+
+
+def family_warnings(judges: Sequence[str], writers: Sequence[str]) -> tuple[str, ...]:
+    """Warnings on judges of a writer's family."""
+    return tuple(
+        f"{judge} is of the family that wrote the paper ({writer}): judges tend to favour their own kind"
+        for judge in dict.fromkeys(judges) for writer in dict.fromkeys(writers) if alike(judge, writer))
+
+
+def _doubts_of_independence(members: Sequence[Member]) -> tuple[str, ...]:
+    names = list(dict.fromkeys(one.name for one in members))
+    same = [f"{first} and {second} are of one family: their agreement says less"
+            for first, second in itertools.combinations(names, 2) if alike(first, second)]
+    unknown = [f"the family of {name} is not known from its name" for name in names if family(name) is None]
+    return (*same, *(unknown if len(names) > 1 else ()))

@@ -1,14 +1,19 @@
-"""A paper cut into its sections, and as much of it as fits a size limit; what does not fit is said, never dropped
-in silence.
+"""A paper cut into sections: as much of it as fits a size limit is shown, the rest can be read in stretches for notes.
+
+What does not fit is named, never dropped in silence. A stretch has at most `STRETCH` characters and takes one model
+call, at most `MOST_CALLS` in all; the notes and their quotes go to the judge.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from models.cutting import middle, oneline
+from models.errors import ModelError
+from models.exhibits import PartInputs, PartNotes, ReadPart
+from review.judge.quotes import stands_in
 
 LEAST = 800
 """Characters below which a section is not worth cutting: it is left out as a whole."""
@@ -21,10 +26,11 @@ _NAMED = re.compile(
 _ABSTRACT = re.compile(r"^abstract\b[ \t:.—–-]*", re.IGNORECASE)
 _MARKDOWN = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t#]*$")
 _SETEXT = re.compile(r"^(=+|-{3,})[ \t]*$")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Part:
+class PaperSection:
     """A section. `back` marks references and appendices, which give way first."""
 
     title: str
@@ -33,7 +39,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Excerpt:
     """What of a paper is shown: its text with marks, and what was left out in words."""
 
     text: str
@@ -43,13 +49,13 @@ class Shown:
 # --- cutting --------------------------------------------------------------------------------------------------------
 
 
-def of_pdf(text: str) -> tuple[Part, ...]:
+def of_pdf(text: str) -> tuple[PaperSection, ...]:
     """The sections of a PDF's text by their numbered headings; by page where it has none that can be told."""
     found = list(_collected(_pdf_lines(text)))
-    if sum(bool(part.title) for part in found) >= 2:
+    if sum(bool(section.title) for section in found) >= 2:
         return tuple(found)
     pages = [page for page in text.split("\f") if page.strip()]
-    return tuple(Part(f"Page {n}", page.strip()) for n, page in enumerate(pages, 1))
+    return tuple(PaperSection(f"Page {n}", page.strip()) for n, page in enumerate(pages, 1))
 
 
 def _pdf_lines(text: str) -> Iterator[tuple[str | None, str]]:
@@ -72,7 +78,7 @@ def _pdf_lines(text: str) -> Iterator[tuple[str | None, str]]:
             yield None, line
 
 
-def of_headings(text: str) -> tuple[Part, ...]:
+def of_headings(text: str) -> tuple[PaperSection, ...]:
     """The sections of Markdown by its headings; code blocks are not searched for any."""
     return tuple(_collected(_markdown_lines(text)))
 
@@ -91,48 +97,58 @@ def _markdown_lines(text: str) -> Iterator[tuple[str | None, str]]:
             yield None, line
 
 
-def _collected(lines: Iterable[tuple[str | None, str]]) -> Iterator[Part]:
-    """Parts from lines; once the back matter has begun, all that follows belongs to it."""
+def _collected(lines: Iterable[tuple[str | None, str]]) -> Iterator[PaperSection]:
+    """Sections from lines; once the back matter has begun, all that follows belongs to it."""
     title, kept, back = "", list[str](), False
     for heading, line in lines:
         if heading is None:
             kept.append(line)
             continue
-        yield from _part(title, kept, back)
+        yield from _section(title, kept, back)
         title, kept, back = heading, [line], back or bool(_BACK.match(heading))
-    yield from _part(title, kept, back)
+    yield from _section(title, kept, back)
 
 
-def _part(title: str, lines: Sequence[str], back: bool) -> Iterator[Part]:
+def _section(title: str, lines: Sequence[str], back: bool) -> Iterator[PaperSection]:
     text = "\n".join(lines).strip()
     if title or text:
-        yield Part(title, text, back)
+        yield PaperSection(title, text, back)
+
+
+def after_group(text: str, begin: int) -> int | None:
+    """Of LaTeX: the place after the brace that closes the one before `begin`; None if none does."""
+    depth = 1
+    for match in _BRACE.finditer(text, begin):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if depth == 0:
+            return match.end()
+    return None
 
 
 # --- fitting --------------------------------------------------------------------------------------------------------
 
 
-def fitted(parts: Sequence[Part], limit: int) -> Shown:
+def excerpt(sections: Sequence[PaperSection], limit: int) -> Excerpt:
     """As much as fits about `limit` characters: short sections whole, long ones cut in the middle, the back matter with
     what the main text leaves."""
-    allowed = shares(parts, limit)
-    text, left_out = "\n\n".join(_shown(parts, allowed)), tuple(_left_out(parts, allowed))
+    allowed = shares(sections, limit)
+    text, left_out = "\n\n".join(_shown(sections, allowed)), tuple(_left_out(sections, allowed))
     most = limit * 11 // 10  # titles and marks come on top
     if len(text) > most:  # thousands of headings with little below them
         left_out = (*left_out, f"{len(text) - most} characters in the middle of the rest")
-    return Shown(middle(text, most, worth=0), left_out)
+    return Excerpt(middle(text, most, worth=0), left_out)
 
 
-def shares(parts: Sequence[Part], limit: int) -> list[int]:
+def shares(sections: Sequence[PaperSection], limit: int) -> list[int]:
     """How many characters of each section are shown."""
-    given = allotted([len(part.text) for part in parts if not part.back], limit)
-    rest = allotted([len(part.text) for part in parts if part.back], limit - sum(given))
+    given = allotted([len(section.text) for section in sections if not section.back], limit)
+    rest = allotted([len(section.text) for section in sections if section.back], limit - sum(given))
     either = (iter(given), iter(rest))
-    return [next(either[part.back]) for part in parts]
+    return [next(either[section.back]) for section in sections]
 
 
 def allotted(lengths: Sequence[int], budget: int) -> list[int]:
-    """Characters for each section, in all at most `budget`: the same ceiling for all that are too long for it."""
+    """Characters for each section, in all at most `budget`: the same limit for all that are too long for it."""
     places = max(0, budget) // LEAST
     served = list(lengths[:places]) if sum(lengths) > budget else list(lengths)
     shares = [0] * len(lengths)
@@ -143,29 +159,103 @@ def allotted(lengths: Sequence[int], budget: int) -> list[int]:
     return shares
 
 
-def _shown(parts: Sequence[Part], allowed: Sequence[int]) -> Iterator[str]:
-    """The parts with their share; a run of parts that have none becomes one mark."""
-    skipped: list[Part] = []
-    for part, share in zip(parts, allowed, strict=True):
-        if part.text and not share:
-            skipped.append(part)
+def _shown(sections: Sequence[PaperSection], allowed: Sequence[int]) -> Iterator[str]:
+    """The sections with their share; a run of sections that have none becomes one mark."""
+    skipped: list[PaperSection] = []
+    for section, share in zip(sections, allowed, strict=True):
+        if section.text and not share:
+            skipped.append(section)
             continue
         yield from _mark(skipped)
         skipped = []
-        yield (f"## {oneline(part.title, 160)}\n\n" if part.title else "") + middle(part.text, share, worth=0)
+        yield (f"## {oneline(section.title, 160)}\n\n" if section.title else "") + middle(section.text, share, worth=0)
     yield from _mark(skipped)
 
 
-def _mark(skipped: Sequence[Part]) -> Iterator[str]:
+def _mark(skipped: Sequence[PaperSection]) -> Iterator[str]:
     if skipped:
-        characters = sum(len(part.text) for part in skipped)
+        characters = sum(len(section.text) for section in skipped)
         yield f"[... {len(skipped)} sections of {characters} characters left out here ...]"
 
 
-def _left_out(parts: Sequence[Part], allowed: Sequence[int], most: int = 40) -> Iterator[str]:
-    cut = [(part, share) for part, share in zip(parts, allowed, strict=True) if share < len(part.text)]
-    for part, share in cut[:most]:
-        what = f"{len(part.text) - share} of {len(part.text)} characters" if share else "the whole of it"
-        yield f"{oneline(part.title, 100) or 'before the first heading'}: {what}"
+def _left_out(sections: Sequence[PaperSection], allowed: Sequence[int], most: int = 40) -> Iterator[str]:
+    cut = [(section, share) for section, share in zip(sections, allowed, strict=True) if share < len(section.text)]
+    for section, share in cut[:most]:
+        what = f"{len(section.text) - share} of {len(section.text)} characters" if share else "the whole of it"
+        yield f"{oneline(section.title, 100) or 'before the first heading'}: {what}"
     if len(cut) > most:
         yield f"and {len(cut) - most} more sections, in part or whole"
+
+# --- reading in stretches -------------------------------------------------------------------------------------------
+
+STRETCH = 24_000
+NEAR = 200
+"""Characters by which a piece may be longer, for it to end with a line."""
+MOST_CALLS = 12
+"""For one judgement. With the settings' limits of time and tokens for an answer this bounds what reading may cost."""
+
+Ask = Callable[[PartInputs], Awaitable[PartNotes]]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A piece of a section. `unseen` of its characters are not shown to the judge."""
+
+    where: str
+    text: str
+    unseen: int
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What was read of what is not shown. `failed` says why a stretch was not."""
+
+    parts: tuple[ReadPart, ...] = ()
+    unseen: int = 0
+    unread: int = 0
+    failed: tuple[str, ...] = ()
+
+
+def stretches(sections: Sequence[PaperSection], limit: int) -> list[Stretch]:
+    """Every section that does not fit as a whole, in pieces, the main text first."""
+    found: list[tuple[bool, Stretch]] = []
+    for section, share in zip(sections, shares(sections, limit), strict=True):
+        if share < len(section.text):
+            pieces = _pieces(section.text)
+            missing = len(section.text) - share
+            for number, text in enumerate(pieces, 1):
+                unseen = round(missing * len(text) / len(section.text))
+                where = f"{section.title or 'before the first heading'}, part {number} of {len(pieces)}"
+                found.append((section.back, Stretch(where, text, unseen)))
+    return [stretch for _, stretch in sorted(found, key=lambda pair: pair[0])]
+
+
+def _pieces(text: str) -> list[str]:
+    """A text in as few pieces as `STRETCH` allows, about equally long, each cut after the end of a line if one is near:
+    no call is spent on a last scrap of some words.
+    """
+    count = max(1, -(-len(text) // STRETCH))
+    found: list[str] = []
+    begin = 0
+    for left in range(count, 1, -1):
+        end = begin + -(-(len(text) - begin) // left)
+        line = text.find("\n", end - 1, end + NEAR) + 1
+        found.append(text[begin:line or end])
+        begin = line or end
+    return [*found, text[begin:]]
+
+
+async def read_stretches(sections: Sequence[PaperSection], limit: int, subject: str, ask: Ask) -> Notes:
+    """Notes on what does not fit into `limit` characters. One call after the other; failures are listed."""
+    todo = stretches(sections, limit)
+    done, failed, unread = list[ReadPart](), list[str](), sum(stretch.unseen for stretch in todo[MOST_CALLS:])
+    for stretch in todo[:MOST_CALLS]:
+        try:
+            notes = (await ask(PartInputs(subject=subject, where=stretch.where, text=stretch.text))).notes
+        except ModelError as error:
+            failed.append(f"{stretch.where} was not read: {error}")
+            unread += stretch.unseen
+            continue
+        done.append(ReadPart(where=stretch.where, characters=len(stretch.text), notes=notes,
+                             quoted=tuple(stands_in(note.quote, stretch.text) for note in notes)))
+    return Notes(tuple(done), sum(stretch.unseen for stretch in todo), unread, tuple(failed))

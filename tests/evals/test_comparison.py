@@ -12,7 +12,7 @@ from evals.comparison import CHARACTERS, Entrant, outcome, paired, pairs_of, sho
 from models.preference import Better, PaperPreference, PreferInputs, ShownPaper
 from record.reading import read_state
 from review.judge import Paper
-from review.judge.sections import Part
+from review.judge.sections import PaperSection
 from tests.paper import synthetic
 from tests.stages import finished
 
@@ -72,7 +72,8 @@ def test_the_outcome_of_every_two_verdicts() -> None:
 
 
 def test_a_long_paper_is_cut_and_says_so() -> None:
-    paper = Paper(Path("p.md"), "Markdown", "", (Part("A", "word " * 20_000), Part("References", "ref " * 9000, True)))
+    sections = (PaperSection("A", "word " * 20_000), PaperSection("References", "ref " * 9000, True))
+    paper = Paper(Path("p.md"), "Markdown", "", sections)
     found = shown(paper)
     assert len(found.text) <= CHARACTERS * 1.05 and found.left_out and found.characters == paper.characters
 

@@ -15,10 +15,9 @@ from evals.hostile.paper import BODY, Attack
 from evals.injection import outcome
 from review.judge import guarded, read_paper
 from review.judge.guards import ENCODED, REMOVED, neutral
-from review.judge.guards.ink import Page, read_words, shows
+from review.judge.guards.ink import Page, Word, read_words, shows, text_of
 from review.judge.guards.markup import unshown
 from review.judge.guards.orders import orders
-from review.judge.guards.rows import Word, text_of
 from review.judge.quotes import stands_in
 
 NEEDS_TEX = pytest.mark.skipif(
@@ -112,7 +111,7 @@ async def test_an_honest_source_is_left_as_it_is(tmp_path: Path) -> None:
     path.write_text(f"# Rain\n\n{BODY}\n\n## Results\n\n| arm | value |\n|---|---|\n| a & b | 1 < 2 |\n\n{BODY}")
     paper = await read_paper(path)
     found = await guarded(paper)
-    assert found.paper.parts == paper.parts and found.removed == ()
+    assert found.paper.sections == paper.sections and found.removed == ()
 
 
 # --- ink ------------------------------------------------------------------------------------------------------------
@@ -179,5 +178,5 @@ async def test_an_honest_pdf_loses_nothing(tmp_path: Path) -> None:
     paper = await read_paper(await written(Attack("none", "pdf", "", table), tmp_path))
     found = await guarded(paper)
     assert found.removed == () and found.pages == 1 and "Heading" in found.paper.text
-    assert [part.title for part in found.paper.parts] == [part.title for part in paper.parts]
+    assert [part.title for part in found.paper.sections] == [part.title for part in paper.sections]
     assert stands_in("Smoothing lowered the error from 0.061 to 0.048 on the first dataset", found.paper.text)

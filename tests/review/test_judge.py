@@ -13,10 +13,10 @@ from pydantic import ValidationError
 
 from models.judgement import Rubric, answer_type
 from review.judge import PaperError, RubricError, judgement, question, read_paper, read_rubric
-from review.judge.paper import Paper
 from review.judge.quotes import stands_in
+from review.judge.reader import Paper
 from review.judge.rubric import sha256_of
-from review.judge.sections import LEAST, Part, allotted, fitted, of_headings, of_pdf
+from review.judge.sections import LEAST, PaperSection, allotted, excerpt, of_headings, of_pdf
 
 RUBRIC = read_rubric()
 NAMES = ("clarity", "novelty", "soundness", "significance", "overall")
@@ -194,15 +194,16 @@ def test_markdown_is_cut_at_its_headings_and_not_in_its_code() -> None:
 
 
 def test_what_does_not_fit_is_marked_and_said_and_the_back_gives_way_first() -> None:
-    parts = (Part("Abstract", "a" * 500), Part("Method", "m" * 9000), Part("Results", "r" * 2000),
-             Part("References", "c" * 700, True), Part("Appendix", "x" * 50_000, True))
-    shown = fitted(parts, 8000)
+    parts = (PaperSection("Abstract", "a" * 500), PaperSection("Method", "m" * 9000),
+             PaperSection("Results", "r" * 2000), PaperSection("References", "c" * 700, True),
+             PaperSection("Appendix", "x" * 50_000, True))
+    shown = excerpt(parts, 8000)
     assert "a" * 500 in shown.text and "r" * 2000 in shown.text and "## Method\n\nmmm" in shown.text
     assert "[... 3500 characters left out here ...]" in shown.text
     assert "[... 2 sections of 50700 characters left out here ...]" in shown.text
     assert shown.left_out == ("Method: 3500 of 9000 characters", "References: the whole of it",
                               "Appendix: the whole of it")
-    whole = fitted(parts, 100_000)
+    whole = excerpt(parts, 100_000)
     assert whole.left_out == () and "left out" not in whole.text
 
 
@@ -210,8 +211,8 @@ def test_what_does_not_fit_is_marked_and_said_and_the_back_gives_way_first() -> 
 def test_whatever_a_paper_has_the_text_is_bounded_and_nothing_is_dropped_in_silence(
     shape: list[tuple[int, bool]], limit: int
 ) -> None:
-    parts = [Part(f"t{n}", "x" * size, back) for n, (size, back) in enumerate(shape)]
-    shown = fitted(parts, limit)
+    parts = [PaperSection(f"t{n}", "x" * size, back) for n, (size, back) in enumerate(shape)]
+    shown = excerpt(parts, limit)
     assert len(shown.text) <= limit * 11 // 10 + 100
     kept = shown.text.count("x")
     assert kept == sum(size for size, _ in shape) or (shown.left_out and "left out here" in shown.text)
@@ -226,7 +227,7 @@ def test_the_shares_are_within_the_budget_and_worth_showing(lengths: list[int], 
 
 
 def test_a_million_headings_do_not_make_a_prompt_of_a_million_lines() -> None:
-    shown = fitted(of_headings("# h\n" * 100_000), 10_000)
+    shown = excerpt(of_headings("# h\n" * 100_000), 10_000)
     assert len(shown.text) < 12_000 and "left out here" in shown.text and shown.left_out
 
 
@@ -262,7 +263,7 @@ async def test_latex_is_read_with_its_files_and_without_what_is_not_printed(tmp_
     (folder / "results.tex").write_text("\\resultvalue{loud}{0.41}\n\\setupvalue{rate}{20}\n")
     (folder / "more" / "results.tex").write_text(f"\\section{{Results}} {BODY}")
     paper = await read(folder, "paper.tex", LATEX)
-    assert [(part.title, part.back) for part in paper.parts] == [
+    assert [(part.title, part.back) for part in paper.sections] == [
         ("Title", False), ("Abstract", False), (r"Method \textbf{and} data", False), ("Results", False),
         ("Proofs", True), ("Tables and figures", False)]
     assert r"Drops at 20 percent\%," in paper.text and "heard 0.41." in paper.text and "Loudness" in paper.text
@@ -287,7 +288,7 @@ async def test_a_pdf_is_read_whatever_its_name_and_nothing_is_left_beside_it(tmp
     path = tmp_path / "-opw x.pdf"
     path.write_bytes(pdf(["Rain", "1 Introduction", *BODY.split(". "), "2 Results", "Loud."]))
     paper = await read_paper(path)
-    assert [part.title for part in paper.parts] == ["", "1 Introduction", "2 Results"]
+    assert [part.title for part in paper.sections] == ["", "1 Introduction", "2 Results"]
     assert stands_in(QUOTE, paper.text)
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
 

@@ -3,7 +3,7 @@
 `guarded` gives the paper without hidden text, encoded text and orders to reviewers or models, and a list of what was
 removed with its place. An order leaves the mark `REMOVED`, so that the text does not change its meaning in silence.
 
-What it does not guarantee: see `ink`, `markup` and `orders` for what each of them misses. A paper that discusses such
+Not guaranteed: see `ink`, `markup` and `orders` for what each of them misses. A paper that discusses such
 attacks loses its examples; a person finds them in the report.
 """
 
@@ -20,12 +20,12 @@ from pathlib import Path
 
 from record.nouns.papers import Removed, RemovedKind
 from review.judge.errors import PaperError
-from review.judge.guards.ink import Seen, seen
+from review.judge.guards.ink import VisibleText, visible_text
 from review.judge.guards.letters import tagged, unseen
 from review.judge.guards.markup import unshown
 from review.judge.guards.orders import orders
-from review.judge.paper import Paper
-from review.judge.sections import Part, of_pdf
+from review.judge.reader import Paper
+from review.judge.sections import PaperSection, of_pdf
 
 REMOVED = "[removed: instruction to the reviewer]"
 ENCODED = "[removed: encoded text]"
@@ -53,21 +53,21 @@ async def guarded(paper: Paper, *, timeout: float = 120.0) -> Guarded:
     pages, not_looked_at, sight = 0, (), None
     if paper.form == "PDF":
         sight = await _sight(paper.path, timeout)
-        paper = replace(paper, parts=of_pdf(sight.text))
+        paper = replace(paper, sections=of_pdf(sight.text))
         found += [_removed("hidden", f"page {page}", text) for page, text in sight.hidden]
         pages = sight.pages
         if sight.not_rendered:
             not_looked_at = (f"hidden text on the last {sight.not_rendered} of {pages} pages was not looked for",)
     found += [_removed("comment", "a comment in the source", text) for text in paper.unseen if orders(text)]
-    parts: list[Part] = []
-    for part in paper.parts:
-        title, of_title = neutral(part.title, "a heading")
-        shown, of_hidden = (part.text, ()) if sight else _shown(part, paper)
-        text, of_text = neutral(shown, part.title or "before the first heading")
+    sections: list[PaperSection] = []
+    for section in paper.sections:
+        title, of_title = neutral(section.title, "a heading")
+        shown, of_hidden = (section.text, ()) if sight else _shown(section, paper)
+        text, of_text = neutral(shown, section.title or "before the first heading")
         found += [*of_title, *of_hidden, *of_text]
-        parts.append(Part(title, text, part.back))
+        sections.append(PaperSection(title, text, section.back))
     marked = tuple(page for page, text in enumerate(sight.text.split("\f"), 1) if orders(text)) if sight else ()
-    return Guarded(replace(paper, parts=tuple(parts)), tuple(found), pages, marked, not_looked_at)
+    return Guarded(replace(paper, sections=tuple(sections)), tuple(found), pages, marked, not_looked_at)
 
 
 def neutral(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
@@ -87,22 +87,22 @@ def neutral(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
     return _TOKENS.sub(lambda match: f"{match[0]} ", text), tuple(reversed(found))
 
 
-def _shown(part: Part, paper: Paper) -> tuple[str, tuple[Removed, ...]]:
+def _shown(section: PaperSection, paper: Paper) -> tuple[str, tuple[Removed, ...]]:
     """What of a source's section is printed, and what is not."""
-    text = html.unescape(part.text) if paper.form == "Markdown" else part.text
+    text = html.unescape(section.text) if paper.form == "Markdown" else section.text
     found: list[Removed] = []
     for begin, end in reversed(unshown(text, paper.form, paper.preamble)):
         if len(re.findall(r"[^\W\d_]{2,}", text[begin:end])) > 2:  # \phantom{0} is no message
-            found.append(_removed("hidden", part.title or "before the first heading", text[begin:end]))
+            found.append(_removed("hidden", section.title or "before the first heading", text[begin:end]))
         text = text[:begin] + text[end:]
     return text, tuple(reversed(found))
 
 
-async def _sight(path: Path, timeout: float) -> Seen:
+async def _sight(path: Path, timeout: float) -> VisibleText:
     with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as name:
         copy = Path(name) / "paper.pdf"
         copy.write_bytes(path.read_bytes())
-        found = await seen(copy, timeout=timeout)
+        found = await visible_text(copy, timeout=timeout)
     hidden, shown = sum(len(text.split()) for _, text in found.hidden), len(found.text.split())
     if hidden > MOST_HIDDEN * (hidden + shown):
         raise PaperError(f"{path} shows nothing where {hidden} of its {hidden + shown} words stand: it cannot be "

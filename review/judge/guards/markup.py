@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from review.judge.sections import after_group
+
 Stretch = tuple[int, int]
 
 _GROUP = r"\{[^{}]*\}"
@@ -116,12 +118,8 @@ def _points(number: str, unit: str) -> float:
 
 def _closed(text: str, begin: int) -> int:
     """The place after the brace that closes the one before `begin`; the end of the text if none does."""
-    depth = 1
-    for match in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, begin):
-        depth += {"{": 1, "}": -1}.get(match[0], 0)
-        if depth == 0:
-            return match.end()
-    return len(text)
+    end = after_group(text, begin)
+    return len(text) if end is None else end
 
 
 def _group_end(text: str, begin: int) -> int:

@@ -1,10 +1,13 @@
 """Sentences that speak to a reviewer or a model instead of to readers: orders to score, to ignore, to keep silent.
 
-Patterns over folded text (`letters`). Known: English, and the usual phrases of nine other languages. A sentence is an
-order by its form, whoever quotes it: a paper about such attacks loses its examples too, and the report shows them.
+Two ways, both over folded text (`letters`): patterns of wording, in English and the usual phrases of nine other
+languages; and what a sentence is made of. Is somebody addressed (you, a reviewer or model as subject, an imperative, a
+must)? Is it about judging? Is the best mark or praise named? Is it about this very paper? Papers report in the first
+person and the past; a sentence that has most of these is no report. A sentence is an order by its form, whoever quotes
+it: a paper about such attacks loses its examples too, and the report shows them.
 
-What it does not find: an order in other words or another language, one that is spread over sections, and one that
-is only hinted at.
+Not found: an order in other words or another language, one that names neither a mark nor praise, one that takes the
+form of a report, is spread over sections, or is only hinted at.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ import codecs
 import re
 from collections.abc import Iterator
 
-from review.judge.guards.address import speaks_to_judge
 from review.judge.guards.letters import Folded, readings
 
 _RULES = (r"(?:instructions?|prompts?|guidelines?|directions|directives?|orders|commands|rubrics?|criteria|rules"
@@ -146,12 +148,12 @@ def is_order(sentence: str, *, guessed: bool = False) -> bool:
 
     `guessed`: its letters are a guess, so only plain wordings count.
     """
-    said = _RANGE.sub(" ", sentence.strip())
-    if not guessed and speaks_to_judge(said):
+    sentence = _RANGE.sub(" ", sentence.strip())
+    if not guessed and speaks_to_judge(sentence):
         return True
-    if any(pattern.search(said) for pattern in (*ENGLISH, *OTHERS, _TOGETHER)):
+    if any(pattern.search(sentence) for pattern in (*ENGLISH, *OTHERS, _TOGETHER)):
         return True
-    turned = (codecs.encode(said, "rot13"), said[::-1])
+    turned = (codecs.encode(sentence, "rot13"), sentence[::-1])
     return any(pattern.search(one) for one in turned for pattern in ENGLISH[:4])
 
 
@@ -170,13 +172,87 @@ def orders(text: str) -> list[tuple[int, int]]:
 def _in(reading: Folded) -> Iterator[tuple[int, int]]:
     """Places in the original of a reading's orders, and of the half-orders right after them."""
     spans = [*sentences(reading.text)]
-    said = [reading.text[begin:end] for begin, end in spans]
-    order = [is_order(one, guessed=reading.guessed) for one in said]
+    sentence = [reading.text[begin:end] for begin, end in spans]
+    order = [is_order(one, guessed=reading.guessed) for one in sentence]
     beside = False
     for at, (begin, end) in enumerate(spans):
-        beside = order[at] or (beside and bool(_WEAK.search(said[at])))
+        beside = order[at] or (beside and bool(_WEAK.search(sentence[at])))
         if beside:
             yield reading.place(begin, end)
-        elif at + 1 < len(spans) and not order[at + 1] and said[at].rstrip()[-1] not in ".!?:" and is_order(
-                f"{said[at]} {said[at + 1]}", guessed=reading.guessed):  # one order over two paragraphs
+        elif at + 1 < len(spans) and not order[at + 1] and sentence[at].rstrip()[-1] not in ".!?:" and is_order(
+                f"{sentence[at]} {sentence[at + 1]}", guessed=reading.guessed):  # one order over two paragraphs
             yield reading.place(begin, spans[at + 1][1])
+
+
+LONGEST = 600
+"""Characters of a sentence; a longer one is a table or a listing, whose words lie far apart."""
+
+_NOT_WE = r"^(?!.*\b(?:we|our|they|were|was)\b)"
+_ADDRESSED = re.compile(
+    r"\byou(?:r(?! own)|rself)?\b|\b(?:whoever|anyone|any one|everybody|anybody) (?:who|that|reads?|evaluat|assess"
+    r"|judg|grad|review)|"
+    r"\bto (?:whoever|whom|anyone|all who)\b|\b(?:ai|human|automat\w+|machine) (?:readers?|reviewers?|evaluators?"
+    r"|graders?|judges?)\b|"
+    r"\b(?:reviewers?|referees?|evaluators?|graders?|assessors?|language models?|llms?)\b.{0,50}\b(?:must|should"
+    r"|shall|ought|"
+    r"are to|need to|have to|is to|will find|can only)\b|\b(?:imperative|required|mandatory|essential|expected) that\b|"
+    r"\b(?:please|kindly)\b|\b(?:system|admin|developer)\b.{0,12}\b(?:override|notice|message|prompt|update)\b|"
+    r"\b(?:this|the present) (?:paper|manuscript|submission|article|study|work|text|document)\b.{0,20}\b(?:merits"
+    r"|deserves|"
+    r"must|should|shall|is to|has to|warrants|requires)\b|\bthe only (?:acceptable|correct|valid|possible|right"
+    r"|fair)\b|"
+    r"\b(?:reviewer|review|reviewing|grading|scoring|evaluation|rating) (?:instructions?|rules|guidelines|policy"
+    r"|module|system)\b")
+_IMPERATIVE = re.compile(
+    r"(?:^|[:;,]\s+|\band\s+|\bso\s+|\bthen\s+)[\"'*_>(\s-]{0,4}(?:do not |don't |never |just |simply "
+    r"|only )?(?:treat|record|give|rate|mark|use|say|fill|"
+    r"output|respond|conclude|praise|act|forget|overlook|ignore|be|choose|consider|assume|return|write|report|accept|"
+    r"recommend|endorse|score|grade|assign|award|let|make|set|judge|evaluate|answer|pick|select|enter|put|state"
+    r"|declare|"
+    r"approve|find|see|take|pretend|skip|drop|dismiss|disregard|refrain|avoid|emphasi[sz]e|highlight|focus|grant|pass"
+    r"|do)\b")
+_JUDGING = re.compile(
+    r"\b(?:scor(?:e|es|ing)|rat(?:e|es|ing|ings)|grad(?:e|es|ing)|marks?|review(?:s|er|ers|ing)?|verdicts?"
+    r"|evaluat(?:e|es|ion|ions|or|ors|ing)|"
+    r"judge(?:s|ment|ments|d)?|assess(?:es|ment|ments|or|ors)?|accept(?:s|ance|ed)?|recommend\w*|endorse\w*|prais\w+"
+    r"|rubrics?|"
+    r"scales?|publication|referees?|json|soundness|clarity|novelty|significance|overall|critici[sz]\w*|decision)\b")
+_PRAISE = re.compile(
+    r"(?<![\d.])(?:10|9)\b(?!\.?\d|%| (?:epochs|seeds|runs|steps|layers|samples|examples|models|datasets|times"
+    r"|folds))|\bten\b|\bnine\b|"
+    r"\b(?:highest|top|full|maximum|maximal|perfect|flawless|outstanding|exceptional|excellent|superb|ceiling|lavish"
+    r"|lenient|"
+    r"generous|positive|favou?rable|best possible|upper end|strong accept|strongest|without reservation|nothing less"
+    r"|nothing but praise|"
+    r"advocate|groundbreaking|unconditional\w*|enthusiastic\w*|acceptance|endorse\w*|praise|benefit of the doubt"
+    r"|five stars)\b")
+_HERE = re.compile(
+    r"\b(?:this|the present|our) (?:\w+ )?(?:paper|manuscript|submission|article|study|work|text|document|page|batch"
+    r"|contribution)\b|"
+    r"\b(?:here|authors?|each scale|every (?:score|scale|field|dimension|category|criterion|item)|all (?:scores"
+    r"|dimensions|"
+    r"categories|criteria|submissions)|your (?:evaluation|review|verdict|assessment|answer|output|judgement|judgment"
+    r"|decision|score|json))\b")
+_VOID = re.compile(
+    r"\b(?:void|override|overridden|updated|suspended|no longer appl\w+|do(?:es)? not apply|told before|new task"
+    r"|instead of (?:the )?"
+    r"(?:rubric|rules|instructions)|irrelevant|supersed\w+|revoked|cancel\w*|ignore|overlook|disregard|forget)\b")
+_FILLED = re.compile(r"\bgive (?:it|this|us) (?:an? )?(?:ten|10|nine|9)\b|(?:\b(?:overall|soundness|clarity|novelty"
+                     r"|significance|confidence|consistency)\b\W{0,4}(?:10|9|ten|nine)\b.{0,6}){2,}")
+
+
+def speaks_to_judge(sentence: str) -> bool:
+    """Whether a folded sentence addresses its judge and asks for favour."""
+    if len(sentence) > LONGEST:
+        return False
+    if _FILLED.search(sentence):
+        return True
+    addressed, ordered = bool(_ADDRESSED.search(sentence)), bool(_IMPERATIVE.search(sentence))
+    if not (addressed or ordered) or (re.match(_NOT_WE, sentence) is None and not re.search(r"\byou\b|\bplease\b"
+                                                                                       r"|\bkindly\b", sentence)):
+        return False
+    judging, best, here, void = (bool(one.search(sentence)) for one in (_JUDGING, _PRAISE, _HERE, _VOID))
+    if addressed:
+        return (best and (judging or here)) or (void and here and judging) or (void and judging and best)
+    return (best and here and judging) or (void and here and (judging or best)) or (
+        here and best and bool(re.search(r"\bonly\b|\bpraise\b|\badvocate\b", sentence)))

@@ -1,0 +1,206 @@
+"""A paper as a judge gets it: text by section, read once from PDF, LaTeX, Markdown or plain text.
+
+Included LaTeX files are read from the paper's own folder only; comments are not part of the text; our value macros are
+filled in, other commands stay, since a language model reads them. Nothing is executed. By patterns, not by pylatexenc,
+which takes seconds for the tree of an appendix. `review.judge.guards` looks for what else a reader cannot see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from record import typeset
+from review.evidence import tex
+from review.evidence.pdf import pdf_text
+from review.judge.errors import PaperError
+from review.judge.sections import PaperSection, after_group, of_headings, of_pdf
+
+FORMS = {".pdf": "PDF", ".tex": "LaTeX", ".md": "Markdown", ".markdown": "Markdown", ".txt": "text"}
+MOST_BYTES = {"PDF": 200_000_000, "LaTeX": 10_000_000, "Markdown": 10_000_000, "text": 10_000_000}
+LEAST_WORDS = 50
+"""Below this there is nothing to judge: a scan without text, an empty file."""
+
+MOST_FILES, MOST_CHARACTERS = 100, 10_000_000
+"""Of LaTeX files that a paper includes."""
+_UNSEEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%[^\n]*")
+_HIDDEN = re.compile(r"\\begin\{comment\}.*?\\end\{comment\}|\\iffalse\b.*?\\fi\b", re.DOTALL)
+_INCLUDE = re.compile(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}")
+_FLOAT = re.compile(r"\\begin\{(table|figure)(\*?)\}.*?\\end\{\1\2\}", re.DOTALL)
+_HEADING = re.compile(
+    r"\\(section|chapter)\*?\s*(?:\[[^\[\]]*\])?\s*\{|\\(appendix)\b|\\begin\{(thebibliography|abstract)\}")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The text of a paper. `missing` names files that it includes and that are not there; `unseen` is
+    what TeX and Markdown skip (comments, branches never taken), `preamble` its LaTeX before the document begins."""
+
+    path: Path
+    form: str
+    sha256: str
+    sections: tuple[PaperSection, ...] = ()
+    missing: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    preamble: str = ""
+
+    @property
+    def text(self) -> str:
+        """Titles and texts of all sections: what quotes are looked up in."""
+        return "\n\n".join(f"{section.title}\n{section.text}" for section in self.sections)
+
+    @property
+    def characters(self) -> int:
+        return sum(len(section.text) for section in self.sections)
+
+
+async def read_paper(path: Path, *, timeout: float = 60.0) -> Paper:
+    """The paper in a file; `timeout` seconds for reading a PDF. Raises `PaperError`."""
+    form = FORMS.get(path.suffix.lower())
+    if path.is_dir():
+        raise PaperError(f"{path} is a folder and no run: give a paper as a file ({_known()}), or the folder of a run")
+    if form is None:
+        raise PaperError(f"{path} is not a paper that can be read: give {_known()}")
+    try:
+        if path.stat().st_size > MOST_BYTES[form]:
+            raise PaperError(f"{path} is larger than {MOST_BYTES[form] // 10**6} MB: give the paper alone")
+        data = path.read_bytes()
+    except OSError as error:
+        raise PaperError(f"cannot read {path}: {error.strerror}") from None
+    paper = await _read(Paper(path, form, hashlib.sha256(data).hexdigest()), data, timeout)
+    if len(paper.text.split()) < LEAST_WORDS:
+        scan = "; a scan has to go through text recognition first" if form == "PDF" else ""
+        raise PaperError(f"{path} holds fewer than {LEAST_WORDS} words of text: there is nothing to judge{scan}")
+    return paper
+
+
+def _known() -> str:
+    return ", ".join(f"*{suffix}" for suffix in FORMS)
+
+
+async def _read(paper: Paper, data: bytes, timeout: float) -> Paper:
+    """The paper with its sections and what stands beside them."""
+    if paper.form == "PDF":
+        return replace(paper, sections=of_pdf(await _pdf(paper.path, data, timeout)))
+    text = decoded(data, paper.path)
+    if paper.form == "LaTeX":
+        return _latex(paper, text)
+    if paper.form == "Markdown":
+        return replace(paper, sections=of_headings(_UNSEEN.sub("", text)), unseen=tuple(_UNSEEN.findall(text)))
+    return replace(paper, sections=of_headings(text))
+
+
+async def _pdf(path: Path, data: bytes, timeout: float) -> str:
+    """The text of a PDF, read from a copy: whatever its name is, and nothing is written beside it."""
+    if not data.startswith(b"%PDF-"):
+        raise PaperError(f"{path} is not a PDF, whatever its name says")
+    with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as name:
+        copy = Path(name) / "paper.pdf"
+        copy.write_bytes(data)
+        try:
+            text = await pdf_text(copy, timeout)
+        except tex.TexMissing:
+            raise PaperError(
+                f"cannot read {path}: there is no pdftotext; on Debian: apt-get install poppler-utils") from None
+    if not text.strip():
+        raise PaperError(f"{path} gives no text: it is damaged, locked by a password, or a scan without text")
+    return text
+
+
+def decoded(data: bytes, path: Path) -> str:
+    """Text of a file, UTF-8 or else Latin-1. Raises `PaperError` for what is no text."""
+    if b"\0" in data:
+        raise PaperError(f"{path} is not text, whatever its name says")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        return data.decode("latin-1").replace("\r\n", "\n")
+
+
+@dataclass
+class _LatexFiles:
+    folder: Path
+    missing: list[str] = field(default_factory=list[str])
+    unseen: list[str] = field(default_factory=list[str])
+    files: int = 0
+    characters: int = 0
+
+    def whole(self, text: str, depth: int = 0) -> str:
+        """The text with its includes in place, without what is never printed."""
+        text = _HIDDEN.sub(self._skipped, _COMMENT.sub(self._comment, text))
+        self.characters += len(text)
+        return _INCLUDE.sub(lambda match: self._file(match[1].strip(), depth), text)
+
+    def _comment(self, match: re.Match[str]) -> str:
+        self.unseen.append(match[0][len(match[1]) + 1:])
+        return match[1]
+
+    def _skipped(self, match: re.Match[str]) -> str:
+        self.unseen.append(match[0])
+        return ""
+
+    def _file(self, name: str, depth: int) -> str:
+        if depth > 8 or self.files >= MOST_FILES or self.characters > MOST_CHARACTERS:
+            self.missing.append(name)
+            return ""
+        self.files += 1
+        for candidate in (name, f"{name}.tex"):
+            try:
+                path = (self.folder / candidate).resolve()
+                if path.is_relative_to(self.folder.resolve()) and path.is_file():
+                    with open(path, encoding="utf-8", errors="replace") as file:
+                        return self.whole(file.read(MOST_CHARACTERS), depth + 1)
+            except (OSError, ValueError):
+                continue  # a name that no file can have
+        self.missing.append(name)
+        return ""
+
+
+def _latex(paper: Paper, text: str) -> Paper:
+    """A LaTeX paper with its sections; floats in the preamble count as one."""
+    files = _LatexFiles(paper.path.parent)
+    whole = files.whole(text)
+    defined = typeset.parse(whole)
+    whole = typeset.filled(typeset.without_lines(whole), lambda use: defined.get(use, str(use)))
+    head, begun, body = whole.partition(r"\begin{document}")
+    head, body = (head, body.partition(r"\end{document}")[0]) if begun else ("", whole)
+    sections = [*_title(head or body), *_sections(body)]
+    floats = "\n\n".join(match[0] for match in _FLOAT.finditer(head))
+    if floats:
+        sections.append(PaperSection("Tables and figures", floats))
+    return replace(paper, sections=tuple(sections), missing=tuple(dict.fromkeys(files.missing)),
+                   unseen=("\n".join(files.unseen),), preamble=head)
+
+
+def _title(text: str) -> Iterator[PaperSection]:
+    match = re.search(r"\\title\s*(?:\[[^\[\]]*\])?\s*\{", text)
+    if match:
+        yield PaperSection("Title", _argument(text, match.end()))
+
+
+def _sections(body: str) -> Iterator[PaperSection]:
+    title, begin, back = "", 0, False
+    for match in _HEADING.finditer(body):
+        yield from _section(title, body[begin:match.start()], back)
+        section, appendix, environment = match[1], match[2], match[3]
+        back = back or bool(appendix) or environment == "thebibliography"
+        title = _argument(body, match.end()) if section else (appendix or environment or "").capitalize()
+        begin = match.end() + (len(title) + 1 if section else 0)
+    yield from _section(title, body[begin:], back)
+
+
+def _section(title: str, text: str, back: bool) -> Iterator[PaperSection]:
+    text = re.sub(r"\n{3,}", "\n\n", text).strip()
+    if text:
+        yield PaperSection(title, text, back or bool(re.match(r"appendix|references|acknowledg", title, re.IGNORECASE)))
+
+
+def _argument(text: str, begin: int) -> str:
+    """The text up to the brace that closes the one before `begin`."""
+    end = after_group(text, begin)
+    return text[begin:begin + 200] if end is None else text[begin:end - 1]
