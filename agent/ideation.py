@@ -146,7 +146,7 @@ async def _read(study: Study, read: Callable[[ContextRead], None]) -> None:
 @asynccontextmanager
 async def _library(settings: Settings) -> AsyncGenerator[Library]:
     """The catalogues that are set; with none, a library in which nobody answers."""
-    from literature.desk import open_literature
+    from literature.lookup import open_literature
 
     if not settings.literature.sources:
         yield NoLibrary("literature.sources is empty")

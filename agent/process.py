@@ -24,7 +24,7 @@ from agent.settings import Settings, credentials
 from agent.slurm import job_end
 from agent.steering import Steering
 from inspector.text import short
-from literature.desk import open_literature
+from literature.lookup import open_literature
 from models.backend import Backend
 from models.breaker import Breaker
 from models.budget import Budget

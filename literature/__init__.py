@@ -1,6 +1,20 @@
 """Published works: finding them in four public catalogues, and telling which references are true.
 
     LiteratureError
-        LibraryError   you: a .bib file or a folder of papers cannot be read; the message names the line and the mend
-        SourceError    nobody: a catalogue gave no usable answer in time; what hung on it stays unverified
+        LibraryError   for the user: a .bib file or a folder of papers cannot be read; the message has line and fix
+        SourceError    for nobody: a catalogue gave no usable answer in time; what depends on it stays unverified
 """
+
+from __future__ import annotations
+
+
+class LiteratureError(Exception):
+    """The root of the errors of this package."""
+
+
+class LibraryError(LiteratureError):
+    """A .bib file or a folder of papers that cannot be read."""
+
+
+class SourceError(LiteratureError):
+    """A catalogue gave no usable answer: not reached, too slow, too busy, or in an unknown form."""

@@ -14,13 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from literature.desk import Literature
-from literature.entries import entry_of
-from literature.errors import LibraryError
-from literature.library import Entry
-from literature.names import name_of
-from literature.tex import folded
-from literature.titles import pressed
+from literature import LibraryError
+from literature.library import Entry, entry_of
+from literature.lookup import Literature
+from literature.matching import name_of, normalized, title_key
 from literature.works import Wanted, Work, arxiv_of, doi_of
 
 MOST = 200
@@ -105,7 +102,7 @@ async def _work_of(page: str, literature: Literature) -> Work | None:
     named = Wanted(doi=doi_of(page), arxiv=arxiv_of(page))
     for wanted in ([named] if named.doi or named.arxiv else []) + [Wanted(title=one) for one in titles_on(page)]:
         for work in await literature.candidates(wanted):
-            if stands_on(work, page):
+            if is_on_page(work, page):
                 return work
     return None
 
@@ -117,9 +114,9 @@ def titles_on(page: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in found if len(one.split()) > 2))
 
 
-def stands_on(work: Work, page: str) -> bool:
+def is_on_page(work: Work, page: str) -> bool:
     """Whether the title and every author's family name (of the first ten) stand on a page."""
-    words, text = set(folded(page).split()), pressed(page)
+    words, text = set(normalized(page).split()), title_key(page)
     families = [name.family[-1:] or name.words[-1:] for name in map(name_of, work.authors[:10])]
-    return bool(families) and pressed(work.title) in text and all(
+    return bool(families) and title_key(work.title) in text and all(
         family and (family[0] in words or family[0] in text) for family in families)

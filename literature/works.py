@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from literature import SourceError
 from literature.settings import SourceName
 from record.nouns.frozen import Frozen
 
@@ -70,6 +75,40 @@ class Source(Protocol):
         ...
 
 
+@dataclass
+class Answers:
+    """What catalogues answered, and why others did not."""
+
+    works: dict[SourceName, tuple[Work, ...]] = field(default_factory=dict[SourceName, tuple[Work, ...]])
+    failed: dict[SourceName, str] = field(default_factory=dict[SourceName, str])
+
+    def every(self, sources: Iterable[Source]) -> tuple[Work, ...]:
+        """All works, in the order of the sources."""
+        return tuple(work for source in sources for work in self.works.get(source.name, ()))
+
+    async def collect(self, sources: Iterable[Source], ask: Callable[[Source], Awaitable[tuple[Work, ...]]]) -> None:
+        """Ask the sources at the same time."""
+
+        async def collect_one(source: Source) -> None:
+            try:
+                self.works[source.name] = await ask(source)
+            except SourceError as error:
+                self.failed[source.name] = str(error)
+
+        await asyncio.gather(*map(collect_one, sources))
+
+    @asynccontextmanager
+    async def within(self, seconds: float, sources: Iterable[Source]) -> AsyncGenerator[None]:
+        """Limits the time to collect; a source that has not answered by then has failed."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            for one in sources:
+                if one.name not in self.works:
+                    self.failed.setdefault(one.name, f"{one.name} gave no answer within {seconds:g} s")
+
+
 def doi_of(text: str) -> str:
     """The first DOI in a text, in lower case, without what a sentence puts after it; empty where there is none.
 
@@ -104,3 +143,34 @@ def years_of(*years: int | None) -> tuple[int, ...]:
 def distinct(works: list[Work]) -> tuple[Work, ...]:
     """Each work once, by its identifier in the catalogue."""
     return tuple({one.id: one for one in reversed(works)}.values())[::-1]
+
+
+Shaped = TypeVar("Shaped", bound="Shape")
+
+
+class Shape(BaseModel):
+    """A part of an answer: fields that we do not know are no fault."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+def read(source: SourceName, text: str, shape: type[Shaped]) -> Shaped:
+    """A whole answer. Raises `SourceError`."""
+    try:
+        return shape.model_validate_json(text)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole"
+        raise SourceError(f"{source} answers in an unknown form (at {where})") from None
+
+
+def works(items: Iterable[Any], shape: type[Shaped], make: Callable[[Shaped], Work | None]) -> tuple[Work, ...]:
+    """The works in a list; an item that is not in form is left out."""
+    found: list[Work] = []
+    for item in items:
+        try:
+            work = make(shape.model_validate(item))
+        except ValidationError:
+            continue
+        if work is not None:
+            found.append(work)
+    return tuple(found)

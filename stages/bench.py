@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from literature.desk import Literature
+from literature.lookup import Literature
 from models.budget import Budget
 from models.door import Desk, Models
 from models.errors import ModelError

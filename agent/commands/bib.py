@@ -13,9 +13,9 @@ from rich.text import Text
 from agent.commands.edge import DONE, FINDINGS, WrongUse, check_papers
 from agent.settings import Settings, compose, credentials, from_assignments
 from inspector.text import plain
-from literature.check import Checked, Library
-from literature.errors import LibraryError
+from literature import LibraryError
 from literature.library import Entry, as_bibtex, read_own
+from literature.lookup import Checked, Library
 from record.folder import write_file
 from record.nouns.frozen import Frozen
 
@@ -61,7 +61,7 @@ def check(
 async def _checked(
     entries: tuple[Entry, ...], papers: Path | None, settings: Settings,
 ) -> tuple[Library, tuple[str, ...]]:
-    from literature.desk import open_literature
+    from literature.lookup import open_literature
     from literature.papers import read_papers
 
     async with open_literature(settings.literature, credentials()) as literature:
@@ -72,7 +72,7 @@ async def _checked(
 
 
 def _line(one: Checked) -> _Line:
-    return _Line(key=one.entry.key, outcome="merged" if one.merged_into else one.outcome.outcome, why=one.told,
+    return _Line(key=one.entry.key, outcome="merged" if one.merged_into else one.outcome.outcome, why=one.reason,
                  record=one.entry.fields.get("verified", ""))
 
 

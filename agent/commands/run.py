@@ -266,7 +266,7 @@ def check_context(settings: Settings) -> None:
 
 def check_parts(settings: Settings, *, template: bool = True) -> None:
     """Refuse a model, template or library that cannot be opened, in the words of the room that opens it."""
-    from literature.errors import LibraryError
+    from literature import LibraryError
     from literature.library import read_own
     from models.backend import open_backend
 

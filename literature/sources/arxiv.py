@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from literature.errors import SourceError
+from literature import SourceError
+from literature.matching import normalized, without_retraction_mark
 from literature.settings import SourceName
-from literature.tex import folded
-from literature.titles import unmarked
 from literature.web import Question, Web
 from literature.works import Wanted, Work, arxiv_of, distinct, doi_of, years_of
 
@@ -23,44 +22,38 @@ _STOP = frozenset("a an and as at by for from in is of on or the to via with not
 class Arxiv:
     """A `Source`."""
 
+    name: SourceName = "arxiv"
     lists_retractions = False
 
     def __init__(self, web: Web) -> None:
         self._web = web
 
-    @property
-    def name(self) -> SourceName:
-        return "arxiv"
-
     async def search(self, query: str, limit: int) -> tuple[Work, ...]:
-        words = [one for one in folded(query).split() if one not in _STOP]
+        words = [one for one in normalized(query).split() if one not in _STOP]
         return (await self._asked(limit, search_query=" AND ".join(f"all:{one}" for one in words[:12])))[:limit]
 
     async def find(self, wanted: Wanted) -> tuple[Work, ...]:
         found: list[Work] = []
         if wanted.arxiv:
             found += await self._asked(1, id_list=wanted.arxiv)
-        if words := folded(wanted.title):
+        if words := normalized(wanted.title):
             found += await self._asked(10, search_query=f'ti:"{words}"')
         return distinct(found)
 
     async def _asked(self, limit: int, **parameters: str) -> tuple[Work, ...]:
         question = Question("arxiv", "query", {**parameters, "start": "0", "max_results": str(limit)})
-        text = await self._web.ask(question, lambda text: len(_works(text)))
-        if text is None:
-            raise SourceError("arxiv answers 404 to a search")
-        return _works(text)
+        return await self._web.ask(question, _works)
 
 
 def _works(text: str) -> tuple[Work, ...]:
     if "<!DOCTYPE" in text[:2000] or "<!ENTITY" in text:  # no feed has one; entities can be made to grow without end
-        raise SourceError("arxiv answers in a form that is not its own (a document type)")
+        raise SourceError("arxiv answers in an unknown form (a document type)")
     try:
         feed = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise SourceError(f"arxiv answers in a form that is not its own ({error})") from None
+        raise SourceError(f"arxiv answers in an unknown form ({error})") from None
     if feed.tag != f"{_ATOM}feed":
-        raise SourceError(f"arxiv answers in a form that is not its own ({feed.tag[:60]!r})")
+        raise SourceError(f"arxiv answers in an unknown form ({feed.tag[:60]!r})")
     return tuple(work for entry in feed.iter(f"{_ATOM}entry") if (work := _work(entry)) is not None)
 
 
@@ -71,7 +64,7 @@ def _work(entry: ElementTree.Element) -> Work | None:
     identifier, title = arxiv_of(address), _text(entry, f"{_ATOM}title")
     if not identifier or not title:
         return None
-    title, marked = unmarked(title)
+    title, marked = without_retraction_mark(title)
     journal, comment = _text(entry, f"{_ARXIV}journal_ref"), _text(entry, f"{_ARXIV}comment")
     doi, published = doi_of(_text(entry, f"{_ARXIV}doi")), _text(entry, f"{_ATOM}published")[:4]
     printed = re.findall(r"(?<!\d)(?:19|20)\d\d(?!\d)", journal)

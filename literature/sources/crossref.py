@@ -11,13 +11,10 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from literature.errors import SourceError
+from literature.matching import abstract_of, without_retraction_mark
 from literature.settings import Credentials, SourceName
-from literature.sources.shape import Shape, read, works
-from literature.tex import abstract_of
-from literature.titles import unmarked
 from literature.web import Question, Web
-from literature.works import Wanted, Work, arxiv_of, arxiv_year, distinct, doi_of, years_of
+from literature.works import Shape, Wanted, Work, arxiv_of, arxiv_year, distinct, doi_of, read, works, years_of
 
 WITHDRAWING = frozenset({"retraction", "withdrawal", "removal", "partial_retraction"})
 
@@ -81,30 +78,23 @@ class _One(Shape):
 class Crossref:
     """A `Source`."""
 
+    name: SourceName = "crossref"
     lists_retractions = True
 
     def __init__(self, web: Web, credentials: Credentials) -> None:
         self._web = web
         self._private = {"mailto": credentials.mail} if credentials.mail else {}
 
-    @property
-    def name(self) -> SourceName:
-        return "crossref"
-
     async def search(self, query: str, limit: int) -> tuple[Work, ...]:
         question = Question("crossref", "works", {"query.bibliographic": " ".join(query.split()), "rows": str(limit)},
                             self._private)
-        text = await self._web.ask(question, lambda text: len(_listed(text)))
-        if text is None:
-            raise SourceError("crossref answers 404 to a search")
-        return _listed(text)[:limit]
+        return (await self._web.ask(question, _listed))[:limit]
 
     async def find(self, wanted: Wanted) -> tuple[Work, ...]:
         found: list[Work] = []
         if wanted.doi:
-            question = Question("crossref", f"works/{quote(wanted.doi, safe='')}", {}, self._private)
-            text = await self._web.ask(question, lambda text: len(_one(text)))
-            found += _one(text) if text is not None else ()
+            path = f"works/{quote(wanted.doi, safe='')}"
+            found += await self._web.ask(Question("crossref", path, {}, self._private, lookup=True), _one)
         if wanted.title:
             found += await self.search(wanted.title, 10)
         return distinct(found)
@@ -122,7 +112,7 @@ def _work(item: _Item) -> Work | None:
     notice = any(one.type in WITHDRAWING for one in item.update_to)
     if not item.title or notice:  # a notice is not the work that it is about
         return None
-    title, marked = unmarked(item.title[0])
+    title, marked = without_retraction_mark(item.title[0])
     preprints = [one.id for one in item.relation.get("has-preprint", ())]
     arxiv = next((found for text in (item.doi, *preprints) if (found := arxiv_of(text))), "")
     dates = (item.in_print, item.online, item.issued, item.posted)

@@ -9,13 +9,10 @@ from typing import Any
 
 from pydantic import Field
 
-from literature.errors import SourceError
+from literature.matching import normalized, without_retraction_mark
 from literature.settings import Credentials, SourceName
-from literature.sources.shape import Shape, read, works
-from literature.tex import folded
-from literature.titles import unmarked
 from literature.web import Question, Web
-from literature.works import Wanted, Work, arxiv_of, arxiv_year, distinct, doi_of, years_of
+from literature.works import Shape, Wanted, Work, arxiv_of, arxiv_year, distinct, doi_of, read, works, years_of
 
 _FIELDS = ("id,doi,title,publication_year,authorships,is_retracted,abstract_inverted_index,primary_location,"
            "locations,type")
@@ -59,15 +56,12 @@ class _Answer(Shape):
 class OpenAlex:
     """A `Source`."""
 
+    name: SourceName = "openalex"
     lists_retractions = True
 
     def __init__(self, web: Web, credentials: Credentials) -> None:
         self._web = web
         self._private = {"mailto": credentials.mail} if credentials.mail else {}
-
-    @property
-    def name(self) -> SourceName:
-        return "openalex"
 
     async def search(self, query: str, limit: int) -> tuple[Work, ...]:
         return await self._asked(limit, search=" ".join(query.split()))
@@ -77,17 +71,13 @@ class OpenAlex:
         dois = [one for one in (wanted.doi, f"10.48550/arxiv.{wanted.arxiv}" if wanted.arxiv else "") if one]
         for doi in dois:
             found += await self._asked(5, filter=f"doi:{doi}")
-        if words := folded(wanted.title):  # commas, colons and bars have a meaning in a filter
+        if words := normalized(wanted.title):  # commas, colons and bars have a meaning in a filter
             found += await self._asked(10, filter=f"title.search:{words}")
         return distinct(found)
 
     async def _asked(self, limit: int, **parameters: str) -> tuple[Work, ...]:
         parameters |= {"per-page": str(limit), "select": _FIELDS}
-        question = Question("openalex", "works", parameters, self._private)
-        text = await self._web.ask(question, lambda text: len(_works(text)))
-        if text is None:
-            raise SourceError("openalex answers 404 to a search")
-        return _works(text)[:limit]
+        return (await self._web.ask(Question("openalex", "works", parameters, self._private), _works))[:limit]
 
 
 def _works(text: str) -> tuple[Work, ...]:
@@ -97,7 +87,7 @@ def _works(text: str) -> tuple[Work, ...]:
 def _work(item: _Item) -> Work | None:
     if not item.title or item.type == "retraction":  # a notice is not the work that it is about
         return None
-    title, marked = unmarked(item.title)
+    title, marked = without_retraction_mark(item.title)
     pages = [one.landing_page_url or "" for one in item.locations or ()]
     arxiv = next((found for page in (item.doi or "", *pages) if (found := arxiv_of(page))), "")
     doi = doi_of(item.doi or "")

@@ -10,13 +10,10 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from literature.errors import SourceError
+from literature.matching import normalized, without_retraction_mark
 from literature.settings import Credentials, SourceName
-from literature.sources.shape import Shape, read, works
-from literature.tex import folded
-from literature.titles import unmarked
 from literature.web import Question, Web
-from literature.works import Wanted, Work, arxiv_of, arxiv_year, distinct, doi_of, years_of
+from literature.works import Shape, Wanted, Work, arxiv_of, arxiv_year, distinct, doi_of, read, works, years_of
 
 _FIELDS = "title,abstract,year,publicationDate,authors,externalIds,venue"
 
@@ -53,33 +50,26 @@ class _One(Shape):
 class SemanticScholar:
     """A `Source`."""
 
+    name: SourceName = "semantic_scholar"
     lists_retractions = False
 
     def __init__(self, web: Web, credentials: Credentials) -> None:
         self._web = web
         self._headers = {"x-api-key": credentials.semantic_scholar} if credentials.semantic_scholar else {}
 
-    @property
-    def name(self) -> SourceName:
-        return "semantic_scholar"
-
     async def search(self, query: str, limit: int) -> tuple[Work, ...]:
         words = " ".join(query.replace("-", " ").split())  # a hyphenated term matches nothing there
         parameters = {"query": words, "limit": str(limit), "fields": _FIELDS}
         question = Question("semantic_scholar", "paper/search", parameters, headers=self._headers)
-        text = await self._web.ask(question, lambda text: len(_listed(text)))
-        if text is None:
-            raise SourceError("semantic_scholar answers 404 to a search")
-        return _listed(text)[:limit]
+        return (await self._web.ask(question, _listed))[:limit]
 
     async def find(self, wanted: Wanted) -> tuple[Work, ...]:
         found: list[Work] = []
         for name in [f"DOI:{wanted.doi}"] * bool(wanted.doi) + [f"ARXIV:{wanted.arxiv}"] * bool(wanted.arxiv):
             question = Question("semantic_scholar", f"paper/{quote(name, safe=':')}", {"fields": _FIELDS},
-                                headers=self._headers)
-            text = await self._web.ask(question, lambda text: len(_one(text)))
-            found += _one(text) if text is not None else ()
-        if words := folded(wanted.title):
+                                headers=self._headers, lookup=True)
+            found += await self._web.ask(question, _one)
+        if words := normalized(wanted.title):
             found += await self.search(words, 10)
         return distinct(found)
 
@@ -96,7 +86,7 @@ def _one(text: str) -> tuple[Work, ...]:
 def _work(item: _Item) -> Work | None:
     if not item.title:
         return None
-    title, marked = unmarked(item.title)
+    title, marked = without_retraction_mark(item.title)
     ids = item.ids or _Ids()
     arxiv = arxiv_of(f"arXiv:{ids.arxiv}") if ids.arxiv else arxiv_of(ids.doi or "")
     doi = doi_of(ids.doi or "")

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from literature.check import names_of_work
-from literature.desk import Literature, with_record
-from literature.entries import entry_of
-from literature.library import Entry, as_bibtex
-from literature.verify import Verified
+from literature.library import Entry, as_bibtex, entry_of
+from literature.lookup import Literature, identities_of, with_record
+from literature.verification import Verified
 from literature.works import Work
 from models.citing import CiteAskInputs, CiteQueries, CiteQuery, CiteSelectInputs, CiteSelection
 from models.door import Desk
@@ -150,8 +148,8 @@ async def _chosen(
 async def _entry(literature: Literature, work: FoundWork, library: Sequence[Entry]) -> tuple[Entry | None, str]:
     """The verified entry of a work, the library's own where it has it; or why there is none."""
     made = entry_of(Work.model_validate(work.model_dump(exclude={"number"})), taken=[one.key for one in library])
-    names = set(names_of_work(made))
-    if twin := next((one for one in library if names & set(names_of_work(one))), None):
+    names = set(identities_of(made))
+    if twin := next((one for one in library if names & set(identities_of(one))), None):
         return twin, ""
     outcome = await literature.verify(made)
     if isinstance(outcome, Verified):

@@ -12,14 +12,13 @@ from contextlib import AsyncExitStack
 from functools import cache
 from pathlib import Path
 
-from literature.desk import Literature
-from literature.errors import LibraryError
+from literature import LibraryError
 from literature.library import Entry, as_bibtex, read_library
-from literature.names import authors_in
+from literature.lookup import Literature
+from literature.matching import authors_in, plain
 from literature.papers import read_papers
 from literature.settings import LiteratureSettings
-from literature.tex import plain
-from literature.verified import has_record
+from literature.verification import has_record
 from models.roles import Reference
 from record.events.papers import LibraryChecked
 from record.fold.state import RunState
@@ -55,7 +54,7 @@ async def _checked(
     path = bench.folder.checked
     write_file(path, as_bibtex(library.usable))
     return LibraryChecked(
-        entries=tuple(CheckedEntry(key=one.entry.key, outcome=one.outcome.outcome, why=one.told)
+        entries=tuple(CheckedEntry(key=one.entry.key, outcome=one.outcome.outcome, why=one.reason)
                       for one in library.checked),
         notes=notes, files={str(path.relative_to(bench.folder.root)): sha256(path)})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from literature.errors import SourceError
+from literature import SourceError
 from literature.settings import SourceName
 from literature.works import Wanted, Work
 from stages.ideation.lookup import Catalogues

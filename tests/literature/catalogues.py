@@ -20,8 +20,8 @@ from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlparse
 from xml.sax.saxutils import escape
 
+from literature.matching import normalized
 from literature.settings import SOURCES, LiteratureSettings, SourceName
-from literature.tex import folded
 
 
 @dataclass(frozen=True)
@@ -213,8 +213,8 @@ def broken(exchange: Exchange) -> bool:
 
 def _alike(works: Sequence[Truth], query: str, most: int) -> list[Truth]:
     """Works that share words with a query, the most first: what a search by relevance gives."""
-    words = set(folded(query).split())
-    scored = [(len(words & set(folded(f"{one.whole} {' '.join(one.shown)}").split())), one) for one in works]
+    words = set(normalized(query).split())
+    scored = [(len(words & set(normalized(f"{one.whole} {' '.join(one.shown)}").split())), one) for one in works]
     return [one for score, one in sorted(scored, key=lambda pair: -pair[0]) if score > 1][:most]
 
 

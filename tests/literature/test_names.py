@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from literature.library import Entry, as_bibtex, parse
-from literature.names import authors_in, disagreement, same_person
-from literature.tex import plain
-from literature.titles import same_title, unmarked
-from literature.verified import verification_of
+from literature.matching import authors_in, disagreement, plain, same_person, same_title, without_retraction_mark
+from literature.verification import verification_of
 from literature.works import arxiv_of, arxiv_year, doi_of
 
 
@@ -50,9 +48,9 @@ def test_titles(written: str, known: str, same: bool) -> None:
 
 
 def test_marks_of_retraction_are_taken_off_a_title() -> None:
-    assert unmarked("RETRACTED ARTICLE: Foo bar") == ("Foo bar", True)
-    assert unmarked("CO<sub>2</sub> &amp; <i>E. coli</i>: a < b") == ("CO2 & E. coli: a < b", False)
-    assert unmarked("Retractions in science: a study") == ("Retractions in science: a study", False)
+    assert without_retraction_mark("RETRACTED ARTICLE: Foo bar") == ("Foo bar", True)
+    assert without_retraction_mark("CO<sub>2</sub> &amp; <i>E. coli</i>: a < b") == ("CO2 & E. coli: a < b", False)
+    assert without_retraction_mark("Retractions in science: a study") == ("Retractions in science: a study", False)
 
 
 def test_identifiers_in_texts() -> None:

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from literature.desk import open_literature
-from literature.entries import entry_of
-from literature.errors import LibraryError
-from literature.library import as_bibtex, parse
+from literature import LibraryError
+from literature.library import as_bibtex, entry_of, parse
+from literature.lookup import open_literature
 from literature.papers import read_papers, titles_on
 from literature.settings import SOURCES, Credentials
-from literature.verified import has_record
+from literature.verification import has_record
 from literature.works import Work
 from tests.literature.catalogues import Catalogues, silent
 from tests.literature.worlds import FALSE_ENTRIES, TRUE_ENTRIES, WORLD

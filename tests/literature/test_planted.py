@@ -7,13 +7,11 @@ from datetime import date
 
 import pytest
 
-from literature.check import Library
-from literature.desk import open_literature
-from literature.errors import LibraryError
+from literature import LibraryError
 from literature.library import Entry, as_bibtex, parse
+from literature.lookup import Library, open_literature
 from literature.settings import SOURCES, Credentials, LiteratureSettings, SourceName
-from literature.verified import Verification, compared_sha256
-from literature.verify import Refused, Unverified, Verified
+from literature.verification import Refused, Unverified, Verification, Verified, compared_sha256
 from tests.literature.catalogues import Catalogues, Fault, broken, busy, down, malformed, other_form
 from tests.literature.worlds import FALSE_ENTRIES, RETRACTED_ENTRIES, TRUE, TRUE_ENTRIES, WORLD
 
@@ -40,12 +38,13 @@ async def test_no_false_reference_ships_and_no_true_one_is_lost():
     library = await checked((*TRUE_ENTRIES, *FALSE_ENTRIES))
     assert shipped(library) == {one.key for one in TRUE_ENTRIES}
     assert all(isinstance(one.outcome, Refused) for one in library.checked if one.entry in FALSE_ENTRIES)
-    told = {one.entry.key: one.told for one in library.checked}
-    assert "no catalogue that answered knows" in told["i1"] and "10.1162/neco" in told["i4"]
-    assert "author 1 is" in told["a1"] and "there" in told["a1"] and "it names 2 authors, the source 3" in told["a3"]
-    assert "the year is '2018'" in told["y1"] and "1997" in told["y2"]
-    assert all(told[one.key] == "it is retracted" for one in RETRACTED_ENTRIES)
-    assert "is another work, 'Deep Ensembles of Trees'" in told["d1"] and "lists its doi" in told["d2"]
+    reasons = {one.entry.key: one.reason for one in library.checked}
+    assert "no catalogue that answered knows" in reasons["i1"] and "10.1162/neco" in reasons["i4"]
+    assert "author 1 is" in reasons["a1"] and "there" in reasons["a1"]
+    assert "it names 2 authors, the source 3" in reasons["a3"]
+    assert "the year is '2018'" in reasons["y1"] and "1997" in reasons["y2"]
+    assert all(reasons[one.key] == "it is retracted" for one in RETRACTED_ENTRIES)
+    assert "is another work, 'Deep Ensembles of Trees'" in reasons["d1"] and "lists its doi" in reasons["d2"]
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -67,13 +66,13 @@ async def test_the_year_of_a_version_counts_where_a_catalogue_lists_that_version
     preprint = next(one for one in TRUE_ENTRIES if one.key == "kang").with_fields(year="2020", eprint="", note="")
     assert len((await checked((online, preprint))).usable) == 2
     library = await checked((online,), {"crossref": down})
-    assert "lists 2020" in library.checked[0].told and isinstance(library.checked[0].outcome, Unverified)
+    assert "lists 2020" in library.checked[0].reason and isinstance(library.checked[0].outcome, Unverified)
 
 
 async def test_without_those_that_list_retractions_nothing_ships():
     library = await checked((*TRUE_ENTRIES, *RETRACTED_ENTRIES), {"openalex": down, "crossref": down})
     assert not library.usable
-    assert "lists retractions answered" in library.checked[0].told
+    assert "lists retractions answered" in library.checked[0].reason
 
 
 async def test_a_retraction_that_one_catalogue_alone_knows_is_enough():
@@ -97,7 +96,7 @@ async def test_a_record_makes_a_library_work_offline_until_it_is_edited():
                              ("doi", "10.5555/other"), ("note", "arXiv:9901.00001")):
             edited = await nobody.check(tuple(one.with_fields(**{field: value}) for one in again[3:4]))
             assert not edited.usable, field
-            assert "no catalogue is asked" in edited.checked[0].told
+            assert "no catalogue is asked" in edited.checked[0].reason
     record = Verification(source="by hand, example.org", id="doi:10.1/x", date=date(2026, 1, 2),
                           agreed=("title", "authors", "year"), sha256=compared_sha256(again[0]))
     assert str(record).startswith("source: by hand, example.org; id: doi:10.1/x; date: 2026-01-02; agreed: title, ")
@@ -113,7 +112,7 @@ async def test_one_work_under_two_keys_is_merged_with_a_note():
     twice = TRUE_ENTRIES[3].model_copy(update={"key": "hochreiter"}).with_fields(doi="")
     library = await checked((TRUE_ENTRIES[3], TRUE_ENTRIES[4], twice))
     assert shipped(library) == {"lstm", "namesake"}
-    assert library.checked[2].told == "the same work as 'lstm': cite that one"
+    assert library.checked[2].reason == "the same work as 'lstm': cite that one"
     assert isinstance(library.checked[2].outcome, Verified)
 
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, Callable, Generator
 
 import pytest
 
-from literature.errors import SourceError
+from literature import SourceError
+from literature.matching import same_title
 from literature.settings import SOURCES, Credentials, LiteratureSettings, SourceName
 from literature.sources.arxiv import Arxiv
 from literature.sources.crossref import Crossref
 from literature.sources.openalex import OpenAlex
 from literature.sources.semantic_scholar import SemanticScholar
-from literature.titles import same_title
 from literature.web import Web
 from literature.works import Source, Wanted
 from tests.literature.catalogues import (

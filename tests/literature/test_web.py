@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from literature.cache import DAY, Cache
-from literature.desk import open_literature
-from literature.errors import SourceError
+from literature import SourceError
+from literature.lookup import open_literature
 from literature.settings import SOURCES, Credentials
-from literature.verify import Unverified
-from literature.web import LARGEST, Question, Web
+from literature.verification import Unverified
+from literature.web import DAY, LARGEST, Cache, Question, Web
 from tests.literature.catalogues import Catalogues, Exchange, down, silent
 from tests.literature.worlds import TRUE_ENTRIES, WORLD
 
@@ -24,8 +23,8 @@ ASK = Question(
     "crossref", "works", {"query.bibliographic": "calibration of networks", "rows": "3"}, {"mailto": "a@b.c"})
 
 
-def length(text: str) -> int:
-    return text.count('"DOI"')
+def words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
 
 
 def failing(times: int, code: int, **headers: str):
@@ -45,7 +44,7 @@ async def test_a_busy_server_is_asked_again_when_it_says_so():
     with Catalogues(WORLD, {"crossref": failing(1, 429, retry_after="1")}) as catalogues:
         async with Web(catalogues.settings(retries=2)) as web:
             began = time.monotonic()
-            assert await web.ask(ASK, length)
+            assert await web.ask(ASK, words)
             assert time.monotonic() - began >= 1.0 and catalogues.count("crossref") == 2
 
 
@@ -55,7 +54,7 @@ async def test_a_server_that_asks_for_too_long_a_wait_is_left_alone(value: str):
         async with Web(catalogues.settings(retries=5)) as web:
             for sign in ("more than literature.longest_wait", "left alone"):
                 with pytest.raises(SourceError, match=sign):
-                    await web.ask(ASK, length)
+                    await web.ask(ASK, words)
         assert catalogues.count("crossref") == 1
 
 
@@ -65,10 +64,10 @@ async def test_after_three_failures_in_a_row_nobody_is_asked_for_a_while():
         async with Web(catalogues.settings(), clock=lambda: now[0]) as web:
             for _ in range(6):
                 with pytest.raises(SourceError):
-                    await web.ask(ASK, length)
+                    await web.ask(ASK, words)
             assert catalogues.count("crossref") == 3
             now[0] += 121
-            assert await web.ask(ASK, length)
+            assert await web.ask(ASK, words)
 
 
 async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
@@ -76,14 +75,14 @@ async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.
     with Catalogues(WORLD) as catalogues:
         async with Web(catalogues.settings()) as web:
             with pytest.raises(SourceError, match="more than 50 bytes"):
-                await web.ask(ASK, length)
+                await web.ask(ASK, words)
 
 
 async def test_the_pace_is_kept():
     with Catalogues(WORLD) as catalogues:
         async with Web(catalogues.settings(intervals={"crossref": 0.2})) as web:
             began = time.monotonic()
-            await asyncio.gather(*(web.ask(ASK, length) for _ in range(4)))
+            await asyncio.gather(*(web.ask(ASK, words) for _ in range(4)))
             assert time.monotonic() - began >= 0.6
 
 
@@ -112,28 +111,28 @@ async def test_an_answer_is_kept_and_used_without_the_server(tmp_path: Path):
     with Catalogues(WORLD) as catalogues:
         settings = catalogues.settings(cache=tmp_path, cache_days=1)
         async with Web(settings) as web:
-            first = await web.ask(ASK, length)
-            assert await web.ask(ASK, length) == first and catalogues.count("crossref") == 1
-            missing = Question("crossref", "works/10.5555%2Fnone", {})
-            assert await web.ask(missing, length) is await web.ask(missing, length) is None
+            first = await web.ask(ASK, words)
+            assert await web.ask(ASK, words) == first and catalogues.count("crossref") == 1
+            missing = Question("crossref", "works/10.5555%2Fnone", {}, lookup=True)
+            assert await web.ask(missing, words) == await web.ask(missing, words) == ()
             assert catalogues.count("crossref") == 2
         assert not any(b"a@b.c" in path.read_bytes() for path in tmp_path.iterdir())
         for path in tmp_path.iterdir():
             path.write_bytes(path.read_bytes()[:-5])
         async with Web(settings) as web:
-            assert await web.ask(ASK, length) == first and catalogues.count("crossref") == 3
+            assert await web.ask(ASK, words) == first and catalogues.count("crossref") == 3
 
 
 async def test_a_failure_and_what_is_not_understood_are_not_kept(tmp_path: Path):
-    def refuse(text: str) -> int:
-        raise SourceError("crossref answers in a form that is not its own")
+    def refuse(text: str) -> tuple[str, ...]:
+        raise SourceError("crossref answers in an unknown form")
 
     with Catalogues(WORLD, {"crossref": failing(1, 500)}) as catalogues:
         async with Web(catalogues.settings(cache=tmp_path, cache_days=1)) as web:
-            for check in (length, refuse):
+            for read in (words, refuse):
                 with pytest.raises(SourceError):
-                    await web.ask(ASK, check)
-            assert not list(tmp_path.iterdir()) and await web.ask(ASK, length)
+                    await web.ask(ASK, read)
+            assert not list(tmp_path.iterdir()) and await web.ask(ASK, words)
 
 
 def test_kept_answers_age_make_room_and_are_found_by_their_question_only(tmp_path: Path):

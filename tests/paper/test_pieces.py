@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from literature.errors import LibraryError
+from literature import LibraryError
 from literature.library import parse
 from record.claims import Difference
 from record.events.running import Limited

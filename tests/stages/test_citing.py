@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from literature.desk import open_literature
-from literature.errors import LibraryError
+from literature import LibraryError
 from literature.library import as_bibtex
+from literature.lookup import open_literature
 from literature.settings import SOURCES, Credentials, LiteratureSettings
-from literature.verified import has_record
+from literature.verification import has_record
 from models.citing import Chosen, CiteAskInputs, CiteQueries, CiteQuery, CiteSelectInputs, CiteSelection
 from models.door import Models
 from models.roles import Reflection

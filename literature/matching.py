@@ -1,15 +1,81 @@
-"""Whether two lists of authors are the same people in the same order.
-
-What it cannot tell: two people of one name; an initial that stands for another name.
-"""
+"""Text as it is compared: without TeX, marks, case and punctuation."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from html import unescape
+from typing import Any
 
-from literature.tex import folded
+_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i", "þ": "th", "ð": "d",
+                        "β": "beta", "α": "alpha", "γ": "gamma", "λ": "lambda", "π": "pi", "σ": "sigma", "ε": "epsilon",
+                        "ϵ": "epsilon", "μ": "mu", "µ": "mu", "τ": "tau", "ω": "omega", "δ": "delta", "θ": "theta"})
+
+
+@cache
+def _converter() -> Any:
+    from pylatexenc.latex2text import LatexNodes2Text  # type: ignore[import-untyped]
+
+    return LatexNodes2Text(math_mode="text")
+
+
+def plain(value: str) -> str:
+    """A field without TeX: accents as characters, no braces, no commands, one space between words."""
+    escaped = re.sub(r"(?<!\\)%", r"\\%", value)  # a field has no comments, and a catalogue's title no TeX
+    text = str(_converter().latex_to_text(escaped)) if set(value) & set("\\{}$~") else value
+    return " ".join(unicodedata.normalize("NFC", text.replace("---", "\u2014").replace("--", "\u2013")).split())
+
+
+def normalized(value: str) -> str:
+    """Lower case, without marks on letters; every other sign becomes a space."""
+    decomposed = unicodedata.normalize("NFKD", plain(value).casefold()).translate(_LETTERS)
+    kept = "".join(one for one in decomposed if not unicodedata.combining(one) and one not in "'\u2019")
+    return " ".join("".join(one if one.isalnum() else " " for one in kept).split())
+
+
+def abstract_of(markup: str) -> str:
+    """The text of an abstract in JATS or HTML, without tags and its own heading."""
+    text = unescape(re.sub(r"</?[A-Za-z][^<>]{0,200}>", " ", markup))
+    return re.sub(r"^(?:abstract|summary)\b[\s:.]*", "", " ".join(text.split()), flags=re.IGNORECASE)
+
+
+_BREAK = re.compile(r"\s*[:?!\u2013\u2014]\s+|\s+-\s+")
+_MARK = re.compile(
+    r"^\W*(?:retracted|retraction|withdrawn|removed)(?:\s+(?:article|paper|chapter))?\s*[:\u2013\u2014-]\s*",
+    re.IGNORECASE)
+_TAG = re.compile(r"</?[A-Za-z][\w:]{0,20}(?:\s[^<>]{0,100})?/?>")
+SHORTEST = 3
+"""Words of a main title that may stand for the whole: 'Deep Learning' may not."""
+
+
+def title_key(title: str) -> str:
+    """A title as it is compared: letters and digits alone, so that hyphens and spaces make no difference."""
+    return normalized(title).replace(" ", "")
+
+
+def same_title(written: str, known: str, subtitle: str = "") -> bool:
+    """Whether a title as somebody wrote it is that of a known work.
+
+    A subtitle may be left out where three words are left; a subtitle that the known work has not is another title.
+    """
+    if not (wanted := title_key(written)):
+        return False
+    whole = f"{known}: {subtitle}" if subtitle else known
+    if wanted in (title_key(whole), title_key(known)):
+        return True
+    main = _BREAK.split(plain(known), maxsplit=1)[0]
+    return len(normalized(main).split()) >= SHORTEST and wanted == title_key(main)
+
+
+def without_retraction_mark(title: str) -> tuple[str, bool]:
+    """A catalogue's title without tags and without a publisher's 'RETRACTED:', and whether that stood there."""
+    title = " ".join(unescape(_TAG.sub("", title)).split())
+    found = _MARK.match(title)
+    return (title[found.end():], True) if found else (title, False)
+
 
 _PARTICLES = frozenset("van von der den de del della di da do dos das du la le los el al bin ibn ter ten af av zu zur "
                        "und".split())
@@ -18,12 +84,12 @@ _SUFFIXES = frozenset(["jr", "sr", "ii", "iii", "iv"])
 
 @dataclass(frozen=True)
 class Name:
-    """A person's name in folded words, without particles. `family` is empty where the writing does not tell it."""
+    """A person's name in normalized words, without particles. `family` is empty where the writing does not tell it."""
 
     family: tuple[str, ...]
     words: tuple[str, ...]
     """Every word: given names, then the family's."""
-    pressed: str
+    title_key: str
     """The same with particles, in one."""
 
 
@@ -31,7 +97,7 @@ def authors_in(field: str) -> tuple[list[str], bool]:
     """The names of a BibTeX author field, and whether it ends with `and others`."""
     names = [one.strip() for one in _divided(" ".join(field.split()))]
     names = [one for one in names if one]
-    cut = bool(names) and folded(names[-1]) in ("others", "et al")
+    cut = bool(names) and normalized(names[-1]) in ("others", "et al")
     return (names[:-1] if cut else names), cut
 
 
@@ -60,10 +126,10 @@ def name_of(text: str) -> Name:
 
 def _words(text: str) -> list[str]:
     spread = re.sub(r"(?<=[A-Z])\.(?=[A-Z])|(?<=\b[A-Z])(?=[A-Z]\b)", " ", text)  # "K.Q." and "KQ" are two initials
-    return [_spelt(one) for one in folded(spread).split() if one not in _SUFFIXES]
+    return [_without_umlaut_e(one) for one in normalized(spread).split() if one not in _SUFFIXES]
 
 
-def _spelt(word: str) -> str:
+def _without_umlaut_e(word: str) -> str:
     """Umlauts are written in two ways; both become the shorter one."""
     return re.sub(r"(?<=[aou])e(?=[^aeiou])", "", word)
 
@@ -73,7 +139,7 @@ def same_person(one: str, other: str) -> bool:
     a, b = name_of(one), name_of(other)
     if not a.words or not b.words:
         return False
-    if sorted(a.words) == sorted(b.words) or a.pressed == b.pressed:
+    if sorted(a.words) == sorted(b.words) or a.title_key == b.title_key:
         return True  # one of them may begin with the family name, or write it in two words
     if a.family and b.family:
         return a.family == b.family and _given(a.words, b.words, len(a.family), len(b.family))

@@ -1,0 +1,171 @@
+"""What others ask of the catalogues, bounded in time: whether a library is true, and works on a subject.
+
+    async with open_literature(settings, credentials) as literature:
+        ... await literature.check(entries) ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from pydantic import Field
+
+from literature.library import Entry
+from literature.matching import authors_in, name_of, title_key
+from literature.settings import Credentials, LiteratureSettings, SourceName
+from literature.sources.arxiv import Arxiv
+from literature.sources.crossref import Crossref
+from literature.sources.openalex import OpenAlex
+from literature.sources.semantic_scholar import SemanticScholar
+from literature.verification import Outcome, Unverified, Verification, Verified, verification_of, verify
+from literature.web import Web
+from literature.works import Answers, Source, Wanted, Work
+from record.nouns.frozen import Frozen
+
+AT_ONCE = 4
+"""References that are looked up at the same time; each catalogue still answers one request after the other."""
+
+
+class Checked(Frozen):
+    """An entry and its outcome. A verified one holds its record."""
+
+    entry: Entry
+    outcome: Outcome
+    earlier: bool = Field(default=False, description="whether its own record was used, and no catalogue was asked")
+    merged_into: str = Field(default="", description="key of the entry before it that is the same work")
+
+    @property
+    def usable(self) -> bool:
+        return isinstance(self.outcome, Verified) and not self.merged_into
+
+    @property
+    def reason(self) -> str:
+        """Why the entry may not be cited; empty for one that may."""
+        if self.merged_into:
+            return f"the same work as {self.merged_into!r}: cite that one"
+        return "" if isinstance(self.outcome, Verified) else self.outcome.reason
+
+
+class Library(Frozen):
+    """The entries of a library in their order."""
+
+    checked: tuple[Checked, ...]
+
+    @property
+    def usable(self) -> tuple[Entry, ...]:
+        """What may be cited."""
+        return tuple(one.entry for one in self.checked if one.usable)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Works on a subject, and why catalogues are missing from it."""
+
+    works: tuple[Work, ...]
+    outages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Literature:
+    """Catalogues, ready to be asked."""
+
+    sources: tuple[Source, ...]
+    settings: LiteratureSettings
+    today: Callable[[], datetime.date] = datetime.date.today
+
+    async def verify(self, entry: Entry) -> Outcome:
+        """What the catalogues say of an entry, within `lookup_timeout`."""
+        return await verify(entry, self.sources, today=self.today(), timeout=self.settings.lookup_timeout)
+
+    async def check(self, entries: Sequence[Entry]) -> Library:
+        """Every entry with its outcome, within `library_timeout`; one with a record that holds is not asked for."""
+        limit = self.settings.library_timeout
+        late = Unverified(reason=f"the library took longer than {limit:g} s (literature.library_timeout)")
+        checked = [Checked(entry=with_record(entry, late), outcome=late) for entry in entries]
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def check_one(place: int, entry: Entry) -> None:
+            held = verification_of(entry)
+            if isinstance(held, Verification):
+                checked[place] = Checked(entry=entry, outcome=Verified(verification=held), earlier=True)
+                return
+            async with gate:
+                outcome = await self.verify(entry)
+            checked[place] = Checked(entry=with_record(entry, outcome), outcome=outcome)
+
+        try:
+            async with asyncio.timeout(limit):
+                await asyncio.gather(*(check_one(place, entry) for place, entry in enumerate(entries)))
+        except TimeoutError:
+            pass  # those that are late have said so from the beginning
+        return _merged(checked)
+
+    async def search(self, query: str, limit: int) -> SearchResult:
+        """Works on a subject from every catalogue, taking turns, each work once; within `lookup_timeout`."""
+        answers = Answers()
+        async with answers.within(self.settings.lookup_timeout, self.sources):
+            await answers.collect(self.sources, lambda source: source.search(query, limit))
+        ordered = [answers.works[one.name] for one in self.sources if one.name in answers.works]
+        outages = tuple(answers.failed[one.name] for one in self.sources if one.name in answers.failed)
+        return SearchResult(_in_turns(ordered, limit), outages)
+
+    async def candidates(self, wanted: Wanted) -> tuple[Work, ...]:
+        """Works that may be the wanted one, of all catalogues that answer within `lookup_timeout`."""
+        answers = Answers()
+        async with answers.within(self.settings.lookup_timeout, self.sources):
+            await answers.collect(self.sources, lambda source: source.find(wanted))
+        return answers.every(self.sources)
+
+
+@asynccontextmanager
+async def open_literature(settings: LiteratureSettings, credentials: Credentials) -> AsyncGenerator[Literature]:
+    """The catalogues that the settings name."""
+    async with Web(settings) as web:
+        every: dict[SourceName, Source] = {
+            "openalex": OpenAlex(web, credentials), "crossref": Crossref(web, credentials),
+            "semantic_scholar": SemanticScholar(web, credentials), "arxiv": Arxiv(web)}
+        yield Literature(tuple(every[name] for name in dict.fromkeys(settings.sources)), settings)
+
+
+def with_record(entry: Entry, outcome: Outcome) -> Entry:
+    """The entry with the record of its verification and an abstract where it had none; without record if refused."""
+    if not isinstance(outcome, Verified):
+        return entry.with_fields(verified="")
+    abstract = entry.fields.get("abstract", "") or outcome.abstract.replace("{", "").replace("}", "").replace("\\", "")
+    return entry.with_fields(abstract=abstract, verified=str(outcome.verification))
+
+
+def _in_turns(lists: Sequence[Sequence[Work]], limit: int) -> tuple[Work, ...]:
+    """The best of each list first, then the seconds; each work once, with an abstract where one of them has it."""
+    found: dict[str, Work] = {}
+    for one in (work for rank in zip_longest(*lists) for work in rank if work is not None):
+        key = title_key(one.title)
+        if key not in found or (one.abstract and not found[key].abstract):
+            found[key] = one
+    return tuple(found.values())[:limit]
+
+
+def _merged(checked: Sequence[Checked]) -> Library:
+    """The library, in which every verified entry of a work after the first one is marked."""
+    first: dict[str, str] = {}
+    found: list[Checked] = []
+    for one in checked:
+        names = identities_of(one.entry) if isinstance(one.outcome, Verified) else ()
+        other = next((first[name] for name in names if name in first), "")
+        for name in names:
+            first.setdefault(name, other or one.entry.key)
+        found.append(one.model_copy(update={"merged_into": other}) if other else one)
+    return Library(checked=tuple(found))
+
+
+def identities_of(entry: Entry) -> tuple[str, ...]:
+    """What two entries of one work share one of: DOI, arXiv identifier, or title with first author."""
+    names, _ = authors_in(entry.fields.get("author", ""))
+    author = "".join(sorted(name_of(names[0]).words[-1:])) if names else ""
+    return tuple(one for one in (f"doi:{entry.doi}" if entry.doi else "", f"arxiv:{entry.arxiv}" if entry.arxiv else "",
+                                 f"{title_key(entry.fields.get('title', ''))}/{author}") if one)

@@ -1,0 +1,208 @@
+"""Whether an entry is true: title, authors and year agree with what a catalogue says of one work.
+
+The rules, for a work of a catalogue and an entry:
+- the title is the same but for TeX, case, marks and punctuation; a subtitle may be left out, none may be added;
+- the authors are the same people in the same order; `and others` may stand for the rest;
+- the year is one of a version that the catalogue lists (published, in print or online, or the preprint's);
+- a DOI or arXiv identifier of the entry is listed by a catalogue for that work, and for no other title.
+One catalogue has to agree on all of title, authors and year; one may confirm an identifier that another lacks. A work
+that any asked catalogue marks as retracted is refused, and one of those that list retractions has to have answered.
+
+A catalogue that fails makes an entry unverified, never refused, unless another's answer is decisive (retracted, or the
+identifier of another work). Only a verified entry may be cited.
+
+The record of a verification stands in the `verified` field of an entry:
+
+    verified = {source: crossref; id: doi:10.1162/neco.1997.9.8.1735; date: 2026-11-21; agreed: title, authors, year;
+                sha256: 5f0c...}
+
+The hash is over what was compared (title, authors, year, DOI, arXiv identifier, without TeX and case): an entry in
+which any of these was edited since is no longer verified, one with other braces is.
+
+What it does not guarantee: who wrote the record (whoever can edit the file can compute the hash); that pages, volume or
+venue are right (they are not compared); that it was not written by a namesake of the author; that a retraction is known
+to the catalogues.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from literature.library import Entry
+from literature.matching import authors_in, disagreement, normalized, same_title, title_key
+from literature.works import Answers, Source, Work
+from record.nouns.frozen import Frozen
+
+_PART = re.compile(r"^(source|id|date|agreed|sha256):\s*(.+)$", re.DOTALL)
+
+
+class Verification(Frozen):
+    """That an entry agrees with what a source says."""
+
+    source: str = Field(min_length=1, description="a catalogue's name, or `by hand` with the pages that were looked at")
+    id: str = Field(min_length=1, description="as `Work.identifier`")
+    date: datetime.date
+    agreed: tuple[str, ...] = Field(min_length=3, description="fields that were compared and agree")
+    sha256: str = Field(pattern=r"^[0-9a-f]{32}$", description="first half of the hash over what was compared")
+
+    def __str__(self) -> str:
+        return (f"source: {self.source}; id: {self.id}; date: {self.date}; agreed: {', '.join(self.agreed)}; "
+                f"sha256: {self.sha256}")
+
+
+class Verified(Frozen):
+    """At least one catalogue agrees."""
+
+    outcome: Literal["verified"] = "verified"
+    verification: Verification
+    abstract: str = ""
+
+
+class Refused(Frozen):
+    """The catalogues contradict it."""
+
+    outcome: Literal["refused"] = "refused"
+    reason: str
+
+
+class Unverified(Frozen):
+    """It could not be looked up."""
+
+    outcome: Literal["unverified"] = "unverified"
+    reason: str
+
+
+Outcome = Annotated[Verified | Refused | Unverified, Field(discriminator="outcome")]
+
+
+async def verify(entry: Entry, sources: Sequence[Source], *, today: datetime.date, timeout: float) -> Outcome:
+    """What the catalogues say of an entry, within `timeout` seconds.
+
+    Those that list retractions are always asked; the others where these do not agree.
+    """
+    if missing := [name for name in ("title", "author", "year") if not entry.plain(name)]:
+        return Refused(reason=f"it has no {' and no '.join(missing)}")
+    if not sources:
+        return Unverified(reason="no catalogue is asked (literature.sources is empty)")
+    answers = Answers()
+    async with answers.within(timeout, sources):
+        await answers.collect([one for one in sources if one.lists_retractions], lambda one: one.find(entry.wanted))
+        if not isinstance(_outcome(entry, answers, sources, today), Verified):
+            others = [one for one in sources if not one.lists_retractions]
+            await answers.collect(others, lambda one: one.find(entry.wanted))
+    return _outcome(entry, answers, sources, today)
+
+
+def _outcome(entry: Entry, answers: Answers, sources: Sequence[Source], today: datetime.date) -> Outcome:
+    every = answers.every(sources)
+    if decisive := _other_work(entry, every):
+        return Refused(reason=decisive)
+    works = [work for work in every if not disagreements(entry, work)]
+    if any(work.retracted for work in every if _is_same(work, works) or _named(entry, work)):
+        return Refused(reason="it is retracted")
+    identifiers = _identifiers(entry, works)
+    missing = [name for name, listed in identifiers if not listed]
+    if works and not missing and any(one.lists_retractions and one.name in answers.works for one in sources):
+        abstract = next((one.abstract for one in works if one.abstract), "")
+        return Verified(abstract=abstract, verification=Verification(
+            source=works[0].source, id=works[0].identifier, date=today, sha256=compared_sha256(entry),
+            agreed=("title", "authors", "year", *(name for name, _ in identifiers))))
+    reason = _reason(entry, answers, every, works, missing)
+    if answers.failed:
+        return Unverified(reason=f"{reason}; without an answer: {'; '.join(answers.failed.values())}")
+    return Refused(reason=reason) if works == [] or missing else Unverified(reason=reason)
+
+
+def disagreements(entry: Entry, work: Work) -> tuple[str, ...]:
+    """What of title, authors and year differs between an entry and a work, in that order."""
+    found: list[str] = []
+    if not same_title(entry.fields["title"], work.title, work.subtitle):
+        found.append(f"the title there is {work.title[:160]!r}")
+    if why := disagreement(entry.fields["author"], work.authors, known_cut=work.cut):
+        found.append(why)
+    year = entry.plain("year")
+    if not year.isdigit() or int(year) not in work.years:
+        found.append(f"the year is {year!r}, {work.source} lists {', '.join(map(str, work.years)) or 'none'}")
+    return tuple(found)
+
+
+def _other_work(entry: Entry, works: Iterable[Work]) -> str:
+    """Why an identifier of the entry names another work; empty where it does not."""
+    for name, value in (("doi", entry.doi), ("arXiv", entry.arxiv)):
+        named = [work for work in works if value and value in (*work.dois, work.arxiv)]
+        if named and not any(same_title(entry.fields["title"], one.title, one.subtitle) for one in named):
+            return f"{name}:{value} is another work, {named[0].title[:160]!r} ({named[0].source})"
+    return ""
+
+
+def _named(entry: Entry, work: Work) -> bool:
+    """Whether a work has an identifier of the entry."""
+    return bool(entry.doi and entry.doi in work.dois) or bool(entry.arxiv and entry.arxiv == work.arxiv)
+
+
+def _is_same(work: Work, works: Iterable[Work]) -> bool:
+    return any(work is one or set(work.dois) & set(one.dois) or (work.arxiv and work.arxiv == one.arxiv)
+               for one in works)
+
+
+def _identifiers(entry: Entry, works: Sequence[Work]) -> list[tuple[str, bool]]:
+    """Each identifier of the entry, and whether a work that agrees has it."""
+    asked = [("doi", entry.doi, [doi for work in works for doi in work.dois]),
+             ("arXiv", entry.arxiv, [work.arxiv for work in works])]
+    return [(name, value in held) for name, value, held in asked if value]
+
+
+def _reason(
+    entry: Entry, answers: Answers, every: Sequence[Work], works: Sequence[Work], missing: Sequence[str],
+) -> str:
+    if works and missing:
+        return f"no catalogue that was asked lists its {' or '.join(missing)} for this work"
+    if works:
+        return "no catalogue that lists retractions answered"
+    if not answers.works:
+        return "no catalogue answered"
+    alike = [work for work in every if same_title(entry.fields["title"], work.title, work.subtitle)]
+    if alike:
+        return "; ".join(min((disagreements(entry, work) for work in alike), key=len))
+    return "no catalogue that answered knows a work of this title"
+
+
+# --- the record of a verification -----------------------------------------------------------------------------------
+
+
+def compared_sha256(entry: Entry) -> str:
+    """First half of the hash over what is compared of an entry."""
+    names, cut = authors_in(entry.fields.get("author", ""))
+    content = [title_key(entry.fields.get("title", "")), [normalized(one) for one in names], cut, entry.plain("year"),
+               entry.doi, entry.arxiv]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()[:32]
+
+
+def verification_of(entry: Entry) -> Verification | str:
+    """The record of an entry that still holds; else why there is none."""
+    text = entry.fields.get("verified", "")
+    if not text.strip():
+        return "it has no record of a verification"
+    parts = {match[1]: match[2] for part in text.split(";") if (match := _PART.match(part.strip()))}
+    agreed = tuple(one.strip() for one in parts.pop("agreed", "").split(","))
+    try:
+        found = Verification.model_validate({**parts, "agreed": agreed})
+    except ValidationError:
+        return "its record of a verification is not in the form `source: ; id: ; date: ; agreed: ; sha256: `"
+    if missing := [name for name in ("title", "authors", "year") if name not in found.agreed]:
+        return f"its record does not say that {' and '.join(missing)} agreed"
+    if found.sha256 != compared_sha256(entry):
+        return f"it was edited since it was verified on {found.date}"
+    return found
+
+
+def has_record(entry: Entry) -> bool:
+    """Whether an entry is verified by a record of its own that still holds."""
+    return isinstance(verification_of(entry), Verification)
