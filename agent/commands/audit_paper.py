@@ -17,7 +17,7 @@ from inspector.text import plain
 
 if TYPE_CHECKING:
     from review.foreign import ForeignAudit
-    from review.foreign.classify import Verdict
+    from review.foreign.audit import Verdict
 
 _STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "unsupported": "red"}
 

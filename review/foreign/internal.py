@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Literal
 
-from review.foreign.derive import Operand, best, derived
-from review.foreign.matching import agrees
+from review.foreign.matching import Operand, agrees, best, derived
 from review.foreign.passages import Cell, Claim, Passage
 from review.foreign.printed import Printed, numbers_of_cell
 
@@ -79,9 +78,9 @@ def _sentences(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
     for claim in claims:
         if claim.cell is None:
             sentences.setdefault((id(claim.passage), claim.context), []).append(claim)
-    for (_, context), said in sentences.items():
-        changes = [one for one in said if _is_change(one)]
-        others = [one.number for one in said if not (_is_change(one) or one.number.factor or _is_signed(one.number))]
+    for (_, context), stated in sentences.items():
+        changes = [one for one in stated if _is_change(one)]
+        others = [one.number for one in stated if not (_is_change(one) or one.number.factor or _is_signed(one.number))]
         if len(changes) != 1 or len(others) < 2:
             continue
         pairs = [(a, b) for a, b in permutations(others, 2) if a.percent == b.percent and a.step == b.step]
@@ -138,14 +137,12 @@ _HIGHER = re.compile(
 def _bold(passages: Sequence[Passage]) -> Iterator[Inconsistency]:
     """A number in bold is the best of its column, or else of its row; a whole row in bold marks a method."""
     for passage in passages:
-        rows = {cell.row for cell in passage.cells}
-        whole = {row for row in rows if all(cell.bold for cell in passage.cells if cell.row == row and _value(cell))}
-        column_wise = [_verdict(cell, [other for other in passage.cells if other.column == cell.column])
-                       for cell in passage.cells if cell.bold and cell.row not in whole]
-        row_wise = [_verdict(cell, [other for other in passage.cells if other.row == cell.row])
-                    for cell in passage.cells if cell.bold and cell.row not in whole]
-        chosen = column_wise if sum(map(bool, column_wise)) <= sum(map(bool, row_wise)) else row_wise
-        for what, cell in zip(chosen, (one for one in passage.cells if one.bold and one.row not in whole), strict=True):
+        whole = {row for row in {cell.row for cell in passage.cells}
+                 if all(cell.bold for cell in passage.cells if cell.row == row and _value(cell))}
+        bold = [cell for cell in passage.cells if cell.bold and cell.row not in whole]
+        by_column = [_verdict(cell, [one for one in passage.cells if one.column == cell.column]) for cell in bold]
+        by_row = [_verdict(cell, [one for one in passage.cells if one.row == cell.row]) for cell in bold]
+        for what, cell in zip(min(by_column, by_row, key=lambda way: sum(map(bool, way))), bold, strict=True):
             if what:
                 yield Inconsistency("bold", f"table {passage.table}, {cell.row_label} / {cell.column_label}", what)
 
@@ -192,6 +189,6 @@ def _follows(claim: Claim, cells: Sequence[Operand]) -> bool:
         for one in cells:
             assert one.claim.cell is not None
             lines.setdefault((one.claim.passage.table, getattr(one.claim.cell, key)), []).append(one)
-        if any(best(claim.number, list(derived(claim.number, line)))[0] for line in lines.values()):
+        if any(best(claim.number, derived(claim.number, line)) for line in lines.values()):
             return True
     return False

@@ -1,20 +1,29 @@
-"""Whether a printed number is a rounding of a value, and how often any number would be, by chance.
+"""Whether a printed number is a rounding of a value, or follows from others by one step, and how likely by chance.
 
 A match means little where many numbers would match. The chance is counted, not guessed: of the numbers that could have
 stood in the same place with the same number of places (its neighbours up to half and twice its size), the share that
 the values match as well; for a round number, the share of numbers as round. A number of one digit is one of nine, with
 whatever values.
+
+A step is a difference, a relative change, a ratio or a mean of numbers that were themselves found and that stand
+together: in the row or column of a cell, in the paragraph, in a row or column of any table. Which steps are tried
+depends on the form of the number.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from review.foreign.passages import Claim
 from review.foreign.printed import Printed
+from review.foreign.results import Results, Series, words_of
 
 LIKELY = 0.1
 """A chance above which a match says nothing."""
@@ -97,3 +106,135 @@ def _grids(number: Printed) -> tuple[float, ...]:
         return (number.step,)
     zeros = len(str(size)) - len(str(size).rstrip("0"))
     return (number.step, number.step * 10 ** zeros) if zeros else (number.step,)
+
+
+MOST_OPERANDS = 40
+"""Numbers of one row, column or paragraph that are combined with one another."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A number that was found: as it is printed, and the value behind it."""
+
+    claim: Claim
+    value: float
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A value and the formula that gives it."""
+
+    value: float
+    formula: str
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A formula that gives a number, and the chance that some formula would."""
+
+    formula: str
+    chance: float
+
+
+def groups(claim: Claim, operands: Sequence[Operand]) -> Iterator[list[Operand]]:
+    """Operands that stand together, from the nearest to the number to the farthest; never the number itself."""
+    others = [one for one in operands if one.claim is not claim]
+    if claim.cell is not None:
+        here = [one for one in others if one.claim.passage is claim.passage and one.claim.cell is not None]
+        yield [one for one in here if one.claim.cell and one.claim.cell.row == claim.cell.row]
+        yield [one for one in here if one.claim.cell and one.claim.cell.column == claim.cell.column]
+        return
+    yield [one for one in others if one.claim.context == claim.context]
+    yield [one for one in others if one.claim.passage is claim.passage]
+
+
+def lines(claim: Claim, operands: Sequence[Operand]) -> list[list[Operand]]:
+    """The rows and columns of all tables whose labels share a word with the sentence of the number."""
+    words = words_of(claim.context)
+    found: dict[tuple[int, str, int], list[Operand]] = {}
+    labels: dict[tuple[int, str, int], str] = {}
+    for one in operands:
+        cell = one.claim.cell
+        if cell is None or one.claim is claim:
+            continue
+        for key, label in (((id(one.claim.passage), "row", cell.row), cell.row_label),
+                           ((id(one.claim.passage), "column", cell.column), cell.column_label)):
+            found.setdefault(key, []).append(one)
+            labels[key] = label
+    return [line for key, line in found.items() if len(line) > 1 and words & words_of(labels[key])]
+
+
+def derived(number: Printed, operands: Sequence[Operand], *, change: bool = False) -> Iterator[Derived]:
+    """What one step makes of operands that stand together; `change` says that a number without a sign of percent
+    may be a relative change, as its column is called one."""
+    chosen = operands[:MOST_OPERANDS]
+    for one, other in permutations(chosen, 2):
+        if one.claim.number.percent == other.claim.number.percent:
+            shown = _shown(one.claim.number), _shown(other.claim.number)
+            for a, b in {(one.claim.number.value, other.claim.number.value), (one.value, other.value)}:
+                yield from _pair(number, a, b, *shown, relative=change or number.percent)
+    if number.percent or change:
+        for one in chosen:
+            whole = 100.0 if abs(one.claim.number.value) > 1 else 1.0
+            yield Derived(whole - one.claim.number.value, f"{whole:g} - {_shown(one.claim.number)}")
+    if len(chosen) > 1 and not number.factor and len({one.claim.number.percent for one in chosen}) == 1:
+        shown_all = ", ".join(_shown(one.claim.number) for one in chosen)
+        yield Derived(float(np.mean([one.value for one in chosen])), f"mean of {shown_all}")
+
+
+def _pair(number: Printed, a: float, b: float, left: str, right: str, *, relative: bool) -> Iterator[Derived]:
+    if not number.factor:
+        yield Derived(a - b, f"{left} - {right}")
+    if b and relative:
+        yield Derived((a - b) / abs(b), f"({left} - {right}) / {right}")
+    if b and (number.factor or relative):
+        yield Derived(a / b, f"{left} / {right}")
+
+
+def states_change(claim: Claim) -> bool:
+    """Whether the column or row of a cell is called a change, or a score out of a hundred."""
+    return claim.cell is not None and bool(_CHANGE.search(claim.cell.label))
+
+
+_CHANGE = re.compile(
+    r"improve|change|gain|drop|reduction|decrease|increase|degradation|difference|delta|\u0394|\\Delta|gap|score|rel\b",
+    re.I)
+
+
+def _shown(number: Printed) -> str:
+    return f"({number.text})" if number.text[0] in "+-\u2212" else number.text
+
+
+# --- of result files ------------------------------------------------------------------------------------------------
+
+
+def statistics(results: Results) -> Results:
+    """Mean, standard deviation, median of each series of at least two values: as series of one value each."""
+    found = Results()
+    for one in results.series:
+        if 2 <= len(one.values) <= 20_000 and not one.written and len(set(one.values)) > 1:
+            values = np.array(one.values)
+            where = f"{len(one.values)} values of {one.key}"
+            statistic = {"mean": values.mean(), "median": np.median(values),
+                         "standard deviation (n - 1)": values.std(ddof=1), "standard deviation (n)": values.std()}
+            found.series += [
+                Series(one.file, f"{name} of {where}", one.words, [float(value)], [""])
+                for name, value in statistic.items()]
+    return found
+
+
+def best(number: Printed, steps: Iterable[Derived]) -> Derivation | None:
+    """The first step that the number is a rounding of, with the chance of any match among all of them; or None."""
+    tried = list(steps)
+    values = Values.of(np.array([step.value for step in tried]))
+    matched = values.matches(number)
+    return Derivation(tried[min(matched)].formula, values.chance(number)) if matched else None
+
+
+def nearest_step(claim: Claim, operands: Sequence[Operand]) -> Derivation | None:
+    """The step from the nearest operands that gives the number, or None."""
+    for group in groups(claim, operands):
+        found = best(claim.number, derived(claim.number, group, change=states_change(claim)))
+        if found is not None:
+            return found
+    return best(claim.number, (step for line in lines(claim, operands) for step in derived(claim.number, line)))

@@ -106,7 +106,7 @@ def _numbered(found: Iterator[Passage]) -> Iterator[Passage]:
     tables = 0
     for passage in found:
         tables += passage.role == "table"
-        yield Passage(passage.role, passage.section, passage.text, passage.cells, tables) if passage.cells else passage
+        yield replace(passage, table=tables) if passage.cells else passage
 
 
 def _read(paper: Paper) -> Iterator[Passage]:
@@ -212,9 +212,7 @@ def _cells(rows: list[list[str]]) -> Iterator[Cell]:
     heads = [_unmarked(cell) for cell in rows[0]] if rows else []
     for at, row in enumerate(rows[1:], 1):
         label = _unmarked(row[0]) if row else ""
-        for column, text in enumerate(row):
-            if column == 0:
-                continue
+        for column, text in enumerate(row[1:], 1):
             head = heads[column] if column < len(heads) else ""
             bold = bool(re.search(r"\*\*[^*]*\d[^*]*\*\*|__[^_]*\d[^_]*__|\\(?:textbf|mathbf|bf)\b", text))
             yield Cell(at, column, label, head, text, bold)
