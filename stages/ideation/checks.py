@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
 
 from models.ideation import EarlierIdea, IdeaText
 from record.ideation import ClosestWork, DataNeed, Estimate, Fit, FoundWork, LiteratureSearch, Means, Novelty
@@ -117,16 +119,14 @@ def squeezed(text: str) -> str:
 
 def _stems(text: str) -> set[str]:
     words = re.findall(r"[^\W_]+", text.casefold())
-    return {_stem(word) for word in words if word not in _STOP}
+    return set(_stemmer().stemWords([word for word in words if word not in _STOP]))
 
 
-def _stem(word: str) -> str:
-    """A word without its commonest endings: 'calibrated', 'calibrates' and 'calibration' are one."""
-    for ending in ("ational", "ations", "ation", "ating", "ated", "ates", "ings", "ing", "ies", "ed", "es", "ate", "s",
-                   "e", "y"):
-        if word.endswith(ending) and len(word) - len(ending) >= 4:
-            return word[: -len(ending)]
-    return word
+@cache
+def _stemmer() -> Any:
+    import snowballstemmer  # brings the stemmers of thirty languages, which the start of the command line need not load
+
+    return snowballstemmer.stemmer("english")  # pyright: ignore[reportUnknownMemberType]
 
 
 _CLAIM = re.compile(

@@ -16,7 +16,7 @@ from record.events import Event
 from record.events.papers import LookedUp
 from record.ideation import DataNeed, LiteratureSearch
 from record.nouns.idea import read_idea
-from stages.ideation.checks import are_alike, claims_in, fit_of, struck_out, unknown_names
+from stages.ideation.checks import are_alike, claims_in, fit_of, shared, struck_out, unknown_names
 from stages.ideation.lookup import NoLibrary, distinct, looked_up
 from tests.ideation.scripts import PICK, Shelf, World, by_number, drafted, reflected, text
 from tests.models.ideation_examples import ESTIMATE, MEANS, WORK
@@ -272,6 +272,16 @@ def test_likeness_is_by_meaning_words_and_not_by_frame() -> None:
     other = EarlierIdea(name="c", title="Mixup under label noise",
                         short_hypothesis="Mixup slows the learning of wrong examples by heart, seen in training loss.")
     assert are_alike(one, same) and not are_alike(one, other)
+
+
+@pytest.mark.parametrize("forms", [
+    "calibrated calibrates calibrating calibration calibrations", "smooth smooths smoothed smoothing",
+    "batch batches", "weight weights weighted weighting", "optimise optimises optimised optimising optimisation",
+    "regularize regularized regularizes regularization", "label labels labelled labelling"])
+def test_forms_of_a_word_have_one_stem(forms: str) -> None:
+    first, *others = forms.split()
+    assert all(shared(first, other) == 1.0 for other in others)
+    assert shared(first, "margin") == 0.0
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
