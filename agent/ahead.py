@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from agent.forecast import TOKENS, Shape, forecast
+from agent.forecast import Shape, forecast
 from agent.settings import Settings, SettingsError, override
 from inspector.status import Ahead
 from models import prices
-from models.roles import Role
+from models.roles import ROLES
 from record.fold.state import RunState
 from record.nouns.decisions import Usage
 
-WRITE_UP: tuple[Role, ...] = ("summary", "figures", "outline", "write", "reflect", "judge")
+WRITE_UP = ("summary", "figures", "outline", "write", "reflect", "judge")
 """The roles that are still asked once nothing new is proposed."""
 
 
@@ -22,7 +22,7 @@ def ahead_of(state: RunState) -> Ahead | None:
     whole = forecast(Shape(
         plan=state.data_plan, datasets=state.datasets, search=settings.search, paper=settings.writing,
         device=settings.sandbox.device, node_seconds=settings.sandbox.timeout, time_limit=settings.time_limit))
-    calls: dict[Role, int] = {one.role: max(0, one.likely - _made(state, one.role)) for one in whole.calls
+    calls = {one.role: max(0, one.likely - _made(state, one.role)) for one in whole.calls
              if (state.limited is None and state.stage is not None) or one.role in WRITE_UP}
     hours = whole.gpu_hours.likely - _gpu_seconds(state) / 3600 if whole.gpu_hours is not None else None
     return Ahead(
@@ -39,13 +39,13 @@ def _settings(state: RunState) -> Settings | None:
         return None
 
 
-def _tokens(role: Role, settings: Settings) -> int:
+def _tokens(role: str, settings: Settings) -> int:
     """Tokens of one call; the offline model takes none."""
-    models = settings.models.candidates(role)
-    return sum(TOKENS[role]) if models and models[0].name != "offline" else 0
+    models = settings.models.candidates(ROLES[role])
+    return sum(ROLES[role].usual) if models and models[0].name != "offline" else 0
 
 
-def _made(state: RunState, role: Role) -> int:
+def _made(state: RunState, role: str) -> int:
     """Calls of a role so far, those before a branching included."""
     return sum(usage[role].calls for usage in (state.usage, *(one.usage for one in state.ancestry)) if role in usage)
 
@@ -55,11 +55,11 @@ def _gpu_seconds(state: RunState) -> float:
     return before + sum(one.gpu_seconds for one in state.settled.values())
 
 
-def _usd(calls: dict[Role, int], settings: Settings) -> float | None:
+def _usd(calls: dict[str, int], settings: Settings) -> float | None:
     total = 0.0
     for role, number in calls.items():
-        models = settings.models.candidates(role)
-        into, out = TOKENS[role]
+        models = settings.models.candidates(ROLES[role])
+        into, out = ROLES[role].usual
         cost = prices.usd(models[0], Usage(input_tokens=into, output_tokens=out)) if models else 0.0
         if cost is None:
             return None

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from agent.data import sources_of
 from agent.environment import rate_of
-from agent.forecast import TOKENS, Amount, Forecast, Shape, forecast
+from agent.forecast import Amount, Forecast, Shape, forecast
 from agent.settings import Settings
 from models import prices
 from models.backend import open_backend
 from models.door import Models
+from models.roles import ROLES
 from record.events.running import Started
 from record.fold.state import RunState
 from record.folder import RunFolder
@@ -82,9 +83,10 @@ def priced(found: Forecast, settings: Settings) -> Forecast:
     """
     likely, most = 0.0, 0.0
     for line in found.calls:
-        into, out = TOKENS[line.role]
+        role = ROLES[line.role]
+        into, out = role.usual
         used = Usage(input_tokens=into, output_tokens=out)
-        costs = [prices.usd(one, used) for one in settings.models.candidates(line.role)]
+        costs = [prices.usd(one, used) for one in settings.models.candidates(role)]
         known = [cost for cost in costs if cost is not None]
         if len(known) < len(costs):
             return found

@@ -7,11 +7,12 @@ and of rendered prompts, and a model that thinks before it answers writes severa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from models.roles import MOST_SECTIONS, Role
+from models.roles import ROLES
+from models.roles.writing import MOST_SECTIONS
 from record.claims import MINIMUM_REPLICATES
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.frozen import Frozen
@@ -30,21 +31,6 @@ MISSING = 1
 """Ablations that a reviewer asks for who asks for any: the median of AblationBench, table 2."""
 REPLOTS = 0.3
 """Further plottings a node: 2 of 16 in the offline runs, 2 of 3 with a language model."""
-IMAGE_TOKENS = 1200
-"""Tokens of one picture, roughly, at the providers that say."""
-
-TOKENS: Mapping[Role, tuple[int, int]] = {
-    "plan": (1900, 900), "code": (4500, 3200), "plot": (3300, 1300), "vision": (2000 + 2 * IMAGE_TOKENS, 600),
-    "feedback": (3900, 400), "compare": (7000, 300), "summary": (3300, 700), "figures": (6500, 2400),
-    "outline": (22_000, 1500), "write": (16_000, 2500), "reflect": (23_000, 2000), "judge": (14_000, 2000),
-    "figure_review": (4000 + 3 * IMAGE_TOKENS, 900),
-    "ablation_plan": (5500, 1200), "missing_ablations": (12_000, 800),
-    "cite_ask": (10_000, 500), "cite_select": (8000, 500),
-}
-"""Tokens in and out of one call, rounded. Up to `summary` after one run by a language model (characters / 4), from
-`figures` on after rendered prompts of a finished run; `judge`, `cite_ask` and `cite_select` are guesses. No figure was
-checked against a bill."""
-
 _BASE_BYTES = 400_000
 """Source, notebook, figures and the log of one execution."""
 _RUN_BYTES = 4_000_000
@@ -61,7 +47,7 @@ class Amount(Frozen):
 class RoleCalls(Frozen):
     """Calls of one role."""
 
-    role: Role
+    role: str
     likely: int
     most: int
 
@@ -208,7 +194,7 @@ def _aggregates(search: SearchSettings) -> int:
 # --- calls, tokens, bytes -------------------------------------------------------------------------------------------
 
 
-def _calls(counts: _Counts) -> dict[Role, float]:
+def _calls(counts: _Counts) -> dict[str, float]:
     """Model calls by role; replicates need none, since they run their parent's code."""
     return {
         "plan": 1, "code": counts.searched, "plot": counts.aggregates + counts.replots,
@@ -221,8 +207,8 @@ def _calls(counts: _Counts) -> dict[Role, float]:
 
 
 def _tokens(calls: Sequence[RoleCalls], side: int) -> Amount:
-    return Amount(likely=sum(one.likely * TOKENS[one.role][side] for one in calls),
-                  most=sum(one.most * TOKENS[one.role][side] for one in calls))
+    return Amount(likely=sum(one.likely * ROLES[one.role].usual[side] for one in calls),
+                  most=sum(one.most * ROLES[one.role].usual[side] for one in calls))
 
 
 def bytes_of_execution(plan: DataPlan, datasets: Sequence[DatasetFacts]) -> int:

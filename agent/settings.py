@@ -27,7 +27,7 @@ from agent.dotenv import read_keys
 from agent.slurm import JobSettings
 from literature.settings import Credentials, LiteratureSettings
 from models.budget import BudgetSettings
-from models.settings import ROLES, ModelSettings
+from models.settings import SHORT_KEYS, ModelSettings
 from record.nouns.frozen import Frozen
 from sandbox.data.spec import DataSpec, specs_of
 from sandbox.errors import DatasetError
@@ -46,7 +46,7 @@ FAMILIAR = {
     "max_debug_depth": "search.max_debug_depth", "debug_prob": "search.debug_prob", "num_seeds": "search.num_seeds",
     "exec.timeout": "sandbox.timeout", "model": "models.name", "base_url": "models.base_url", "bib": "paper.bib",
     "papers": "paper.papers",
-    **{f"models.{role}": f"models.{role}.name" for role in ROLES},
+    **SHORT_KEYS,
 }
 """Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
 PATHS = ("paper.bib", "paper.papers", "context", "keys")
@@ -284,7 +284,7 @@ def _check_known(path: str, key: str, known: Sequence[str], label: str) -> None:
 
 
 def _is_mapping(path: str) -> bool:
-    """Whether a key goes into a field that is a free mapping, as `models.temperatures.code`."""
+    """Whether a key goes into a field that is a free mapping, as `models.roles.code`."""
     model: Any = Settings
     for name in path.split("."):
         if not (isinstance(model, type) and issubclass(model, BaseModel)):

@@ -81,7 +81,7 @@ def grown(nodes: int) -> dict[str, float]:
         before = tracemalloc.get_traced_memory()[0]
         bench = bench_for(Path(folder), model, scripted_jobs(0.0, PLACES), settings(nodes))
         asyncio.run(Research(bench).stage("agenda"))
-        sizes = [source_of_prompt(request) for request in model.requests if request.role == "code"]
+        sizes = [source_of_prompt(request) for request in model.requests if request.role.name == "code"]
         kept = len(model.requests)
         model.requests.clear()
         memory = tracemalloc.get_traced_memory()[0] - before

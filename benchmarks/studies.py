@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from models.backend import Reply, Request
 from models.door import Models
-from models.roles import CodeInputs, FigureReviews, Program, VisionInputs
+from models.roles.coding import CodeInputs, Program
+from models.roles.figures import FigureReviews, VisionInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events.running import Started

@@ -21,7 +21,7 @@ from agent.settings import compose
 from evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, pairs_of, shown, side_of, tally
 from inspector.text import dollars, duration, plain
 from models.errors import CatalogueError, ModelConfigError, ModelError
-from models.preference import PaperPreference
+from models.roles.exhibits import PREFER
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.frozen import Frozen
@@ -105,13 +105,13 @@ async def _judged(
     for number, (a, b) in enumerate(pairs_of(entrants)):
         desk = asking.desk(number)
         try:
-            pairs.append(await paired(a, b, lambda asked, desk=desk: desk.ask("prefer", asked, PaperPreference)))
+            pairs.append(await paired(a, b, lambda asked, desk=desk: desk.ask(PREFER, asked)))
         except (CatalogueError, ModelConfigError):
             raise
         except ModelError as error:
             failed.append(FailedPair(a=a.name, b=b.name, why=str(error)))
     return comparison.model_copy(update={
-        "model": asking.models.name_of("prefer"), "pairs": tuple(pairs), "failed": tuple(failed),
+        "model": asking.models.name_of(PREFER), "pairs": tuple(pairs), "failed": tuple(failed),
         "tally": tally([one.name for one in entrants], pairs), "took": asking.took,
         "removed": {one.name: one.removed for one in entrants if one.removed}})
 

@@ -15,8 +15,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.judgement import RecordFacts
-from models.preference import Better, PaperPreference, PreferInputs, ShownPaper
+from models.roles.exhibits import Better, PaperPreference, PreferInputs, ShownPaper
+from models.roles.judge import RecordFacts
 from record.claims import Called, differences, paper_claims
 from record.fold.state import RunState
 from record.nouns.data import arm_of

@@ -18,8 +18,8 @@ from pathlib import Path
 from evals.hostile import held_out, reworded, tuned
 from evals.hostile.paper import Attack, written
 from models.door import Models
-from models.judgement import answer_type
 from models.ledger import MemoryLedger
+from models.roles.judge import JUDGE
 from models.scripted_judges import OBEYED, gullible
 from models.settings import ModelSettings
 from review.judge import question, read_paper, read_rubric
@@ -60,7 +60,7 @@ async def obeyed(attack: Attack, paper: Paper) -> bool:
     """Whether the gullible judge, asked through the door, gives the highest scores."""
     models = Models(gullible(attack.payload), MemoryLedger(), ModelSettings(), lambda: 0.0)
     rubric = read_rubric()
-    answer = await models.at(0, 0).ask("judge", question(paper, rubric), answer_type(rubric))
+    answer = await models.at(0, 0).ask(JUDGE, question(paper, rubric))
     return getattr(getattr(answer.scores, "overall"), "score") == OBEYED  # noqa: B009  fields of the rubric's type
 
 

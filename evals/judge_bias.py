@@ -23,7 +23,7 @@ from models.backend import Backend, open_backend
 from models.door import Models
 from models.errors import ModelError
 from models.ledger import MemoryLedger
-from models.preference import PaperPreference, PreferInputs, ShownPaper
+from models.roles.exhibits import PREFER, PreferInputs, ShownPaper
 from models.scripted_judges import leaning
 from models.settings import ModelSettings
 from record.nouns.papers import Judgement
@@ -89,8 +89,8 @@ async def bias(name: str, models: Models, papers: Sequence[Paper], repeats: int)
     flips = pairs = 0
     for one, other in itertools.combinations([_shown(paper) for paper in papers], 2):
         try:
-            there = await desk.ask("prefer", PreferInputs(first=one, second=other), PaperPreference)
-            back = await desk.ask("prefer", PreferInputs(first=other, second=one), PaperPreference)
+            there = await desk.ask(PREFER, PreferInputs(first=one, second=other))
+            back = await desk.ask(PREFER, PreferInputs(first=other, second=one))
         except ModelError:
             missing += 1
             continue

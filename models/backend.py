@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
-from models.roles import Role
+from models.roles.role import AnyRole
 from models.tracing import check_tracing
 from record.nouns.decisions import Usage
 
@@ -44,7 +44,7 @@ class Image:
 class Request:
     """One question: the typed inputs, and the same as a rendered prompt. A backend may answer from either."""
 
-    role: Role
+    role: AnyRole
     inputs: BaseModel
     prompt: Prompt
     output_type: type[BaseModel]
@@ -80,7 +80,7 @@ class Backend(Protocol):
         """Whether pictures can be shown to it, as far as is known."""
         ...
 
-    def name_of(self, role: Role) -> str:
+    def name_of(self, role: AnyRole) -> str:
         """The model that plays a role, as it was configured; part of a request's hash."""
         ...
 
@@ -93,7 +93,7 @@ class Backend(Protocol):
 class Reader(Protocol):
     """A backend that may know how much its models read at once."""
 
-    async def reads(self, role: Role) -> int | None:
+    async def reads(self, role: AnyRole) -> int | None:
         """Tokens of prompt and answer together that the model of a role takes; None: nobody knows."""
         ...
 
@@ -101,12 +101,12 @@ class Reader(Protocol):
 def open_backend(settings: ModelSettings) -> Backend:
     """The backend of all models that the settings name; asks nothing yet. Raises `ModelConfigError`."""
     from models.lineup import Chain, Lineup
-    from models.settings import ROLES
+    from models.roles import ROLES
 
     check_tracing(settings.telemetry)
     opened = {(one.name, one.base_url): _open(one) for one in settings.distinct}
-    keys: dict[Role, tuple[tuple[str, str | None], ...]] = {
-        role: tuple((one.name, one.base_url) for one in settings.candidates(role)) for role in ROLES}
+    keys: dict[str, tuple[tuple[str, str | None], ...]] = {
+        name: tuple((one.name, one.base_url) for one in settings.candidates(role)) for name, role in ROLES.items()}
     chains = {key: Chain([opened[one] for one in key]) for key in set(keys.values()) if key}
     if len(opened) == 1 and all(keys.values()):
         return next(iter(opened.values()))

@@ -20,7 +20,7 @@ from pydantic import Field
 from models import prices
 from models.backend import Request
 from models.errors import BudgetSpent
-from models.roles import Role
+from models.roles.role import AnyRole
 from models.settings import ModelSettings
 from record.events.running import Limited, Reserved, Returned
 from record.fold.state import RunState
@@ -194,7 +194,7 @@ def prompt_tokens(request: Request) -> int:
     return size // BYTES_A_TOKEN + len(request.images) * IMAGE_TOKENS + OVERHEAD
 
 
-def most_of_call(settings: ModelSettings, role: Role, prompt: int, *, max_tokens: int | None = None) -> Spending:
+def most_of_call(settings: ModelSettings, role: AnyRole, prompt: int, *, max_tokens: int | None = None) -> Spending:
     """The most that one call may take, by the dearest of the models that may answer; `prompt` in tokens.
 
     Every try may write `max_tokens`, and the next one reads them. Of the requests that fail on their way those may be

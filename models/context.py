@@ -57,7 +57,7 @@ def fitted(request: Request, window: int | None, *, model: str) -> Request:
         return request
     if room < min(LEAST, request.max_tokens, request.cut_at or LEAST):
         raise ContextTooLong(
-            f"{model}: the prompt of role {request.role!r} takes about {taken} tokens and the model reads {window}; "
+            f"{model}: the prompt of role '{request.role}' takes about {taken} tokens and the model reads {window}; "
             f"{MEND}")
     return replace(request, max_tokens=room)
 
@@ -67,7 +67,7 @@ def check_room(request: Request, window: int | None, *, beside: int, model: str)
     taken = estimated_tokens(request) + round(beside / CHARS_A_TOKEN)
     if window is not None and taken > window:
         raise ContextTooLong(
-            f"{model}: role {request.role!r} takes about {taken} tokens in this study, {beside} characters of code "
+            f"{model}: role '{request.role}' takes about {taken} tokens in this study, {beside} characters of code "
             f"among them, and the model reads {window}; {MEND}")
 
 

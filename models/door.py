@@ -2,7 +2,7 @@
 
 A call is identified by (decision, attempt, role, ordinal). If the ledger holds an answer to this question under that
 key, the answer is given out again and nothing is asked. It is this question where all of it agrees but what it tells of
-machine and limits (`models.circumstance`): that such text has changed is recorded, and the answer kept. Any other
+machine and limits (`models.roles.role`): that such text has changed is recorded, and the answer kept. Any other
 question under the key is a new call, whose answer takes the place of the old one; both were paid for. A new answer is
 committed before anybody sees it, so that what depends on it can be repeated from the ledger alone. In a run a question
 is kept before it goes out (`record.prompts`): where that fails, nothing is asked and nothing to be paid.
@@ -18,26 +18,23 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from models.backend import Backend, Image, Reader, Reply, Request
 from models.breaker import Breaker
 from models.budget import Budget
-from models.circumstance import neutral
 from models.context import check_room
 from models.errors import UNUSABLE, ImagesRefused, ModelError, ModelUnavailable
 from models.ledger import Ledger
 from models.longer import whole
 from models.render import render
-from models.roles import Role
+from models.roles.role import AnyRole, In, Out, Role, neutral
 from models.settings import ModelSettings
 from models.tracing import SILENT, Tracing
 from record.events.running import Answered, Drifted, Unanswered
 from record.nouns.decisions import CallKey
 
-Output = TypeVar("Output", bound=BaseModel)
 Keep = Callable[[str], None]
 """Keeps the text of a question, e.g. `record.prompts.keep` of a run. Raises `RecordError`."""
 
@@ -63,7 +60,7 @@ class Models:
         self._budget = budget
         self._keep = keep if settings.keep_prompts else None
         self._tracing = tracing
-        self._longer: dict[Role, int] = {}
+        self._longer: dict[str, int] = {}
         """Tokens that an answer of a role needed, where they are more than was set."""
 
     @property
@@ -76,41 +73,33 @@ class Models:
         """Whether a model looks at pictures. One that refused them is blind for the rest of the process."""
         return self._backend.sees
 
-    def name_of(self, role: Role) -> str:
+    def name_of(self, role: AnyRole) -> str:
         """The model that plays a role, as it was configured."""
         return self._backend.name_of(role)
 
-    async def check_room(self, role: Role, inputs: BaseModel, output_type: type[BaseModel], *, beside: int) -> None:
+    async def check_room(self, role: Role[In, Out], inputs: In, *, beside: int) -> None:
         """Refuse a prompt beside which so many characters do not fit into what the role's model reads.
 
         Raises: `ContextTooLong`.
         """
         if isinstance(self._backend, Reader):
-            check_room(self._request(role, inputs, output_type, ()), await self._backend.reads(role), beside=beside,
+            check_room(self._request(role, inputs, ()), await self._backend.reads(role), beside=beside,
                        model=self.name_of(role))
 
     def at(self, decision: int, attempt: int) -> Desk:
         """A caller for one attempt at one decision. Make it once an attempt: it counts from zero."""
         return Desk(self, decision, attempt)
 
-    async def answer(
-        self,
-        key: CallKey,
-        role: Role,
-        inputs: BaseModel,
-        *,
-        output_type: type[Output],
-        images: Sequence[Image] = (),
-    ) -> Output:
+    async def answer(self, key: CallKey, role: Role[In, Out], inputs: In, *, images: Sequence[Image] = ()) -> Out:
         """The answer under `key`, from the ledger or from the model. Use `at(...).ask(...)`, which makes the key.
 
         Raises: the `ModelError` of `models.errors`.
         """
-        request = self._request(role, inputs, output_type, images)
+        request, output_type = self._request(role, inputs, images), role.output_for(inputs)
         known = self._known(key, request, output_type)
         return known if known is not None else output_type.model_validate((await self._ask(key, request)).answer)
 
-    def _known(self, key: CallKey, request: Request, output_type: type[Output]) -> Output | None:
+    def _known(self, key: CallKey, request: Request, output_type: type[Out]) -> Out | None:
         """The committed answer to this very question, also where another model or temperature was asked it."""
         stored = self._ledger.answered(key)
         if stored is None:
@@ -142,17 +131,15 @@ class Models:
         """Record that no usable answer came of a call, and what is done instead."""
         self._ledger.append(Unanswered(key=key, why=why, then=then))
 
-    def _request(
-        self, role: Role, inputs: BaseModel, output_type: type[BaseModel], images: Sequence[Image]
-    ) -> Request:
+    def _request(self, role: Role[In, Out], inputs: In, images: Sequence[Image]) -> Request:
         return Request(
             role=role,
             inputs=inputs,
             prompt=render(role, inputs, images=len(images)),
-            output_type=output_type,
+            output_type=role.output_for(inputs),
             images=tuple(images),
             temperature=self._settings.temperature(role),
-            max_tokens=max(self._settings.tokens(role), self._longer.get(role, 0)),
+            max_tokens=max(self._settings.tokens(role), self._longer.get(role.name, 0)),
         )
 
     def _asked(self, request: Request) -> str:
@@ -211,7 +198,7 @@ class Models:
         reply, tokens = await whole(
             request, lambda longer: self._tried(key, longer), room, tries=1 + self._settings.output_retries)
         if aside:
-            self._longer[request.role] = tokens
+            self._longer[request.role.name] = tokens
         for name in aside:
             if self._budget is not None:
                 self._budget.give_back(name)
@@ -244,20 +231,18 @@ class Desk:
         self._attempt = attempt
         self._asked: Counter[str] = Counter()
 
-    def name_of(self, role: Role) -> str:
+    def name_of(self, role: AnyRole) -> str:
         """The model that plays a role."""
         return self._models.name_of(role)
 
-    async def ask(
-        self, role: Role, inputs: BaseModel, output_type: type[Output], images: Sequence[Image] = ()
-    ) -> Output:
-        """A validated answer of `output_type`. Raises `ModelError`."""
-        return await self._models.answer(self._next(role), role, inputs, output_type=output_type, images=images)
+    async def ask(self, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> Out:
+        """A validated answer. Raises `ModelError`."""
+        return await self._models.answer(self._next(role), role, inputs, images=images)
 
     async def usable(
-        self, role: Role, inputs: BaseModel, output_type: type[Output], images: Sequence[Image] = (), *, then: str,
+        self, role: Role[In, Out], inputs: In, images: Sequence[Image] = (), *, then: str,
         fatal: type[ModelError] = ImagesRefused,
-    ) -> Output | None:
+    ) -> Out | None:
         """The answer; None where the model gave none that can be used, which is recorded with what is done instead.
 
         Raises: `fatal`, and the `ModelError` that say more than that of one question (`ModelUnavailable` ...).
@@ -266,21 +251,21 @@ class Desk:
         if self._models.given_up(key):
             return None
         try:
-            return await self._models.answer(key, role, inputs, output_type=output_type, images=images)
+            return await self._models.answer(key, role, inputs, images=images)
         except fatal:
             raise
         except UNUSABLE as error:
             self._models.give_up(key, str(error), then)
             return None
 
-    def _next(self, role: Role) -> CallKey:
-        key = CallKey(decision=self.decision, attempt=self._attempt, role=role, ordinal=self._asked[role])
-        self._asked[role] += 1
+    def _next(self, role: AnyRole) -> CallKey:
+        key = CallKey(decision=self.decision, attempt=self._attempt, role=role.name, ordinal=self._asked[role.name])
+        self._asked[role.name] += 1
         return key
 
-    def skip(self, role: Role) -> None:
+    def skip(self, role: AnyRole) -> None:
         """Count a call that is not made again: what came of it is recorded."""
-        self._asked[role] += 1
+        self._asked[role.name] += 1
 
 
 def request_sha256(request: Request, asked: str) -> str:
@@ -302,7 +287,7 @@ def request_text(request: Request, asked: str) -> str:
     """
     content = {
         "asked": asked,
-        "role": request.role,
+        "role": request.role.name,
         "system": request.prompt.system,
         "user": request.prompt.user,
         "images": [image.sha256 for image in request.images],

@@ -115,7 +115,7 @@ def transport_error(error: ai.AgentRunError, *, model: str, tries: int, worked: 
     if isinstance(error, ai.ModelRequestRejectedError):
         return ModelRefused(
             f"{model}: the provider refused the request; if it is about images set models.vision=false, "
-            f"about length models.max_tokens: {said}"
+            f"about length models.roles.ROLE.max_tokens: {said}"
         )
     count = "1 try" if tries == 1 else f"{tries} tries"
     return ModelUnavailable(f"{model}: no answer after {count}; resume later: {said}")

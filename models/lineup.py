@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from models.backend import Backend, Reader, Reply, Request
 from models.errors import ImagesRefused, ModelConfigError, ModelUnavailable, QuotaSpent
-from models.roles import Role
+from models.roles import VISION
+from models.roles.role import AnyRole
 
 REST = 60.0
 """Seconds in which a model that was unavailable is asked only when no other is left."""
@@ -43,7 +44,7 @@ class Chain:
                     raise
         raise _soonest(failed)
 
-    async def reads(self, role: Role) -> int | None:
+    async def reads(self, role: AnyRole) -> int | None:
         """What the model reads that reads least, of those that are known."""
         told = [await one.reads(role) for one in self._backends if isinstance(one, Reader)]
         return min((tokens for tokens in told if tokens is not None), default=None)
@@ -58,7 +59,7 @@ class Chain:
 class Lineup:
     """A `Backend` that gives each role its own model."""
 
-    def __init__(self, name: str, chains: Mapping[Role, Chain]) -> None:
+    def __init__(self, name: str, chains: Mapping[str, Chain]) -> None:
         """`name` is every model in words. A role without a chain is played by nobody."""
         self._name = name
         self._chains = chains
@@ -70,18 +71,18 @@ class Lineup:
     @property
     def sees(self) -> bool:
         """Whether somebody looks at pictures."""
-        return "vision" in self._chains and self._chains["vision"].first.sees
+        return VISION.name in self._chains and self._chains[VISION.name].first.sees
 
-    def name_of(self, role: Role) -> str:
-        return self._chains[role].first.name_of(role) if role in self._chains else "nobody"
+    def name_of(self, role: AnyRole) -> str:
+        return self._chains[role.name].first.name_of(role) if role.name in self._chains else "nobody"
 
-    async def reads(self, role: Role) -> int | None:
-        return await self._chains[role].reads(role) if role in self._chains else None
+    async def reads(self, role: AnyRole) -> int | None:
+        return await self._chains[role.name].reads(role) if role.name in self._chains else None
 
     async def answer(self, request: Request) -> Reply:
-        chain = self._chains.get(request.role)
+        chain = self._chains.get(request.role.name)
         if chain is None:
-            raise ModelConfigError(f"no model plays the role {request.role!r}; set models.{request.role}")
+            raise ModelConfigError(f"no model plays the role '{request.role}'; set models.roles.{request.role}")
         return await chain.answer(request)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from models.cutting import flat, oneline
-from models.roles import ArrayBrief, ClaimLine, Range
+from models.roles.figures import ArrayBrief, Range
+from models.roles.writing import ClaimLine
 from record.nouns.data import DataPlan, Measurement, arm_of
 from record.nouns.figures import AxesFacts, DrawnFacts
 

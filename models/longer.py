@@ -42,5 +42,5 @@ async def whole(request: Request, ask: Ask, room: Room, *, tries: int) -> tuple[
 
 
 def _given_up(cut: AnswerCut, request: Request, why: str) -> ModelOutputInvalid:
-    return ModelOutputInvalid(f"{cut} (role {request.role}), {why}; raise models.max_tokens.{request.role} where the "
-                              "model writes more, or choose another")
+    return ModelOutputInvalid(f"{cut} (role {request.role}), {why}; raise models.roles.{request.role}.max_tokens where "
+                              "the model writes more, or choose another")

@@ -35,7 +35,7 @@ from models.faults import SETTINGS, Feature, answer_error, shown
 from models.naming import COMMON, WITH_BASE_URL, Address, locate
 from models.patience import CutShort, FewerTokens, Mode, NotTaken, PatientModel, Sleep
 from models.prices import context_tokens
-from models.roles import Role
+from models.roles.role import AnyRole
 from models.settings import ModelSettings
 from models.tracing import BELOW
 from models.usage import usage_of
@@ -117,7 +117,7 @@ class ProviderModel:
     def sees(self) -> bool:
         return not self._blind
 
-    def name_of(self, role: Role) -> str:
+    def name_of(self, role: AnyRole) -> str:
         return self._settings.name
 
     @property
@@ -138,7 +138,7 @@ class ProviderModel:
             self._worked = self._worked or patient.answers > 0
         return self._reply(request, output, patient)
 
-    async def reads(self, role: Role) -> int | None:
+    async def reads(self, role: AnyRole) -> int | None:
         return await self.context_tokens()
 
     async def context_tokens(self) -> int | None:

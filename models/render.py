@@ -1,4 +1,4 @@
-"""Prompts from typed inputs: `prompts/<role>.md` has a block `system`, the same for all calls of the role in a run, and
+"""Prompts from typed inputs: `roles/<role>.md` has a block `system`, the same for all calls of the role in a run, and
 a block `user`. Partials begin with an underscore.
 
 Providers cache what requests have in common from their first character on, so what calls share comes first: the prompts
@@ -24,10 +24,10 @@ from pydantic import BaseModel
 
 from models import cutting, listing
 from models.backend import Prompt
-from models.roles import Role
+from models.roles.role import AnyRole
 from record.machine import NETWORK
 
-PROMPTS = Path(__file__).parent / "prompts"
+PROMPTS = Path(__file__).parent / "roles"
 
 
 def newest(items: Sequence[object], limit: int) -> Sequence[object]:
@@ -40,9 +40,9 @@ FILTERS = (
     listing.number, listing.table, listing.conditions, listing.claims, listing.arrays, listing.drawn, newest)
 
 
-def render(role: Role, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:
+def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:
     """The prompt of a role. Raises `jinja2.UndefinedError` if the template names a field that the inputs lack."""
-    template = _environment(loader).get_template(f"{role}.md")
+    template = _environment(loader).get_template(f"{role.name}.md")
     values = {name: getattr(inputs, name) for name in type(inputs).model_fields}
     context = template.new_context({**values, "images": images})
     system, user = ("".join(template.blocks[block](context)) for block in ("system", "user"))

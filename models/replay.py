@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 
 from models.backend import Reply, Request
 from models.errors import ModelConfigError, ModelOutputInvalid
-from models.roles import Role
+from models.roles.role import AnyRole
 from record.events import Event
 from record.events.running import Answered
 from record.nouns.decisions import Usage
@@ -62,7 +62,7 @@ class ReplayModel:
     def sees(self) -> bool:
         return True
 
-    def name_of(self, role: Role) -> str:
+    def name_of(self, role: AnyRole) -> str:
         return self._name
 
     @property
@@ -75,19 +75,20 @@ class ReplayModel:
 
         Raises: `ModelConfigError`: none is left. `ModelOutputInvalid`: it does not fit the output type of today.
         """
-        ordinal = self.asked[request.role]
-        self.asked[request.role] += 1
-        found = self._answers.get((request.role, ordinal))
+        ordinal = self.asked[request.role.name]
+        self.asked[request.role.name] += 1
+        found = self._answers.get((request.role.name, ordinal))
         if found is None:
-            raise ModelConfigError(f"{self._name}: no answer of role {request.role!r} with ordinal {ordinal} is "
-                                   f"recorded, only {self.recorded[request.role]} of this role; record the run again")
+            raise ModelConfigError(f"{self._name}: no answer of role '{request.role}' with ordinal {ordinal} is "
+                                   f"recorded, only {self.recorded[request.role.name]} of this role; record the run "
+                                   "again")
         try:
             output = request.output_type.model_validate(found)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"])) or "the answer"
             raise ModelOutputInvalid(
-                f"{self._name}: the answer of role {request.role!r} with ordinal {ordinal} is no "
+                f"{self._name}: the answer of role '{request.role}' with ordinal {ordinal} is no "
                 f"{request.output_type.__name__} any more ({where}: {first['msg']}); record the run again") from None
         return Reply(output=output, usage=Usage(usd=0.0), model=self._name)
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from models.backend import Reply, Request
 from models.errors import ModelConfigError, ModelOutputInvalid
-from models.roles import Role
+from models.roles.role import AnyRole
 from record.nouns.decisions import Usage
 
 Script = Callable[[Request], BaseModel | Reply]
@@ -32,9 +32,9 @@ class ScriptedModel:
         """A model that answers each role by a function of its typed inputs."""
 
         def script(request: Request) -> BaseModel:
-            if request.role not in answers:
-                raise ModelConfigError(f"this script has no answer for role {request.role!r}, only {sorted(answers)}")
-            return answers[request.role](request.inputs)
+            if request.role.name not in answers:
+                raise ModelConfigError(f"this script has no answer for role '{request.role}', only {sorted(answers)}")
+            return answers[request.role.name](request.inputs)
 
         return cls(script)
 
@@ -46,7 +46,7 @@ class ScriptedModel:
     def sees(self) -> bool:
         return True
 
-    def name_of(self, role: Role) -> str:
+    def name_of(self, role: AnyRole) -> str:
         return self._name
 
     async def answer(self, request: Request) -> Reply:
@@ -56,7 +56,7 @@ class ScriptedModel:
         reply = answer if isinstance(answer, Reply) else self._reply(request, answer)
         if not isinstance(reply.output, request.output_type):
             raise ModelOutputInvalid(
-                f"the script answered role {request.role!r} with {type(reply.output).__name__}, "
+                f"the script answered role '{request.role}' with {type(reply.output).__name__}, "
                 f"not {request.output_type.__name__}"
             )
         return reply

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 from pydantic import BaseModel
 
 from models.backend import Request
-from models.exhibits import PartInputs
-from models.judgement import JudgeInputs, answer_type
-from models.preference import PaperPreference, PreferInputs
+from models.roles.exhibits import PaperPreference, PartInputs, PreferInputs
+from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
 
 CALM, OBEYED = 5, 10

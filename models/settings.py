@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
-from models.roles import Role
+from models.roles import ROLES, VISION
+from models.roles.role import AnyRole
 from models.tracing import Collector
 from record.nouns.frozen import Frozen
 
-ROLES: tuple[Role, ...] = get_args(Role)
 Output = Literal["auto", "tool", "native", "prompted"]
-
-_TEMPERATURES: dict[Role, float] = {
-    "plan": 0.5, "code": 0.5, "plot": 0.5, "vision": 0.5, "feedback": 0.5, "compare": 0.0, "summary": 1.0,
-    "figures": 0.5, "outline": 0.7, "write": 1.0, "reflect": 0.5, "judge": 0.0, "figure_review": 0.5,
-    "ablation_plan": 0.5, "missing_ablations": 0.5,
-    "cite_ask": 0.5, "cite_select": 0.0,
-    "idea": 1.0, "idea_reflect": 0.7, "related_work": 0.5, "proposal": 0.7, "idea_of": 0.0, "digest": 0.3,
-    "prefer": 0.0,
-    "judge_notes": 0.0,
-}
-_MAX_TOKENS: dict[Role, int] = {
-    "plan": 8192, "code": 8192, "plot": 8192, "vision": 8192, "feedback": 8192, "compare": 8192, "summary": 8192,
-    "figures": 8192, "outline": 8192, "write": 16384, "reflect": 16384, "judge": 8192, "figure_review": 8192,
-    "ablation_plan": 8192, "missing_ablations": 8192,
-    "cite_ask": 8192, "cite_select": 8192,
-    "idea": 8192, "idea_reflect": 8192, "related_work": 8192, "proposal": 8192, "idea_of": 8192, "digest": 8192,
-    "prefer": 8192,
-    "judge_notes": 4096,
-}
 
 
 def _without_credentials(url: str | None) -> str | None:
@@ -68,8 +49,10 @@ class RoleModel(Frozen):
         default=None, description="a model for this role alone, as models.name; false, for vision: nobody looks at "
                                   "figures, a program checks them")
     base_url: BaseUrl = Field(default=None, description="its address; models.base_url if of the same provider")
-    temperature: float | None = Field(default=None, ge=0, le=2, description="instead of models.temperatures.ROLE")
-    max_tokens: int | None = Field(default=None, ge=1, description="instead of models.max_tokens.ROLE")
+    temperature: float | None = Field(default=None, ge=0, le=2, description="None: the role's own (docs/models.md)")
+    max_tokens: int | None = Field(
+        default=None, ge=1, description="tokens that an answer may have; with a model that thinks, its thoughts count "
+                                        "too; None: the role's own (docs/models.md)")
 
     @field_validator("name", mode="before")
     @classmethod
@@ -82,44 +65,31 @@ def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str | bool) or value is None else value
 
 
+def _role(name: str) -> str:
+    if name not in ROLES:
+        raise ValueError(f"there is no role {name!r}; roles are {', '.join(ROLES)}")
+    return name
+
+
+RoleName = Annotated[str, AfterValidator(_role)]
 OfRole = Annotated[RoleModel, BeforeValidator(_named)]
+SHORT_KEYS = {
+    short: f"models.roles.{role}.{field}" for role in ROLES for field, shorts in (
+        ("name", (f"models.{role}", f"models.{role}.name", f"models.roles.{role}")),
+        ("base_url", (f"models.{role}.base_url",)),
+        ("temperature", (f"models.{role}.temperature", f"models.temperatures.{role}")),
+        ("max_tokens", (f"models.{role}.max_tokens", f"models.max_tokens.{role}"))) for short in shorts}
+"""Shorter or older keys, and what they stand for."""
 
 
 class ModelSettings(Frozen):
-    """Which models answer, and within which bounds. `of` tells what holds for one role.
-
-    Source: AI-Scientist-v2, Table 2 (code generation and feedback: 8192 tokens at 0.5; summary: 8192 at 1.0). The
-    values of the other roles are ours.
-    """
+    """Which models answer, and within which bounds. `of` tells what holds for one role."""
 
     name: str = Field(default="offline", description="'offline', a pydantic-ai string such as 'anthropic:NAME', or "
                                                     "'replay:FILE'")
     base_url: BaseUrl = Field(default=None, description="address of an OpenAI-compatible server, ending in /v1")
-    plan: OfRole = RoleModel()
-    code: OfRole = RoleModel()
-    plot: OfRole = RoleModel()
-    vision: OfRole = RoleModel()
-    feedback: OfRole = RoleModel()
-    compare: OfRole = RoleModel()
-    summary: OfRole = RoleModel()
-    figures: OfRole = RoleModel()
-    outline: OfRole = RoleModel()
-    write: OfRole = RoleModel()
-    reflect: OfRole = RoleModel()
-    judge: OfRole = RoleModel()
-    figure_review: OfRole = RoleModel()
-    ablation_plan: OfRole = RoleModel()
-    missing_ablations: OfRole = RoleModel()
-    cite_ask: OfRole = RoleModel()
-    cite_select: OfRole = RoleModel()
-    idea: OfRole = RoleModel()
-    idea_reflect: OfRole = RoleModel()
-    related_work: OfRole = RoleModel()
-    proposal: OfRole = RoleModel()
-    idea_of: OfRole = RoleModel()
-    digest: OfRole = RoleModel()
-    prefer: OfRole = RoleModel()
-    judge_notes: OfRole = RoleModel()
+    roles: dict[RoleName, OfRole] = Field(
+        default_factory=dict[str, RoleModel], description="{ROLE: {name: ..., temperature: ...}}, or {ROLE: NAME}")
     fallbacks: tuple[Annotated[Alternative, BeforeValidator(_named)], ...] = Field(
         default=(), description="models that answer, in this order, while the role's own is unavailable")
     output: Output = Field(
@@ -131,13 +101,6 @@ class ModelSettings(Frozen):
         default_factory=dict[str, Price],
         description="{NAME: {input: 3.0, output: 15.0, cached: 0.3}} in USD per million tokens, where the public list "
                     "is not right or does not know a model")
-    temperatures: dict[Role, float] = Field(
-        default_factory=lambda: dict(_TEMPERATURES), description="by role; a part is enough"
-    )
-    max_tokens: dict[Role, int] = Field(
-        default_factory=lambda: dict(_MAX_TOKENS),
-        description="tokens that an answer may have, by role; with a model that thinks, its thoughts count too",
-    )
     timeout: float = Field(default=600.0, gt=0, description="seconds for one request to the provider")
     retries: int = Field(
         default=2, ge=0, le=10, description="further tries after a transport error (429, 5xx, connection)"
@@ -168,27 +131,12 @@ class ModelSettings(Frozen):
     telemetry_content: bool = Field(
         default=False, description="send prompts and answers with the spans too")
 
-    @field_validator("temperatures")
+    @field_validator("roles")
     @classmethod
-    def _all_temperatures(cls, given: dict[Role, float]) -> dict[Role, float]:
-        wrong = {role: value for role, value in given.items() if not 0 <= value <= 2}
-        if wrong:
-            raise ValueError(f"a temperature lies between 0 and 2, not {wrong!r}")
-        return {**_TEMPERATURES, **given}
-
-    @field_validator("max_tokens")
-    @classmethod
-    def _all_max_tokens(cls, given: dict[Role, int]) -> dict[Role, int]:
-        wrong = {role: value for role, value in given.items() if value < 1}
-        if wrong:
-            raise ValueError(f"max_tokens must be positive, not {wrong!r}")
-        return {**_MAX_TOKENS, **given}
-
-    @field_validator(*ROLES)
-    @classmethod
-    def _played(cls, given: RoleModel, info: ValidationInfo) -> RoleModel:
-        if given.name is False and info.field_name != "vision":
-            raise ValueError(f"models.{info.field_name} cannot be false: only the role vision may be left out")
+    def _not_left_out(cls, given: dict[str, RoleModel]) -> dict[str, RoleModel]:
+        for name, own in given.items():
+            if own.name is False and name != VISION.name:
+                raise ValueError(f"models.roles.{name} cannot be false: only the role vision may be left out")
         return given
 
     @field_validator("fallbacks")
@@ -198,23 +146,24 @@ class ModelSettings(Frozen):
             raise ValueError("the offline model stands in for no other: it knows one study only")
         return given
 
-    def of(self, role: Role) -> RoleModel:
-        """What a role has of its own. Who looks at figures looks at those of the paper, unless it has a model too."""
-        own: RoleModel = getattr(self, role)
-        if role == "figure_review" and own.name is None:
-            return own.model_copy(update={"name": self.vision.name, "base_url": self.vision.base_url})
+    def of(self, role: AnyRole) -> RoleModel:
+        """What a role has of its own. A role that looks at pictures has the model of `vision` unless it has its own."""
+        own = self.roles.get(role.name, RoleModel())
+        if role.kind == "vision" and own.name is None:
+            vision = self.roles.get(VISION.name, RoleModel())
+            return own.model_copy(update={"name": vision.name, "base_url": vision.base_url})
         return own
 
-    def temperature(self, role: Role) -> float:
+    def temperature(self, role: AnyRole) -> float:
         """The sampling temperature of a role."""
         own = self.of(role).temperature
-        return self.temperatures[role] if own is None else own
+        return role.temperature if own is None else own
 
-    def tokens(self, role: Role) -> int:
+    def tokens(self, role: AnyRole) -> int:
         """The most tokens that an answer of a role may have."""
-        return self.of(role).max_tokens or self.max_tokens[role]
+        return self.of(role).max_tokens or role.max_tokens
 
-    def candidates(self, role: Role) -> tuple[ModelSettings, ...]:
+    def candidates(self, role: AnyRole) -> tuple[ModelSettings, ...]:
         """Settings of one model each: the role's own, then those that stand in. Empty where nobody plays the role."""
         own = self.of(role)
         if own.name is False:
@@ -231,21 +180,21 @@ class ModelSettings(Frozen):
         """These settings for one model. The common address goes with models of the same provider."""
         shared = self.base_url if _provider(name) == _provider(self.name) else None
         return self.model_copy(update={
-            "name": name, "base_url": base_url or shared, "fallbacks": (), **{role: RoleModel() for role in ROLES}})
+            "name": name, "base_url": base_url or shared, "fallbacks": (), "roles": {}})
 
     @property
     def distinct(self) -> tuple[ModelSettings, ...]:
         """Every model that may be asked, once, as settings of one model each."""
-        found = {(one.name, one.base_url): one for role in ROLES for one in self.candidates(role)}
+        found = {(one.name, one.base_url): one for role in ROLES.values() for one in self.candidates(role)}
         return tuple(found.values())
 
     @property
     def called(self) -> str:
         """Every model that may be asked, in words: `anthropic:a (vision, judge: openai:b; standing in: ollama:c)`."""
         roles: dict[str, list[str]] = {}
-        for role in ROLES:
+        for role in ROLES.values():
             for one in self.candidates(role)[:1]:
-                roles.setdefault(one.name, []).append(role)
+                roles.setdefault(one.name, []).append(role.name)
         common = roles.pop(self.name, None)
         others = [f"{', '.join(played)}: {name}" for name, played in roles.items()]
         others += [f"standing in: {', '.join(one.name for one in self.fallbacks)}"] if self.fallbacks else []

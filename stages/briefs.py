@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from models.roles import CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Ran, Sibling, Statistic, Unreported
+from models.roles.assessing import Statistic
+from models.roles.coding import CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Ran, Sibling, Unreported
 from record.ablation import Ablation
 from record.claims import Claim, same_values
 from record.events.searching import Decided

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.door import Desk
-from models.ideation import DigestAnswer, DigestInputs
+from models.roles.ideation import DIGEST, DigestAnswer, DigestInputs
 from record.events.papers import ContextRead
 from record.ideation import Digest, Statement
 from review.judge.quotes import stands_in
@@ -74,9 +74,9 @@ async def digest(desk: Desk, document: Document) -> Digest | None:
     complaints: tuple[str, ...] = ()
     answer: DigestAnswer | None = None
     for _ in range(ROUNDS):
-        answer = await desk.usable("digest", DigestInputs(
+        answer = await desk.usable(DIGEST, DigestInputs(
             file=document.copied.file, unit=document.unit, pages=document.pages, total=document.total,
-            unread=document.unread, complaints=complaints), DigestAnswer,
+            unread=document.unread, complaints=complaints),
             then="what was said of the document before stands, if anything was") or answer
         if answer is None:
             continue

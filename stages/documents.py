@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from models.ideation import PageText
+from models.roles.ideation import PageText
 from record.folder import write_file
 from record.nouns.frozen import Frozen
 from review.evidence.pdf import pdf_text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from models.door import Desk
 from models.errors import ModelError
-from models.judgement import Rubric
+from models.roles.judge import JUDGE, Rubric
 from record.events.papers import Assessed
 from record.fold.state import RunState
 from record.folder import RunFolder, sha256, write_file
@@ -35,7 +35,7 @@ async def _assessed(bench: Bench, desk: Desk) -> Assessed:
         return Assessed(why="judging is off (paper.judge)")
     try:
         found = await judge_run(bench.state, bench.folder, desk, rubric=read_rubric(),
-                                model=bench.models.name_of("judge"))
+                                model=bench.models.name_of(JUDGE))
         report = write_report(bench.folder, found)
         files = {str(report.relative_to(bench.folder.root)): sha256(report)}
         listed = manifest(bench.state, bench.folder) | files

@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from math import ceil
 from statistics import median
 
-from models.ablations import MissingAblations, MissingAblationsInputs
+from models import roles
 from models.door import Desk
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from models.roles.planning import MissingAblationsInputs
 from record.ablation import Ablation, MissingAblation
 from record.claims import printed, winner
 from record.events.searching import AblationsMissed, Decided, WorkDone
@@ -101,7 +102,7 @@ async def asked(bench: Bench, desk: Desk) -> AblationsMissed:
     why = ""
     try:
         for _ in range(PLANNINGS):
-            answer = await desk.ask("missing_ablations", _inputs(bench, complaints), MissingAblations)
+            answer = await desk.ask(roles.MISSING_ABLATIONS, _inputs(bench, complaints))
             kept, complaints = sift(answer.ablations, bench.plan, most=bench.paper.missing_ablations, done=done)
             why = answer.why
             if not complaints:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.ablations import AblationPlan, AblationPlanInputs, RiskTested
 from models.door import Desk
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from models.roles.planning import ABLATION_PLAN, AblationPlanInputs, RiskTested
 from record.ablation import Ablation, alike
 from record.events.searching import AblationsPlanned, Decided
 from record.fold.state import RunState
@@ -53,7 +53,7 @@ async def _planned(bench: Bench, decided: Decided, desk: Desk) -> AblationsPlann
     try:
         for _ in range(PLANNINGS):
             answer = await desk.ask(
-                "ablation_plan", inputs.model_copy(update={"complaints": complaints}), AblationPlan)
+                ABLATION_PLAN, inputs.model_copy(update={"complaints": complaints}))
             kept, faults = sift(answer.ablations, bench.plan, most=most)
             told, unsaid = risks_told(answer.risks, kept, risks)
             complaints = (*faults, *unsaid)

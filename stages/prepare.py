@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from models.door import Desk
 from models.errors import ContextTooLong, ModelConfigError
-from models.roles import CatalogueEntry, CodeInputs, FeedbackInputs, PlanInputs, Program, Study
+from models.roles.assessing import FEEDBACK, FeedbackInputs
+from models.roles.coding import CODE, CodeInputs, Study
+from models.roles.planning import PLAN, CatalogueEntry, PlanInputs
 from record.events.searching import Prepared
 from record.folder import write_file
 from record.nouns.data import DataPlan, MetricSpec, Scorer
-from record.nouns.nodes import Verdict
 from sandbox.datasets import SHARES, Entry, catalogue, materialise
 from sandbox.metrics import METRICS, computed
 from sandbox.scorers import describe_scorer, freeze, read_scorer
@@ -70,7 +71,7 @@ async def _plan(bench: Bench, desk: Desk) -> DataPlan:
             retry_seconds=bench.retry_seconds, rate=bench.state.rate, device=bench.device, shares=SHARES,
             context=lines_of(bench.state.context), complaints=complaints)
         try:
-            plan = await desk.usable("plan", inputs, DataPlan, fatal=ContextTooLong,
+            plan = await desk.usable(PLAN, inputs, fatal=ContextTooLong,
                                      then="it is asked again, as often as for a plan with faults")
         except ContextTooLong as error:
             raise ModelConfigError(str(error)) from None
@@ -110,8 +111,8 @@ async def check_room(bench: Bench, study: Study) -> None:
     judged = FeedbackInputs(
         **shared, stage="preliminary", kind="draft", plan="", varies="", experiment="", measurements=())
     try:
-        await bench.models.check_room("code", code, Program, beside=PROGRAM)
-        await bench.models.check_room("feedback", judged, Verdict, beside=PROGRAM)
+        await bench.models.check_room(CODE, code, beside=PROGRAM)
+        await bench.models.check_room(FEEDBACK, judged, beside=PROGRAM)
     except ContextTooLong as error:
         idea, plan = (len(one.model_dump_json()) for one in (study.idea, study.data_plan))
         raise ModelConfigError(f"{error}; here the idea has {idea} characters and the data plan {plan}, which are "

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from models.door import Desk
 from models.errors import BudgetSpent
-from models.roles import Candidate, Contrast, Selection, StageReport, Statistic, SummaryInputs
+from models.roles.assessing import SUMMARY, Candidate, Contrast, Selection, StageReport, Statistic, SummaryInputs
 from record.claims import Claim, Difference, ablations, differences, ignores_seed, replicates_of, validation_claims
 from record.events.searching import Summarised
 from record.fold.state import RunState
@@ -123,7 +123,7 @@ async def summarise(bench: Bench, desk: Desk, stage: StageName) -> None:
     """Record the report on a stage: the model's words, and what the program adds. Keys that were not shown go."""
     inputs = summary_inputs(bench, stage, desk.decision)
     try:
-        said = await desk.usable("summary", inputs, StageReport, then="the report is made from the record alone")
+        said = await desk.usable(SUMMARY, inputs, then="the report is made from the record alone")
         said = said or _from_record(inputs, "no model gave words for this report")
     except BudgetSpent:
         said = _from_record(inputs, "the budget had no room for words")

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from models import roles
 from models.budget import most_of_call
-from models.roles import MOST_SECTIONS, Role
+from models.roles.role import AnyRole
+from models.roles.writing import MOST_SECTIONS
 from models.settings import ModelSettings
 from record.nouns.decisions import ABLATION_PLAN, MISSING_ABLATIONS, Action, Compare, Expand, Spending, Work, summary_of
 from record.nouns.nodes import STAGES
@@ -17,15 +19,6 @@ from stages.digests import CONTEXT
 from stages.digests import ROUNDS as DIGESTS
 from stages.prepare import ROUNDS
 from stages.settings import OUTLINES, PLANNINGS, REVISIONS, PaperSettings
-
-PROMPTS: Mapping[Role, int] = {
-    "plan": 8000, "code": 16_000, "plot": 12_000, "vision": 25_000, "feedback": 14_000, "compare": 20_000,
-    "summary": 14_000, "figures": 25_000, "outline": 60_000, "write": 60_000, "reflect": 70_000, "judge": 50_000,
-    "figure_review": 35_000, "ablation_plan": 20_000, "missing_ablations": 40_000,
-    "cite_ask": 40_000, "cite_select": 60_000,
-    "digest": 24_000,
-}
-"""Tokens of a prompt, pictures included: two to four times those that were seen (`agent.forecast.TOKENS`)."""
 
 
 def look_task(number: int) -> str:
@@ -54,19 +47,19 @@ class RunShares:
     @cached_property
     def _steps(self) -> Mapping[str, Spending]:
         looks, call = self.paper.replots + 1, self._call
-        judge = call("judge") if self.paper.judge else Spending()
+        judge = call(roles.JUDGE) if self.paper.judge else Spending()
         return {
-            CONTEXT: call("digest") * (self.documents * DIGESTS), "prepare": call("plan") * ROUNDS,
-            **{summary_of(stage).task: call("summary") for stage in STAGES},
-            "figures": (call("figures") + call("vision")) * looks,
+            CONTEXT: call(roles.DIGEST) * (self.documents * DIGESTS), "prepare": call(roles.PLAN) * ROUNDS,
+            **{summary_of(stage).task: call(roles.SUMMARY) for stage in STAGES},
+            "figures": (call(roles.FIGURES) + call(roles.VISION)) * looks,
             TASK: self.attempt(self.node_seconds * self.search.retry_factor),  # more permutations, where there is room
-            "write": call("outline") * OUTLINES + call("write") * (self.paper.writings(MOST_SECTIONS) + 1),
-            "cite": (call("cite_ask") + call("cite_select")) * self.paper.citation_rounds,
-            "reflect": call("reflect") * self.paper.reflections,
-            ABLATION_PLAN.task: call("ablation_plan") * PLANNINGS * bool(self.search.planned_ablations),
-            MISSING_ABLATIONS.task: (call("missing_ablations") * PLANNINGS + call("reflect") * REVISIONS) * bool(
-                self.paper.missing_ablations),
-            **{look_task(number): call("figure_review") for number in range(self._rounds)}, "judge": judge}
+            "write": call(roles.OUTLINE) * OUTLINES + call(roles.WRITE) * (self.paper.writings(MOST_SECTIONS) + 1),
+            "cite": (call(roles.CITE_ASK) + call(roles.CITE_SELECT)) * self.paper.citation_rounds,
+            "reflect": call(roles.REFLECT) * self.paper.reflections,
+            ABLATION_PLAN.task: call(roles.ABLATION_PLAN) * PLANNINGS * bool(self.search.planned_ablations),
+            MISSING_ABLATIONS.task: (call(roles.MISSING_ABLATIONS) * PLANNINGS + call(roles.REFLECT) * REVISIONS)
+            * bool(self.paper.missing_ablations),
+            **{look_task(number): call(roles.FIGURE_REVIEW) for number in range(self._rounds)}, "judge": judge}
 
     @property
     def _rounds(self) -> int:
@@ -88,7 +81,7 @@ class RunShares:
             case Expand():
                 return self._attempts + self._written + self._drawn
             case Compare():
-                return self._call("compare")
+                return self._call(roles.COMPARE)
             case Work():
                 return self._steps.get(action.task, Spending())
             case _:
@@ -105,12 +98,12 @@ class RunShares:
 
     @cached_property
     def _written(self) -> Spending:
-        return self._call("code") + self._call("feedback")
+        return self._call(roles.CODE) + self._call(roles.FEEDBACK)
 
     @cached_property
     def _drawn(self) -> Spending:
         """Plots written and looked at; one of the two calls more than a node makes, whose first plots come with it."""
-        return (self._call("plot") + self._call("vision")) * (self.paper.replots + 1)
+        return (self._call(roles.PLOT) + self._call(roles.VISION)) * (self.paper.replots + 1)
 
-    def _call(self, role: Role) -> Spending:
-        return most_of_call(self.models, role, PROMPTS[role])
+    def _call(self, role: AnyRole) -> Spending:
+        return most_of_call(self.models, role, role.prompt_tokens)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from difflib import unified_diff
 
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from models.roles import CompareInputs, Contender, Preference
+from models.roles.assessing import COMPARE, CompareInputs, Contender, Preference
 from record.events.searching import Compared, Decided, Settled, WorkDone
 from record.folder import read_source
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
@@ -138,7 +138,7 @@ async def compare(bench: Bench, decided: Decided) -> None:
     action = decided.action
     assert isinstance(action, Compare)
     try:
-        said = await bench.models.at(decided.k, 0).ask("compare", compare_inputs(bench, decided), Preference)
+        said = await bench.models.at(decided.k, 0).ask(COMPARE, compare_inputs(bench, decided))
     except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
         said = Preference(better="neither", reasons=f"the model gave no usable answer: {error}")
     bench.recorder.append(Compared(

@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from models.roles import AcrossLevels, ClaimLine, Rest, Sibling, Statistic
+from models.roles.assessing import Statistic
+from models.roles.coding import AcrossLevels, Rest, Sibling
+from models.roles.writing import ClaimLine
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, Measurement, arm_of, level_of
 from record.nouns.decisions import Expand

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from agent.cli import main
 from agent.settings import Settings, compose
-from models.settings import ROLES, RoleModel
+from models.settings import RoleModel
 from record.nouns.idea import read_idea
 from record.reading import is_run
 
@@ -181,17 +181,14 @@ def _table() -> list[str]:
 def _rows(settings: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
     for name, field in type(settings).model_fields.items():
         value: Any = getattr(settings, name)
-        if isinstance(value, RoleModel):
-            if name == ROLES[0]:
-                yield from _rows(value, f"{prefix}ROLE.")
+        if name == "roles":
+            yield from _rows(RoleModel(), f"{prefix}roles.ROLE.")
             continue
         if isinstance(value, BaseModel):
             yield from _rows(value, f"{prefix}{name}.")
             continue
-        by_role = str(field.annotation).startswith("dict[") and str(value) != "{}"
-        key, shown = (f"{prefix}{name}.ROLE", "by role") if by_role else (f"{prefix}{name}", str(value))
-        shown = {"None": "none", "{}": "none", sys.executable: "this Python"}.get(shown, shown)
-        yield key, shown, " ".join((field.description or "").split())
+        shown = {"None": "none", "{}": "none", sys.executable: "this Python"}.get(str(value), str(value))
+        yield f"{prefix}{name}", shown, " ".join((field.description or "").split())
 
 
 def test_the_demo_can_be_started() -> None:

@@ -25,10 +25,11 @@ def show_plan(idea: Idea, settings: Settings, *, as_json: bool) -> int:
     """Make the plan and show it; returns 1 where no usable plan came."""
     from agent.dry_run import dry_run
     from models.errors import ModelUnavailable
+    from models.roles.planning import PLAN
     from stages.prepare import PlanError
 
     console = Console()
-    planner = settings.models.plan.name or settings.models.name
+    planner = settings.models.candidates(PLAN)[0].name
     if planner != "offline" and not as_json:
         console.print(Text(f"asking {plain(planner)} for the data plan; this costs the planner's call"),
                       soft_wrap=True)

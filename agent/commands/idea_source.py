@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.budget import check_priced
 from agent.commands.edge import say
 from agent.settings import Settings
+from models.roles.ideation import IDEA_OF
 from record.nouns.idea import Idea
 from stages.ideation.converting import beside, convert, kept, read_text
 
@@ -19,7 +20,7 @@ def idea_in(path: Path, settings: Settings) -> Idea:
     if (known := kept(path)) is not None:
         say(f"the idea of {path} as it was read before, in {beside(path)}: {known.title}")
         return known
-    say(f"asking {settings.models.idea_of.name or settings.models.name} for the idea in {path}; this costs a call")
+    say(f"asking {settings.models.candidates(IDEA_OF)[0].name} for the idea in {path}; this costs a call")
     idea = asyncio.run(_asked(path, settings))
     say(f"{idea.title}: {idea.short_hypothesis}")
     for number, step in enumerate(idea.experiments, 1):

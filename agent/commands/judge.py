@@ -14,6 +14,7 @@ from agent.commands.edge import DONE, FAILED, WrongUse, say
 from agent.commands.judge_table import show, show_audit, show_panel, show_removed
 from agent.commands.look import process_on, run_folder
 from agent.settings import compose, override
+from models.roles.judge import JUDGE
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.papers import AuditFacts, Judgement, Panel
@@ -22,7 +23,7 @@ from record.reading import is_run as holds_run
 
 if TYPE_CHECKING:
     from models.door import Models
-    from models.judgement import Rubric
+    from models.roles.judge import Rubric
     from models.settings import ModelSettings
     from review.judge import Case
 
@@ -135,7 +136,7 @@ def _paper(request: Request, path: Path, rubric: Rubric) -> int:
 
 def _offline(request: Request, settings: ModelSettings) -> bool:
     """Whether the only judge is the offline model, which reads nothing."""
-    return not request.judges and settings.candidates("judge")[0].name == "offline"
+    return not request.judges and settings.candidates(JUDGE)[0].name == "offline"
 
 
 async def _beside(case: Case, beside: Beside, facts: AuditFacts, *, look: bool = True) -> Case:
@@ -167,11 +168,11 @@ async def _judged(
     if not request.judges and request.repeats == 1:
         models = _models(settings)
         shown = case if models.sees else without_pictures(case)
-        found = await judged(shown, models.at(0, 0), model=models.name_of("judge"))
+        found = await judged(shown, models.at(0, 0), model=models.name_of(JUDGE))
         return found if found.heuristic else found.model_copy(
-            update={"warnings": family_warnings([models.name_of("judge")], writers)})
+            update={"warnings": family_warnings([models.name_of(JUDGE)], writers)})
     members = [Member(name.partition("@http")[0], _models(settings.alone(name))) for name in request.judges]
-    members = members or [Member(settings.candidates("judge")[0].name, _models(settings))]
+    members = members or [Member(settings.candidates(JUDGE)[0].name, _models(settings))]
     return await panel(case, members, repeats=request.repeats, writers=writers)
 
 

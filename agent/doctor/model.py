@@ -21,6 +21,8 @@ from inspector.text import count, duration
 from models.backend import Backend, Image, Prompt, Reply, Request, open_backend
 from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable, QuotaSpent
 from models.prices import context_tokens
+from models.roles.figures import VISION
+from models.roles.planning import PLAN
 from models.settings import ModelSettings
 from record.nouns.frozen import Frozen
 
@@ -76,9 +78,9 @@ class Examined:
     async def ask(self, user: str, output: type[BaseModel], images: tuple[Image, ...] = ()) -> Reply:
         """The answer within the limit. Raises `ModelError`."""
         request = Request(
-            role="plan", inputs=output.model_construct(), output_type=output, images=images,
+            role=PLAN, inputs=output.model_construct(), output_type=output, images=images,
             prompt=Prompt("You answer exactly what is asked, by the tool that you are given.", user),
-            temperature=self.settings.temperature("plan"), max_tokens=self.settings.tokens("plan"))
+            temperature=self.settings.temperature(PLAN), max_tokens=self.settings.tokens(PLAN))
         try:
             async with asyncio.timeout(self.limit):
                 return await self.backend.answer(request)
@@ -88,7 +90,7 @@ class Examined:
 
 def examine(settings: ModelSettings, *, probe_context: bool, rng: Random, limit: float = LIMIT) -> Iterator[Finding]:
     """Findings on every model that is named, one after the other; the later ones only when it can be reached at all."""
-    looking = {(one.name, one.base_url) for one in settings.candidates("vision")}
+    looking = {(one.name, one.base_url) for one in settings.candidates(VISION)}
     for one in settings.distinct:
         yield from _examined(one, probe_context=probe_context, rng=rng, limit=limit,
                              looks=(one.name, one.base_url) in looking)

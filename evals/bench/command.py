@@ -21,6 +21,7 @@ from evals.bench.table import BenchTable, StepTable, as_csv, table
 from evals.bench.tasks import STEPS, Line, StepName, Task, read_tasks
 from evals.bench.work import Bench, Interrupted, lines_of, work
 from inspector.text import dollars, duration, plain, short
+from models.roles.judge import JUDGE
 from record.folder import write_file
 from record.lock import hold
 from record.nouns.frozen import Frozen
@@ -66,7 +67,7 @@ def bench_mlr(
     console = Console(quiet=json)
     whole = Bench(out, asked, Makers(settings).all, StepJudge(settings.models),
                   report=lambda line: console.print(as_text(line), soft_wrap=True))
-    names = ModelNames(model=settings.models.called, judge=open_model(settings.models).models.name_of("judge"))
+    names = ModelNames(model=settings.models.called, judge=open_model(settings.models).models.name_of(JUDGE))
     _check(settings, out, names)
     if dry_run:
         _show_plan(lines_of(whole, chosen), settings, Console())

@@ -20,6 +20,7 @@ from agent.settings import Settings
 from evals.bench.report import experiment_report
 from evals.bench.tasks import Outcome, Scoring, StepName, Task
 from evals.bench.work import Interrupted, Maker
+from models.roles.judge import JUDGE
 from models.settings import ModelSettings
 from record.claims import paper_claims, winner
 from record.events import Event
@@ -144,7 +145,7 @@ class StepJudge:
         """The judgement. Raises `ModelError`, `JudgeError`, `TexError`."""
         asking = open_model(self.settings)
         case = asyncio.run(_case(step, folder, outcome))
-        judgement = asyncio.run(judged(case, asking.desk(0), model=asking.models.name_of("judge")))
+        judgement = asyncio.run(judged(case, asking.desk(0), model=asking.models.name_of(JUDGE)))
         return Scoring(judgement=judgement, state="done", took=asking.took)
 
 

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.ablations import (
-    AblationPlan,
-    AblationPlanInputs,
-    MissingAblations,
-    MissingAblationsInputs,
-    RiskTested,
-)
 from models.offline.study import AblationSpec, study_of_idea
+from models.roles.planning import AblationPlan, AblationPlanInputs, MissingAblations, MissingAblationsInputs, RiskTested
 from record.ablation import Ablation
 from record.nouns.data import DataPlan
 

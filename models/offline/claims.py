@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from models.roles import Comparison, WriteInputs
+from models.roles.writing import Comparison, WriteInputs
 
 _MARK = re.compile(r"<(r|s|fig|tab|citep|citet):([^<>]+)>")
 

@@ -24,7 +24,7 @@ from models.offline.scripts import (
     with_docstring,
 )
 from models.offline.study import AblationSpec, Addition, Study, study_of_idea
-from models.roles import CodeInputs, ParentBrief, Program
+from models.roles.coding import CodeInputs, ParentBrief, Program
 
 Parts = tuple[AblationSpec, ...]
 

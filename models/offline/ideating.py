@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from models.errors import CatalogueError
-from models.ideation import (
+from models.offline.study import Study, the_study
+from models.roles.ideation import (
     ClosestPick,
     DigestAnswer,
     DigestInputs,
@@ -26,7 +27,6 @@ from models.ideation import (
     RelatedWorkInputs,
     WorkNote,
 )
-from models.offline.study import Study, the_study
 from record.ideation import DataNeed, Estimate, FoundWork, Means, Statement
 from record.nouns.idea import Idea
 

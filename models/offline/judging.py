@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from models.roles import (
-    CompareInputs,
-    FeedbackInputs,
-    FigureReviews,
-    Preference,
-    StageReport,
-    Statistic,
-    SummaryInputs,
-    VisionInputs,
-)
+from models.roles.assessing import CompareInputs, FeedbackInputs, Preference, StageReport, Statistic, SummaryInputs
+from models.roles.figures import FigureReviews, VisionInputs
 from record.nouns.data import DataPlan, Measurement, arm_of, level_of
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import Verdict

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from models.offline.claims import Outline, Part
-from models.roles import WriteInputs
+from models.roles.writing import WriteInputs
 
 LINES_A_PAGE = 53.0
 CHARACTERS_A_LINE = 104

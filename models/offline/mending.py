@@ -10,7 +10,8 @@ import re
 
 from models.offline.scripts import scaled, with_constant
 from models.offline.study import Study
-from models.roles import ParentBrief, PlotInputs, Plots, Program
+from models.roles.coding import ParentBrief, Program
+from models.roles.figures import PlotInputs, Plots
 from record.nouns.nodes import ErrorClass
 
 SHRINKS: dict[ErrorClass, tuple[str, str]] = {

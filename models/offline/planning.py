@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from models.errors import CatalogueError
 from models.offline.study import study_of_idea
-from models.roles import PlanInputs
+from models.roles.planning import PlanInputs
 from record.nouns.data import DataPlan
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from models.offline.mending import replot
 from models.offline.scripts import render
 from models.offline.study import FigureSpec, study_of_idea, study_of_plan
-from models.roles import (
+from models.roles.figures import (
     FigurePart,
     FigureReviewInputs,
     FigureScript,

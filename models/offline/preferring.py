@@ -6,7 +6,7 @@ from typing import Never
 
 from models.errors import CatalogueError
 from models.offline.assessing import CONFIGURE
-from models.preference import PreferInputs
+from models.roles.exhibits import PreferInputs
 
 
 def prefer(inputs: PreferInputs) -> Never:

@@ -14,7 +14,7 @@ from itertools import takewhile
 
 from models.offline.claims import Outline
 from models.offline.writing import fitted, outline
-from models.roles import ReflectInputs, Reflection, TextEdit
+from models.roles.revising import ReflectInputs, Reflection, TextEdit
 from record.nouns.figures import Placement
 from record.nouns.papers import Draft
 

@@ -25,12 +25,12 @@ from models.offline.plotting import figure_review, figures, plot
 from models.offline.preferring import prefer
 from models.offline.reflecting import reflect
 from models.offline.writing import outlined, sections
-from models.roles import Role
+from models.roles.role import AnyRole
 from record.nouns.decisions import Usage
 
 NAME = "offline"
 
-ANSWERS: dict[Role, Callable[[Any], BaseModel]] = {
+ANSWERS: dict[str, Callable[[Any], BaseModel]] = {
     "plan": plan, "code": code, "plot": plot, "vision": vision, "feedback": feedback, "compare": compare,
     "summary": summary, "figures": figures, "outline": outlined, "write": sections, "reflect": reflect, "judge": judge,
     "figure_review": figure_review, "ablation_plan": ablation_plan, "missing_ablations": missing_ablations,
@@ -51,12 +51,12 @@ class OfflineResearcher:
     def sees(self) -> bool:
         return True
 
-    def name_of(self, role: Role) -> str:
+    def name_of(self, role: AnyRole) -> str:
         return NAME
 
     async def answer(self, request: Request) -> Reply:
         """The answer of the role's function. Raises `CatalogueError` for what no study covers."""
-        act = ANSWERS.get(request.role)
+        act = ANSWERS.get(request.role.name)
         if act is None:
-            raise CatalogueError(f"the offline model plays no role {request.role!r}; it plays {', '.join(ANSWERS)}")
+            raise CatalogueError(f"the offline model plays no role '{request.role}'; it plays {', '.join(ANSWERS)}")
         return Reply(output=act(request.inputs), usage=Usage(usd=0.0), model=NAME)

@@ -12,7 +12,7 @@ from models.offline.claims import Outline
 from models.offline.label_noise import paper as label_noise
 from models.offline.length import Measure
 from models.offline.study import study_of_idea
-from models.roles import (
+from models.roles.writing import (
     OutlineInputs,
     PaperOutline,
     PlannedAbstract,

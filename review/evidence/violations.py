@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from models.roles import Comparison
+from models.roles.writing import Comparison
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.frozen import Frozen
 from record.typeset import Use

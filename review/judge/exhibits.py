@@ -19,8 +19,8 @@ from pathlib import Path
 
 from models.backend import Image
 from models.cutting import middle
-from models.exhibits import Exhibit, ExhibitKind, Pages
-from models.judgement import RecordFacts
+from models.roles.exhibits import Exhibit, ExhibitKind, Pages
+from models.roles.judge import RecordFacts
 from record.claims import Difference, ablations, differences, paper_claims, replicates_of, winner
 from record.fold.state import RunState
 from record.nouns.data import arm_of

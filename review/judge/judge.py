@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from models.door import Desk, Models
 from models.errors import ImagesRefused, ModelError
-from models.exhibits import PartInputs, PartNotes
 from models.families import alike, family
-from models.judgement import Answer, JudgeAnswer, JudgeInputs, RecordFacts, Rubric, Score, answer_type
+from models.roles.exhibits import JUDGE_NOTES, PartInputs, PartNotes
+from models.roles.judge import JUDGE, Answer, JudgeAnswer, JudgeInputs, RecordFacts, Rubric, Score
 from record.nouns.papers import AuditFacts, CheckResult, DimensionScore, Judgement, Missing, Panel, Removed, spreads
 from review.judge.exhibits import GuardedExhibit, Pictures, exhibit_lines
 from review.judge.guards import Guarded
@@ -53,7 +53,7 @@ async def judged(case: Case, desk: Desk, *, model: str) -> Judgement:
     paper = case.guarded.paper
 
     async def ask(inputs: PartInputs) -> PartNotes:
-        return await desk.ask("judge_notes", inputs, PartNotes)
+        return await desk.ask(JUDGE_NOTES, inputs)
 
     notes = Notes()
     if case.read_on:
@@ -61,10 +61,10 @@ async def judged(case: Case, desk: Desk, *, model: str) -> Judgement:
     asked = _asked(case, notes)
     images = case.pictures.images if case.pictures else ()
     try:
-        answer = await desk.ask("judge", asked, answer_type(case.rubric), images)
+        answer = await desk.ask(JUDGE, asked, images)
     except ImagesRefused:
         asked, images = asked.model_copy(update={"pages": None}), ()
-        answer = await desk.ask("judge", asked, answer_type(case.rubric))
+        answer = await desk.ask(JUDGE, asked)
     found = judgement(answer, paper, asked, name=case.name, model=model)
     return found.model_copy(update={
         "removed": case.removed, "coverage": _coverage(paper, asked, notes), "audit": case.audit,
@@ -165,7 +165,7 @@ async def _member(case: Case, member: Member, repeats: int) -> list[Judgement | 
     shown = case if member.models.sees else without_pictures(case)
     for repeat in range(1, repeats + 1):
         try:
-            found.append(await judged(shown, desk, model=member.models.name_of("judge")))
+            found.append(await judged(shown, desk, model=member.models.name_of(JUDGE)))
         except ModelError as error:
             found.append(Missing(model=member.name, repeat=repeat, why=str(error)))
     return found

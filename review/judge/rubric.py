@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from models.judgement import Rubric
+from models.roles.judge import Rubric
 from review.judge.errors import RubricError
 
 RUBRICS = Path(__file__).parent / "rubrics"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from models.cutting import middle, oneline
 from models.errors import ModelError
-from models.exhibits import PartInputs, PartNotes, ReadPart
+from models.roles.exhibits import PartInputs, PartNotes, ReadPart
 from review.judge.quotes import stands_in
 
 LEAST = 800

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from models.door import Desk
-from models.ideation import (
+from models.roles.ideation import (
+    IDEA,
+    IDEA_REFLECT,
     ClosestPick,
     EarlierIdea,
     IdeaDraft,
@@ -80,9 +82,9 @@ class Conceiving:
         return Conceived(k=self.k, reason=f"{DRAFTS} drafts repeat earlier ideas: {complaints[-1]}")
 
     async def _drafted(self, complaints: tuple[str, ...]) -> IdeaDraft:
-        return await self.desk.ask("idea", IdeaInputs(
+        return await self.desk.ask(IDEA, IdeaInputs(
             topic=self.topic.text, means=self.topic.means, number=self.number, earlier=self.earlier,
-            context=self.topic.context, complaints=complaints), IdeaDraft)
+            context=self.topic.context, complaints=complaints))
 
     async def _reflected(self, draft: IdeaDraft) -> IdeaReflection:
         """The draft after its rounds. The first round has searched at least once."""
@@ -103,12 +105,12 @@ class Conceiving:
         self, draft: IdeaDraft, closest: tuple[ClosestPick, ...], alike: str, *, last: bool,
     ) -> IdeaReflection:
         first = not closest and not alike
-        return await self.desk.ask("idea_reflect", IdeaReflectInputs(
+        return await self.desk.ask(IDEA_REFLECT, IdeaReflectInputs(
             topic=self.topic.text, means=self.topic.means, draft=draft, fit=fit_of(draft.estimate, self.topic.means),
             searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches), works=self._works,
             closest=closest, earlier=self.earlier, context=self.topic.context, last=last,
             complaints=self._text_faults(draft, alike) if first else self._faults(draft, closest, alike),
-        ), IdeaReflection)
+        ))
 
     # --- searching --------------------------------------------------------------------------------------------------
 

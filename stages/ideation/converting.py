@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from models.door import Desk
-from models.ideation import IdeaOf, IdeaOfInputs
+from models.roles.ideation import IDEA_OF, IdeaOfInputs
 from record.folder import sha256, write_file
 from record.nouns.idea import Idea, IdeaError, read_idea
 
@@ -63,7 +63,7 @@ def read_text(path: Path) -> str:
 async def convert(path: Path, desk: Desk) -> Idea:
     """The idea of a text, written beside it where that can be. Raises `IdeaError`, `ModelError`."""
     text = read_text(path)
-    answer = await desk.ask("idea_of", IdeaOfInputs(text=text[:SHOWN], file=path.name, known=_known(path)), IdeaOf)
+    answer = await desk.ask(IDEA_OF, IdeaOfInputs(text=text[:SHOWN], file=path.name, known=_known(path)))
     if answer.idea is None:
         why = answer.missing or "no idea was found"
         raise IdeaError(f"{path} is no text to run from: {' '.join(why.split())[:300]}; find ideas for a topic with: "

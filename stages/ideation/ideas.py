@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Literal
 
 from models.door import Desk, Models
-from models.ideation import EarlierIdea, Proposal, ProposalInputs, RelatedWork, RelatedWorkInputs
+from models.roles.ideation import (
+    PROPOSAL,
+    RELATED_WORK,
+    EarlierIdea,
+    Proposal,
+    ProposalInputs,
+    RelatedWork,
+    RelatedWorkInputs,
+)
 from record.events.papers import Conceived
 from record.events.searching import Decided, WorkDone
 from record.fold.state import RunState
@@ -150,9 +158,9 @@ async def _review(study: Study, desk: Desk, idea: FinalIdea, works: tuple[FoundW
     topic, complaints = topic_of(study.state), tuple[str, ...]()
     answer = None
     for _ in range(ROUNDS):
-        answer = await desk.ask("related_work", RelatedWorkInputs(
+        answer = await desk.ask(RELATED_WORK, RelatedWorkInputs(
             topic=topic.text, idea=idea.idea, works=works, closest=idea.closest, said=idea.said, context=topic.context,
-            complaints=complaints), RelatedWork)
+            complaints=complaints))
         text = " ".join((*(one.summary for one in answer.notes), *answer.challenges))
         complaints = (*(f"paper {one.paper} is none of the {len(works)}" for one in answer.notes
                         if one.paper > len(works)), *_faults(text, works, topic.context))
@@ -169,10 +177,10 @@ async def _proposal(study: Study, number: int, idea: FinalIdea, home: Path) -> N
     desk, topic, complaints = study.models.at(k, 0), topic_of(study.state), tuple[str, ...]()
     works, answer = works_of(study, number), None
     for _ in range(ROUNDS):
-        answer = await desk.ask("proposal", ProposalInputs(
+        answer = await desk.ask(PROPOSAL, ProposalInputs(
             topic=topic.text, idea=idea.idea, means=topic.means, estimate=idea.estimate, fit=idea.fit, said=idea.said,
             related_work=(home / "related_work.md").read_text(encoding="utf-8"), context=topic.context,
-            complaints=complaints), Proposal)
+            complaints=complaints))
         complaints = _faults(" ".join(answer.model_dump().values()), works, topic.context)
         if not complaints:
             break

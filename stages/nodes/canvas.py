@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.roles import ArrayBrief, Range
+from models.roles.figures import ArrayBrief, Range
 from record.nouns.data import Measurement
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.nodes import Plotting

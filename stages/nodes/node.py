@@ -16,7 +16,9 @@ from typing import cast
 
 from models.door import Desk
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from models.roles import FeedbackInputs, PlotInputs, Plots, Program
+from models.roles.assessing import FEEDBACK, FeedbackInputs
+from models.roles.coding import CODE, Program
+from models.roles.figures import PLOT, PlotInputs
 from record.events.searching import Decided, Executed, Judged, Proposed, Suspected
 from record.folder import draft_of, is_full, part_of, read_source, seal, write_source
 from record.nouns.decisions import Expand
@@ -139,7 +141,7 @@ class _NodeWork:
                               experiment=read_source(self.bench.folder.source(parent.id))["experiment.py"])
         else:
             inputs = code_inputs(self.bench, self.decided)
-            program = await self.desk.ask("code", inputs, Program)
+            program = await self.desk.ask(CODE, inputs)
             if program.nothing_left and inputs.declinable:
                 raise _Declined(program.nothing_left)
             if program.nothing_left and not program.experiment:
@@ -256,14 +258,14 @@ class _NodeWork:
         canvas = Canvas(self.node.id, inputs={
             one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays" for one in replicates})
         if self.node.source_sha256:
-            self.desk.skip("plot")
+            self.desk.skip(PLOT)
         else:
             self.enter("writing")
-            answer = await self.desk.ask("plot", PlotInputs(
+            answer = await self.desk.ask(PLOT, PlotInputs(
                 data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
                 advice=advice(self.parent.reviews),
                 plots=parent_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
-                lab_reference=plotting_reference(bench)), Plots)
+                lab_reference=plotting_reference(bench)))
             sha256 = write_source(bench.folder.source(self.node.id), {"plots.py": answer.plots})
             bench.recorder.append(Proposed(
                 node=self.node.id, decision=self.decided.k, title=f"replicates of {self.parent.id} together",
@@ -278,7 +280,7 @@ class _NodeWork:
         self.enter("judging")
         bench, node = self.bench, self.node
         parent = self.parent if self.action.parent else None
-        return await self.desk.ask("feedback", FeedbackInputs(
+        return await self.desk.ask(FEEDBACK, FeedbackInputs(
             idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=node.stage, kind=node.kind, plan=node.plan,
             item=self.action.item if node.stage == "agenda" else "", varies=node.varies,
             experiment=read_source(bench.folder.source(node.id))["experiment.py"],
@@ -286,7 +288,7 @@ class _NodeWork:
             parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
             ablation=ablation_of(bench.state, self.action.item) if node.stage == "ablation" else None,
             duty=duty_of(self.view), figures=node.reviews, levels=levels_of(node.measurements, bench.plan),
-            said=node.attempts[-1].said, ran=ran(node), beside=ablations_beside(self.view, node)), Verdict)
+            said=node.attempts[-1].said, ran=ran(node), beside=ablations_beside(self.view, node)))
 
     def judge_sound(self, verdict: Verdict) -> None:
         if verdict.sound:

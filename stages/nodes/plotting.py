@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from models.backend import Image
 from models.door import Desk
 from models.errors import ImagesRefused
-from models.roles import FigureReviews, PlotInputs, Plots, VisionInputs
+from models.roles.figures import PLOT, VISION, PlotInputs, VisionInputs
 from record.events.searching import Plotted, Reviewed
 from record.folder import draft_of, read_source, seal, write_file
 from record.nouns.data import arm_of, level_of
@@ -103,17 +103,17 @@ async def _replot(bench: Bench, desk: Desk, canvas: Canvas, n: int, *, script: s
     """The script of the n-th figures."""
     drawn = bench.folder.plots(canvas.node, n) / "plots.py"
     if _plotting(bench, canvas.node, n) is not None and drawn.is_file():
-        desk.skip("plot")
+        desk.skip(PLOT)
         return drawn.read_text()
     before = _plotting(bench, canvas.node, n - 1)  # a resumed run may know later ones
     accepted = (before.reviews or ()) if before is not None else ()
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
     about = subject_of(bench, canvas)
     enter(bench, canvas.node, "writing")
-    answer = await desk.ask("plot", PlotInputs(
+    answer = await desk.ask(PLOT, PlotInputs(
         data_plan=bench.plan, purpose="replot", arrays=await canvas.briefs(), plan=about.plan, plots=script,
         complaints=complaints, advice=advice(accepted), seeds=about.seeds,
-        lab_reference=plotting_reference(bench)), Plots)
+        lab_reference=plotting_reference(bench)))
     return answer.plots
 
 
@@ -125,7 +125,7 @@ async def _review(bench: Bench, desk: Desk, canvas: Canvas, n: int) -> Failure |
                       before=bench.state.nodes[canvas.node].plottings[: n - 1], canvas=canvas)
     if plotting.reviews is not None:
         if gallery.new:
-            desk.skip("vision")
+            desk.skip(VISION)
         return refusal(plotting.reviews)
     enter(bench, canvas.node, "reviewing")
     look = await review_figures(bench, desk, gallery, about=subject_of(bench, canvas))
@@ -181,12 +181,12 @@ async def _look(
     It is told what the lint found.
     """
     earlier = gallery.found
-    answer = await desk.usable("vision", VisionInputs(
+    answer = await desk.usable(VISION, VisionInputs(
         data_plan=bench.plan, subject=about.kind, seeds=about.seeds, plan=about.plan, measurements=about.measurements,
         names=tuple(figure.name for figure in found), facts=tuple(figure.facts for figure in found),
         lint=tuple(map(refusing, found.values())), remarks=tuple(map(remarks, found.values())),
         arrays=await gallery.canvas.briefs() if gallery.canvas else (),
-        earlier=tuple(earlier.get(figure.name, ()) for figure in found)), FigureReviews,
+        earlier=tuple(earlier.get(figure.name, ()) for figure in found)),
         images=[Image((gallery.folder / figure.name).read_bytes()) for figure in found],
         then="the lint alone decides on the figures")
     return {review.name: review for review in answer.reviews} if answer is not None else None

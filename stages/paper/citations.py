@@ -17,9 +17,16 @@ from literature.library import Entry, as_bibtex, entry_of
 from literature.lookup import Literature, identities_of, with_record
 from literature.verification import Verified
 from literature.works import Work
-from models.citing import CiteAskInputs, CiteQueries, CiteQuery, CiteSelectInputs, CiteSelection
 from models.door import Desk
 from models.errors import BudgetSpent
+from models.roles.revising import (
+    CITE_ASK,
+    CITE_SELECT,
+    CiteAskInputs,
+    CiteQuery,
+    CiteSelectInputs,
+    CiteSelection,
+)
 from record.events.papers import WorksChosen, WorksFound
 from record.fold.state import RunState
 from record.folder import sha256, write_file
@@ -57,9 +64,9 @@ async def _round(bench: Bench, desk: Desk, literature: Literature, number: int) 
     library = library_of(bench.state, bench.folder, before=number)
     references = tuple(reference(one) for one in library)
     earlier = tuple(one for found in found_in(bench.state) if found.round < number for one in found.searches)
-    asked = await desk.usable("cite_ask", CiteAskInputs(
+    asked = await desk.usable(CITE_ASK, CiteAskInputs(
         idea=bench.idea, draft=draft, references=references, before=earlier, most=bench.paper.citation_queries),
-        CiteQueries, then=NO_MORE)
+        then=NO_MORE)
     queries = usable(asked.queries, draft, earlier, most=bench.paper.citation_queries) if asked is not None else ()
     if not queries:
         return False
@@ -69,8 +76,8 @@ async def _round(bench: Bench, desk: Desk, literature: Literature, number: int) 
         bench.recorder.append(found)
     if not found.works:
         return False
-    answer = await desk.usable("cite_select", CiteSelectInputs(
-        idea=bench.idea, searches=found.searches, works=found.works, references=references), CiteSelection,
+    answer = await desk.usable(CITE_SELECT, CiteSelectInputs(
+        idea=bench.idea, searches=found.searches, works=found.works, references=references),
         then=NO_MORE)
     if answer is None:
         return False

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.roles import FigurePart, FigureScript, House, Statistic
+from models.roles.assessing import Statistic
+from models.roles.figures import FigurePart, FigureScript, House
 from record.folder import write_file
 from record.nouns.figures import Figure
 from record.nouns.nodes import Failure

@@ -25,7 +25,7 @@ from pathlib import Path
 from models.backend import Image
 from models.door import Desk
 from models.errors import BudgetSpent, ImagesRefused
-from models.roles import FigureReviewInputs, Mention, PaperFigureReviews, PlacedFigure
+from models.roles.figures import FIGURE_REVIEW, FigureReviewInputs, Mention, PaperFigureReviews, PlacedFigure
 from record.events.papers import Drafted, FiguresSeen
 from record.nouns.figures import FinalFigure, PaperFigureReview
 from record.nouns.papers import Draft
@@ -190,11 +190,11 @@ async def _ask(
     if not new:
         return PaperFigureReviews()
     material = _material(bench)
-    return await desk.usable("figure_review", FigureReviewInputs(
+    return await desk.usable(FIGURE_REVIEW, FigureReviewInputs(
         data_plan=bench.plan, title=plain(draft.draft.title, material.evidence),
         figures=tuple(one.figure for one in new),
         others=tuple(shown[name].figure for name in kept), pages=draft.pages, over=draft.over,
-        page_limit=material.template.page_limit), PaperFigureReviews, images=[Image(one.picture) for one in new],
+        page_limit=material.template.page_limit), images=[Image(one.picture) for one in new],
         then="the draft is revised without a review of its figures")
 
 

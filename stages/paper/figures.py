@@ -16,7 +16,7 @@ from pathlib import Path
 
 from models.door import Desk
 from models.errors import BudgetSpent
-from models.roles import FigurePart, FigureScript, FiguresInputs
+from models.roles.figures import FIGURES, FigurePart, FiguresInputs
 from record.claims import ablation_conditions, paper_claims, replicates_of
 from record.events.papers import FiguresMade
 from record.folder import draft_of, part_of, seal, sha256
@@ -131,7 +131,7 @@ def _studio(bench: Bench, node: Node) -> Studio:
 
 async def _turn(bench: Bench, desk: Desk, studio: Studio, sheet: _Sheet, *, turn: int, node: Node) -> bool:
     """Ask for the figures that are not there yet, draw them and look at them; False where no model gave any."""
-    script = await desk.usable("figures", await _inputs(bench, studio, sheet, node), FigureScript,
+    script = await desk.usable(FIGURES, await _inputs(bench, studio, sheet, node),
                                then="the paper goes without the figures that are not drawn yet")
     if script is None:
         return False

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.roles import SectionLength
+from models.roles.revising import SectionLength
 from record.nouns.papers import Draft, PaperFinding
 from stages.paper.template import Template
 

@@ -20,7 +20,8 @@ import shutil
 from collections.abc import Awaitable, Callable, Mapping
 
 from models.door import Desk
-from models.roles import OutlineInputs, PaperOutline, Role, SectionInputs, Sections, WriteInputs
+from models.roles.role import AnyRole
+from models.roles.writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, SectionInputs, Sections, WriteInputs
 from record.events.papers import RULES, Drafted, Released
 from record.folder import sha256, write_file
 from record.manifest import manifest
@@ -109,12 +110,12 @@ async def _outlined(desk: Desk, inputs: WriteInputs) -> PaperOutline:
     complaints: tuple[str, ...] = ()
     for _ in range(OUTLINES):
         asked = OutlineInputs(inputs=inputs, complaints=complaints, previous=outline)
-        outline = await desk.usable("outline", asked, PaperOutline, then=THEN) or outline
+        outline = await desk.usable(OUTLINE, asked, then=THEN) or outline
         complaints = (AGAIN,) if outline is None else complaints_on(outline, inputs)
         if not complaints:
             break
     if outline is None:
-        raise NoDraftError(_no_draft("outline", desk))
+        raise NoDraftError(_no_draft(OUTLINE, desk))
     return mended(outline, inputs)
 
 
@@ -134,13 +135,13 @@ async def _sections(desk: Desk, inputs: SectionInputs) -> Sections:
     """The sections that are asked for, at the second try if need be. Raises `NoDraftError`."""
     for complaints in ((), (AGAIN,)):
         given = inputs.model_copy(update={"complaints": complaints})
-        answer = await desk.usable("write", given, Sections, then=THEN)
+        answer = await desk.usable(WRITE, given, then=THEN)
         if answer is not None:
             return answer
-    raise NoDraftError(_no_draft("write", desk))
+    raise NoDraftError(_no_draft(WRITE, desk))
 
 
-def _no_draft(role: Role, desk: Desk) -> str:
+def _no_draft(role: AnyRole, desk: Desk) -> str:
     return (f"no paper: {desk.name_of(role)} gave no answer as {role} that can be used, twice; experiments are kept: "
             "write it with another model (scientist write RUN --model NAME), or resume")
 

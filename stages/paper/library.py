@@ -19,7 +19,7 @@ from literature.matching import authors_in, plain
 from literature.papers import read_papers
 from literature.settings import LiteratureSettings
 from literature.verification import has_record
-from models.roles import Reference
+from models.roles.writing import Reference
 from record.events.papers import LibraryChecked
 from record.fold.state import RunState
 from record.folder import RunFolder, sha256, write_file

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from literature.library import Entry
-from models.roles import ClaimLine, Comparison, FinalFigure, WriteInputs
+from models.roles.writing import ClaimLine, Comparison, WriteInputs
 from record.claims import (
     MINIMUM_REPLICATES,
     Claim,
@@ -24,6 +24,7 @@ from record.claims import (
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source
 from record.nouns.data import DataPlan, arm_of, level_of
+from record.nouns.figures import FinalFigure
 from record.nouns.papers import Draft
 from record.typeset import as_read
 from review.evidence import LITERALS, Evidence, Value, claims_in, used_keys

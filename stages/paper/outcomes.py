@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from models.roles import Comparison, Telling
+from models.roles.writing import Comparison, Telling
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.papers import Draft
 

@@ -11,7 +11,7 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from models.roles import ClaimLine, PaperOutline, PlannedSection, SectionInputs, WriteInputs
+from models.roles.writing import ClaimLine, PaperOutline, PlannedSection, SectionInputs, WriteInputs
 from record.nouns.papers import Section
 
 TAKEN = ("abstract", "title")

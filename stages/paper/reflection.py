@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 
 from models.door import Desk
 from models.errors import BudgetSpent
-from models.roles import ClaimLine, Comparison, ReflectInputs, Reflection, Round, SectionEdit, TextEdit, WriteInputs
+from models.roles.revising import REFLECT, ReflectInputs, Reflection, Round, SectionEdit, TextEdit
+from models.roles.writing import ClaimLine, Comparison, WriteInputs
 from record.events.papers import Drafted
 from record.nouns.figures import Placement
 from record.nouns.papers import Draft, Section
@@ -52,7 +53,7 @@ async def revise(bench: Bench, desk: Desk, rounds: Iterable[int], *, news: tuple
         before = before_round(bench.state.drafts, number)
         await look_at_figures(bench, best_of(before))
         try:
-            answer = await desk.usable("reflect", reflect_inputs(bench, before, desk.decision, news=news), Reflection,
+            answer = await desk.usable(REFLECT, reflect_inputs(bench, before, desk.decision, news=news),
                                        then="the draft stands as it is")
         except BudgetSpent:
             return

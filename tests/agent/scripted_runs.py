@@ -66,7 +66,7 @@ class World:
     @property
     def asked(self) -> list[str]:
         """The roles that the model was asked as, in order."""
-        return [request.role for request in self.model.requests]
+        return [request.role.name for request in self.model.requests]
 
     @property
     def state(self) -> RunState:
@@ -143,4 +143,4 @@ def answered(role: str, ordinal: int = 0) -> Callable[[Event], bool]:
 
 def shown(requests: list[Request], role: str) -> str:
     """The prompt of the last request of a role."""
-    return next(one.prompt.user for one in reversed(requests) if one.role == role)
+    return next(one.prompt.user for one in reversed(requests) if one.role.name == role)

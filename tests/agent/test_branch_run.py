@@ -66,7 +66,7 @@ def stopped_at(run: Path, role: str) -> ScriptedModel:
     """The small study's model; who asks it in that role is asked to stop."""
     class Stopping(ScriptedModel):
         async def answer(self, request: Request) -> Reply:
-            if request.role == role:
+            if request.role.name == role:
                 control.send(run, Commanded(verb="stop", text="enough"))
             return await small.answer(request)
 

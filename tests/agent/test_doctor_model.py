@@ -173,7 +173,7 @@ def test_a_model_that_only_guesses_at_a_picture_is_found_out() -> None:
 
 def test_no_picture_is_sent_where_vision_is_off() -> None:
     with OpenAIServer([reader()]) as server:
-        settings = ModelSettings(name="openai-chat:m", base_url=server.url, vision=RoleModel(name=False))
+        settings = ModelSettings(name="openai-chat:m", base_url=server.url, roles={"vision": RoleModel(name=False)})
         found = {one.check: one for one in model.examine(settings, probe_context=False, rng=Random(SEED))}
         assert found["vision"].grade == "ok" and not any(asked(body)[1] for body in server.requests)
 

@@ -16,7 +16,7 @@ import pytest
 from pydantic_ai.models import override_allow_model_requests
 
 from agent.cli import main
-from models.ideation import IdeaText
+from models.roles.ideation import IdeaText
 from record.nouns.idea import read_idea
 from tests.context.papers import ONE, pdf
 from tests.ideation.scripts import drafted, text

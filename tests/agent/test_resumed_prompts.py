@@ -72,7 +72,7 @@ def test_a_kill_while_writing_after_the_time_limit_keeps_what_was_written(world:
         world.resume(*more)
     assert world.asked.count("outline") == 1 and world.asked.count("write") == 2
     assert before.items() <= world.state.answers.items() and not world.state.drifted
-    asked = next(one.prompt for one in world.model.requests if one.role == "outline")
+    asked = next(one.prompt for one in world.model.requests if one.role.name == "outline")
     assert "ended early" in asked.system + asked.user
 
 

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.settings import Settings, SettingsError, compose, from_assignments, known_keys, override, seconds
+from agent.settings import FAMILIAR, Settings, SettingsError, compose, from_assignments, known_keys, override, seconds
+from models.roles.coding import CODE
+from models.roles.figures import VISION
+from models.roles.writing import WRITE
 
 
 def composed(tmp_path: Path, text: str | None = None, flags: dict[str, object] | None = None, **env: str) -> Settings:
@@ -72,7 +75,7 @@ def test_set_is_typed_as_yaml(tmp_path: Path) -> None:
     flags = from_assignments(["seed=4", "models.vision=false", "models.base_url=http://h/v1", "search.order=ticket",
                               "search.window=null", "search.debug_prob=0.5"])
     found = composed(tmp_path, flags=flags)
-    assert (found.seed, found.models.vision.name, found.models.base_url) == (4, False, "http://h/v1")
+    assert (found.seed, found.models.roles["vision"].name, found.models.base_url) == (4, False, "http://h/v1")
     assert (found.search.order, found.search.window, found.search.debug_prob) == ("ticket", None, 0.5)
 
 
@@ -102,7 +105,7 @@ def test_a_group_is_no_setting(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("key", "value"), [
     ("search.num_workers", 0), ("search.num_workers", "many"), ("search.order", "random"), ("seed", -1),
-    ("models.temperatures.code", 3), ("models.temperatures.nobody", 1), ("search.num_workers", None),
+    ("models.roles.code.temperature", 3), ("models.roles.nobody.temperature", 1), ("search.num_workers", None),
     ("sandbox.timeout", [1])])
 def test_a_wrong_value_is_named_with_its_key_and_layer(tmp_path: Path, key: str, value: object) -> None:
     message = said(tmp_path, flags={key: value})
@@ -158,7 +161,7 @@ def test_debug_is_no_setting(tmp_path: Path) -> None:
 def test_every_default_key_can_be_set_to_its_default(tmp_path: Path) -> None:
     defaults = Settings().model_dump(mode="json")
     for key in known_keys():
-        if "." in key and not key.startswith("exec."):
+        if "." in key and key not in FAMILIAR:
             value: object = defaults
             for part in key.split("."):
                 assert isinstance(value, dict)
@@ -178,20 +181,20 @@ models:
                      SCIENTIST_MODELS__JUDGE="openai:f").models
     assert found.called == ("anthropic:a (code: openai:b; write: google:c; judge: openai:f; "
                             "standing in: ollama:d, openai-chat:e)")
-    assert (found.tokens("code"), found.temperature("write"), found.candidates("vision")) == (77, 0.2, ())
+    assert (found.tokens(CODE), found.temperature(WRITE), found.candidates(VISION)) == (77, 0.2, ())
     assert found.fallbacks[1].base_url == "http://h/v1"
     recorded = composed(tmp_path, file).model_dump(mode="json")
-    assert override(recorded, {"models.code": None}).models.candidates("code")[0].name == "anthropic:a"
+    assert override(recorded, {"models.code": None}).models.candidates(CODE)[0].name == "anthropic:a"
     assert override(recorded, {"models.fallbacks": []}).models.fallbacks == ()
 
 
 @pytest.mark.parametrize("recorded", [None, False])
 def test_a_record_from_before_models_had_roles_can_be_read(recorded: bool | None) -> None:
     found = override({"models": {"name": "openai:a", "vision": recorded}}, {})
-    assert bool(found.models.candidates("vision")) == (recorded is None)
+    assert bool(found.models.candidates(VISION)) == (recorded is None)
 
 
 def test_a_wrong_model_of_a_role_is_named(tmp_path: Path) -> None:
-    assert said(tmp_path, flags={"models.code": False}).startswith("setting 'models.code' (on the command line")
-    assert "models.code.temperature" in said(tmp_path, flags={"models.code.temperature": 3})
+    assert "models.roles.code cannot be false" in said(tmp_path, flags={"models.code": False})
+    assert "models.roles.code.temperature" in said(tmp_path, flags={"models.code.temperature": 3})
     assert said(tmp_path, flags={"models.coder": "openai:a"}).startswith("unknown setting 'models.coder'")

@@ -15,7 +15,7 @@ from agent.cli import main
 from agent.commands import control as commands
 from agent.steering import TOLD, Steering
 from models.backend import Reply, Request
-from models.roles import Program
+from models.roles.coding import Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record import control

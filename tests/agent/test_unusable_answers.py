@@ -33,7 +33,7 @@ class Nonsense(ScriptedModel):
 
     async def answer(self, request: Request) -> Reply:
         self.requests.append(request)
-        if request.role == self._role and self.left > 0:
+        if request.role.name == self._role and self.left > 0:
             self.left -= 1
             raise ModelOutputInvalid("scripted: it answered in prose")
         return await self._small.answer(request)
@@ -105,7 +105,7 @@ def test_a_writer_is_asked_once_more(role: str, world: World) -> None:
     world.kill = lambda event: event.type == "drafted"
     with pytest.raises(Killed):
         world.run()
-    again = [one.prompt.user for one in world.model.requests if one.role == role]
+    again = [one.prompt.user for one in world.model.requests if one.role.name == role]
     assert len(again) == 2 and "could not be used" in again[1] and "could not be used" not in again[0]
     assert told(world) == [(role, flow.THEN)]
 

@@ -10,8 +10,8 @@ from typing import cast
 from agent.budget import shares_of
 from agent.settings import compose
 from models.door import Models
-from models.ideation import DigestInputs
 from models.offline.ideating import digest
+from models.roles.ideation import DigestInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events import Event

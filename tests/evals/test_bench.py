@@ -18,7 +18,7 @@ from evals.bench.table import as_csv, table
 from evals.bench.tasks import STEPS, Line, Outcome, Scoring, StepName, Task, needed, read_outcome, read_tasks
 from evals.bench.work import Bench, Interrupted, Maker, lines_of, work
 from models.errors import CatalogueError, ModelRefused
-from models.judgement import JudgeInputs, answer_type
+from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
 from record.nouns.papers import DimensionScore, Judgement
 from record.reading import RecordError

@@ -11,7 +11,7 @@ import pytest
 from agent.cli import main
 from agent.commands import asking
 from models.errors import ModelUnavailable
-from models.preference import PaperPreference, PreferInputs
+from models.roles.exhibits import PaperPreference, PreferInputs
 from models.scripted import ScriptedModel
 from record.events.papers import Assessed
 from record.events.running import Answered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from models.settings import ROLES
+from models.roles import ROLES
 from record.fold.state import RunState
 
 

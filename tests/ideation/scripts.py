@@ -11,14 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from models.door import Models
-from models.ideation import (
-    ClosestPick,
-    IdeaDraft,
-    IdeaInputs,
-    IdeaReflectInputs,
-    IdeaReflection,
-    IdeaText,
-)
+from models.roles.ideation import ClosestPick, IdeaDraft, IdeaInputs, IdeaReflectInputs, IdeaReflection, IdeaText
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events import Event
@@ -103,7 +96,7 @@ class World:
         return found
 
     def inputs(self, role: str) -> list[Any]:
-        return [one.inputs for one in self.model.requests if one.role == role]
+        return [one.inputs for one in self.model.requests if one.role.name == role]
 
 
 def by_number(*ideas: IdeaText) -> Callable[[IdeaInputs], IdeaDraft]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import ModelUnavailable
-from models.ideation import ClosestPick, EarlierIdea, IdeaReflectInputs, IdeaReflection
+from models.roles.ideation import ClosestPick, EarlierIdea, IdeaReflectInputs, IdeaReflection
 from record.events import Event
 from record.events.papers import LookedUp
 from record.ideation import DataNeed, LiteratureSearch

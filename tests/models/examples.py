@@ -4,61 +4,59 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from models.ablations import AblationPlanInputs, MissingAblationsInputs
-from models.citing import CiteAskInputs, CiteSelectInputs
-from models.exhibits import Exhibit, Note, Pages, PartInputs, ReadPart
-from models.judgement import JudgeInputs, RecordFacts
-from models.preference import PreferInputs, ShownPaper
-from models.roles import (
-    AcrossLevels,
-    ArrayBrief,
+from models.roles.assessing import (
     Candidate,
-    CatalogueEntry,
-    ClaimLine,
-    CodeInputs,
     CompareInputs,
-    Comparison,
     Contender,
     Contrast,
-    Duty,
     FeedbackInputs,
-    FigureReviewInputs,
-    FiguresInputs,
-    FinalFigure,
-    House,
-    InFlight,
-    Mention,
-    NodeLine,
-    OutlineInputs,
-    PaperOutline,
-    ParentBrief,
-    PlacedFigure,
-    PlanInputs,
-    PlannedAbstract,
-    PlannedSection,
-    PlotInputs,
-    Program,
-    Ran,
-    Range,
-    Reference,
-    ReflectInputs,
-    Rest,
-    Role,
-    Round,
-    SectionInputs,
-    SectionLength,
     Selection,
-    Sibling,
     Statistic,
     SummaryInputs,
-    Telling,
+)
+from models.roles.coding import (
+    AcrossLevels,
+    CodeInputs,
+    Duty,
+    InFlight,
+    NodeLine,
+    ParentBrief,
+    Program,
+    Ran,
+    Rest,
+    Sibling,
+)
+from models.roles.exhibits import Exhibit, Note, Pages, PartInputs, PreferInputs, ReadPart, ShownPaper
+from models.roles.figures import (
+    ArrayBrief,
+    FigureReviewInputs,
+    FiguresInputs,
+    House,
+    Mention,
+    PlacedFigure,
+    PlotInputs,
+    Range,
     VisionInputs,
+)
+from models.roles.judge import JudgeInputs, RecordFacts
+from models.roles.planning import AblationPlanInputs, CatalogueEntry, MissingAblationsInputs, PlanInputs
+from models.roles.revising import CiteAskInputs, CiteSelectInputs, ReflectInputs, Round, SectionLength
+from models.roles.writing import (
+    ClaimLine,
+    Comparison,
+    OutlineInputs,
+    PaperOutline,
+    PlannedAbstract,
+    PlannedSection,
+    Reference,
+    SectionInputs,
+    Telling,
     WriteInputs,
 )
 from record.ablation import Ablation
 from record.machine import Rate
 from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, Measurement, MetricSpec
-from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureReview
+from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureReview, FinalFigure
 from record.nouns.idea import Idea
 from record.nouns.nodes import BranchStep, Check, Failure, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section, Support
@@ -180,7 +178,7 @@ OUTLINE = PaperOutline(
     sections=(PlannedSection(title="Introduction", claim="Margins may help.", references=("vapnik1995",), share=0.4),
               PlannedSection(title="Results", claim="It is open.", keys=("acc.plain.n50", "lr"), tables=("main",),
                              figures=("accuracy-by-size",), tells=("primary-digits", "told-1"), share=0.6)))
-INPUTS: dict[Role, BaseModel] = {
+INPUTS: dict[str, BaseModel] = {
     "plan": PlanInputs(
         idea=IDEA, node_seconds=120.0, retry_seconds=180.0, rate=RATE, metrics=("accuracy", "log_loss"),
         shares={"train": 0.5, "dev": 0.1, "validation": 0.2, "test": 0.2},

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from models.ablations import MissingAblations
+from models import roles
 from models.backend import open_backend
 from models.door import Models
 from models.render import render
+from models.roles import ROLES
 from models.settings import ModelSettings
 from record.log import MemoryLog
 from tests.models.examples import ABLATION, CODE, INPUTS
@@ -26,7 +27,7 @@ def test_an_unknown_action_and_one_without_replacement_are_refused_and_asked_aga
     with OpenAIServer(answers) as server:
         settings = ModelSettings(name="openai:m", base_url=server.url, output_retries=2, retry_wait=0.01)
         desk = Models(open_backend(settings), MemoryLog(), settings, lambda: 0.0).at(1, 0)
-        found = asyncio.run(desk.ask("missing_ablations", INPUTS["missing_ablations"], MissingAblations))
+        found = asyncio.run(desk.ask(ROLES["missing_ablations"], INPUTS["missing_ablations"]))
     assert found.ablations == (ABLATION,) and len(server.requests) == 3
     told = [str(body["messages"]) for body in server.requests]
     assert "needs a replacement" in told[2] and "needs a replacement" not in told[1]
@@ -35,7 +36,7 @@ def test_an_unknown_action_and_one_without_replacement_are_refused_and_asked_aga
 def test_a_node_is_told_its_planned_ablation_and_to_make_no_other_change() -> None:
     ablate = CODE.model_copy(update={
         "stage": "ablation", "kind": "ablate", "item": ABLATION.item, "ablation": ABLATION})
-    user = " ".join(render("code", ablate).user.split())
+    user = " ".join(render(roles.CODE, ablate).user.split())
     assert "own words: - replace: the warm-up of the penalty - what takes its place: the full penalty at once" in user
     assert "Its arm is `sudden-penalty`." in user and "`sudden-penalty@n50` and so on" in user
     assert "Make this change and no other" in user and "without-<part>" not in user

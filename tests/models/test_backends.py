@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from models import roles
 from models.backend import Backend, Prompt, Reply, Request, open_backend
 from models.errors import CatalogueError, ModelError
 from models.scripted import ScriptedModel
@@ -14,7 +15,7 @@ from record.nouns.data import DataPlan
 from tests.models.examples import INPUTS, PLAN
 from tests.models.openai_server import OpenAIServer, tool
 
-REQUEST = Request(role="plan", inputs=INPUTS["plan"], prompt=Prompt("Plan.", "This."), output_type=DataPlan)
+REQUEST = Request(role=roles.PLAN, inputs=INPUTS["plan"], prompt=Prompt("Plan.", "This."), output_type=DataPlan)
 
 
 class BackendContract:

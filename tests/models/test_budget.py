@@ -23,9 +23,10 @@ from models.errors import (
     ModelOutputInvalid,
     ModelUnavailable,
 )
-from models.roles import Preference
+from models.roles import ROLES
+from models.roles.assessing import COMPARE, Preference
 from models.scripted import ScriptedModel
-from models.settings import Alternative, ModelSettings, Price
+from models.settings import Alternative, ModelSettings, Price, RoleModel
 from record.events import Event
 from record.events.running import Limited, Reserved, Resumed, Returned, Started
 from record.events.searching import Decided
@@ -35,7 +36,8 @@ from record.nouns.decisions import Action, CallKey, Spending, Usage, Work
 from record.nouns.idea import Idea
 from tests.models.examples import INPUTS
 
-PRICED = ModelSettings(name="vllm:m", prices={"vllm:m": Price(input=1.0, output=10.0)}, max_tokens={"compare": 1000})
+PRICED = ModelSettings(name="vllm:m", prices={"vllm:m": Price(input=1.0, output=10.0)},
+                       roles={"compare": RoleModel(max_tokens=1000)})
 ROOMY = Spending(usd=1.0, tokens=1_000_000)
 
 
@@ -78,7 +80,7 @@ class Answers(ScriptedModel):
 def ask(log: MemoryLog, caps: BudgetSettings, *told: ModelError | Usage, shares: Equal | None = None) -> BaseModel:
     budget = Budget(caps, log, shares or Equal(), PRICED)
     models = Models(Answers(*told), log, PRICED, lambda: 0.0, budget=budget)
-    return asyncio.run(models.at(1, 0).ask("compare", INPUTS["compare"], Preference))
+    return asyncio.run(models.at(1, 0).ask(ROLES["compare"], INPUTS["compare"]))
 
 
 KEY = str(CallKey(decision=1, attempt=0, role="compare", ordinal=0))
@@ -146,17 +148,17 @@ def test_a_cap_on_one_thing_does_not_stop_what_takes_none_of_it() -> None:
 
 def test_the_most_counts_every_retry_and_the_dearest_model_that_may_answer() -> None:
     once = PRICED.model_copy(update={"output_retries": 0, "retries": 0})
-    assert most_of_call(once, "compare", 2000) == Spending(usd=(2000 + 10 * 1000) / 1e6, tokens=3000)
-    assert most_of_call(PRICED, "compare", 2000).tokens > 5 * 3000
+    assert most_of_call(once, COMPARE, 2000) == Spending(usd=(2000 + 10 * 1000) / 1e6, tokens=3000)
+    assert most_of_call(PRICED, COMPARE, 2000).tokens > 5 * 3000
     dear = {**PRICED.prices, "vllm:dear": Price(input=5.0, output=50.0)}
     chain = once.model_copy(update={"prices": dear, "fallbacks": (Alternative(name="vllm:dear"),)})
-    assert most_of_call(chain, "compare", 2000).usd == pytest.approx(5 * most_of_call(once, "compare", 2000).usd)
+    assert most_of_call(chain, COMPARE, 2000).usd == pytest.approx(5 * most_of_call(once, COMPARE, 2000).usd)
 
 
 def test_prompts_are_estimated_upwards() -> None:
     model = ScriptedModel(lambda request: Preference(better="a", reasons="r"))
     models = Models(model, log_of(), PRICED, lambda: 0.0)
-    asyncio.run(models.at(1, 0).ask("compare", INPUTS["compare"], Preference, images=[Image(b"")]))
+    asyncio.run(models.at(1, 0).ask(ROLES["compare"], INPUTS["compare"], images=[Image(b"")]))
     shown = model.requests[0].prompt
     assert prompt_tokens(model.requests[0]) > (len(shown.system) + len(shown.user)) / 2 + 5000
 
@@ -220,8 +222,8 @@ def test_a_longer_answer_is_set_aside_beside_the_first_and_all_that_was_paid_is_
 
 def test_without_room_for_a_longer_answer_the_call_fails_alone_and_the_run_is_not_limited() -> None:
     log = log_of()
-    most = most_of_call(PRICED, "compare", 5000).usd
-    with pytest.raises(ModelOutputInvalid, match=r"the budget has no room for a longer one; raise models\.max_tokens"):
+    most = most_of_call(PRICED, COMPARE, 5000).usd
+    with pytest.raises(ModelOutputInvalid, match=r"the budget has no room for a longer one; raise models\.roles"):
         ask(log, BudgetSettings(usd=1.5 * most), cut(1000), shares=Equal(Spending(usd=0.001)))
     assert not any(isinstance(event, Limited) for event in log.events) and log.state.spent.usd > 0.05
 

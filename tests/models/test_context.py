@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from models import roles
 from models.backend import Image, Prompt, Request, open_backend
 from models.context import CHARS_A_TOKEN, IMAGE_TOKENS, LEAST, OLLAMA_DEFAULT, estimated_tokens, fitted
 from models.errors import ContextTooLong, ModelRefused
@@ -24,7 +25,7 @@ class Count(BaseModel):
 
 
 def request(characters: int, *images: Image, max_tokens: int = 8192) -> Request:
-    return Request(role="code", inputs=CODE, prompt=Prompt("", "x" * characters), output_type=Count, images=images,
+    return Request(role=roles.CODE, inputs=CODE, prompt=Prompt("", "x" * characters), output_type=Count, images=images,
                    max_tokens=max_tokens)
 
 

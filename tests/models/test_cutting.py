@@ -8,17 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models import roles
 from models.cutting import LEEWAY, LENGTHS, WORTH, middle, sentences, written
 from models.render import PROMPTS, render
-from models.roles import Duty, FeedbackInputs, Role
+from models.roles import ROLES
+from models.roles.assessing import FEEDBACK, FeedbackInputs
+from models.roles.coding import Duty
 from record.ablation import Ablation
 from record.nouns.data import Level
 from tests.models.examples import ABLATION, CODE, FACTS, IDEA, INPUTS, PARENT, PLAN, WRITE
 
 LONG = "One rule. " * 3000 + "The last rule fixes 128 hidden units."
 PROSE = st.text(alphabet=st.sampled_from("ab .!?\n"), max_size=400)
-STUDY: tuple[Role, ...] = ("code", "feedback", "compare", "summary", "figures", "ablation_plan", "missing_ablations")
-PAPER: tuple[Role, ...] = ("outline", "write", "reflect")
+STUDY: tuple[str, ...] = ("code", "feedback", "compare", "summary", "figures", "ablation_plan", "missing_ablations")
+PAPER: tuple[str, ...] = ("outline", "write", "reflect")
 
 
 @given(PROSE, st.integers(20, 200))
@@ -61,10 +64,10 @@ def binding() -> dict[str, str]:
     study = {"idea": idea, "data_plan": plan, "facts": FACTS}
     found: dict[str, str] = {}
     for role in STUDY:
-        prompt = render(role, INPUTS[role].model_copy(update=study))
+        prompt = render(ROLES[role], INPUTS[role].model_copy(update=study))
         found[role] = prompt.system + prompt.user
     for role in PAPER:
-        prompt = render(role, INPUTS[role].model_copy(update={"inputs": WRITE.model_copy(update=study)}))
+        prompt = render(ROLES[role], INPUTS[role].model_copy(update={"inputs": WRITE.model_copy(update=study)}))
         found[role] = prompt.system + prompt.user
     return found
 
@@ -82,18 +85,18 @@ def test_code_and_what_has_to_be_measured_are_never_cut() -> None:
     verdict = INPUTS["feedback"]
     assert isinstance(verdict, FeedbackInputs)
     ablation = Ablation.model_validate(ABLATION.model_dump() | {"replacement": LONG})
-    judged = render("feedback", verdict.model_copy(update={"experiment": source, "duty": duty, "ablation": ablation}))
+    judged = render(FEEDBACK, verdict.model_copy(update={"experiment": source, "duty": duty, "ablation": ablation}))
     parent = PARENT.model_copy(update={"experiment": source, "plots": source})
-    coded = render("code", CODE.model_copy(update={
+    coded = render(roles.CODE, CODE.model_copy(update={
         "kind": "ablate", "parent": parent, "duty": duty, "ablation": ablation}))
     for user in (judged.user, coded.user):
         assert source.strip() in user and "`a29@l49`" in user and LONG in user and "left out" not in user
-    improved = render("code", CODE.model_copy(update={"kind": "improve", "parent": parent, "item": LONG}))
+    improved = render(roles.CODE, CODE.model_copy(update={"kind": "improve", "parent": parent, "item": LONG}))
     assert LONG in improved.user and improved.user.count(source.strip()) == 2
 
 
 def test_what_the_code_printed_is_shown_as_far_as_it_was_kept() -> None:
     printed = "\n".join(f"line {n}" for n in range(400))
-    assert printed in render("feedback", INPUTS["feedback"].model_copy(update={"stdout_tail": printed})).user
-    shown = render("code", CODE.model_copy(update={"parent": PARENT.model_copy(update={"stdout_tail": printed})}))
+    assert printed in render(FEEDBACK, INPUTS["feedback"].model_copy(update={"stdout_tail": printed})).user
+    shown = render(roles.CODE, CODE.model_copy(update={"parent": PARENT.model_copy(update={"stdout_tail": printed})}))
     assert printed in shown.user

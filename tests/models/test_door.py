@@ -10,19 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from models import roles
 from models.backend import Image, Reply, Request
 from models.door import Models, request_sha256
 from models.errors import ModelOutputInvalid, ModelUnavailable
 from models.ledger import MemoryLedger
 from models.replay import exchange_of
-from models.roles import FigureReviews, Program
+from models.roles import ROLES
+from models.roles.coding import Program
+from models.roles.figures import FigureReviews
 from models.scripted import ScriptedModel
-from models.settings import ModelSettings
+from models.settings import ModelSettings, RoleModel
 from record.events.running import Answered
-from record.log import MemoryLog
+from record.log import MemoryLog, RecordError
 from record.nouns.decisions import CallKey, Usage
 from record.prompts import keep, prompt_of
-from record.reading import RecordError
 from tests.models.examples import CODE, INPUTS, PROGRAM
 
 SETTINGS = ModelSettings()
@@ -45,7 +47,7 @@ def numbered() -> ScriptedModel:
 @pytest.mark.asyncio
 async def test_an_answer_is_committed_with_its_key_hash_usage_and_time() -> None:
     ledger, script = MemoryLedger(), numbered()
-    program = await opened(script, ledger).at(12, 1).ask("code", CODE, Program)
+    program = await opened(script, ledger).at(12, 1).ask(roles.CODE, CODE)
     (event,) = ledger.events
     assert program.title == "program 0"
     assert str(event.key) == "12.1.code.0"
@@ -62,12 +64,12 @@ async def test_an_answer_is_committed_with_its_key_hash_usage_and_time() -> None
 async def test_a_resumed_run_asks_nothing_that_was_committed() -> None:
     ledger, script = MemoryLedger(), numbered()
     desk = opened(script, ledger).at(3, 1)
-    first = [await desk.ask("code", CODE, Program) for _ in range(3)]
+    first = [await desk.ask(roles.CODE, CODE) for _ in range(3)]
     again = opened(script, ledger).at(3, 1)
-    second = [await again.ask("code", CODE, Program) for _ in range(3)]
+    second = [await again.ask(roles.CODE, CODE) for _ in range(3)]
     assert first == second
     assert len(script.requests) == 3
-    assert (await again.ask("code", CODE, Program)).title == "program 3"
+    assert (await again.ask(roles.CODE, CODE)).title == "program 3"
 
 
 @pytest.mark.asyncio
@@ -75,9 +77,9 @@ async def test_equal_prompts_are_different_calls_and_ordinals_count_by_role() ->
     ledger = MemoryLedger()
     script = ScriptedModel.by_role(code=lambda inputs: PROGRAM, vision=lambda inputs: FigureReviews(reviews=()))
     desk = opened(script, ledger).at(3, 2)
-    await desk.ask("code", CODE, Program)
-    await desk.ask("vision", INPUTS["vision"], FigureReviews)
-    await desk.ask("code", CODE, Program)
+    await desk.ask(roles.CODE, CODE)
+    await desk.ask(ROLES["vision"], INPUTS["vision"])
+    await desk.ask(roles.CODE, CODE)
     assert [str(event.key) for event in ledger.events] == ["3.2.code.0", "3.2.vision.0", "3.2.code.1"]
     assert ledger.events[0].request_sha256 == ledger.events[2].request_sha256
 
@@ -92,17 +94,17 @@ async def test_calls_side_by_side_get_their_ordinals_in_the_order_of_asking() ->
     ledger = MemoryLedger()
     slow = Slow(lambda request: PROGRAM)
     desk = opened(slow, ledger).at(1, 1)
-    await asyncio.gather(*(desk.ask("code", CODE, Program) for _ in range(3)))
+    await asyncio.gather(*(desk.ask(roles.CODE, CODE) for _ in range(3)))
     assert sorted(event.key.ordinal for event in ledger.events) == [0, 1, 2]
 
 
 @pytest.mark.asyncio
 async def test_another_question_under_a_committed_key_is_asked_and_both_answers_stay() -> None:
     ledger, script = MemoryLedger(), numbered()
-    await opened(script, ledger).at(3, 1).ask("code", CODE, Program)
+    await opened(script, ledger).at(3, 1).ask(roles.CODE, CODE)
     changed = CODE.model_copy(update={"goal": "Something else."})
     for _ in range(2):
-        assert (await opened(script, ledger).at(3, 1).ask("code", changed, Program)).title == "program 1"
+        assert (await opened(script, ledger).at(3, 1).ask(roles.CODE, changed)).title == "program 1"
     assert len(script.requests) == 2
     assert [str(event.key) for event in ledger.events] == ["3.1.code.0"] * 2
 
@@ -111,11 +113,11 @@ async def test_another_question_under_a_committed_key_is_asked_and_both_answers_
 async def test_another_machine_or_limit_keeps_the_answer_and_is_recorded_once(tmp_path: Path) -> None:
     log, script = MemoryLog(), numbered()
     models = Models(script, log, SETTINGS, clock().__next__, keep=partial(keep, tmp_path))
-    first = await models.at(3, 1).ask("code", CODE, Program)
+    first = await models.at(3, 1).ask(roles.CODE, CODE)
     moved = CODE.model_copy(update={"node_seconds": 7.0, "device": "cuda", "packages": ("jax 1",), "network": True,
                                     "pretrained": ("a/b@1",)})
     for _ in range(2):
-        assert await models.at(3, 1).ask("code", moved, Program) == first
+        assert await models.at(3, 1).ask(roles.CODE, moved) == first
     assert [event.type for event in log.events] == ["answered", "drifted"] and len(script.requests) == 1
     drifted = log.state.drifted[CallKey(decision=3, attempt=1, role="code", ordinal=0)]
     assert kept_text(tmp_path, drifted.request_sha256) != kept_text(tmp_path, ledgered(log).request_sha256)
@@ -125,8 +127,8 @@ async def test_another_machine_or_limit_keeps_the_answer_and_is_recorded_once(tm
 async def test_an_answer_that_took_the_place_of_another_is_counted_beside_it() -> None:
     log, script = MemoryLog(), numbered()
     models = Models(script, log, SETTINGS, clock().__next__)
-    await models.at(3, 1).ask("code", CODE, Program)
-    await models.at(3, 1).ask("code", CODE.model_copy(update={"goal": "Something else."}), Program)
+    await models.at(3, 1).ask(roles.CODE, CODE)
+    await models.at(3, 1).ask(roles.CODE, CODE.model_copy(update={"goal": "Something else."}))
     state = log.state
     assert state.usage["code"].calls == 2 and state.calls[3] == 2
     assert state.settled[3].tokens == sum(
@@ -146,19 +148,19 @@ def kept_text(run: Path, sha256: str) -> bytes:
 @pytest.mark.asyncio
 async def test_a_run_resumed_with_another_model_or_temperature_keeps_what_was_paid_for() -> None:
     ledger = MemoryLedger()
-    first = await opened(numbered(), ledger).at(3, 1).ask("code", CODE, Program)
+    first = await opened(numbered(), ledger).at(3, 1).ask(roles.CODE, CODE)
     other = ScriptedModel(lambda request: PROGRAM, name="another")
-    warmer = ModelSettings(temperatures={"code": 0.9})
-    assert await opened(other, ledger, warmer).at(3, 1).ask("code", CODE, Program) == first
+    warmer = ModelSettings(roles={"code": RoleModel(temperature=0.9)})
+    assert await opened(other, ledger, warmer).at(3, 1).ask(roles.CODE, CODE) == first
     assert other.requests == []
 
 
 @pytest.mark.asyncio
 async def test_an_answer_of_an_older_schema_is_asked_for_anew() -> None:
     ledger, script = MemoryLedger(), numbered()
-    await opened(script, ledger).at(3, 1).ask("code", CODE, Program)
+    await opened(script, ledger).at(3, 1).ask(roles.CODE, CODE)
     broken = ledger.events[0].model_copy(update={"answer": {"title": "only this"}})
-    again = await opened(script, MemoryLedger((broken,))).at(3, 1).ask("code", CODE, Program)
+    again = await opened(script, MemoryLedger((broken,))).at(3, 1).ask(roles.CODE, CODE)
     assert again.title == "program 1"
 
 
@@ -171,9 +173,9 @@ async def test_what_fails_is_not_committed_and_is_asked_again() -> None:
 
     ledger, scripted = MemoryLedger(), ScriptedModel(script)
     with pytest.raises(ModelUnavailable):
-        await opened(scripted, ledger).at(1, 1).ask("code", CODE, Program)
+        await opened(scripted, ledger).at(1, 1).ask(roles.CODE, CODE)
     assert ledger.events == ()
-    assert await opened(scripted, ledger).at(1, 1).ask("code", CODE, Program) == PROGRAM
+    assert await opened(scripted, ledger).at(1, 1).ask(roles.CODE, CODE) == PROGRAM
 
 
 @pytest.mark.asyncio
@@ -185,15 +187,15 @@ async def test_a_backend_that_never_answers_is_given_up() -> None:
 
     settings = ModelSettings(timeout=0.02, retries=0, output_retries=0)
     with pytest.raises(ModelUnavailable, match=r"no answer for 1\.1\.code\.0 within 0\.02 s"):
-        await opened(Silent(lambda request: PROGRAM), MemoryLedger(), settings).at(1, 1).ask("code", CODE, Program)
+        await opened(Silent(lambda request: PROGRAM), MemoryLedger(), settings).at(1, 1).ask(roles.CODE, CODE)
 
 
 @pytest.mark.asyncio
 async def test_images_are_part_of_the_request() -> None:
     script = ScriptedModel(lambda request: FigureReviews(reviews=()))
     desk = opened(script, MemoryLedger()).at(1, 1)
-    await desk.ask("vision", INPUTS["vision"], FigureReviews, (Image(b"one"),))
-    await desk.ask("vision", INPUTS["vision"], FigureReviews, (Image(b"two"),))
+    await desk.ask(ROLES["vision"], INPUTS["vision"], (Image(b"one"),))
+    await desk.ask(ROLES["vision"], INPUTS["vision"], (Image(b"two"),))
     first, second = script.requests
     assert len(first.images) == 1
     assert request_sha256(first, "m") != request_sha256(second, "m")
@@ -204,7 +206,7 @@ async def test_images_are_part_of_the_request() -> None:
 async def test_a_script_of_the_wrong_type_is_an_error() -> None:
     script = ScriptedModel(lambda request: FigureReviews(reviews=()))
     with pytest.raises(ModelOutputInvalid, match="FigureReviews, not Program"):
-        await opened(script, MemoryLedger()).at(1, 1).ask("code", CODE, Program)
+        await opened(script, MemoryLedger()).at(1, 1).ask(roles.CODE, CODE)
 
 
 @pytest.mark.asyncio
@@ -215,7 +217,7 @@ async def test_a_question_is_kept_before_it_is_asked_and_is_what_the_answer_vouc
 
     ledger, scripted = MemoryLedger(), ScriptedModel(script)
     models = Models(scripted, ledger, SETTINGS, clock().__next__, keep=partial(keep, tmp_path))
-    await models.at(1, 1).ask("vision", INPUTS["vision"], FigureReviews, (Image(b"PLANTED picture"),))
+    await models.at(1, 1).ask(ROLES["vision"], INPUTS["vision"], (Image(b"PLANTED picture"),))
     kept = prompt_of(tmp_path, ledger.events[0])
     [request] = scripted.requests
     assert kept is not None and kept.asked is not None and kept.changed == ""
@@ -234,7 +236,7 @@ async def test_where_a_question_cannot_be_kept_nothing_is_asked() -> None:
     scripted = numbered()
     models = Models(scripted, MemoryLedger(), SETTINGS, clock().__next__, keep=full)
     with pytest.raises(RecordError, match="no space"):
-        await models.at(1, 1).ask("code", CODE, Program)
+        await models.at(1, 1).ask(roles.CODE, CODE)
     assert scripted.requests == []
 
 
@@ -242,7 +244,7 @@ async def test_where_a_question_cannot_be_kept_nothing_is_asked() -> None:
 async def test_questions_are_kept_only_where_that_is_set(tmp_path: Path) -> None:
     models = Models(numbered(), MemoryLedger(), ModelSettings(keep_prompts=False), clock().__next__,
                     keep=partial(keep, tmp_path))
-    await models.at(1, 1).ask("code", CODE, Program)
+    await models.at(1, 1).ask(roles.CODE, CODE)
     assert list(tmp_path.iterdir()) == []
 
 

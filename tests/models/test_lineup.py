@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from models import roles
 from models.backend import Backend, Image, Reply, Request, open_backend
 from models.door import Models
 from models.errors import (
@@ -18,7 +19,12 @@ from models.errors import (
 )
 from models.ledger import MemoryLedger
 from models.lineup import REST, Chain
-from models.roles import FigureReviews, Program
+from models.roles import ROLES
+from models.roles.coding import Program
+from models.roles.figures import FigureReviews
+from models.roles.judge import JUDGE
+from models.roles.planning import PLAN
+from models.roles.writing import WRITE
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events.running import Answered
@@ -30,7 +36,9 @@ PICTURE = Image(b"\x89PNG\r\n\x1a\n and more")
 
 
 def settings(**given: object) -> ModelSettings:
-    return ModelSettings.model_validate({"retry_wait": 0, "retries": 1, **given})
+    """Settings; what is given under the name of a role is the role's."""
+    own = {name: given.pop(name) for name in ROLES if name in given}
+    return ModelSettings.model_validate({"retry_wait": 0, "retries": 1, "roles": own, **given})
 
 
 def opened(given: ModelSettings, ledger: MemoryLedger | None = None) -> Models:
@@ -43,19 +51,19 @@ def opened(given: ModelSettings, ledger: MemoryLedger | None = None) -> Models:
 def test_a_role_has_its_own_model_by_name_or_by_mapping() -> None:
     given = settings(name="anthropic:a", code="openai:b", judge={"temperature": 0.7},
                      write={"name": "ollama:c", "temperature": 0.2, "max_tokens": 99})
-    assert [given.candidates(role)[0].name for role in ("plan", "code", "write", "judge")] == [
+    assert [given.candidates(role)[0].name for role in (PLAN, roles.CODE, WRITE, JUDGE)] == [
         "anthropic:a", "openai:b", "ollama:c", "anthropic:a"]
-    assert (given.temperature("write"), given.tokens("write")) == (0.2, 99)
-    assert (given.temperature("code"), given.tokens("code")) == (0.5, 8192)  # AI-Scientist-v2, Table 2
-    assert (given.temperature("judge"), given.tokens("judge")) == (0.7, 8192)
+    assert (given.temperature(WRITE), given.tokens(WRITE)) == (0.2, 99)
+    assert (given.temperature(roles.CODE), given.tokens(roles.CODE)) == (0.5, 8192)  # AI-Scientist-v2, Table 2
+    assert (given.temperature(JUDGE), given.tokens(JUDGE)) == (0.7, 8192)
 
 
 def test_the_common_address_goes_with_models_of_the_same_provider() -> None:
     given = settings(name="openai:a", base_url="http://here/v1", code="openai:b", write="anthropic:c",
                      judge={"name": "openai:d", "base_url": "http://there/v1"}, fallbacks=["openai:e", "ollama:f"])
-    found = [given.candidates(role)[0].base_url for role in ("plan", "code", "write", "judge")]
+    found = [given.candidates(role)[0].base_url for role in (PLAN, roles.CODE, WRITE, JUDGE)]
     assert found == ["http://here/v1", "http://here/v1", None, "http://there/v1"]
-    assert [one.base_url for one in given.candidates("plan")[1:]] == ["http://here/v1", None]
+    assert [one.base_url for one in given.candidates(PLAN)[1:]] == ["http://here/v1", None]
 
 
 @pytest.mark.parametrize(("given", "words"), [
@@ -90,8 +98,8 @@ async def test_each_role_asks_its_own_model_and_the_record_says_which() -> None:
         given = settings(name="openai-chat:big", base_url=common.url,
                          vision={"name": "openai-chat:eyes", "base_url": other.url, "temperature": 0.1})
         desk = opened(given, ledger).at(1, 0)
-        await desk.ask("code", CODE, Program)
-        await desk.ask("vision", INPUTS["vision"], FigureReviews, (PICTURE,))
+        await desk.ask(roles.CODE, CODE)
+        await desk.ask(ROLES["vision"], INPUTS["vision"], (PICTURE,))
     assert (len(common.requests), len(other.requests)) == (1, 1)
     assert [(one.model, one.asked) for one in ledger.events] == [
         ("openai-chat:big", "openai-chat:big at temperature 0.5"),
@@ -103,8 +111,8 @@ async def test_each_role_asks_its_own_model_and_the_record_says_which() -> None:
 async def test_without_a_model_for_pictures_nobody_looks() -> None:
     models = opened(settings(vision=False))
     assert not models.sees and opened(settings()).sees
-    with pytest.raises(ModelConfigError, match=r"no model plays the role 'vision'; set models\.vision"):
-        await models.at(1, 0).ask("vision", INPUTS["vision"], FigureReviews)
+    with pytest.raises(ModelConfigError, match=r"no model plays the role 'vision'; set models\.roles\.vision"):
+        await models.at(1, 0).ask(ROLES["vision"], INPUTS["vision"])
 
 
 def test_a_wrong_name_of_any_role_is_found_before_anything_is_asked() -> None:
@@ -124,10 +132,10 @@ async def test_the_next_model_answers_while_the_first_is_down_and_its_answer_is_
         given = settings(name="openai-chat:first", base_url=down.url,
                          fallbacks=[{"name": "openai-chat:spare", "base_url": spare.url}])
         models = opened(given, ledger)
-        assert await models.at(1, 0).ask("code", CODE, Program) == PROGRAM
-        assert await models.at(2, 0).ask("code", CODE, Program) == PROGRAM
+        assert await models.at(1, 0).ask(roles.CODE, CODE) == PROGRAM
+        assert await models.at(2, 0).ask(roles.CODE, CODE) == PROGRAM
         again = opened(given, ledger)
-        assert await again.at(1, 0).ask("code", CODE, Program) == PROGRAM
+        assert await again.at(1, 0).ask(roles.CODE, CODE) == PROGRAM
     assert len(down.requests) == 2  # one try, one retry; then it is left alone for a while
     assert len(spare.requests) == 2  # and none on the resumed run
     event = ledger.events[0]
@@ -140,7 +148,7 @@ async def test_when_all_are_down_the_error_names_them() -> None:
     with OpenAIServer([status(503)]) as down:
         given = settings(name="openai-chat:first", base_url=down.url, fallbacks=["openai-chat:spare"])
         with pytest.raises(ModelUnavailable, match=r"openai-chat:first: no answer.*; and openai-chat:spare: no answer"):
-            await opened(given).at(1, 0).ask("code", CODE, Program)
+            await opened(given).at(1, 0).ask(roles.CODE, CODE)
     assert len(down.requests) == 4
 
 
@@ -153,7 +161,7 @@ async def test_what_is_no_outage_is_not_passed_on(step: object, error: type[Exce
         given = settings(name="openai-chat:first", base_url=first.url,
                          fallbacks=[{"name": "openai-chat:spare", "base_url": spare.url}])
         with pytest.raises(error):
-            await opened(given).at(1, 0).ask("code", CODE, Program)
+            await opened(given).at(1, 0).ask(roles.CODE, CODE)
     assert spare.requests == []
 
 
@@ -167,7 +175,7 @@ def failing(error: Exception, name: str = "first") -> ScriptedModel:
 def question(*images: Image) -> Request:
     from models.render import render
 
-    return Request(role="code", inputs=CODE, prompt=render("code", CODE), output_type=Program, images=images)
+    return Request(role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program, images=images)
 
 
 @pytest.mark.asyncio

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from models.listing import arrays, claims, drawn, table
 from models.render import render
-from models.roles import ArrayBrief, ClaimLine, FigureReviewInputs, Range
+from models.roles.assessing import FEEDBACK
+from models.roles.figures import FIGURE_REVIEW, ArrayBrief, FigureReviewInputs, Range
+from models.roles.writing import ClaimLine
 from record.nouns.figures import AxesFacts, DrawnFacts
 from tests.models.examples import INPUTS, MEASUREMENTS
 
@@ -37,7 +39,7 @@ def test_values_stand_beside_those_of_the_parent_and_equal_ones_are_told_once() 
         "- digits, plain@n500, validation: accuracy 0.951 (before 0.5, +0.451), log_loss 0.21 (unchanged)")
     assert lines[3] == "- digits, margin@n500, validation: accuracy 0.95, log_loss 0.2; before, and not here"
     feedback = INPUTS["feedback"].model_copy(update={"parent_measurements": MEASUREMENTS})
-    assert render("feedback", feedback).user.count("0.812346") == 1
+    assert render(FEEDBACK, feedback).user.count("0.812346") == 1
 
 
 def test_no_claim_of_the_primary_metric_is_left_out() -> None:
@@ -65,5 +67,5 @@ def test_what_was_measured_is_told_once_for_all_figures_of_the_paper() -> None:
     assert isinstance(inputs, FigureReviewInputs)
     figures = tuple(inputs.figures[0].model_copy(update={"name": f"f{k}", "data": (f"on d{k % 2}: 0.5", "on d9: 0.7")})
                     for k in range(9))
-    user = render("figure_review", inputs.model_copy(update={"figures": figures})).user
+    user = render(FIGURE_REVIEW, inputs.model_copy(update={"figures": figures})).user
     assert [user.count(text) for text in ("on d0: 0.5", "on d1: 0.5", "on d9: 0.7")] == [1, 1, 1]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
+from models import roles
 from models.backend import Backend, Prompt, Reply, Request, open_backend
 from models.errors import AnswerCut, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable
 from models.settings import ModelSettings
@@ -30,7 +31,7 @@ class Count(BaseModel):
     value: int = Field(ge=0, le=9)
 
 
-QUESTION = Request(role="code", inputs=CODE, prompt=Prompt("You count.", "How many?"), output_type=Count,
+QUESTION = Request(role=roles.CODE, inputs=CODE, prompt=Prompt("You count.", "How many?"), output_type=Count,
                    temperature=0.5, max_tokens=100)
 
 

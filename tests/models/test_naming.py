@@ -11,7 +11,11 @@ from pydantic import ValidationError
 from models.backend import open_backend
 from models.errors import ModelConfigError
 from models.naming import Address, locate
-from models.settings import ROLES, ModelSettings
+from models.roles import FEEDBACK, VISION
+from models.roles.assessing import SUMMARY
+from models.roles.coding import CODE
+from models.roles.writing import WRITE
+from models.settings import ModelSettings
 
 pytestmark = pytest.mark.slow
 
@@ -60,16 +64,15 @@ def test_names_that_are_wrong_are_one_line(name: str, base_url: str | None, said
 
 def test_the_paper_s_values_are_the_defaults_and_a_part_may_be_given() -> None:
     settings = ModelSettings()
-    assert [(settings.temperature(r), settings.tokens(r)) for r in ("code", "feedback", "vision", "summary")] == [
+    assert [(settings.temperature(r), settings.tokens(r)) for r in (CODE, FEEDBACK, VISION, SUMMARY)] == [
         (0.5, 8192), (0.5, 8192), (0.5, 8192), (1.0, 8192)
     ]
-    changed = ModelSettings.model_validate({"temperatures": {"code": 0.1}, "max_tokens": {"write": 32000}})
-    assert (changed.temperature("code"), changed.temperature("summary"), changed.tokens("write")) == (0.1, 1.0, 32000)
-    assert set(changed.temperatures) == set(changed.max_tokens) == set(ROLES)
+    changed = ModelSettings.model_validate({"roles": {"code": {"temperature": 0.1}, "write": {"max_tokens": 32000}}})
+    assert (changed.temperature(CODE), changed.temperature(SUMMARY), changed.tokens(WRITE)) == (0.1, 1.0, 32000)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperatures": {"code": 3}}, {"max_tokens": {"code": 0}}, {"temperatures": {"x": 1}},
+    "wrong", [{"roles": {"code": {"temperature": 3}}}, {"roles": {"code": {"max_tokens": 0}}}, {"roles": {"x": {}}},
               {"base_url": "http://me:secret@h/v1"}]
 )
 def test_settings_that_are_wrong(wrong: dict[str, object]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
+from models import roles
 from models.backend import Image, Prompt, Request, open_backend
 from models.context import estimated_tokens
 from models.door import Models
@@ -31,7 +32,7 @@ from models.ledger import MemoryLedger
 from models.naming import locate
 from models.providers import ProviderModel, open_model, open_provider
 from models.render import render
-from models.roles import Program
+from models.roles.coding import Program
 from models.settings import ModelSettings
 from record.prompts import keep
 from tests.models.examples import CODE, PROGRAM
@@ -97,7 +98,7 @@ async def test_no_key_is_in_what_is_kept_of_a_question(tmp_path: Path, monkeypat
     with OpenAIServer([tool(PROGRAM.model_dump())]) as server:
         settings = ModelSettings(name="openai:some-model", base_url=server.url, context_tokens=100_000)
         models = Models(open_backend(settings), ledger, settings, time.monotonic, keep=partial(keep, tmp_path))
-        await models.at(1, 1).ask("code", CODE, type(PROGRAM))
+        await models.at(1, 1).ask(roles.CODE, CODE)
     [file] = (tmp_path / "prompts").iterdir()
     text = gzip.decompress(file.read_bytes()).decode()
     assert CODE.goal in text and "sk-planted" not in text and server.url not in text
@@ -254,8 +255,8 @@ async def test_a_server_that_is_gone_is_an_outage_from_the_first_request_on() ->
 
 def asking(server: OpenAIServer, **settings: object) -> Models:
     told = ModelSettings.model_validate({
-        "name": "openai:some-model", "base_url": server.url, "max_tokens": {"code": 1000}, "context_tokens": 100_000,
-        **settings})
+        "name": "openai:some-model", "base_url": server.url, "roles": {"code": {"max_tokens": 1000}},
+        "context_tokens": 100_000, **settings})
     return Models(open_backend(told), MemoryLedger(), told, time.monotonic)
 
 
@@ -263,7 +264,7 @@ def limits(server: OpenAIServer) -> list[int]:
     return [one["max_completion_tokens"] for one in server.requests]
 
 
-ASKED = Request(role="code", inputs=CODE, prompt=render("code", CODE), output_type=Program)
+ASKED = Request(role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program)
 FULL = estimated_tokens(ASKED) + 1000
 """A context that has room for an answer of 1000 tokens and no more."""
 
@@ -283,10 +284,10 @@ def long_answer(tokens: int, most: int = 1_000_000) -> Choose:
 async def test_an_answer_that_is_cut_is_asked_for_with_twice_the_room_and_its_role_keeps_it() -> None:
     with OpenAIServer(long_answer(3000)) as server:
         models = asking(server)
-        await models.at(1, 1).ask("code", CODE, Program)
+        await models.at(1, 1).ask(roles.CODE, CODE)
         assert limits(server) == [1000, 2000, 4000]
         assert all(len(one["messages"]) == 2 for one in server.requests), "the half answer is not sent back"
-        await models.at(2, 1).ask("code", CODE, Program)
+        await models.at(2, 1).ask(roles.CODE, CODE)
         assert limits(server) == [1000, 2000, 4000, 4000]
 
 
@@ -300,9 +301,9 @@ async def test_what_is_cut_at_the_most_that_can_be_had_says_so_in_one_line(
     needed: int, most: int, context: int, asked: list[int], why: str
 ) -> None:
     with OpenAIServer(long_answer(needed, most)) as server, pytest.raises(ModelOutputInvalid, match=why) as caught:
-        await asking(server, context_tokens=context).at(1, 1).ask("code", CODE, Program)
+        await asking(server, context_tokens=context).at(1, 1).ask(roles.CODE, CODE)
     assert [one for one in limits(server) if one <= most] == asked
-    assert "raise models.max_tokens.code" in str(caught.value) and "\n" not in str(caught.value)
+    assert "raise models.roles.code.max_tokens" in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.asyncio

@@ -8,23 +8,17 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from models.ablations import AblationPlan
 from models.backend import Backend, Prompt, Request, open_backend
 from models.errors import ModelConfigError, ModelError, ModelOutputInvalid
 from models.prices import usd
 from models.replay import Recorded, ReplayModel, exchange_of, open_replay, written
-from models.roles import (
-    FigureReviews,
-    FigureScript,
-    PaperFigureReviews,
-    PaperOutline,
-    Plots,
-    Program,
-    Reflection,
-    Role,
-    Sections,
-    StageReport,
-)
+from models.roles import ROLES
+from models.roles.assessing import StageReport
+from models.roles.coding import Program
+from models.roles.figures import FigureReviews, FigureScript, PaperFigureReviews, Plots
+from models.roles.planning import AblationPlan
+from models.roles.revising import Reflection
+from models.roles.writing import PaperOutline, Sections
 from models.settings import ModelSettings
 from record.events.running import Answered
 from record.nouns.data import DataPlan
@@ -37,14 +31,14 @@ from tests.models.test_backends import BackendContract
 RUN = Path(__file__).parent / "replay"
 """A small whole run that a language model carried: its exchange, its idea, its settings, and what came of it."""
 
-OUTPUTS: dict[Role, type[BaseModel]] = {
+OUTPUTS: dict[str, type[BaseModel]] = {
     "plan": DataPlan, "code": Program, "plot": Plots, "vision": FigureReviews, "feedback": Verdict,
     "summary": StageReport, "figures": FigureScript, "outline": PaperOutline, "write": Sections,
     "reflect": Reflection, "figure_review": PaperFigureReviews, "ablation_plan": AblationPlan}
 
 
-def asked(role: Role, output_type: type[BaseModel]) -> Request:
-    return Request(role=role, inputs=INPUTS["plan"], prompt=Prompt("", "changed since"), output_type=output_type)
+def asked(role: str, output_type: type[BaseModel]) -> Request:
+    return Request(role=ROLES[role], inputs=INPUTS["plan"], prompt=Prompt("", "changed since"), output_type=output_type)
 
 
 def recorded(*plans: DataPlan) -> list[Recorded]:

@@ -17,12 +17,13 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from agent.cli import main
 from agent.settings import SettingsError, compose
-from models import telemetry, tracing
+from models import roles, telemetry, tracing
 from models.backend import Image, open_backend
 from models.door import Models
 from models.errors import ModelConfigError, ModelOutputInvalid, ModelUnavailable
 from models.ledger import MemoryLedger
-from models.roles import FigureReviews, Program
+from models.roles import ROLES
+from models.roles.coding import Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from models.tracing import BELOW, SILENT, Tracing, open_tracing
@@ -53,7 +54,7 @@ async def asked(settings: ModelSettings, ledger: MemoryLedger, model: ScriptedMo
     """One call of the role code, with its spans delivered."""
     with closing(open_tracing(settings, "a-run")) as tracing:
         models = Models(model or open_backend(settings), ledger, settings, time.monotonic, tracing=tracing)
-        await models.at(7, 2).ask("code", CODE, Program)
+        await models.at(7, 2).ask(roles.CODE, CODE)
 
 
 def scripted(answer: Program | Exception = PROGRAM) -> ScriptedModel:
@@ -119,7 +120,7 @@ async def test_pictures_never_go_to_a_collector(collector: Collector) -> None:
                           context_tokens=100_000)
         with closing(open_tracing(settings, "a-run")) as tracing:
             models = Models(open_backend(settings), MemoryLedger(), settings, time.monotonic, tracing=tracing)
-            await models.at(1, 1).ask("vision", INPUTS["vision"], FigureReviews, (PICTURE,))
+            await models.at(1, 1).ask(ROLES["vision"], INPUTS["vision"], (PICTURE,))
     assert len(collector.spans) >= 2
     assert b"planted picture" not in collector.sent
     import base64
@@ -158,7 +159,7 @@ async def test_calls_side_by_side_are_traces_of_their_own(collector: Collector) 
     settings = set_to(collector.url)
     with closing(open_tracing(settings, "a-run")) as tracing:
         desk = Models(scripted(), MemoryLedger(), settings, time.monotonic, tracing=tracing).at(1, 1)
-        await asyncio.gather(*(desk.ask("code", CODE, Program) for _ in range(5)))
+        await asyncio.gather(*(desk.ask(roles.CODE, CODE) for _ in range(5)))
     spans = collector.spans
     assert len({one.trace for one in spans}) == 5 and not any(one.parent for one in spans)
 
@@ -215,7 +216,7 @@ async def test_an_exporter_that_is_stuck_is_left(monkeypatch: pytest.MonkeyPatch
     stuck = Stuck()
     tracing = telemetry.Telemetry(stuck, "nowhere", "a-run", content=False)
     await Models(scripted(), MemoryLedger(), ModelSettings(), time.monotonic, tracing=tracing).at(1, 1).ask(
-        "code", CODE, Program)
+        roles.CODE, CODE)
     began = time.monotonic()
     tracing.close()
     took = time.monotonic() - began
@@ -229,7 +230,7 @@ async def working_with(settings: ModelSettings) -> tuple[float, Tracing]:
     desk = Models(scripted(), MemoryLedger(), settings, time.monotonic, tracing=tracing).at(1, 1)
     began = time.monotonic()
     for _ in range(CALLS):
-        await desk.ask("code", CODE, Program)
+        await desk.ask(roles.CODE, CODE)
     return time.monotonic() - began, tracing
 
 

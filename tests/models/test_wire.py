@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 
 from models.backend import Backend, Image, Prompt, Request, open_backend
 from models.errors import ImagesRefused, ModelConfigError, ModelOutputInvalid, ModelRefused
-from models.roles import Preference, Reflection
+from models.roles.assessing import Preference
+from models.roles.revising import Reflection
 from models.settings import ModelSettings
 from record.nouns.papers import Draft, Section
 from tests.models.examples import CODE

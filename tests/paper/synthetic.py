@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from models.roles import Comparison
+from models.roles.writing import Comparison
 from record.claims import Claim, differences, paper_claims, printed, setups
 from record.events import Event
 from record.events.running import Started

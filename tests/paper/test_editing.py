@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.roles import Reflection, SectionEdit, TextEdit
+from models.roles.revising import Reflection, SectionEdit, TextEdit
 from record.nouns.papers import Draft, Section
 from stages.paper.reflection import edited
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.offline.writing import outlined
-from models.roles import FinalFigure, OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, WriteInputs
+from models.roles.writing import OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, WriteInputs
+from record.nouns.figures import FinalFigure
 from record.nouns.papers import Section
 from stages.paper.findings import lengths, too_thin
 from stages.paper.outcomes import outcome, tellings, untold

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.honesty import PLAN, report, wilson
 from benchmarks.planted import programs
-from models.roles import Program
+from models.roles.coding import Program
 from record.nouns.data import DatasetFacts, DatasetUse, Grade, Measurement, MetricSpec, Split
 from record.nouns.nodes import Finding
 from review.honesty import check

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from models.judgement import Rubric, answer_type
+from models.roles.judge import Rubric, answer_type
 from review.judge import PaperError, RubricError, judgement, question, read_paper, read_rubric
 from review.judge.quotes import stands_in
 from review.judge.reader import Paper

@@ -12,10 +12,10 @@ from pydantic import BaseModel
 from models.backend import Request
 from models.door import Models
 from models.errors import ImagesRefused, ModelUnavailable
-from models.exhibits import PartInputs
 from models.families import alike, family
-from models.judgement import JudgeInputs, answer_type
 from models.ledger import MemoryLedger
+from models.roles.exhibits import PartInputs
+from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.nouns.papers import Judgement, spreads

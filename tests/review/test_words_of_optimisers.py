@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.roles import Comparison
+from models.roles.writing import Comparison
 from record.claims import Called
 from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
 from record.nouns.papers import Draft, Section

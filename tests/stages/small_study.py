@@ -8,41 +8,30 @@ from __future__ import annotations
 
 import itertools
 
-from models.ablations import (
-    AblationPlan,
-    AblationPlanInputs,
-    MissingAblations,
-    MissingAblationsInputs,
-    RiskTested,
-)
-from models.citing import CiteQueries
-from models.judgement import JudgeAnswer, JudgeInputs, answer_type
-from models.roles import (
-    CodeInputs,
-    FeedbackInputs,
+from models.roles.assessing import FeedbackInputs, StageReport, SummaryInputs
+from models.roles.coding import CodeInputs, Program
+from models.roles.figures import (
     FigurePart,
     FigureReviewInputs,
     FigureReviews,
     FigureScript,
     FiguresInputs,
-    OutlineInputs,
     PaperFigureReviews,
-    PaperOutline,
-    PlanInputs,
-    PlannedAbstract,
-    PlannedSection,
     PlotInputs,
     Plots,
-    Program,
-    ReflectInputs,
-    Reflection,
-    SectionInputs,
-    Sections,
-    StageReport,
-    SummaryInputs,
-    TextEdit,
     VisionInputs,
 )
+from models.roles.judge import JudgeAnswer, JudgeInputs, answer_type
+from models.roles.planning import (
+    AblationPlan,
+    AblationPlanInputs,
+    MissingAblations,
+    MissingAblationsInputs,
+    PlanInputs,
+    RiskTested,
+)
+from models.roles.revising import CiteQueries, ReflectInputs, Reflection, TextEdit
+from models.roles.writing import OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, SectionInputs, Sections
 from models.scripted import ScriptedModel
 from record.ablation import Ablation
 from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec

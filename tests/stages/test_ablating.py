@@ -15,12 +15,13 @@ import pytest
 
 from agent.budget import shares_of
 from agent.settings import Settings, compose
-from models.ablations import AblationPlan, AblationPlanInputs, MissingAblations, MissingAblationsInputs, RiskTested
 from models.backend import Reply, Request
 from models.budget import Budget
 from models.door import Models
 from models.errors import ModelOutputInvalid
-from models.roles import CodeInputs, ReflectInputs, Reflection
+from models.roles.coding import CodeInputs
+from models.roles.planning import AblationPlan, AblationPlanInputs, MissingAblations, MissingAblationsInputs, RiskTested
+from models.roles.revising import ReflectInputs, Reflection
 from models.scripted import ScriptedModel
 from record.claims import replicates_of, winner
 from record.events import Event
@@ -68,9 +69,9 @@ class Model(ScriptedModel):
 
     async def answer(self, request: Request) -> Reply:
         await asyncio.sleep(0)
-        self.inputs.setdefault(request.role, []).append(request.inputs)
+        self.inputs.setdefault(request.role.name, []).append(request.inputs)
         kind = getattr(request.inputs, "kind", "")
-        act = self._roles.get(kind) or self._roles.get(request.role)
+        act = self._roles.get(kind) or self._roles.get(request.role.name)
         return await self._small.answer(request) if act is None else self._reply(request, act(request.inputs))
 
 

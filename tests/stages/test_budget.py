@@ -21,7 +21,7 @@ from models.backend import Reply, Request
 from models.budget import Budget, most_of_call, prompt_tokens
 from models.door import Models
 from models.errors import ModelOutputInvalid
-from models.roles import CodeInputs, Program
+from models.roles.coding import CodeInputs, Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events import Event
@@ -70,7 +70,7 @@ class Paid(ScriptedModel):
         share = self._rng.choice((1.0, self._rng.uniform(self._least, 1.0)))
         taken = Spending(usd=most.usd * share, tokens=int(most.tokens * share))
         self.bill += taken
-        if request.role in ("code", "feedback") and self._rng.random() < 0.1:
+        if request.role.name in ("code", "feedback") and self._rng.random() < 0.1:
             raise ModelOutputInvalid("it answered in prose")
         mends = isinstance(request.inputs, CodeInputs) and request.inputs.kind == "debug"
         reply = await (super().answer(request) if mends else self._small.answer(request))

@@ -15,9 +15,16 @@ from literature.library import as_bibtex
 from literature.lookup import open_literature
 from literature.settings import SOURCES, Credentials, LiteratureSettings
 from literature.verification import has_record
-from models.citing import Chosen, CiteAskInputs, CiteQueries, CiteQuery, CiteSelectInputs, CiteSelection
 from models.door import Models
-from models.roles import Reflection
+from models.roles.revising import (
+    Chosen,
+    CiteAskInputs,
+    CiteQueries,
+    CiteQuery,
+    CiteSelectInputs,
+    CiteSelection,
+    Reflection,
+)
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import winner

@@ -10,7 +10,7 @@ from pathlib import Path
 from models.backend import Reply, Request
 from models.door import Models
 from models.errors import ImagesRefused
-from models.roles import FigureReviews, PlotInputs, Plots, VisionInputs
+from models.roles.figures import FigureReviews, PlotInputs, Plots, VisionInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
@@ -62,7 +62,7 @@ async def test_only_changed_figures_are_reviewed_again(tmp_path: Path) -> None:
     bench, model = bench_of(story)
     assert await draw(bench, bench.models.at(1, 0), Canvas(node)) is None
 
-    first, second = (request for request in model.requests if request.role == "vision")
+    first, second = (request for request in model.requests if request.role.name == "vision")
     assert isinstance(first.inputs, VisionInputs) and isinstance(second.inputs, VisionInputs)
     assert first.inputs.names == ("a.png", "b.png") and first.inputs.earlier == ((), ())
     # c.png has the bytes of a.png, which were accepted: it is not looked at either
@@ -130,7 +130,7 @@ async def test_what_the_lint_finds_counts_without_a_model_that_looks(tmp_path: P
     bench, model = blind_bench(story, FigureFacts(axes=(AxesFacts(series=1),)))
     failure = await draw(bench, bench.models.at(1, 0), Canvas(node))
     assert failure is not None and failure.kind == "figure" and "label" in failure.message
-    assert model.shown == 1 and [request.role for request in model.requests] == ["plot"] * bench.paper.replots
+    assert model.shown == 1 and [request.role.name for request in model.requests] == ["plot"] * bench.paper.replots
 
 
 def test_an_aggregate_is_judged_by_the_runs_that_it_draws(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from models.door import Models
-from models.roles import FigurePart, FigureReviews, FigureScript, FiguresInputs, House, VisionInputs
+from models.roles.figures import FigurePart, FigureReviews, FigureScript, FiguresInputs, House, VisionInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events.papers import FiguresMade
@@ -187,7 +187,7 @@ async def test_a_killed_turn_is_walked_through_again_without_a_new_call(tmp_path
     calls = len(model.requests)
     await draw_figures(bench)
     assert [one.name for one in made(story).placed] == ["one", "two"]
-    assert [request.role for request in model.requests[calls:]] == ["vision"]
+    assert [request.role.name for request in model.requests[calls:]] == ["vision"]
 
 
 # --- real kernels -----------------------------------------------------------------------------------------------------

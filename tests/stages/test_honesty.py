@@ -12,7 +12,8 @@ from pydantic import BaseModel
 from benchmarks.studies import measured
 from models.backend import Request
 from models.door import Models
-from models.roles import CodeInputs, PlotInputs, Plots, Program
+from models.roles.coding import CodeInputs, Program
+from models.roles.figures import PlotInputs, Plots
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import paper_claims, trusted_replicates, winner

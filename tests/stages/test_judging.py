@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from models.backend import Backend
 from models.door import Models
 from models.errors import ModelOutputInvalid, ModelRefused, ModelUnavailable
-from models.judgement import JudgeInputs, answer_type
 from models.offline.researcher import OfflineResearcher
+from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events.papers import Assessed

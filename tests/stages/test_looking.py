@@ -12,7 +12,8 @@ import pytest
 
 from models.backend import Reply, Request
 from models.door import Models
-from models.roles import FigureReviewInputs, PaperFigureReviews, Reflection
+from models.roles.figures import FigureReviewInputs, PaperFigureReviews
+from models.roles.revising import Reflection
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events.papers import FiguresMade

@@ -11,7 +11,7 @@ import pytest
 
 from agent.audit import audit
 from models.backend import Reply, Request
-from models.roles import ReflectInputs, Reflection, TextEdit
+from models.roles.revising import ReflectInputs, Reflection, TextEdit
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import claims_on_test

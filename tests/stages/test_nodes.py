@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
 from models.backend import Request
 from models.errors import ContextTooLong, ModelOutputInvalid
-from models.roles import CodeInputs, PlotInputs, Plots
+from models.roles.coding import CodeInputs
+from models.roles.figures import PlotInputs, Plots
 from record.nouns.nodes import ErrorClass, Failure, Node
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor

@@ -12,7 +12,9 @@ import pytest
 
 from agent.settings import Settings, compose
 from models.backend import Reply, Request
-from models.roles import PlanInputs, Program, Role
+from models.roles.coding import Program
+from models.roles.planning import PlanInputs
+from models.roles.role import AnyRole
 from models.settings import ModelSettings
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, DatasetUse
@@ -36,7 +38,7 @@ class OnOther:
         self.base = small_model()
         self.planned: list[PlanInputs] = []
 
-    def name_of(self, role: Role) -> str:
+    def name_of(self, role: AnyRole) -> str:
         return self.base.name_of(role)
 
     async def answer(self, request: Request) -> Reply:

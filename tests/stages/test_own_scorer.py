@@ -11,7 +11,9 @@ import pytest
 from agent.audit import audit
 from agent.settings import compose
 from models.backend import Reply, Request
-from models.roles import CodeInputs, PlanInputs, Program, Role
+from models.roles.coding import CodeInputs, Program
+from models.roles.planning import PlanInputs
+from models.roles.role import AnyRole
 from models.settings import ModelSettings
 from record.nouns.data import DataPlan, DatasetUse, MetricSpec
 from record.reading import read_state
@@ -64,7 +66,7 @@ class Walker:
         self.planned: list[PlanInputs] = []
         self.coded: list[CodeInputs] = []
 
-    def name_of(self, role: Role) -> str:
+    def name_of(self, role: AnyRole) -> str:
         return self.base.name_of(role)
 
     async def answer(self, request: Request) -> Reply:

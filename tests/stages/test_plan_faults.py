@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.roles import CatalogueEntry
+from models.roles.planning import CatalogueEntry
 from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec, Scorer
 from sandbox.metrics import METRICS, computed, score
 from stages.prepare import faults_of

@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from models.door import Models
 from models.errors import ModelOutputInvalid
 from models.render import render
-from models.roles import CompareInputs, Preference
+from models.roles.assessing import COMPARE, CompareInputs, Preference
+from models.roles.coding import CODE
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events.running import Started
@@ -232,7 +233,7 @@ def test_of_many_nodes_the_best_and_the_latest_are_told_and_the_rest_counted(sto
     rest = inputs.rest
     assert rest is not None and rest.worked == 80 - 4 - 4 and rest.failed == {"shape": 18}
     assert rest.tried[0] == "v95" and len("; ".join(rest.tried)) <= NAMES and len(rest.tried) + rest.more == 90
-    user = render("code", inputs).user
+    user = render(CODE, inputs).user
     assert "Besides these, 72 worked and 18 failed (18 shape). They tried: v95; v94" in user
 
 
@@ -252,7 +253,7 @@ def test_the_prompt_does_not_grow_with_the_tree(tmp_path: Path) -> None:
     def size(nodes: int) -> int:
         story = Story(tmp_path / str(nodes))
         root = tuned(story, nodes)
-        return len(render("code", code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))).user)
+        return len(render(CODE, code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))).user)
 
     assert size(300) - size(100) < 50
 
@@ -264,17 +265,17 @@ def test_many_datasets_and_arms_leave_whole_numbers_in_a_line(story: Story) -> N
     assert line.id == best and len(line.outcome) < OUTCOME + 40
     shown, _, left = line.outcome.partition(", and ")
     assert shown.endswith("0.3333 (1 of 2 levels)") and left == f"{40 - shown.count('arm')} more means left out"
-    assert line.outcome in render("code", inputs).user
+    assert line.outcome in render(CODE, inputs).user
 
 
 def test_a_node_without_an_answer_is_counted_and_can_be_a_parent(story: Story) -> None:
     nothing = story.fail(story.decide("draft"))
     inputs = code_inputs(story.bench, story.decide("draft"))
     assert inputs.siblings == () and inputs.rest is not None and inputs.rest.failed == {"no answer": 1}
-    assert "In this stage, 0 worked and 1 failed (1 no answer)." in render("code", inputs).user
+    assert "In this stage, 0 worked and 1 failed (1 no answer)." in render(CODE, inputs).user
     debug = code_inputs(story.bench, story.decide("debug", parent=nothing))
     assert debug.parent is not None and debug.parent.experiment == "" and debug.rest is None
-    assert "No code was written for it." in render("code", debug).user
+    assert "No code was written for it." in render(CODE, debug).user
 
 
 def test_the_report_on_an_earlier_stage_is_shown_once_it_may_be_seen(story: Story) -> None:
@@ -304,7 +305,7 @@ def test_room_for_a_harder_experiment_is_told_where_time_may_decide(
     story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
     inputs = code_inputs(story.bench, story.decide(kind, stage=stage, parent=root))
     assert inputs.spare == (None if share is None else pytest.approx(share))
-    assert ("took 2 % of its time limit" in render("code", inputs).user) == (share is not None)
+    assert ("took 2 % of its time limit" in render(CODE, inputs).user) == (share is not None)
 
 
 def test_no_room_is_told_where_the_parent_took_its_time(tmp_path: Path) -> None:
@@ -325,7 +326,7 @@ def test_code_that_ignores_its_seed_is_named(story: Story, second: float, said: 
     two = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
     assert one.parent is not None and two.parent is not None
     assert not one.parent.seedless and two.parent.seedless == said
-    assert ("does not depend on `lab.seed`" in render("code", two).user) == said
+    assert ("does not depend on `lab.seed`" in render(CODE, two).user) == said
 
 
 # --- comparisons ----------------------------------------------------------------------------------------------------
@@ -380,4 +381,4 @@ def test_seconds_are_shown_to_a_comparison_where_time_may_decide(
     story = Story(tmp_path, order)
     inputs = compare_inputs(story.bench, close_call(story))
     assert (inputs.a.seconds, inputs.b.seconds) == (seconds, seconds)
-    assert ("code ran" in render("compare", inputs).user) == (seconds is not None)
+    assert ("code ran" in render(COMPARE, inputs).user) == (seconds is not None)

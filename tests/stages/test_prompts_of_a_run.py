@@ -11,9 +11,11 @@ import pytest
 from pydantic import BaseModel
 
 from benchmarks.studies import drawn, program_of
-from models.ablations import AblationPlan, AblationPlanInputs
 from models.backend import Request
-from models.roles import CodeInputs, FeedbackInputs, FigureReviews, PlotInputs, Plots, Program, Role, VisionInputs
+from models.roles.assessing import FeedbackInputs
+from models.roles.coding import CodeInputs, Program
+from models.roles.figures import FigureReviews, PlotInputs, Plots, VisionInputs
+from models.roles.planning import AblationPlan, AblationPlanInputs
 from record.ablation import Ablation
 from record.events.running import Resumed
 from record.events.searching import AblationsPlanned, Decided, Prepared, Settled, Summarised, WorkDone
@@ -107,9 +109,9 @@ class World:
         self.log.append(decided)
         return decided
 
-    def prompt(self, role: Role) -> str:
+    def prompt(self, role: str) -> str:
         """The last prompt of a role, on one line."""
-        prompt = next(one.prompt for one in reversed(self.asked) if one.role == role)
+        prompt = next(one.prompt for one in reversed(self.asked) if one.role.name == role)
         return " ".join(f"{prompt.system}\n{prompt.user}".split())
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from models.render import render
-from models.roles import ClaimLine, StageReport, SummaryInputs
+from models.roles.assessing import SUMMARY, StageReport, SummaryInputs
+from models.roles.writing import ClaimLine
 from record.events.searching import Compared, Decided, Settled
 from record.nouns.decisions import Compare, End, Seen, summary_of
 from record.nouns.nodes import Failure, StageSummary
@@ -59,7 +60,7 @@ def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
     assert reasons[-1] == (
         f"a model was asked which is the sounder one to build on, {first} or {second}: {second}")
     inputs = summary_inputs(story.bench, "tuning", LATER)
-    user = render("summary", inputs).user
+    user = render(SUMMARY, inputs).user
     assert f"Not told apart by what was measured: {first}, {second}. A model was asked" in user
     assert "digits 0.02" in user and f"- {second}: 4 of" in user.split("Compared, the chosen one first")[1]
 
@@ -71,7 +72,7 @@ def test_without_replicates_the_noise_is_unknown_and_only_equal_values_tie(story
     view = whole_stage(story.bench, "tuning")
     assert view.best is not None and view.best.id == second and selection_of(view).close == ()
     assert not any("noise" in reason for reason in reasons_for(view))
-    assert "unknown when this was decided" in render("summary", summary_inputs(story.bench, "tuning", LATER)).user
+    assert "unknown when this was decided" in render(SUMMARY, summary_inputs(story.bench, "tuning", LATER)).user
     [third] = tuned(story, root, 0.39)
     assert reasons_for(whole_stage(story.bench, "tuning"))[-2:] == (
         f"{second}, {third} measured the same", "of those it is the earlier one")
@@ -109,7 +110,7 @@ def test_code_that_ignores_its_seed_is_reported(story: Story, shifts: tuple[floa
     inputs = summary_inputs(story.bench, "preliminary", LATER)
     assert inputs.seedless == ((root,) if same else ())
     assert all((one.sd is None) == same for one in inputs.statistics)
-    assert (f"The code of {root} gave the same values for every seed" in render("summary", inputs).user) == same
+    assert (f"The code of {root} gave the same values for every seed" in render(SUMMARY, inputs).user) == same
 
 
 # --- what the program adds --------------------------------------------------------------------------------------------

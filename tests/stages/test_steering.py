@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
 from models.backend import Reply, Request
 from models.door import Models
-from models.roles import CodeInputs
+from models.roles.coding import CodeInputs
 from models.settings import ModelSettings
 from record.events.running import Commanded
 from record.events.searching import Decided

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.door import Models
-from models.roles import StageReport
+from models.roles.assessing import StageReport
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record import control

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from models.render import render
-from models.roles import Comparison
+from models.roles.writing import WRITE, Comparison
 from record.claims import differences, paper_claims
 from record.events.searching import Resampled
 from record.fold.apply import apply
@@ -44,6 +44,6 @@ def test_no_measurable_difference_is_told_with_what_could_have_been_seen(tmp_pat
     assert one.verdict == "no measurable difference"
     assert "its interval over test examples includes zero; a difference smaller than 0.0" in one.note
     assert f"({key}.mde) could not have been seen" in one.note
-    user = render("write", INPUTS["write"].model_copy(update={"comparisons": (one,)})).user
+    user = render(WRITE, INPUTS["write"].model_copy(update={"comparisons": (one,)})).user
     assert (f"method@noise20 against baseline@noise20 (method@noise20 has the better mean), n = 5: "
             f"no measurable difference; {one.note}") in " ".join(user.split())

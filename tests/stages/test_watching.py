@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from models.render import render
+from models.roles.coding import CODE
 from record.events.searching import Decided, Settled
 from record.nouns.decisions import Expand, Seen
 from record.nouns.nodes import NodeKind, StageName
@@ -83,7 +84,7 @@ def test_how_long_code_may_be_silent_follows_its_limit_and_its_author_is_told(
     search = SearchSettings.model_validate({"order": "arrival"} | settings)
     bench = replace(story.bench, node_seconds=seconds, search=search)
     assert bench.quiet_seconds == quiet
-    prompt = render("code", code_inputs(bench, decided)).user
+    prompt = render(CODE, code_inputs(bench, decided)).user
     if quiet is None:
         assert "is ended as hopeless" not in prompt
     else:

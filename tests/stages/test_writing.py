@@ -9,18 +9,8 @@ from pathlib import Path
 import pytest
 
 from models.door import Models
-from models.roles import (
-    OutlineInputs,
-    PaperOutline,
-    PlannedAbstract,
-    PlannedSection,
-    ReflectInputs,
-    Reflection,
-    SectionEdit,
-    SectionInputs,
-    Sections,
-    TextEdit,
-)
+from models.roles.revising import ReflectInputs, Reflection, SectionEdit, TextEdit
+from models.roles.writing import OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, SectionInputs, Sections
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import winner
@@ -102,7 +92,7 @@ class Desk:
             paper=PaperSettings.model_validate(settings), node_seconds=60)
 
     def roles(self) -> list[str]:
-        return [one.role for one in self.model.requests]
+        return [one.role.name for one in self.model.requests]
 
 
 def all_well(_: ReflectInputs) -> Reflection:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from models.offline.claims import Claims, Outline, Paragraph, Part, part, places
 from models.offline.label_noise.findings import Findings
-from models.roles import WriteInputs
+from models.roles.writing import WriteInputs
 
 TITLE = "Calibration under Label Noise: Label Smoothing, a Temperature, and the Labels It Is Fitted On"
 

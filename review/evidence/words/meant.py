@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
-from models.roles import Comparison
+from models.roles.writing import Comparison
 from record.nouns.data import arm_of, level_of
 from review.evidence.violations import Evidence
 from review.evidence.words.grammar import Said, metric_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from models.roles import Comparison
+from models.roles.writing import Comparison
 from record.nouns.data import arm_of
 from review.evidence.violations import Evidence
 from review.evidence.words.grammar import Said, said

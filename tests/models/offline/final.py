@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from models.roles import FigureScript, House, Statistic
+from models.roles.assessing import Statistic
+from models.roles.figures import FigureScript, House
 from review.figures import About, lint_all, refusing
 from sandbox.job import Executor
 from stages.nodes.canvas import Canvas

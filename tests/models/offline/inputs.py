@@ -8,20 +8,12 @@ from typing import Any, Literal
 
 from models.offline.coding import code
 from models.offline.study import the_study
-from models.roles import (
-    CatalogueEntry,
-    ClaimLine,
-    CodeInputs,
-    Comparison,
-    FinalFigure,
-    ParentBrief,
-    PlanInputs,
-    Program,
-    Reference,
-    Statistic,
-    WriteInputs,
-)
+from models.roles.assessing import Statistic
+from models.roles.coding import CodeInputs, ParentBrief, Program
+from models.roles.planning import CatalogueEntry, PlanInputs
+from models.roles.writing import ClaimLine, Comparison, Reference, WriteInputs
 from record.nouns.data import DatasetFacts
+from record.nouns.figures import FinalFigure
 from record.nouns.idea import read_idea
 from record.nouns.nodes import Failure, NodeKind, StageName
 from review.evidence.violations import LITERALS, Evidence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from models.ablations import AblationPlanInputs, MissingAblations, MissingAblationsInputs
 from models.offline.ablating import ablation_plan, missing_ablations
 from models.offline.coding import code
 from models.offline.study import the_study
+from models.roles.planning import AblationPlanInputs, MissingAblations, MissingAblationsInputs
 from record.ablation import Ablation
 from record.nouns.papers import Draft, Section
 from record.trials import Trial

@@ -9,37 +9,27 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from models.ablations import AblationPlan, MissingAblations
 from models.backend import Prompt, Request
-from models.citing import CiteQueries, CiteSelection
 from models.errors import CatalogueError
 from models.offline.coding import code
 from models.offline.researcher import ANSWERS, OfflineResearcher
 from models.offline.writing import outlined, write
-from models.roles import (
+from models.roles import ROLES
+from models.roles.assessing import CompareInputs, Contender, FeedbackInputs, Preference, StageReport, SummaryInputs
+from models.roles.coding import NodeLine, Program
+from models.roles.figures import (
     ArrayBrief,
-    CompareInputs,
-    Contender,
-    FeedbackInputs,
     FigureReviews,
     FigureScript,
     FiguresInputs,
-    NodeLine,
-    OutlineInputs,
     PaperFigureReviews,
-    PaperOutline,
     PlotInputs,
     Plots,
-    Preference,
-    Program,
-    ReflectInputs,
-    Reflection,
-    Role,
-    Sections,
-    StageReport,
-    SummaryInputs,
     VisionInputs,
 )
+from models.roles.planning import AblationPlan, MissingAblations
+from models.roles.revising import CiteQueries, CiteSelection, ReflectInputs, Reflection
+from models.roles.writing import OutlineInputs, PaperOutline, Sections
 from record.nouns.data import DataPlan, Measurement
 from record.nouns.figures import AxesFacts, FigureFacts
 from record.nouns.idea import Idea
@@ -81,7 +71,7 @@ def improved(*_: str) -> tuple[Any, bool]:
     return "improved", True
 
 
-def questions() -> list[tuple[Role, BaseModel, type[BaseModel]]]:
+def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
     writing = write_inputs(improved)
     planned = outlined(OutlineInputs(inputs=writing))
     return [
@@ -99,8 +89,8 @@ def questions() -> list[tuple[Role, BaseModel, type[BaseModel]]]:
     ]
 
 
-def ask(role: Role, inputs: BaseModel, output_type: type[BaseModel]) -> BaseModel:
-    request = Request(role=role, inputs=inputs, prompt=Prompt(system="", user=""), output_type=output_type)
+def ask(role: str, inputs: BaseModel, output_type: type[BaseModel]) -> BaseModel:
+    request = Request(role=ROLES[role], inputs=inputs, prompt=Prompt(system="", user=""), output_type=output_type)
     reply = asyncio.run(OfflineResearcher().answer(request))
     assert reply.usage.usd == 0.0 and reply.model == "offline"
     return reply.output

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import CatalogueError
-from models.judgement import JudgeAnswer, JudgeInputs, RecordFacts
 from models.offline.assessing import judge, quote
+from models.roles.judge import JudgeAnswer, JudgeInputs, RecordFacts
 from review.judge import read_rubric
 from review.judge.quotes import stands_in
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from models.offline.length import Measure
 from models.offline.reflecting import reflect
 from models.offline.writing import fitted, outline, write
-from models.roles import ReflectInputs, Reflection, WriteInputs
+from models.roles.revising import ReflectInputs, Reflection
+from models.roles.writing import WriteInputs
 from record.nouns.papers import Draft, Section
 from review.evidence.binder import check_draft
 from review.evidence.violations import Evidence

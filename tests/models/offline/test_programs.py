@@ -12,7 +12,7 @@ from models.offline.coding import code, sound_draft
 from models.offline.mending import mend
 from models.offline.scripts import constant
 from models.offline.study import the_study
-from models.roles import Program, Sibling
+from models.roles.coding import Program, Sibling
 from record.nouns.nodes import ErrorClass, Failure, NodeKind, StageName
 from record.syntax import constants_of
 from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs

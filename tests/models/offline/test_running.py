@@ -13,7 +13,8 @@ import pytest_asyncio
 
 from models.offline.coding import code
 from models.offline.plotting import figures, plot
-from models.roles import ArrayBrief, FiguresInputs, PlotInputs, Program
+from models.roles.coding import Program
+from models.roles.figures import ArrayBrief, FiguresInputs, PlotInputs
 from record.nouns.nodes import ErrorClass
 from review.figures import lint, refusing
 from sandbox.datasets import materialise

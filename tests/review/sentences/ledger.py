@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.roles import Comparison
+from models.roles.writing import Comparison
 from record.claims import Called
 from review.evidence import Evidence, Value
 from tests.paper import synthetic

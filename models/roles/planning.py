@@ -1,4 +1,4 @@
-"""The typed inputs and outputs of the two planners of ablations; `models/prompts/<role>.md` renders the inputs.
+"""Planning: the data plan of a study (`plan`) and its ablations.
 
 `ablation_plan` plans as an author does, before the last stage; `missing_ablations` reads the draft as a reviewer does.
 """
@@ -9,14 +9,56 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models.circumstance import Circumstance
-from models.roles import ParentBrief, Study, Unreported
+from models.roles.coding import ParentBrief, Study, Unreported
+from models.roles.role import Circumstance, Role
 from record.ablation import Ablation
 from record.machine import Rate
+from record.nouns.data import DataPlan
 from record.nouns.frozen import Frozen
+from record.nouns.idea import Idea
 from record.nouns.nodes import StageSummary
 from record.nouns.papers import Draft
 from record.trials import Trial
+
+
+class CatalogueEntry(Frozen):
+    """A dataset that can be had."""
+
+    name: str
+    title: str
+    examples: int
+    features: int
+    classes: int
+    sizes: dict[str, int] = Field(default_factory=dict, description="examples by split, as it would be cut; empty: "
+                                                                    "not known before it is loaded")
+    own: bool = Field(default=False, description="brought by the person who runs us; the fields below are of such data")
+    task: str = Field(default="", description="classification, regression, or none: a folder without known labels")
+    target: str = ""
+    columns: tuple[str, ...] = Field(default=(), description="features before any encoding; of a folder, file endings")
+    class_names: tuple[str, ...] = ()
+    shape: tuple[int, ...] = Field(default=(), description="of one example, where it is no plain row of features")
+    missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
+    split_rule: str = ""
+    warnings: tuple[str, ...] = ()
+    scorer: str = Field(default="", description="what a frozen scorer of the user's computes there, in words")
+
+
+class PlanInputs(Frozen):
+    idea: Idea
+    catalogue: tuple[CatalogueEntry, ...]
+    metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
+    node_seconds: Annotated[float, Circumstance(0.0)] = Field(description="wall-clock limit of one experiment")
+    device: Annotated[str, Circumstance("")] = "cpu"
+    retry_seconds: Annotated[float, Circumstance(0.0)] = Field(
+        default=0.0, description="limit of the one more run of what met the first; 0: none")
+    rate: Annotated[Rate | None, Circumstance(None)] = Field(
+        default=None, description="how fast experiments run; None: not measured")
+    shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
+
+
+PLAN = Role("plan", PlanInputs, DataPlan, prompt_tokens=8000, usual=(1900, 900))
 
 
 class AblationPlanInputs(Study):
@@ -49,9 +91,10 @@ class AblationPlan(Frozen):
     risks: tuple[RiskTested, ...] = Field(default=(), description="every risk factor of the idea once")
 
 
-class MissingAblationsInputs(Study):
-    """For role `missing_ablations`; answers with `MissingAblations`."""
+ABLATION_PLAN = Role("ablation_plan", AblationPlanInputs, AblationPlan, prompt_tokens=20_000, usual=(5500, 1200))
 
+
+class MissingAblationsInputs(Study):
     draft: Draft = Field(description="with the values that its macros print")
     trials: tuple[Trial, ...] = Field(description="what was planned, and what became of it")
     method_plan: str
@@ -66,3 +109,7 @@ class MissingAblations(Frozen):
 
     ablations: tuple[Ablation, ...] = ()
     why: str = Field(min_length=1, description="why these, or why none is missing, in one or two sentences")
+
+
+MISSING_ABLATIONS = Role("missing_ablations", MissingAblationsInputs, MissingAblations, prompt_tokens=40_000,
+                         usual=(12_000, 800))

@@ -1,7 +1,7 @@
-"""The typed question to a judge and the shape of its answer, which follows from the rubric.
+"""Judging a paper by a rubric (`judge`).
 
 `answer_type(rubric)` makes the output type: one required score a dimension, each within its own scale. A score that is
-missing or out of range does not fit the schema, so the door asks again; nothing is ever filled in for a judge.
+missing or out of range does not fit the schema, so the model is asked again; nothing is ever filled in for a judge.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from typing import Annotated, Any
 from pydantic import Field, create_model, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from models.exhibits import Exhibit, Pages, ReadPart
+from models.roles.exhibits import Exhibit, Pages, ReadPart
+from models.roles.role import Role
 from record.nouns.frozen import Frozen
 from record.nouns.papers import AuditFacts
 
 MOST_DIMENSIONS = 10
 Text = Annotated[str, Field(min_length=1, max_length=500)]
-
-
-# --- the rubric -----------------------------------------------------------------------------------------------------
 
 
 class Band(Frozen):
@@ -116,9 +114,6 @@ class Rubric(Frozen):
         return named
 
 
-# --- the question ---------------------------------------------------------------------------------------------------
-
-
 class RecordFacts(Frozen):
     """What the record says of the run behind a paper of ours. Counts, unless a unit is given."""
 
@@ -151,8 +146,6 @@ class RecordFacts(Frozen):
 
 
 class JudgeInputs(Frozen):
-    """For role `judge`; answers with `answer_type(rubric)`."""
-
     rubric: Rubric
     paper: str = Field(description="the text by section; what was left out is marked in it")
     characters: int = Field(description="of the whole paper, the parts left out included")
@@ -163,9 +156,6 @@ class JudgeInputs(Frozen):
     read: tuple[ReadPart, ...] = Field(default=(), description="notes on stretches that are not shown")
     removed: int = Field(default=0, description="passages that the guards took out")
     pages: Pages | None = Field(default=None, description="pages that go with the question as pictures")
-
-
-# --- the answer -----------------------------------------------------------------------------------------------------
 
 
 class Score(Frozen):
@@ -230,3 +220,7 @@ def _answer_type(text: str) -> type[JudgeAnswer]:
     confidence = Annotated[int, Field(ge=rubric.confidence.lowest, le=rubric.confidence.highest)]
     return create_model(
         "Judgement", __base__=JudgeAnswer, scores=(scores, ...), confidence=(confidence, ...), **more)
+
+
+JUDGE = Role("judge", JudgeInputs, JudgeAnswer, answer=lambda inputs: answer_type(inputs.rubric), temperature=0.0,
+             prompt_tokens=50_000, usual=(14_000, 2000))

@@ -1,4 +1,4 @@
-"""The typed inputs and outputs of the roles that find ideas and write them up; `models/prompts/<role>.md` renders them.
+"""Finding ideas and writing them up.
 
 `idea` drafts, `idea_reflect` holds a draft against what searches returned, `related_work` and `proposal` write the
 steps between an idea and a run, `idea_of` reads an idea out of a text, `digest` summarises a document of the user's.
@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from models.roles.role import Role
 from record.ideation import ClosestWork, Estimate, Fit, FoundWork, LiteratureSearch, Means, Statement
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
@@ -55,14 +56,15 @@ class EarlierIdea(Frozen):
 
 
 class IdeaInputs(Frozen):
-    """For role `idea`; answers with `IdeaDraft`."""
-
     topic: str
     means: Means
     number: int = Field(default=1, ge=1, description="which idea of the topic this is")
     earlier: tuple[EarlierIdea, ...] = ()
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
     complaints: tuple[str, ...] = ()
+
+
+IDEA = Role("idea", IdeaInputs, IdeaDraft, temperature=1.0)
 
 
 class ClosestPick(Frozen):
@@ -75,8 +77,6 @@ class ClosestPick(Frozen):
 
 
 class IdeaReflectInputs(Frozen):
-    """For role `idea_reflect`; answers with `IdeaReflection`."""
-
     topic: str
     means: Means
     draft: IdeaDraft
@@ -103,9 +103,10 @@ class IdeaReflection(Frozen):
     done: bool = Field(description="whether another round would change nothing that matters")
 
 
-class RelatedWorkInputs(Frozen):
-    """For role `related_work`; answers with `RelatedWork`."""
+IDEA_REFLECT = Role("idea_reflect", IdeaReflectInputs, IdeaReflection, temperature=0.7)
 
+
+class RelatedWorkInputs(Frozen):
     topic: str
     idea: Idea
     works: tuple[FoundWork, ...] = ()
@@ -129,9 +130,10 @@ class RelatedWork(Frozen):
     challenges: tuple[Sentence, ...] = Field(min_length=1, max_length=5, description="what makes the question hard")
 
 
-class ProposalInputs(Frozen):
-    """For role `proposal`; answers with `Proposal`."""
+RELATED_WORK = Role("related_work", RelatedWorkInputs, RelatedWork)
 
+
+class ProposalInputs(Frozen):
     topic: str
     idea: Idea
     means: Means
@@ -152,9 +154,10 @@ class Proposal(Frozen):
     outcomes: str = Field(min_length=50, max_length=5000, description="what each outcome would mean, the null one too")
 
 
-class IdeaOfInputs(Frozen):
-    """For role `idea_of`; answers with `IdeaOf`."""
+PROPOSAL = Role("proposal", ProposalInputs, Proposal, temperature=0.7)
 
+
+class IdeaOfInputs(Frozen):
     text: str
     file: str
     known: Idea | None = Field(default=None, description="the idea that lies beside the text, if any")
@@ -167,6 +170,9 @@ class IdeaOf(Frozen):
     missing: str = Field(default="", max_length=500)
 
 
+IDEA_OF = Role("idea_of", IdeaOfInputs, IdeaOf, temperature=0.0)
+
+
 class PageText(Frozen):
     """A page of a document, or a part of one without pages."""
 
@@ -175,8 +181,6 @@ class PageText(Frozen):
 
 
 class DigestInputs(Frozen):
-    """For role `digest`; answers with `DigestAnswer`."""
-
     file: str
     unit: str
     pages: tuple[PageText, ...]
@@ -190,3 +194,6 @@ class DigestAnswer(Frozen):
 
     subject: str = Field(min_length=1, max_length=400, description="what the document is about, in one sentence")
     statements: tuple[Statement, ...] = Field(max_length=20)
+
+
+DIGEST = Role("digest", DigestInputs, DigestAnswer, temperature=0.3, prompt_tokens=24_000)

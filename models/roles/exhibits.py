@@ -1,4 +1,4 @@
-"""What a judge is given beside the paper: files, pages as pictures, and notes on what was too long to be shown."""
+"""Papers that are read: what lies beside one, notes on a long one (`judge_notes`), the better of two (`prefer`)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from models.roles.role import Role
 from record.nouns.frozen import Frozen
 
 ExhibitKind = Literal["task", "code", "log"]
@@ -26,9 +27,6 @@ class Pages(Frozen):
     shown: tuple[int, ...]
     total: int
     withheld: tuple[int, ...] = Field(default=(), description="pages with a passage that was taken out of the text")
-
-
-# --- notes on a long paper ------------------------------------------------------------------------------------------
 
 
 class PartInputs(Frozen):
@@ -53,6 +51,9 @@ class PartNotes(Frozen):
     notes: tuple[Note, ...] = Field(min_length=1, max_length=8)
 
 
+JUDGE_NOTES = Role("judge_notes", PartInputs, PartNotes, temperature=0.0, max_tokens=4096)
+
+
 class ReadPart(Frozen):
     """A stretch that was read for the judge, with its notes; `quoted` says which quotes stand in it."""
 
@@ -60,3 +61,32 @@ class ReadPart(Frozen):
     characters: int
     notes: tuple[Note, ...]
     quoted: tuple[bool, ...]
+
+
+Ground = Annotated[str, Field(min_length=1, max_length=2000)]
+Better = Literal["first", "second", "neither"]
+
+
+class ShownPaper(Frozen):
+    """A paper as a judge of two sees it: neither its name nor its maker."""
+
+    text: str = Field(description="by section; what was left out is marked in it")
+    characters: int = Field(description="of the whole paper, the parts left out included")
+    left_out: tuple[str, ...] = ()
+
+
+class PreferInputs(Frozen):
+    first: ShownPaper
+    second: ShownPaper
+
+
+class PaperPreference(Frozen):
+    """Which of two papers is the better one. The grounds come before the verdict."""
+
+    for_first: Ground = Field(description="what carries the first paper, and what it lacks, with a passage")
+    for_second: Ground = Field(description="the same of the second")
+    deciding: Ground = Field(description="what decides between them, in one or two sentences")
+    better: Better
+
+
+PREFER = Role("prefer", PreferInputs, PaperPreference, temperature=0.0)

@@ -1,0 +1,159 @@
+"""Judging experiments: a node (`feedback`), two nodes (`compare`) and a stage (`summary`)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from models.roles.coding import AcrossLevels, Duty, NodeLine, Ran, Sibling, Study
+from models.roles.role import Role
+from record.ablation import Ablation
+from record.claims import Called
+from record.nouns.data import Measurement
+from record.nouns.figures import FigureReview
+from record.nouns.frozen import Frozen
+from record.nouns.nodes import BranchStep, NodeKind, StageName, Verdict
+
+
+class FeedbackInputs(Study):
+    stage: StageName
+    kind: NodeKind
+    item: str = Field(default="", description="the agenda item that it took up, if any")
+    plan: str
+    varies: str
+    experiment: str
+    measurements: tuple[Measurement, ...]
+    parent_measurements: tuple[Measurement, ...] = ()
+    levels: tuple[AcrossLevels, ...] = Field(default=(), description="the primary metric from the first level on")
+    said: tuple[Measurement, ...] = Field(default=(), description="last words on train and dev, by its own account")
+    ran: tuple[Ran, ...] = Field(default=(), description="every execution of its code")
+    beside: tuple[Sibling, ...] = Field(default=(), description="finished nodes of other ablations, to be read with it")
+    duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
+    figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
+    ablation: Ablation | None = Field(default=None, description="the planned ablation that it had to carry out, if any")
+    stdout_tail: str = ""
+
+
+FEEDBACK = Role("feedback", FeedbackInputs, Verdict, prompt_tokens=14_000, usual=(3900, 400))
+
+
+class Contender(Frozen):
+    """One of two nodes that measurements cannot tell apart."""
+
+    id: str
+    plan: str
+    varies: str
+    experiment: str
+    measurements: tuple[Measurement, ...]
+    seconds: float | None = Field(default=None, description="wall clock of its code; None where time decides nothing")
+    analysis: str = Field(default="", description="of its verdict")
+
+
+class CompareInputs(Study):
+    stage: StageName
+    a: Contender
+    b: Contender
+    difference: str = Field(description="unified diff of their experiment.py, from a to b")
+    noise: dict[str, float] = Field(
+        description="dataset -> standard deviation over seeds of the primary metric's mean over the cells that decide")
+
+
+class Preference(Frozen):
+    """Which of two nodes is the sounder one to build on."""
+
+    better: Literal["a", "b", "neither"]
+    reasons: str = Field(description="two to four sentences, with the places in the code")
+
+
+COMPARE = Role("compare", CompareInputs, Preference, temperature=0.0, prompt_tokens=20_000, usual=(7000, 300))
+
+
+class Statistic(Frozen):
+    """A mean over replicates. `low` and `high` are the 95 % interval (Student t); None where n < 2."""
+
+    key: str
+    name: str
+    dataset: str
+    condition: str
+    mean: float
+    sd: float | None
+    n: int
+    low: float | None
+    high: float | None
+
+
+class Contrast(Frozen):
+    """A paired difference over seeds, `condition - other`. `low` and `high` are the 95 % interval, None where n < 3."""
+
+    name: str = Field(description="the metric")
+    dataset: str
+    condition: str
+    other: str
+    mean: float
+    sd: float | None
+    n: int
+    low: float | None
+    high: float | None
+    called: Called = Field(description="of `condition` against `other`")
+    better: str = Field(description="the condition with the better mean")
+    detectable: float | None = Field(default=None, description="smallest true difference that would have been found")
+    key: str = ""
+
+
+class Candidate(Frozen):
+    """A node that could have been carried forward, as it was compared."""
+
+    id: str
+    cells: int = Field(description="how many of the (dataset, condition) cells that count it measured")
+    mean: float | None = Field(description="primary metric, mean over its cells of the arms that decide")
+    gain: float = Field(description="over the reference, as a share; positive is better")
+
+
+class Selection(Frozen):
+    """How the best node of a stage was chosen."""
+
+    rule: str
+    arms: tuple[str, ...] = Field(description="the arms whose cells decide")
+    cells: int = Field(description="the (dataset, condition) cells that count for coverage")
+    reference: str = Field(default="", description="the node that gains are relative to")
+    candidates: tuple[Candidate, ...] = Field(default=(), description="the one that was chosen, then by gain")
+    noise: dict[str, float] = Field(
+        default_factory=dict, description="dataset -> sd between seeds of what decides; without an entry: unknown")
+    close: tuple[str, ...] = Field(default=(), description="nodes that cannot be told from the one that gains most")
+    asked: tuple[str, ...] = Field(default=(), description="comparisons of these by a model, with their outcome")
+
+
+class SummaryInputs(Study):
+    """For role `summary`; answers with `StageReport`. Validation results only."""
+
+    stage: StageName
+    ended: str
+    nodes: tuple[NodeLine, ...]
+    best: str | None
+    best_plan: str = ""
+    reasons: tuple[str, ...] = ()
+    selection: Selection | None = None
+    statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
+    differences: tuple[Contrast, ...] = Field(default=(), description="paired over seeds, for metrics of the plan")
+    levels: tuple[AcrossLevels, ...] = Field(default=(), description="the primary metric from the first level on")
+    said: tuple[Measurement, ...] = Field(default=(), description="of the best: final values of train and dev, by its "
+                                                                  "code's own account")
+    replicates_failed: int = 0
+    seedless: tuple[str, ...] = Field(
+        default=(), description="replicated nodes that gave the same values for every seed: their code ignores it")
+    branch: tuple[BranchStep, ...] = Field(default=(), description="from the first draft to the stage's best")
+
+
+class StageReport(Frozen):
+    """A stage in words, from the record. `numbers` are keys of statistics or differences that were shown."""
+
+    tried: str = Field(description="what was done: how many nodes, how many failed and of what")
+    found: str = Field(description="the findings, the primary metric first, surprises and failures included")
+    held: str = Field(default="", description="what the replicates support, and what they do not")
+    next: str = Field(default="", description="what the next stage should do with it")
+    numbers: tuple[str, ...] = Field(default=(), description="keys of the statistics and paired differences that carry "
+                                                             "the report, the most telling first, up to twelve")
+
+
+SUMMARY = Role("summary", SummaryInputs, StageReport, temperature=1.0, prompt_tokens=14_000, usual=(3300, 700))

@@ -1,0 +1,177 @@
+"""Figures: plots of nodes (`plot`), final figures (`figures`), reviews of pictures (`vision`, `figure_review`)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from models.roles.assessing import Statistic
+from models.roles.coding import Study
+from models.roles.role import IMAGE_TOKENS, Role
+from record.nouns.data import DataPlan, Measurement
+from record.nouns.figures import FigureFacts, FigureReview, PaperFigureReview, Placement
+from record.nouns.frozen import Frozen
+
+
+class Range(Frozen):
+    """Of the finite values of an array, or of a column of it."""
+
+    low: float
+    high: float
+    mean: float
+
+
+class ArrayBrief(Frozen):
+    """A recorded array: where a plotting script finds it, relative to its folder, and what its values are."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+    ranges: tuple[Range, ...] = Field(default=(), description="of the whole array; of a narrow table, of each column")
+    missing: int = Field(default=0, description="values that are not finite")
+
+
+class PlotInputs(Frozen):
+    """a replot, or the plots of an aggregate."""
+
+    data_plan: DataPlan
+    purpose: Literal["replot", "aggregate"]
+    arrays: tuple[ArrayBrief, ...]
+    plan: str = ""
+    plots: str = Field(default="", description="the script that was refused; or, for an aggregate, the node's")
+    complaints: tuple[str, ...] = ()
+    advice: tuple[str, ...] = Field(default=(), description="what reviewers would better in figures that they accepted")
+    seeds: tuple[int, ...] = Field(default=(), description="for an aggregate and its replots: seed of each folder in "
+                                                           "inputs/, in order")
+    lab_reference: str = Field(description="the part of `lab`'s documentation that is about plotting")
+
+
+class Plots(Frozen):
+    """A plotting script, as a whole file."""
+
+    plots: str
+
+
+PLOT = Role("plot", PlotInputs, Plots, prompt_tokens=12_000, usual=(3300, 1300))
+
+
+class VisionInputs(Frozen):
+    """For role `vision`, the images given in the same order; answers with `FigureReviews`.
+
+    Figures that were found readable before and are unchanged are not among them.
+    """
+
+    data_plan: DataPlan
+    subject: Literal["node", "aggregate", "paper"] = Field(default="node", description="whose figures: of one run, of "
+                                                                                       "its replicates, of the paper")
+    seeds: tuple[int, ...] = Field(default=(), description="of the runs that an aggregate draws together")
+    plan: str
+    names: tuple[str, ...]
+    facts: tuple[FigureFacts, ...]
+    lint: tuple[tuple[str, ...], ...] = Field(description="what the figure lint refuses it for, one tuple a figure")
+    remarks: tuple[tuple[str, ...], ...] = Field(default=(), description="what it only complains of, likewise")
+    arrays: tuple[ArrayBrief, ...] = Field(default=(), description="what the figures may have been drawn from")
+    earlier: tuple[tuple[str, ...], ...] = Field(
+        default=(), description="what the last review found in a figure of that name, one tuple a figure")
+    measurements: tuple[Measurement, ...] = Field(default=(), description="on validation, of the node alone")
+
+
+class FigureReviews(Frozen):
+    reviews: tuple[FigureReview, ...]
+
+
+VISION = Role("vision", VisionInputs, FigureReviews, kind="vision", prompt_tokens=25_000,
+              usual=(2000 + 2 * IMAGE_TOKENS, 600))
+
+
+class House(Frozen):
+    """What the paper's house style gives to figures; widths in inches of the printed page."""
+
+    text_width: float
+    column_width: float = Field(description="of one column; that of the text where there is one")
+    reference: str = Field(default="", description="the documentation of the module `house`, as text")
+
+
+class FiguresInputs(Study):
+    """For role `figures`: the paper's final figures from recorded arrays; answers with `FigureScript`."""
+
+    arrays: tuple[ArrayBrief, ...]
+    statistics: tuple[Statistic, ...] = Field(description="also in inputs/statistics.json, as a list of these objects")
+    example_plots: str = Field(description="plots.py of the winning node, which shows what its arrays hold")
+    ablations: tuple[str, ...] = Field(default=(), description="conditions that are ablations")
+    synthetic: tuple[str, ...] = Field(default=(), description="datasets whose examples were generated")
+    house: House = House(text_width=5.5, column_width=5.5)
+    lab_reference: str
+    complaints: tuple[str, ...] = Field(default=(), description="of the figures that were refused, `name: what`")
+    keep: tuple[str, ...] = Field(default=(), description="figures that stand, and are not drawn again")
+    previous: str = Field(default="", description="the code of the refused figures")
+
+
+class FigurePart(Frozen):
+    """One figure, and the code that draws it."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,59}$", description="file stem under figures/")
+    description: str = Field(description="what it shows, without numbers")
+    code: str = Field(default="", description="Python that draws and saves this figure alone; it runs after `script`")
+    placement: Placement = Field(default="main", description="main text, or appendix")
+    panels: int = Field(default=1, ge=1, le=3, description="panels side by side")
+    datasets: tuple[str, ...] = Field(default=(), description="names of the datasets that it shows")
+
+
+class FigureScript(Frozen):
+    """The final figures, each drawn in a kernel of its own by `script` and then the figure's `code`."""
+
+    script: str = Field(description="Python that all figures need: imports, loading, shared functions; draws nothing")
+    figures: tuple[FigurePart, ...] = Field(min_length=1)
+
+
+FIGURES = Role("figures", FiguresInputs, FigureScript, prompt_tokens=25_000, usual=(6500, 2400))
+
+
+class Mention(Frozen):
+    """A paragraph that refers to a figure, with its values printed."""
+
+    where: str = Field(description="title of its section, or 'abstract'")
+    text: str
+
+
+class PlacedFigure(Frozen):
+    """A figure as it stands in the compiled paper."""
+
+    name: str
+    page: int = Field(description="of the PDF, from 1")
+    placement: Placement
+    width: float = Field(description="inches on the page")
+    scale: float = Field(default=1.0, description="printed width over the width that it was drawn at")
+    description: str = Field(description="what it was drawn to show")
+    caption: str = Field(description="with its values printed")
+    mentions: tuple[Mention, ...] = ()
+    lint: tuple[str, ...] = Field(default=(), description="what a program found")
+    data: tuple[str, ...] = Field(default=(), description="what was drawn, a line each")
+
+
+class FigureReviewInputs(Frozen):
+    """For role `figure_review`, with a picture of each of `figures` from the PDF; answers with `PaperFigureReviews`.
+
+    `others` have not changed since they were reviewed; their pictures are not shown.
+    """
+
+    data_plan: DataPlan
+    title: str
+    figures: tuple[PlacedFigure, ...]
+    others: tuple[PlacedFigure, ...] = ()
+    page_limit: int
+    pages: int | None = Field(default=None, description="pages of main text; None where it did not compile")
+    over: float = Field(default=0.0, description="pages of main text beyond the limit")
+
+
+class PaperFigureReviews(Frozen):
+    """One review for each figure that was shown."""
+
+    looked: bool = Field(default=True, description="false where no picture could be seen")
+    reviews: tuple[PaperFigureReview, ...] = ()
+
+
+FIGURE_REVIEW = Role("figure_review", FigureReviewInputs, PaperFigureReviews, kind="vision", prompt_tokens=35_000,
+                     usual=(4000 + 3 * IMAGE_TOKENS, 900))

@@ -1,0 +1,136 @@
+"""Revising a draft: edits (`reflect`), works that it needs (`cite_ask`) and works to cite (`cite_select`)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from models.roles.role import Role
+from models.roles.writing import ClaimLine, Comparison, Reference, WriteInputs
+from record.nouns.figures import FigureReview, PaperFigureReview, Placement
+from record.nouns.frozen import Frozen
+from record.nouns.idea import Idea
+from record.nouns.papers import Draft, FoundWork, Searched, Support
+
+
+class SectionLength(Frozen):
+    """How long a part of a draft is, by an estimate that is scaled to the pages that were counted."""
+
+    title: str
+    words: int
+    floats: int
+    pages: float
+
+
+class Round(Frozen):
+    """An earlier round of reflection, as the next one is told of it."""
+
+    number: int
+    outcome: str = Field(description="kept, or taken back and why")
+    edits: tuple[str, ...] = ()
+    refused: tuple[str, ...] = Field(default=(), description="edits that could not be made, and why")
+
+
+class ReflectInputs(Frozen):
+    inputs: WriteInputs
+    results: tuple[ClaimLine, ...] = Field(default=(), description="of the record's what the draft may need")
+    comparisons: tuple[Comparison, ...] = Field(default=(), description="likewise")
+    draft: Draft
+    pages: int | None = Field(default=None, description="pages of main text; None where it did not compile")
+    over: float = Field(default=0.0, description="pages of main text beyond the limit")
+    violations: tuple[str, ...] = Field(default=(), description="of the binder: what is not tied to the record")
+    compile_findings: tuple[str, ...] = ()
+    complaints: tuple[str, ...] = Field(default=(), description="what should be better, found by the program")
+    figure_reviews: tuple[FigureReview, ...] = ()
+    paper_figures: tuple[PaperFigureReview, ...] = Field(
+        default=(), description="of figures as they stand in the compiled paper; empty where nobody looked")
+    lengths: tuple[SectionLength, ...] = ()
+    rewritable: tuple[str, ...] = Field(default=(), description="titles of sections that may be rewritten as a whole")
+    tried: tuple[Round, ...] = Field(default=(), description="the rounds before this one")
+    news: tuple[str, ...] = Field(default=(), description="what was run since the draft was written, and is to be told")
+    supports: tuple[Support, ...] = Field(default=(), description="works that were found for sentences of the draft")
+
+
+class TextEdit(Frozen):
+    """A passage replaced. `old` must stand exactly once in the part that is named."""
+
+    section: str = Field(description="a section's title, or 'abstract' or 'title'")
+    old: str = Field(description="the passage exactly as it stands, long enough to stand there only once")
+    new: str = Field(description="what stands there instead; empty takes the passage out")
+
+
+class SectionEdit(Frozen):
+    """A whole section anew; only of those that may be rewritten."""
+
+    title: str
+    body: str
+
+
+class Reflection(Frozen):
+    """Targeted edits, made in this order; `done` with no edits ends the reflection."""
+
+    done: bool
+    edits: tuple[TextEdit, ...] = ()
+    rewrites: tuple[SectionEdit, ...] = ()
+    captions: dict[str, str] = Field(default_factory=dict, description="figure name -> its whole new caption")
+    placements: dict[str, Placement] = Field(
+        default_factory=dict[str, Placement], description="figure name -> where it is moved; from the text to the "
+                                                          "appendix its \\paperfigure goes with it")
+
+    @property
+    def empty(self) -> bool:
+        return not (self.edits or self.rewrites or self.captions or self.placements)
+
+
+REFLECT = Role("reflect", ReflectInputs, Reflection, max_tokens=16_384, prompt_tokens=70_000, usual=(23_000, 2000))
+
+
+MOST_QUERIES = 8
+
+
+class CiteAskInputs(Frozen):
+    idea: Idea
+    draft: Draft
+    references: tuple[Reference, ...] = Field(description="what may be cited already")
+    before: tuple[Searched, ...] = Field(default=(), description="searches of earlier rounds")
+    most: int = Field(ge=1, description="searches at most")
+
+
+class CiteQuery(Frozen):
+    """A work that is wanted."""
+
+    sentence: str = Field(description="the sentence of the draft that needs support, exactly as it stands there")
+    query: str = Field(description="what to search for: a few technical words, or the title of a known work")
+
+
+class CiteQueries(Frozen):
+    """What the draft's claims still need; nothing, where nothing is missing."""
+
+    queries: tuple[CiteQuery, ...] = Field(default=(), max_length=MOST_QUERIES)
+
+
+CITE_ASK = Role("cite_ask", CiteAskInputs, CiteQueries, prompt_tokens=40_000, usual=(10_000, 500))
+
+
+class CiteSelectInputs(Frozen):
+    idea: Idea
+    searches: tuple[Searched, ...]
+    works: tuple[FoundWork, ...]
+    references: tuple[Reference, ...] = Field(description="what may be cited already")
+
+
+class Chosen(Frozen):
+    """A work that is to be cited."""
+
+    number: int = Field(description="of the work")
+    search: int = Field(ge=1, description="number of the search whose sentence it supports")
+    reason: str = Field(min_length=1, description="what of its title or abstract supports the sentence")
+
+
+class CiteSelection(Frozen):
+    """The works that are worth citing; none, where none fits."""
+
+    chosen: tuple[Chosen, ...] = ()
+
+
+CITE_SELECT = Role("cite_select", CiteSelectInputs, CiteSelection, temperature=0.0, prompt_tokens=60_000,
+                   usual=(8000, 500))

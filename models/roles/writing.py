@@ -1,0 +1,160 @@
+"""Writing a paper from the record: its outline (`outline`) and its sections (`write`)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from models.roles.coding import Study
+from models.roles.role import Role
+from record.claims import Called
+from record.nouns.figures import FinalFigure
+from record.nouns.frozen import Frozen
+from record.nouns.nodes import BranchStep, StageSummary
+from record.nouns.papers import Section
+
+
+class ClaimLine(Frozen):
+    """A number that the paper may print, and the macro that prints it."""
+
+    key: str
+    printed: str
+    meaning: str
+    primary: bool = Field(default=False, description="whether it is of the plan's primary metric, which is never cut")
+
+
+class Reference(Frozen):
+    """A verified work that may be cited; of what it did and found, the abstract is all that is known."""
+
+    key: str
+    title: str
+    authors: str
+    year: str
+    note: str = ""
+    abstract: str = Field(default="", description="empty where no catalogue gave one")
+
+
+class Comparison(Frozen):
+    """A paired difference that the record supports, and the words that may be used for it."""
+
+    key: str
+    dataset: str
+    metric: str
+    better: str = Field(description="condition with the better mean")
+    worse: str
+    equal: bool = Field(default=False, description="whether the means are equal, so that neither is better")
+    verdict: Called = Field(description="of `subject` against the other; corrected for the comparisons beside it")
+    n: int
+    condition: str = Field(default="", description="whose verdict it is; that of the better one where it is not said")
+    note: str = Field(default="", description="what has to be told with the verdict")
+
+    @property
+    def subject(self) -> str:
+        return self.condition or self.better
+
+    @property
+    def partner(self) -> str:
+        """The condition that the subject is compared with."""
+        return self.worse if self.subject == self.better else self.better
+
+
+class Telling(Frozen):
+    """Something that the paper has to tell: an outcome that the record holds, or what a reader must be told."""
+
+    id: str
+    text: str = Field(description="in words, with the macros that print its numbers")
+    keys: tuple[str, ...] = Field(default=(), description="of the comparisons that it is about")
+    abstract: bool = Field(default=False, description="whether the abstract has to tell it as well")
+
+
+class WriteInputs(Study):
+    """The record as a paper is made from it: what roles `outline`, `write` and `reflect` share."""
+
+    summaries: tuple[StageSummary, ...]
+    results: tuple[ClaimLine, ...] = Field(description="use as \\result{key}")
+    setups: tuple[ClaimLine, ...] = Field(description="use as \\setup{key}")
+    comparisons: tuple[Comparison, ...]
+    figures: tuple[FinalFigure, ...] = Field(description="place with \\paperfigure{name}, refer with \\ref{fig:name}")
+    tables: tuple[str, ...] = Field(description="place with \\papertable{name}, refer with \\ref{tab:name}")
+    references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
+    literals: tuple[str, ...] = Field(description="the only numbers that may be typed")
+    page_limit: int
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
+    winner_plan: str = ""
+    winner_source: str = ""
+    disclosures: tuple[str, ...] = Field(default=(), description="what a reader must be told: failures, limits, grades")
+    tellings: tuple[Telling, ...] = Field(default=(), description="what the paper has to tell, disclosures included")
+    branch: tuple[BranchStep, ...] = Field(default=(), description="from the first draft to the node that is reported")
+
+
+MOST_SECTIONS = 12
+
+
+class PlannedSection(Frozen):
+    """A section before it is written: what it says, and what it uses."""
+
+    title: str
+    claim: str = Field(description="one sentence: what a reader knows after it")
+    keys: tuple[str, ...] = Field(default=(), description="of results and settings that it prints, with their suffix")
+    figures: tuple[str, ...] = Field(default=(), description="that it places")
+    tables: tuple[str, ...] = Field(default=(), description="that it places")
+    references: tuple[str, ...] = Field(default=(), description="that it cites")
+    tells: tuple[str, ...] = Field(default=(), description="ids of what has to be told and is told here")
+    share: float = Field(gt=0, le=1, description="of the main text, its figures and tables included")
+
+
+class PlannedAbstract(Frozen):
+    """The abstract before it is written."""
+
+    claim: str = Field(description="one sentence: the main finding, in the words of its verdict")
+    keys: tuple[str, ...] = ()
+    tells: tuple[str, ...] = ()
+
+
+class PaperOutline(Frozen):
+    """A paper before it is written."""
+
+    title: str
+    abstract: PlannedAbstract
+    sections: tuple[PlannedSection, ...] = Field(min_length=1, max_length=MOST_SECTIONS)
+
+
+class OutlineInputs(Frozen):
+    inputs: WriteInputs
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the outline handed in before")
+    previous: PaperOutline | None = None
+
+
+OUTLINE = Role("outline", OutlineInputs, PaperOutline, temperature=0.7, prompt_tokens=60_000, usual=(22_000, 1500))
+
+
+class SectionInputs(Frozen):
+    """For role `write`; answers with `Sections`. The lists hold what the asked sections were planned with.
+
+    `inputs` is the whole record; its own lists are not shown.
+    """
+
+    inputs: WriteInputs
+    outline: PaperOutline
+    asked: tuple[str, ...] = Field(description="titles of the sections to write now")
+    abstract: bool = Field(description="whether to write the abstract now, after the last sections")
+    written: tuple[Section, ...] = Field(default=(), description="the sections before these, as they were written")
+    results: tuple[ClaimLine, ...] = ()
+    setups: tuple[ClaimLine, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    figures: tuple[FinalFigure, ...] = ()
+    tables: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = ()
+    tellings: tuple[Telling, ...] = ()
+    complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the answer before")
+
+
+class Sections(Frozen):
+    """Sections as they were asked for, and captions of the figures that they place."""
+
+    sections: tuple[Section, ...] = Field(min_length=1)
+    captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
+    abstract: str = Field(default="", description="empty unless it is asked for")
+
+
+WRITE = Role("write", SectionInputs, Sections, temperature=1.0, max_tokens=16_384, prompt_tokens=60_000,
+             usual=(16_000, 2500))
