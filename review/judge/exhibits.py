@@ -54,7 +54,7 @@ class GuardedExhibit:
 def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
     """A task description or a log; of a long one head and tail. Raises `PaperError`."""
     if not path.exists():
-        raise PaperError(f"there is no {path} for --{kind}{_beside(path, kind)}")
+        raise PaperError(f"there is no {path} for --{kind}{_suggestion(path, kind)}")
     text = _text(path, kind)
     if not text.strip():
         raise PaperError(f"{path} is empty: give --{kind} a file with text, or leave it out")
@@ -64,8 +64,8 @@ def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
     return GuardedExhibit(Exhibit(kind=kind, name=path.name, text=shown, left_out=cut), removed)
 
 
-def _beside(path: Path, kind: ExhibitKind) -> str:
-    """The files in its place that may be meant."""
+def _suggestion(path: Path, kind: ExhibitKind) -> str:
+    """The files in the same folder that it may stand for."""
     endings = (".log", ".txt", ".out") if kind == "log" else (".md", ".txt")
     there = sorted(one.name for one in path.parent.iterdir() if one.suffix in endings) if path.parent.is_dir() else []
     if not there:

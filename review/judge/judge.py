@@ -52,24 +52,24 @@ async def judged(case: Case, desk: Desk, *, model: str) -> Judgement:
     """The judgement of a case by a model. Raises `ModelError`."""
     paper = case.guarded.paper
 
-    async def ask(inputs: PartInputs) -> PartNotes:
-        return await desk.ask(JUDGE_NOTES, inputs)
+    async def ask(stretch: PartInputs) -> PartNotes:
+        return await desk.ask(JUDGE_NOTES, stretch)
 
     notes = Notes()
     if case.read_on:
         notes = await read_stretches(paper.sections, CHARACTERS, case.rubric.subject, ask)
-    asked = _asked(case, notes)
+    inputs = _inputs(case, notes)
     images = case.pictures.images if case.pictures else ()
     try:
-        answer = await desk.ask(JUDGE, asked, images)
+        answer = await desk.ask(JUDGE, inputs, images)
     except ImagesRefused:
-        asked, images = asked.model_copy(update={"pages": None}), ()
-        answer = await desk.ask(JUDGE, asked)
-    found = judgement(answer, paper, asked, name=case.name, model=model)
-    return found.model_copy(update={
-        "removed": case.removed, "coverage": _coverage(paper, asked, notes), "audit": case.audit,
-        "left_out": (*found.left_out, *notes.failed, *case.guarded.not_looked_at, *_withheld(asked)),
-        "pages": asked.pages.shown if asked.pages and images else (), "exhibits": exhibit_lines(case.exhibits)})
+        inputs, images = inputs.model_copy(update={"pages": None}), ()
+        answer = await desk.ask(JUDGE, inputs)
+    plain = judgement(answer, paper, inputs, name=case.name, model=model)
+    return plain.model_copy(update={
+        "removed": case.removed, "coverage": _coverage(paper, inputs, notes), "audit": case.audit,
+        "left_out": (*plain.left_out, *notes.failed, *case.guarded.not_looked_at, *_withheld(inputs)),
+        "pages": inputs.pages.shown if inputs.pages and images else (), "exhibits": exhibit_lines(case.exhibits)})
 
 
 def shown_of(paper: Paper) -> Excerpt:
@@ -86,38 +86,38 @@ def question(paper: Paper, rubric: Rubric, facts: RecordFacts | None = None) -> 
                        facts=facts)
 
 
-def judgement(answer: JudgeAnswer, paper: Paper, asked: JudgeInputs, *, name: str, model: str) -> Judgement:
+def judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: str, model: str) -> Judgement:
     """The answer with every quote looked up in the whole paper. `name` is how the paper is called in a report."""
-    rubric, text = asked.rubric, paper.text
+    rubric, text = inputs.rubric, paper.text
     return Judgement(
         paper=name, paper_sha256=paper.sha256, rubric=rubric.name, rubric_sha256=sha256_of(rubric), model=model,
         heuristic=answer.heuristic, scores=_scores(answer, rubric, text), confidence=answer.confidence,
         most_confidence=rubric.confidence.highest, strengths=answer.strengths, weaknesses=answer.weaknesses,
-        left_out=asked.left_out, checks=_checks(answer, rubric, text))
+        left_out=inputs.left_out, checks=_checks(answer, rubric, text))
 
 
-def _asked(case: Case, notes: Notes) -> JudgeInputs:
+def _inputs(case: Case, notes: Notes) -> JudgeInputs:
     pages = case.pictures.pages if case.pictures and case.pictures.images else None
     return question(case.guarded.paper, case.rubric, case.facts).model_copy(update={
         "audit": case.audit, "exhibits": tuple(one.exhibit for one in case.exhibits), "read": notes.parts,
         "removed": len(case.removed), "pages": pages})
 
 
-def _coverage(paper: Paper, asked: JudgeInputs, notes: Notes) -> str:
+def _coverage(paper: Paper, inputs: JudgeInputs, notes: Notes) -> str:
     """How much of a paper reached its judge, in words."""
     if not notes.unseen:
-        return "" if asked.left_out else f"all {paper.characters} characters shown"
+        return "" if inputs.left_out else f"all {paper.characters} characters shown"
     return (f"{paper.characters - notes.unseen} of {paper.characters} characters shown, "
             f"{notes.unseen - notes.unread} more read in {len(notes.parts)} stretches for notes, "
             f"{notes.unread} neither")
 
 
-def _withheld(asked: JudgeInputs) -> tuple[str, ...]:
-    if asked.pages is None:
+def _withheld(inputs: JudgeInputs) -> tuple[str, ...]:
+    if inputs.pages is None:
         return ()
-    rest = asked.pages.total - len(asked.pages.shown) - len(asked.pages.withheld)
-    said = [f"pictures of pages {', '.join(map(str, asked.pages.withheld))}: a passage on them was taken out"]
-    return (*(said if asked.pages.withheld else ()), *([f"pictures of {rest} more pages"] if rest > 0 else ()))
+    rest = inputs.pages.total - len(inputs.pages.shown) - len(inputs.pages.withheld)
+    named = [f"pictures of pages {', '.join(map(str, inputs.pages.withheld))}: a passage on them was removed"]
+    return (*(named if inputs.pages.withheld else ()), *([f"pictures of {rest} more pages"] if rest > 0 else ()))
 
 
 def _scores(answer: JudgeAnswer, rubric: Rubric, text: str) -> tuple[DimensionScore, ...]:

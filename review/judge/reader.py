@@ -84,7 +84,7 @@ def _known() -> str:
 
 
 async def _read(paper: Paper, data: bytes, timeout: float) -> Paper:
-    """The paper with its sections and what stands beside them."""
+    """The paper with its sections, comments and preamble."""
     if paper.form == "PDF":
         return replace(paper, sections=of_pdf(await _pdf(paper.path, data, timeout)))
     text = decoded(data, paper.path)

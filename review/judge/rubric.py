@@ -26,7 +26,7 @@ def bundled() -> dict[str, Rubric]:
 
 
 def rubric_called(given: str) -> Rubric:
-    """The rubric meant by a name or a path; a name of ours comes before a file of that name. Raises `RubricError`."""
+    """The rubric with a name or at a path; a name of ours comes before a file of that name. Raises `RubricError`."""
     names = bundled()
     name = given.replace("_", "-")
     if name in names:
@@ -49,7 +49,7 @@ def read_rubric(path: Path = END_TO_END) -> Rubric:
     try:
         return Rubric.model_validate(_typed(found))
     except ValidationError as error:
-        raise RubricError(f"the rubric {path}: {_said(error)}; its form is in docs/judge.md") from None
+        raise RubricError(f"the rubric {path}: {_first_fault(error)}; its form is in docs/judge.md") from None
     except ValueError as error:
         raise RubricError(f"the rubric {path}: {error}; its form is in docs/judge.md") from None
 
@@ -92,7 +92,7 @@ def _band(key: str, text: Any, where: str) -> dict[str, Any]:
     return {"lowest": int(match[1]), "highest": int(match[2] or match[1]), "meaning": text}
 
 
-def _said(error: ValidationError) -> str:
+def _first_fault(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg'].removeprefix('Value error, ')}"

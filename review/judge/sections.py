@@ -50,7 +50,7 @@ class Excerpt:
 
 
 def of_pdf(text: str) -> tuple[PaperSection, ...]:
-    """The sections of a PDF's text by their numbered headings; by page where it has none that can be told."""
+    """The sections of a PDF's text by their numbered headings; by page where it has none that are recognised."""
     found = list(_collected(_pdf_lines(text)))
     if sum(bool(section.title) for section in found) >= 2:
         return tuple(found)

@@ -123,7 +123,7 @@ OTHERS = tuple(re.compile(pattern) for pattern in (
 
 _WEAK = re.compile(rf"{_BEGIN}(?:{_SCORE}|praise|emphasi[sz]e|highlight|mention|write)\b|\b{_REVIEWER}\b|"
                    r"^\W*(?:system|assistant|user|instructions?)\W*$")
-"""What is an order only beside one."""
+"""What is an order only next to one."""
 
 _TOGETHER = re.compile(
     r"(?:ignore|disregard|forget)\w{0,20}(?:instructions?|prompts?|rubric|rules|guidelines)|"
@@ -172,17 +172,19 @@ def orders(text: str) -> list[tuple[int, int]]:
 def _in(reading: Folded) -> Iterator[tuple[int, int]]:
     """Places in the original of a reading's orders, and of the half-orders right after them."""
     spans = [*sentences(reading.text)]
-    sentence = [reading.text[begin:end] for begin, end in spans]
-    order = [is_order(one, guessed=reading.guessed) for one in sentence]
-    beside = False
+    texts = [reading.text[begin:end] for begin, end in spans]
+    ordered = [is_order(text, guessed=reading.guessed) for text in texts]
+    follows = False
     for at, (begin, end) in enumerate(spans):
-        beside = order[at] or (beside and bool(_WEAK.search(sentence[at])))
-        if beside:
+        follows = ordered[at] or (follows and bool(_WEAK.search(texts[at])))
+        if follows:
             yield reading.place(begin, end)
-        elif at + 1 < len(spans) and not order[at + 1] and sentence[at].rstrip()[-1] not in ".!?:" and is_order(
-                f"{sentence[at]} {sentence[at + 1]}", guessed=reading.guessed):  # one order over two paragraphs
+        elif at + 1 < len(spans) and not ordered[at + 1] and texts[at].rstrip()[-1] not in ".!?:" and is_order(
+                f"{texts[at]} {texts[at + 1]}", guessed=reading.guessed):  # one order over two paragraphs
             yield reading.place(begin, spans[at + 1][1])
 
+
+# --- by what a sentence is made of ------------------------------------------------------------------------------------
 
 LONGEST = 600
 """Characters of a sentence; a longer one is a table or a listing, whose words lie far apart."""
