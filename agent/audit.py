@@ -16,7 +16,7 @@ from typing import Literal
 from agent.environment import isolation_text, notice
 from agent.settings import override
 from record.branching import false_ancestry
-from record.events.papers import RULES, Released
+from record.events.papers import Released
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
@@ -276,11 +276,7 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
 
 
 def _sources(report: AuditReport, folder: RunFolder, state: RunState, expected: Mapping[str, str]) -> None:
-    """The sources are those that the record makes. Older rules set tables and appendix in another way, so that of
-    papers released under them only the hashes are held (with all files); their values are those of the record."""
-    if state.released is not None and state.released.rules != RULES:
-        report.count("paper sources of an earlier form, by their hashes", len(state.released.files))
-        return
+    """The sources are those that the record makes."""
     for name, text in expected.items():
         report.count("paper sources")
         path = folder.paper / name
@@ -289,9 +285,7 @@ def _sources(report: AuditReport, folder: RunFolder, state: RunState, expected: 
 
 
 def _disclosure(report: AuditReport, folder: RunFolder, state: RunState, released: Released) -> None:
-    """The disclosure is what the record makes; runs of earlier versions have none."""
-    if not released.beside:
-        return
+    """The disclosure is what the record makes."""
     told = disclosure(state, isolation=isolation_text(state), text=best_of(state.drafts).round)
     path = folder.root / file_of(folder)
     report.count("disclosure")

@@ -69,7 +69,7 @@ def keep(run: Path, text: str) -> None:
 
 
 def prompt_of(run: Path, event: Answered | Drifted) -> Kept | None:
-    """What was asked, or would be now; None where it was not kept (an older run, `models.keep_prompts=false`).
+    """What was asked, or would be now; None where it was not kept (`models.keep_prompts=false`).
 
     Reads 16 MiB at most and follows no link within the run's folder.
     """

@@ -6,6 +6,7 @@ that was put in the place of another is known by its file's identity, or by havi
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from record.events import EVENT, Event
+from record.events.running import FORMAT
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.network import MIRROR, Row, mirrored_rows
@@ -22,6 +24,10 @@ from record.network import MIRROR, Row, mirrored_rows
 
 class RecordError(Exception):
     """A record cannot be opened or written. The message says which file, and how to mend it."""
+
+
+class OtherVersionError(RecordError):
+    """Another version of the program wrote a record. Who acts: the person; with that version, or with another run."""
 
 
 SCHEMA = """
@@ -72,16 +78,32 @@ def rows_of(db: sqlite3.Connection) -> list[Row]:
     return db.execute("SELECT at, body FROM events ORDER BY seq").fetchall()
 
 
-def events_in(rows: Iterable[Row], path: Path) -> Iterator[tuple[Event, float]]:
-    """The events of rows that were read from `path`, each with its time. Raises `RecordError`."""
-    for number, (at, body) in enumerate(rows, 1):
+def events_in(rows: Iterable[Row], path: Path, *, after: int = 0) -> Iterator[tuple[Event, float]]:
+    """The events of rows that were read from `path` behind so many others, each with its time. Raises `RecordError`."""
+    for number, (at, body) in enumerate(rows, after + 1):
+        if number == 1:
+            _check_format(body, path)
         try:
             event = EVENT.validate_json(body)
         except ValidationError as error:
-            raise RecordError(
-                f"cannot read the record {path}: event {number} is none that this version knows "
-                f"({error.error_count()} mismatches); use the version that the run was recorded with") from None
+            raise RecordError(f"cannot read the record {path}: event {number} is damaged "
+                              f"({error.error_count()} mismatches)") from None
         yield event, at
+
+
+def _check_format(first: str, path: Path) -> None:
+    """Raises `OtherVersionError` for a log whose first event says another format than ours, or none."""
+    try:
+        begun = json.loads(first)
+    except ValueError:
+        return
+    found = begun.get("format", 0)
+    if begun.get("type") in ("started", "ideating") and found != FORMAT:
+        run = path.parent
+        anew = f"scientist run --idea {run / 'idea.json'}" if begun["type"] == "started" else "another --out"
+        raise OtherVersionError(
+            f"{run} was recorded by another version of scientist (format {found}, this one reads {FORMAT}): look at it "
+            f"with the version that made it, or make it again with {anew}")
 
 
 # --- while it is written --------------------------------------------------------------------------------------------
@@ -153,11 +175,9 @@ def _rows_after(path: Path, seen: int) -> tuple[int, list[tuple[Event, float]]]:
             db.execute("BEGIN")
             total = int(db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
             rows = db.execute("SELECT at, body FROM events WHERE seq > ? ORDER BY seq", (seen,))
-            return total, [(EVENT.validate_json(body), at) for at, body in rows]  # never all texts beside all events
+            return total, list(events_in(rows, path, after=seen))  # never all texts beside all events
     except sqlite3.Error as error:
         raise RecordError(f"cannot read the record {path}: {error}") from error
-    except ValueError:
-        raise RecordError(f"cannot read the record {path}: it has events that this version does not know") from None
 
 
 # --- a log of its own ------------------------------------------------------------------------------------------------

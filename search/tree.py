@@ -254,7 +254,7 @@ def unmarked(state: RunState, k: int) -> dict[str, Node]:
 def _planning(
     state: RunState, stage: StageName, seen: Seen, before: int | None, settings: SearchSettings
 ) -> Literal["no", "due", "asked", "done"]:
-    """How far the plan of the ablations is. A stage that began without one, as in older records, goes on without."""
+    """How far the plan of the ablations is. A stage that began without one goes on without."""
     if stage != "ablation":
         return "no"
     k = next((k for k, one in state.decisions.items() if one.action == ABLATION_PLAN

@@ -38,11 +38,12 @@ def wrong_use() -> tuple[type[Exception], ...]:
     from models.errors import CatalogueError, ModelConfigError
     from record.lock import RunLockedError
     from record.nouns.idea import IdeaError
+    from record.reading import OtherVersionError
     from sandbox.errors import GpuError, IsolationError, PretrainedError
     from stages.paper.template import TemplateError
 
-    return (WrongUse, TyperException, IdeaError, SettingsError, RunLockedError, ModelConfigError, CatalogueError,
-            GpuError, IsolationError, PretrainedError, TemplateError)
+    return (WrongUse, TyperException, IdeaError, SettingsError, RunLockedError, OtherVersionError, ModelConfigError,
+            CatalogueError, GpuError, IsolationError, PretrainedError, TemplateError)
 
 
 def told_failures() -> tuple[type[Exception], ...]:

@@ -101,7 +101,7 @@ class RunPieces:
         """The report of a stage, made anew when what it rests on is: its intervals and tests cost milliseconds."""
         state = self.run.state
         known = state.stages[stage]
-        of = (known.best, known.ended, known.reasons, known.summary, state.data_plan, state.corrected,
+        of = (known.best, known.ended, known.reasons, known.summary, state.data_plan,
               tuple(trusted_replicates(state, known.best)) if known.best else (),
               [trusted_replicates(state, node.id) for node in ablations(state)] if stage == "ablation" else ())
         made = self._reports.get(stage)

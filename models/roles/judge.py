@@ -131,7 +131,6 @@ class RecordFacts(Frozen):
     for_other: int = Field(description="comparisons in which it is measurably worse")
     no_difference: int
     undecided: int = Field(description="comparisons with too few replicates to say")
-    corrected: bool = Field(default=False, description="whether these verdicts are corrected for several comparisons")
     grades: tuple[tuple[str, int], ...] = Field(default=(), description="grade -> values of the paper with it")
     bound_values: int = Field(description="values in the text that are tied to the record")
     references: int = Field(description="distinct works cited")

@@ -14,7 +14,6 @@ every difference that was made, also those with too few pairs to be tested. What
 
 What it does not guarantee: that the family of a stage's report, which looks at validation data, is that of the paper;
 each is corrected for itself. The intervals, those over examples too, are not corrected: each holds for itself alone.
-Papers released before the correction keep the verdicts that they were written with (`RunState.corrected`).
 """
 
 from __future__ import annotations
@@ -146,7 +145,7 @@ def _difference(
         grade=weakest((a.grade, b.grade)), mean=mean, sd=sd, low=low, high=high, better=better,
         family=pair.family, compared=compared, p=p, p_adjusted=p_adjusted, over_examples=over,
         detectable=None if sd is None else detectable(len(values), sd, compared),
-        called=_call(p_adjusted if state.corrected else p, mean, over, better=better == a.condition))
+        called=_call(p_adjusted, mean, over, better=better == a.condition))
 
 
 def _call(p: float | None, mean: float, over: OverExamples | None, *, better: bool) -> Called:

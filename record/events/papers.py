@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from record.events.running import FORMAT
 from record.ideation import Digest, FinalIdea, LiteratureSearch, Means
 from record.nouns.figures import FigureReview, FinalFigure, PaperFigureReview
 from record.nouns.frozen import Frozen
@@ -25,6 +26,7 @@ class Ideating(Frozen):
     """Ideation on a topic began; its log is no run's."""
 
     type: Literal["ideating"] = "ideating"
+    format: int = FORMAT
     topic: str
     sha256: str = Field(description="of the topic's file")
     means: Means
@@ -65,7 +67,7 @@ class FiguresMade(Frozen):
     reviews: tuple[FigureReview, ...] = ()
     looked: bool = True
     failure: Failure | None = Field(default=None, description="of the figures that could not be drawn, a line each")
-    placed: tuple[FinalFigure, ...] = Field(default=(), description="in order; empty in records older than it")
+    placed: tuple[FinalFigure, ...] = Field(default=(), description="in order")
     left_out: dict[str, str] = Field(default_factory=dict, description="name of a figure -> why the paper has it not")
 
 
@@ -133,10 +135,6 @@ class Drafted(Frozen):
     refused: tuple[str, ...] = Field(default=(), description="its edits that could not be made, and why")
 
 
-RULES = 2
-"""Rules that verdicts and generated parts of a paper follow now. 1: not corrected for several comparisons."""
-
-
 class Released(Frozen):
     """The paper was built for the last time. `released` is False for a DRAFT that the binder refused."""
 
@@ -149,7 +147,6 @@ class Released(Frozen):
     reasons: tuple[str, ...] = ()
     pages: int | None = None
     round: int | None = Field(default=None, description="of the draft that it prints")
-    rules: int = Field(default=1, description="what its verdicts and generated parts follow (`RULES` when it was made)")
 
 
 class Rewriting(Frozen):

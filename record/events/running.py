@@ -12,21 +12,25 @@ from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import NodeKind, StageName
 
+FORMAT = 1
+"""Of the records that this version writes and reads. Whoever changes what is stored takes the next number."""
+
 
 class Started(Frozen):
     """A run began. `settings` is the whole composed configuration, as it was saved."""
 
     type: Literal["started"] = "started"
+    format: int = FORMAT
     idea: Idea
     settings: dict[str, Any]
     seed: int
     version: str
     model: str
-    isolation: str = Field(default="", description="'bubblewrap', or 'none: ' and why; empty in records older than it")
-    machine: Machine | None = Field(default=None, description="what experiments run in; None in records older than it")
+    isolation: str = Field(default="", description="'bubblewrap', or 'none: ' and why")
+    machine: Machine | None = Field(default=None, description="what experiments run in")
     rate: Rate | None = Field(default=None, description="how fast they run there; None where nobody measured it")
     template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template; empty in older records")
+        default="", description="sha256 of the run's own copy of the paper's template")
 
 
 class Resumed(Frozen):

@@ -168,7 +168,7 @@ class Facts:
     """Answered comparisons by pair, the node that was decided on earlier first."""
     tests: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
     resampled: dict[str, OverExamples] = field(default_factory=dict[str, OverExamples])
-    """What resampling the test examples says of differences, by their key; empty in older records."""
+    """What resampling the test examples says of differences, by their key."""
     unscored: dict[str, Failure] = field(default_factory=dict[str, Failure])
     """Why a scorer of the user's own gave no test values of a node."""
     stumbled: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -179,7 +179,7 @@ class Facts:
     missed: AblationsMissed | None = None
     """What a reviewer of the draft would ask for; None before that was asked, and where it was not."""
     library: LibraryChecked | None = None
-    """What of the given library may be cited; None without one, and in records older than it."""
+    """What of the given library may be cited; None without one."""
     works_found: list[WorksFound] = field(default_factory=list[WorksFound])
     works_chosen: list[WorksChosen] = field(default_factory=list[WorksChosen])
     """What was gathered for the draft, over all writings of the paper."""
@@ -200,7 +200,7 @@ class Facts:
     version: int = 1
     """Which writing of the paper drafts, release and judgement are of."""
     template: str = ""
-    """sha256 of the run's copy of the template that drafts and release are set with; empty in older records."""
+    """sha256 of the run's copy of the template that drafts and release are set with."""
     ancestry: list[Ancestor] = field(default_factory=list[Ancestor])
     """Where this run branched off, the first ancestor first. Costs and times of the state are this run's own."""
     overrides: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -210,7 +210,7 @@ class Facts:
     isolations: tuple[str, ...] = ()
     """How code ran, in the process that started the run and in those that took it up (`Started.isolation`)."""
     machines: tuple[Machine, ...] = ()
-    """Where it ran, in the same processes; empty in records older than `Started.machine`."""
+    """Where it ran, in the same processes."""
     rate: Rate | None = None
     """How fast experiments run, on the terms on which the run goes on; None where nobody measured it."""
     steered: list[Steered] = field(default_factory=list[Steered])

@@ -114,9 +114,7 @@ class RunState(Facts):
             return "cite" if self._wants_citations else "reflect"
         if self.released is None:
             return "missing" if self._reviewed_for_ablations else "release"
-        # Runs that ended before there was a judge are over: a resume does not begin to judge them.
-        over = self.assessed is not None or (self.ended is not None and self.ended.exit_code in (0, 3, 4))
-        return "done" if over else "judge"
+        return "judge" if self.assessed is None else "done"
 
     @property
     def _wants_citations(self) -> bool:
@@ -166,11 +164,6 @@ class RunState(Facts):
         """How long it took to write the code of a node, on average; 0.0 before the first."""
         code = self.usage.get("code")
         return code.seconds / code.calls if code is not None else 0.0
-
-    @property
-    def corrected(self) -> bool:
-        """Whether verdicts are corrected for several comparisons: those of papers released before that are not."""
-        return self.released is None or self.released.rules > 1
 
     @property
     def seconds_of_code(self) -> float:

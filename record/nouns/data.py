@@ -92,8 +92,7 @@ class DatasetFacts(Frozen):
     duplicates: int = Field(default=0, description="test and validation examples that also stand in train")
     fingerprint: str = Field(description="sha256 of all splits")
     seed: int
-    task: str = Field(default="", description="classification, regression, or none: a folder that the code reads; "
-                                              "empty in older records")
+    task: str = Field(default="", description="classification, regression, or none: a folder that the code reads")
     target: str = Field(default="", description="the column, or what else the labels are")
     columns: tuple[str, ...] = Field(default=(), description="features as the source has them, before any encoding")
     class_names: tuple[str, ...] = ()

@@ -75,7 +75,7 @@ class Attempt(Frozen):
 
     number: int = Field(ge=1)
     seconds: float = Field(ge=0, description="wall clock, of the code alone")
-    limit: float | None = Field(default=None, description="wall clock that it was allowed; None in older records")
+    limit: float | None = Field(default=None, description="wall clock that it was allowed")
     alone: bool = Field(default=False, description="whether no other code of ours ran beside it: a retry for memory")
     failure: Failure | None = None
     measurements: tuple[Measurement, ...] = Field(default=(), description="final values (no step), validation only")

@@ -209,7 +209,7 @@ def facts_of(state: RunState, draft: Draft) -> RecordFacts:
         fewest_seeds=min((claim.n for claim in claims), default=0), ablations=len(ablations(state)),
         datasets=len(state.datasets), conditions=len(plan.conditions) if plan else 0,
         for_method=called["method"], for_other=called["other"], no_difference=called["no measurable difference"],
-        undecided=called["unknown"], corrected=state.corrected,
+        undecided=called["unknown"],
         grades=tuple(sorted(Counter(str(claim.grade) for claim in claims).items())),
         bound_values=len(used_keys(texts)), references=len(used_keys(texts, CITES)),
         figures=len(used_keys(texts, frozenset({"paperfigure"}))), limited=state.limited or "", models=state.models,

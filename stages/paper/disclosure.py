@@ -250,10 +250,7 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> Disclosure:
 
 def as_file(told: Disclosure) -> str:
     """The text of the file."""
-    later = {"ablations", "unscored", "figures_left_out", "figures_refused", "steering", "ancestry", "siblings",
-             "unanswered"}
-    absent = {name for name in later if not getattr(told, name)}  # so that older records give the file that they gave
-    return told.model_dump_json(indent=1, exclude=absent) + "\n"
+    return told.model_dump_json(indent=1) + "\n"
 
 
 def file_of(folder: RunFolder) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from models.door import Desk
 from models.roles.role import AnyRole
 from models.roles.writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, SectionInputs, Sections, WriteInputs
-from record.events.papers import RULES, Drafted, Released
+from record.events.papers import Drafted, Released
 from record.folder import sha256, write_file
 from record.manifest import manifest
 from record.nouns.papers import Draft, Section
@@ -70,7 +70,7 @@ async def release(bench: Bench) -> None:
             found = await assess_draft(bench, best.draft, "final", refused=True)
         _publish(bench)
         bench.recorder.append(Released(
-            released=not reasons, reasons=reasons, pages=found.pages, round=best.round, rules=RULES,
+            released=not reasons, reasons=reasons, pages=found.pages, round=best.round,
             beside=_disclose(bench, best),
             pdf=str(bench.folder.paper.relative_to(bench.folder.root) / "paper.pdf") if found.pdf else None,
             files={str(path.relative_to(bench.folder.paper)): sha256(path)

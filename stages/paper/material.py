@@ -158,10 +158,7 @@ def _tables(state: RunState) -> tuple[Table, ...]:
 
 def drawn_figures(state: RunState) -> tuple[FinalFigure, ...]:
     """The paper's figures in their order."""
-    if state.figures is None:
-        return ()
-    return state.figures.placed or tuple(  # records older than `placed`
-        FinalFigure(name=name, description=text) for name, text in state.figures.descriptions.items())
+    return state.figures.placed if state.figures is not None else ()
 
 
 def _lines(plan: DataPlan, claims: Sequence[Claim]) -> tuple[ClaimLine, ...]:

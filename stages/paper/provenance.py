@@ -38,7 +38,7 @@ class AblationsTold(Frozen):
 
 
 def ablations_told(state: RunState) -> AblationsTold | None:
-    """For the disclosure; None where nothing was planned and nobody asked, as in older records."""
+    """For the disclosure; None where nothing was planned and nobody asked."""
     if state.planned is None and state.missed is None:
         return None
     return AblationsTold(

@@ -25,8 +25,6 @@ from record.claims import (
     p_value,
     printed,
 )
-from record.events import EVENT
-from record.events.papers import Released
 from record.events.searching import Resampled
 from record.log import MemoryLog
 from record.nouns.data import OverExamples
@@ -178,16 +176,6 @@ def test_what_was_resampled_of_other_nodes_says_nothing() -> None:
     log = recorded(METHOD, BASELINE)
     log.append(Resampled(found=(over(only(log), -1.0, 1.0, nodes=("n0009",)),)))
     assert only(log).over_examples is None and only(log).called == "improved"
-
-
-def test_a_paper_of_before_keeps_its_verdicts_and_its_log_reads() -> None:
-    log = recorded(METHOD, BASELINE)
-    claims = claims_of(-0.016, *[0.0] * 19)
-    assert differences(log.state, claims)[0].called == "no measurable difference"
-    old = EVENT.validate_python({"type": "released", "released": True, "pdf": None})
-    assert isinstance(old, Released) and old.rules == 1
-    log.append(old)
-    assert not log.state.corrected and differences(log.state, claims)[0].called == "improved"
 
 
 def test_forms_of_a_difference() -> None:

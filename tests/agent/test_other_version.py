@@ -1,0 +1,42 @@
+"""A run that another version recorded: every command that opens one says so in one line, and exits 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from record.events.running import FORMAT, Started
+from record.reading import OtherVersionError, Tail
+from tests.agent.test_cli import written
+from tests.inspector.story import ended
+
+COMMANDS = (
+    "resume RUN", "branch RUN --from tuning", "write RUN", "stop RUN", "pause RUN", "kill RUN n0001 --reason x",
+    "mark RUN n0001 --reason x", "note RUN x", "status RUN", "tree RUN", "tree RUN --watch", "logs RUN",
+    "logs RUN --follow", "why RUN", "view RUN", "export RUN --html", "trace RUN 0.5", "audit RUN", "reproduce RUN",
+    "judge RUN", "compare RUN RUN")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    story = ended()
+    event, at = story.events[0]
+    assert isinstance(event, Started)
+    story.events[0] = (event.model_copy(update={"format": FORMAT + 1}), at)
+    return written(tmp_path / "calm", story)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_so_in_one_line(command: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command.replace("RUN", str(run)).split()) == 2
+    out, error = capsys.readouterr()
+    assert out == "" and len(error.strip().splitlines()) == 1
+    assert f"recorded by another version of scientist (format {FORMAT + 1}, this one reads {FORMAT})" in error
+    assert "scientist run --idea" in error
+
+
+def test_a_watched_log_of_another_version_is_refused(run: Path) -> None:
+    with pytest.raises(OtherVersionError):
+        Tail(run).read()
