@@ -17,9 +17,10 @@ from record.claims import MINIMUM_REPLICATES
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import STAGES, StageName
+from search.policy import LATE_DEBUGS
 from search.replication import REPORTED
 from search.settings import SearchSettings
-from stages.settings import LATE_DEBUGS, OUTLINES, PLANNINGS, REVISIONS, PaperSettings
+from stages.settings import OUTLINES, PLANNINGS, REVISIONS, PaperSettings
 
 DEBUGS_A_DRAFT = 0.6
 """Debug nodes that follow a first draft, on average: three drafts of five fail in the offline study."""

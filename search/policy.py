@@ -8,13 +8,14 @@ Best-first order is computed from verdicts and measurements; a model is asked fo
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Wait
 from record.nouns.nodes import Node, NodeKind, StageName
-from search.replication import all_done, owed
+from search.replication import all_done, of_ablation, owed, replicate_of
 from search.settings import SearchSettings
 from search.tree import View
 
@@ -158,3 +159,33 @@ def expansion(view: View, kind: NodeKind, parent: Node | None) -> Expand:
     item = view.items[view.turns(kind) % len(view.items)] if view.items and kind in ("improve", "ablate") else ""
     return Expand(stage=view.stage, kind=kind, parent=parent.id if parent else None, ordinal=ordinal, item=item,
                   seed=view.seed)
+
+
+LATE_DEBUGS = 1
+"""Debug attempts of an ablation that was asked for after the draft, and fails: its claims wait."""
+
+
+@dataclass(frozen=True)
+class MissingAblations:
+    """What a reviewer of the draft asks for: each ablation, a debug attempt where it fails, then its replicates."""
+
+    settings: SearchSettings
+    fits: Callable[[Action], bool]
+    """Whether the budget has room for an action; what it has no room for is not begun, and limits nothing else."""
+
+    def pick(self, view: View, rng: Random) -> Action:
+        due = None if view.spent else next((one for one in self._due(view) if self.fits(one)), None)
+        if due is not None:
+            return due
+        return Wait() if view.in_flight else End(reason="what a reviewer asked for came to its end")
+
+    def _due(self, view: View) -> Iterator[Expand]:
+        for item, line in view.missing.items():
+            if not line:
+                yield expansion(view, "ablate", view.root).model_copy(update={"item": item})
+        deepest = min(LATE_DEBUGS, self.settings.max_debug_depth)
+        tried = [line[-1] for line in view.missing.values() if line]
+        yield from (expansion(view, "debug", node) for node in view.debuggable(deepest) if node in tried)
+        for node in tried:
+            if node in view.good:
+                yield from replicate_of(view, "ablation", node, of_ablation(view, self.settings))

@@ -94,12 +94,16 @@ def of_ablation(view: View, settings: SearchSettings) -> int:
 
 
 def _replicate(view: View, settings: SearchSettings) -> Expand | None:
-    for stage, target, count in () if "replicate" in view.without else targets(view, settings):
-        done = len(view.replicates(target.id))
-        if done < count:
-            return Expand(stage=stage, kind="replicate", parent=target.id, seed=view.seed + 1 + done,
-                          ordinal=sum(one.kind == "replicate" and one.stage == stage for one in view.nodes.values()))
-    return None
+    due = () if "replicate" in view.without else targets(view, settings)
+    return next((one for target in due for one in replicate_of(view, *target)), None)
+
+
+def replicate_of(view: View, stage: StageName, target: Node, count: int) -> Iterator[Expand]:
+    """The next replicate of a node that is to have so many; none where it has them."""
+    done = len(view.replicates(target.id))
+    if done < count:
+        yield Expand(stage=stage, kind="replicate", parent=target.id, seed=view.seed + 1 + done,
+                     ordinal=sum(one.kind == "replicate" and one.stage == stage for one in view.nodes.values()))
 
 
 def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work]:

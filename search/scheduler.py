@@ -59,6 +59,8 @@ class Scheduler:
     room: Room = unlimited
     settle: Callable[[], None] = lambda: None
     """Called before each decision: has stages settle again whose best node turned out suspect."""
+    earliest: int = 0
+    """The decision up to which every result may be used in any order: all were in before the work began."""
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
     _placed: set[int] = field(default_factory=set[int])
     """Decisions whose node still needs a place: being written, waiting for one, or running."""
@@ -67,10 +69,13 @@ class Scheduler:
 
     async def run(self, stage: StageName, ceilings: Ceilings | None = None) -> Decided | None:
         """The decision that ended the stage's search; None when it was asked to stop: nothing is under way then."""
-        self.stage, self.ceilings = stage, ceilings or Ceilings()
+        self.ceilings = ceilings or Ceilings()
         end = self.recorder.state.end_of(stage)
-        if end is not None:  # killed between this decision and what follows from it: nothing is decided twice
-            return end
+        return end or await self.carry_out(stage)  # killed after this decision, nothing is decided twice
+
+    async def carry_out(self, stage: StageName) -> Decided | None:
+        """Do what the policy picks in a stage until it ends it; like `run`, also in a stage that has ended before."""
+        self.stage, end = stage, None
         self._offset = self.recorder.state.active_seconds - self.signals.clock()
         try:
             self._restart_unfinished()
@@ -159,7 +164,7 @@ class Scheduler:
     async def _visible(self) -> Seen:
         """The results that the next decision may use; in `ticket` order, waits for them."""
         if self.settings.order == "ticket":
-            through = max(0, self._next - self.settings.effective_window)
+            through = max(self.earliest, self._next - self.settings.effective_window)
             while not self._stopped and (late := self._unfinished(through)):
                 await self._any_result(late)
             return Seen(through=through)

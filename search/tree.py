@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -10,6 +11,7 @@ from record.fold.state import RunState, marks_of
 from record.nouns.data import DataPlan
 from record.nouns.decisions import ABLATION_PLAN, Compare, Seen, Work, summary_of
 from record.nouns.nodes import STAGES, Node, NodeKind, StageName, StageSummary
+from record.trials import line_of
 from search.score import FEWEST, close, coverage, gain, judging_arms, noise
 from search.settings import SearchSettings
 
@@ -43,6 +45,8 @@ class View:
     """What the agenda lists: the idea's experiments; in ablation what was planned, else its risk factors."""
     planning: Literal["no", "due", "asked", "done"] = "no"
     """Whether the ablations are planned: `asked` until the plan may be seen, `no` where the risks are taken up."""
+    missing: dict[str, tuple[Node, ...]] = field(default_factory=dict[str, tuple[Node, ...]])
+    """What a reviewer of the draft asks for and nothing refuses: item -> the node that took it up, and its debugs."""
     seed: int = 0
     """The run's seed; search nodes run with it, replicates with the seeds after it."""
     limited: str | None = None
@@ -233,8 +237,8 @@ def view_of(
         asked=frozenset(pair for pair, known in asked.items() if not known),
         compared={pair: state.compared[pair].better for pair, known in asked.items()
                   if known and pair in state.compared},
-        items=_items(state, stage, planning), planning=planning, seed=state.started.seed,
-        limited=state.limited or state.stages[stage].limited, spent=state.limited,
+        items=_items(state, stage, planning), missing=_missing(state, stage, nodes), planning=planning,
+        seed=state.started.seed, limited=state.limited or state.stages[stage].limited, spent=state.limited,
         without=state.without,
         by_cost=settings.order == "arrival", comparisons=settings.comparisons)
 
@@ -273,6 +277,13 @@ def _items(state: RunState, stage: StageName, planning: str) -> tuple[str, ...]:
     if planning == "done" and state.planned is not None:
         return tuple(one.item for one in state.planned.ablations)
     return state.started.idea.risks if stage == "ablation" else state.started.idea.experiments
+
+
+def _missing(state: RunState, stage: StageName, nodes: Mapping[str, Node]) -> dict[str, tuple[Node, ...]]:
+    if stage != "ablation" or state.missed is None:
+        return {}
+    items = [one.ablation.item for one in state.missed.missing if not one.refused]
+    return {item: tuple(nodes[one.id] for one in line_of(state, item) if one.id in nodes) for item in items}
 
 
 def _reports(state: RunState, before: int | None) -> dict[StageName, int]:

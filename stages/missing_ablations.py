@@ -14,7 +14,6 @@ Source: AblationBench, section 5 (reviewer-side planner).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from math import ceil
 from statistics import median
@@ -25,24 +24,25 @@ from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.planning import MissingAblationsInputs
 from record.ablation import Ablation, MissingAblation
 from record.claims import printed, winner
-from record.events.searching import AblationsMissed, Decided, WorkDone
+from record.events.searching import AblationsMissed, WorkDone
 from record.fold.state import RunState
 from record.folder import read_source
 from record.nouns.decisions import MISSING_ABLATIONS, Expand, Seen
-from record.nouns.nodes import Node, NodeKind
+from record.nouns.nodes import NodeKind
 from record.nouns.papers import Draft
 from record.trials import Trial, line_of, trials
 from record.typeset import Use, filled
+from search.policy import LATE_DEBUGS
 from search.replication import of_ablation
-from search.tree import View, view_of
+from search.tree import view_of
 from stages.bench import Bench, begun, note_time
 from stages.evidence.scoring import score_frozen
-from stages.nodes.node import expand
 from stages.paper.material import claims_of
 from stages.paper.reflection import revise
 from stages.paper.versions import best_of, drafted
 from stages.planned_ablations import sift
-from stages.settings import LATE_DEBUGS, PLANNINGS, REVISIONS
+from stages.settings import PLANNINGS, REVISIONS
+from stages.stage import Research
 
 
 async def missing_ablations(bench: Bench) -> bool:
@@ -54,8 +54,9 @@ async def missing_ablations(bench: Bench) -> bool:
     desk = bench.models.at(k, 0)
     if bench.state.missed is None:
         bench.recorder.append(await asked(bench, desk))
-    if not await run_missing(bench, k):
+    if not await Research(bench).missing(k):
         return False
+    _refuse_the_rest(bench)
     if accepted(bench.state):
         await score_frozen(bench)
     if bench.state.missed is not None and bench.state.missed.missing:
@@ -153,20 +154,6 @@ TIME = 0.5
 """Share of the time that is left which these experiments may be expected to take; the paper needs the rest."""
 
 
-async def run_missing(bench: Bench, k: int) -> bool:
-    """Run what was accepted, batch by batch, until nothing is due; False when the run was asked to stop.
-
-    What a kill cut short is finished before anything new is decided on, so that decisions keep their numbers.
-    """
-    while await bench.signals.going():
-        batch = _unfinished(bench.state, k) or [_decide(bench, one, k) for one in _due(bench)]
-        if not batch:
-            _refuse_the_rest(bench)
-            return True
-        await _together(bench, batch)
-    return False
-
-
 def _refuse_the_rest(bench: Bench) -> None:
     """Record why what was accepted was not begun after all: others took more than was expected."""
     missed = bench.state.missed
@@ -178,102 +165,24 @@ def _refuse_the_rest(bench: Bench) -> None:
         one.model_copy(update={"refused": reason}) if one in left else one for one in missed.missing)}))
 
 
-def _unfinished(state: RunState, k: int) -> list[Decided]:
-    return [one for number, one in state.decisions.items()
-            if number > k and number not in state.finished and isinstance(one.action, Expand)]
-
-
-def _due(bench: Bench) -> list[Expand]:
-    """What can be begun when nothing is under way: ablations, then debugging, then replicates, as the budget allows."""
-    note_time(bench)
-    state = bench.state
-    if state.limited is not None:
-        return []
-    items = [one.ablation.item for one in accepted(state)]
-    lines = [line_of(state, item) for item in items]
-    new = [expansion(bench, "ablate", item=item) for item, line in zip(items, lines, strict=True) if not line]
-    debugs = [expansion(bench, "debug", parent=line[-1]) for line in lines if _mendable(line, bench)]
-    again = [one for line in lines if line and _good(line[-1]) for one in _replicates(bench, line[-1])]
-    return _fitting(bench, new) or _fitting(bench, debugs) or _fitting(bench, again)
-
-
-def _fitting(bench: Bench, actions: Sequence[Expand]) -> list[Expand]:
-    """The first of these actions, as many as the budget has room for."""
-    budget = bench.budget
-    if budget is None:
-        return list(actions)
-    return [one for n, one in enumerate(actions, start=1) if budget.lacking(*actions[:n]) is None]
-
-
 def accepted(state: RunState) -> list[MissingAblation]:
+    """What is to be run."""
     missing = state.missed.missing if state.missed is not None else ()
     return [one for one in missing if not one.refused]
 
 
-def _mendable(line: Sequence[Node], bench: Bench) -> bool:
-    most = min(LATE_DEBUGS, bench.search.max_debug_depth)
-    return bool(line) and line[-1].status == "buggy" and bool(line[-1].source_sha256) and len(line) <= most
-
-
-def _good(node: Node) -> bool:
-    return node.status == "good" and not node.suspect
-
-
-def _replicates(bench: Bench, node: Node) -> list[Expand]:
-    """The replicates that a node still needs, with the seeds of what it is ablated from."""
-    view = ablation_view(bench)
-    done = len(view.replicates(node.id))
-    return [expansion(bench, "replicate", parent=node, seed=view.seed + 1 + number)
-            for number in range(done, of_ablation(view, bench.search))]
-
-
-def expansion(
-    bench: Bench, kind: NodeKind, *, item: str = "", parent: Node | None = None, seed: int | None = None
-) -> Expand:
-    state = bench.state
-    assert state.started is not None
-    return Expand(stage="ablation", kind=kind, item=item, parent=parent.id if parent else winner(state),
-                  seed=state.started.seed if seed is None else seed)
-
-
-def _decide(bench: Bench, action: Expand, k: int) -> Decided:
-    """Record a decision: it sees what was there when this step began, and its parent."""
-    state = bench.state
-    parent = state.nodes[action.parent or ""]
-    ordinal = sum(one.kind == action.kind for one in state.stage_nodes("ablation"))
-    decided = Decided(k=state.last_decision + 1, action=action.model_copy(update={"ordinal": ordinal}),
-                      seen=Seen(through=k, also=(parent.decision,) if parent.decision > k else ()))
-    bench.recorder.append(decided)
-    return decided
-
-
-def ablation_view(bench: Bench) -> View:
-    return view_of(bench.state, "ablation", Seen(through=bench.state.last_decision), settings=bench.search)
-
-
-async def _together(bench: Bench, batch: Sequence[Decided]) -> None:
-    """Make all nodes of a batch; when one cannot be made at all, the others are dropped and resumed later."""
-    tasks = [asyncio.ensure_future(expand(bench, one, lambda: None)) for one in batch]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-# --- room ------------------------------------------------------------------------------------------------------------
+KINDS: tuple[NodeKind, ...] = ("ablate", "replicate")
 
 
 def no_room(bench: Bench, number: int) -> str:
     """Why so many ablations with their replicates cannot be run, by budget and time; empty where they can."""
-    view = ablation_view(bench)
+    state = bench.state
+    view = view_of(state, "ablation", Seen(through=state.last_decision), settings=bench.search)
     again = of_ablation(view, bench.search)
-    one = [expansion(bench, "ablate"), *[expansion(bench, "replicate")] * again]
-    lacking = bench.budget.lacking(*one * number) if bench.budget is not None else None
+    ablate, replicate = (Expand(stage="ablation", kind=kind, seed=0) for kind in KINDS)
+    lacking = bench.budget.lacking(*[ablate, *[replicate] * again] * number) if bench.budget is not None else None
     if lacking is not None:
         return lacking
-    state = bench.state
     rounds = 1 + LATE_DEBUGS + ceil(again * number / bench.search.num_workers)
     expected = rounds * _seconds(state)
     left = max(0.0, bench.run_seconds - state.active_seconds)

@@ -14,9 +14,6 @@ OUTLINES = 2
 PLANNINGS = 2
 """Calls for a plan of ablations at most: of what the second one gives, what cannot be used is left out."""
 
-LATE_DEBUGS = 1
-"""Debug attempts of an ablation that was asked for after the draft, and fails: its claims wait."""
-
 REVISIONS = 2
 """Rounds of the reflector after missing ablations: one to tell them, one to mend what that broke."""
 

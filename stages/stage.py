@@ -14,7 +14,7 @@ from record.folder import read_source
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
 from record.nouns.nodes import STAGES, Node, NodeKind, StageName
 from search.limits import Ceilings, Refusal, Room, too_late
-from search.policy import policy_of
+from search.policy import MissingAblations, policy_of
 from search.replication import unsettled
 from search.scheduler import Freed, Scheduler
 from search.tree import SEARCH_KINDS, View
@@ -52,6 +52,20 @@ class Research:
         if stage == STAGES[-1]:
             await do_work(bench, summary_of(stage).task, lambda desk: summarise(bench, desk, stage))
         return True
+
+    async def missing(self, k: int) -> bool:
+        """Carry out what a reviewer of the draft asks for, begun as decision k; False when the run was asked to stop.
+
+        The budget refuses what does not fit, which does not make the run a partial one.
+        """
+        bench = self.bench
+        note_time(bench)
+        budget = bench.budget
+        policy = MissingAblations(bench.search, lambda action: budget is None or budget.lacking(action) is None)
+        late = Scheduler(
+            recorder=bench.recorder, policy=policy, perform=self._perform, settings=bench.search,
+            signals=bench.signals, earliest=k, settle=lambda: note_time(bench))
+        return await late.carry_out("ablation") is not None
 
     async def close(self) -> None:
         """Cancel what is under way; a resumed run begins it again. Idempotent."""

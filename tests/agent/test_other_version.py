@@ -15,8 +15,8 @@ from tests.inspector.story import ended
 COMMANDS = (
     "resume RUN", "branch RUN --from tuning", "write RUN", "stop RUN", "pause RUN", "kill RUN n0001 --reason x",
     "mark RUN n0001 --reason x", "note RUN x", "status RUN", "tree RUN", "tree RUN --watch", "logs RUN",
-    "logs RUN --follow", "why RUN", "view RUN", "export RUN --html", "trace RUN 0.5", "audit RUN", "reproduce RUN",
-    "judge RUN", "compare RUN RUN")
+    "logs RUN --follow", "why RUN", "view RUN", "export RUN --events -", "trace RUN 0.5", "audit RUN", "reproduce RUN",
+    "judge RUN", "compare RUN RUN/../other")
 
 
 @pytest.fixture
@@ -25,6 +25,7 @@ def run(tmp_path: Path) -> Path:
     event, at = story.events[0]
     assert isinstance(event, Started)
     story.events[0] = (event.model_copy(update={"format": FORMAT + 1}), at)
+    written(tmp_path / "other", story)
     return written(tmp_path / "calm", story)
 
 
