@@ -13,7 +13,6 @@ from pydantic import Field
 from record.ablation import Ablation
 from record.claims import replicates_of
 from record.fold.state import RunState
-from record.nouns.data import arm_of
 from record.nouns.decisions import Expand
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Node
@@ -77,4 +76,4 @@ def _trial(state: RunState, ablation: Ablation, by: By, ended: str) -> Trial:
 def _arms(state: RunState, node: Node) -> tuple[str, ...]:
     plan = state.data_plan
     known = {arm.name for arm in plan.arms if arm.role != "ablation"} if plan is not None else set[str]()
-    return tuple(dict.fromkeys(arm for one in node.measurements if (arm := arm_of(one.condition)) not in known))
+    return tuple(dict.fromkeys(arm for one in node.measurements if (arm := one.arm) not in known))

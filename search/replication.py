@@ -17,7 +17,6 @@ from statistics import fmean, stdev
 
 from record.claims import MINIMUM_REPLICATES
 from record.fold.state import RunState
-from record.nouns.data import arm_of
 from record.nouns.decisions import Expand, Work, summary_of
 from record.nouns.nodes import STAGES, Node, StageName
 from search.score import cells
@@ -28,9 +27,12 @@ from search.tree import View, view_of
 def as_left(state: RunState, stage: StageName, settings: SearchSettings, *, by: int | None = None) -> View | None:
     """A stage as its search left it, with what people had marked when it was settled on what decision `by` found (None:
     by now); None while its search goes on."""
-    end, last = state.end_of(stage), state.stages[stage].settlement(by) if by is not None else None
-    told = state.last_decision if last is None else last[0]
-    return view_of(state, stage, end.seen, before=end.k, told=told + 1, settings=settings) if end is not None else None
+    end = state.end_of(stage)
+    if end is None:
+        return None
+    settled = state.stages[stage].settlement(by) if by is not None else None
+    marks = state.last_decision if settled is None else settled[0]
+    return view_of(state, stage, end.seen, before=end.k, marks_before=marks + 1, settings=settings)
 
 
 def unsettled(state: RunState, settings: SearchSettings) -> View | None:
@@ -148,8 +150,8 @@ def _contrasts(node: Node, view: View) -> dict[str, float]:
     """Dataset -> mean of the primary metric over the methods' cells minus that over the baselines'."""
     role = {arm.name: arm.role for arm in view.plan.arms}
     found: dict[tuple[str, str], list[float]] = {}
-    for (dataset, condition), value in cells(node, view.plan).items():
-        found.setdefault((dataset, role.get(arm_of(condition), "")), []).append(value)
+    for cell, value in cells(node, view.plan).items():
+        found.setdefault((cell.dataset, role.get(cell.arm, "")), []).append(value)
     return {dataset: fmean(values) - fmean(found[dataset, "baseline"])
             for (dataset, of), values in found.items() if of == "method" and (dataset, "baseline") in found}
 

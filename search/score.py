@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import sqrt
 from statistics import fmean, stdev
+from typing import NamedTuple
 
-from record.nouns.data import DataPlan, arm_of
+from record.nouns.data import DataPlan
 from record.nouns.nodes import Node, StageName
 
-Cell = tuple[str, str]
+
+class Cell(NamedTuple):
+    """What is compared between nodes: one arm at one level (empty: the study has none) on one dataset."""
+
+    dataset: str
+    arm: str
+    level: str
+
 
 FEWEST = 3
 """Replicates below which their spread says nothing."""
@@ -27,21 +35,20 @@ After the one-standard-error rule (Breiman et al. 1984, section 3.4.3): of what 
 
 
 def cells(node: Node, plan: DataPlan) -> dict[Cell, float]:
-    """The primary metric of a node on validation data: (dataset, condition) -> value."""
-    return {(one.dataset, one.condition): one.value for one in node.measurements
+    """The primary metric of a node on validation data."""
+    return {Cell(one.dataset, one.arm, one.level): one.value for one in node.measurements
             if one.name == plan.primary.name and one.split == "validation"}
 
 
 def coverage(node: Node, plan: DataPlan) -> int:
-    """How many of the plan's (dataset, condition) cells a node measured; those of ablations do not count."""
+    """How many of the plan's cells a node measured; those of ablations do not count."""
     return len(asked(plan) & cells(node, plan).keys())
 
 
 def asked(plan: DataPlan) -> set[Cell]:
-    """The (dataset, condition) cells that the plan asks every experiment for."""
-    removed = {arm.name for arm in plan.arms if arm.role == "ablation"}
-    return {(use.name, condition) for use in plan.datasets for condition in plan.conditions
-            if arm_of(condition) not in removed}
+    """The cells that the plan asks every experiment for."""
+    return {Cell(use.name, arm.name, level) for use in plan.datasets for arm in plan.arms if arm.role != "ablation"
+            for level in plan.level_names}
 
 
 def judging_arms(stage: StageName, plan: DataPlan) -> frozenset[str]:
@@ -73,9 +80,9 @@ def means_by_dataset(
     """Dataset -> the mean of each node over the cells that all of them measured, of these arms where there are any."""
     found = [cells(node, plan) for node in nodes]
     common = set(found[0]).intersection(*found[1:]) if found else set[Cell]()
-    common = {cell for cell in common if arm_of(cell[1]) in arms} or common
-    return {dataset: tuple(fmean(one[cell] for cell in sorted(common) if cell[0] == dataset) for one in found)
-            for dataset in sorted({cell[0] for cell in common})}
+    common = {cell for cell in common if cell.arm in arms} or common
+    return {dataset: tuple(fmean(one[cell] for cell in sorted(common) if cell.dataset == dataset) for one in found)
+            for dataset in sorted({cell.dataset for cell in common})}
 
 
 def noise(replicates: Sequence[Node], plan: DataPlan, arms: frozenset[str]) -> dict[str, float]:

@@ -206,25 +206,25 @@ class View:
 
 
 def view_of(
-    state: RunState, stage: StageName, seen: Seen, *, before: int | None = None, told: int | None = None,
+    state: RunState, stage: StageName, seen: Seen, *, before: int | None = None, marks_before: int | None = None,
     settings: SearchSettings | None = None,
 ) -> View:
     """The tree as decision `before` may see it (None: the next one). The state must hold a data plan and a start.
 
     Decisions made later are left out, so that a prompt rendered again shows what it showed the first time. So are marks
-    and settlements that came later, or, where `told` is given, those that came after that decision was made.
+    and settlements that came later, or, where `marks_before` is given, those that came after that decision was made.
     """
     assert state.data_plan is not None and state.started is not None
     settings = settings or SearchSettings()
     earlier = STAGES[: STAGES.index(stage)]
     planning = _planning(state, stage, seen, before, settings)
-    told = before if told is None else told
-    known = state.nodes if told is None else unmarked(state, told)
+    marks_before = before if marks_before is None else marks_before
+    known = state.nodes if marks_before is None else unmarked(state, marks_before)
     nodes = {node.id: node if node.decision in seen else _unseen(node) for node in known.values()
              if before is None or node.decision < before}
     settled: dict[StageName, Node | None] = {
         name: nodes.get(last[1].best or "") for name in earlier
-        if (last := state.stages[name].settlement(told)) is not None}
+        if (last := state.stages[name].settlement(marks_before)) is not None}
     asked = {(one.action.a, one.action.b): k in seen for k, one in state.decisions.items()
              if isinstance(one.action, Compare) and one.action.stage == stage and (before is None or k < before)}
     reports = _reports(state, before)

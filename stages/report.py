@@ -16,7 +16,7 @@ from models.roles.assessing import SUMMARY, Candidate, Contrast, Selection, Stag
 from record.claims import Claim, Difference, ablations, differences, ignores_seed, replicates_of, validation_claims
 from record.events.searching import Summarised
 from record.fold.state import RunState
-from record.nouns.data import DataPlan, arm_of
+from record.nouns.data import DataPlan
 from record.nouns.decisions import Seen
 from record.nouns.nodes import Node, StageName, StageSummary
 from search.replication import as_left
@@ -77,7 +77,7 @@ def _comparisons(view: View) -> tuple[str, ...]:
 
 def _candidate(node: Node, reference: Node, plan: DataPlan, arms: frozenset[str]) -> Candidate:
     found = cells(node, plan)
-    values = [value for (_, condition), value in found.items() if arm_of(condition) in arms] or list(found.values())
+    values = [value for cell, value in found.items() if cell.arm in arms] or list(found.values())
     return Candidate(id=node.id, cells=coverage(node, plan), mean=fmean(values) if values else None,
                      gain=gain(node, reference, plan, arms))
 

@@ -116,8 +116,8 @@ def means(node: Node, plan: DataPlan, limit: int) -> str:
     About `limit` characters; no number is cut, what does not fit is counted. A missing level is said.
     """
     groups: dict[tuple[str, str], list[float]] = {}
-    for (dataset, condition), value in cells(node, plan).items():
-        groups.setdefault((dataset, arm_of(condition)), []).append(value)
+    for cell, value in cells(node, plan).items():
+        groups.setdefault((cell.dataset, cell.arm), []).append(value)
     order = {(use.name, arm.name): i for i, (use, arm) in enumerate(
         (use, arm) for use in plan.datasets for arm in plan.arms)}
     whole = max(1, len(plan.levels))

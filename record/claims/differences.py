@@ -25,7 +25,7 @@ from typing import Literal
 
 from record.claims.means import LEVEL, MINIMUM_REPLICATES, Claim, detectable, holm, interval, p_value, weakest
 from record.fold.state import RunState
-from record.nouns.data import DataPlan, OverExamples, Split, arm_of, level_of
+from record.nouns.data import DataPlan, OverExamples, Split
 
 ROUNDING = 1e-12
 """A mean below this share of the largest difference is zero: what is left of sums of binary fractions."""
@@ -103,13 +103,13 @@ def _pairs(plan: DataPlan, claims: Sequence[Claim]) -> list[_Pair]:
     against = {"method": "baseline", "ablation": "method"}
 
     def role_of(claim: Claim) -> str:
-        return role.get(arm_of(claim.condition), "ablation")
+        return role.get(claim.arm, "ablation")
 
     return [
         _Pair(a, b, "confirmatory" if a.name == plan.primary.name and role_of(a) == "method" else "exploratory")
         for a in claims for b in claims
         if (a.name, a.dataset, a.split) == (b.name, b.dataset, b.split) and a.name in metrics
-        and level_of(a.condition) == level_of(b.condition)
+        and a.level == b.level
         and role_of(b) == against.get(role_of(a)) and set(a.seeds) & set(b.seeds)
     ]
 

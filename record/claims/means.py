@@ -13,7 +13,7 @@ from functools import lru_cache
 from statistics import fmean, stdev
 
 from record.fold.state import RunState
-from record.nouns.data import Grade, Measurement, Split
+from record.nouns.data import Grade, Measurement, Split, arm_of, level_of
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Node
 
@@ -170,6 +170,14 @@ class Claim(Frozen):
     @property
     def n(self) -> int:
         return len(self.values)
+
+    @property
+    def arm(self) -> str:
+        return arm_of(self.condition)
+
+    @property
+    def level(self) -> str:
+        return level_of(self.condition)
 
     @property
     def constant(self) -> bool:

@@ -65,9 +65,12 @@ class DataPlan(Frozen):
     @property
     def conditions(self) -> tuple[str, ...]:
         """Every `arm` or `arm@level` that the plan asks to be measured."""
-        if not self.levels:
-            return tuple(arm.name for arm in self.arms)
-        return tuple(f"{arm.name}@{level.name}" for arm in self.arms for level in self.levels)
+        return tuple(f"{arm.name}@{level}" if level else arm.name for arm in self.arms for level in self.level_names)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """The levels by name; the empty one alone where the plan has none."""
+        return tuple(level.name for level in self.levels) or ("",)
 
 
 def arm_of(condition: str) -> str:
@@ -142,6 +145,14 @@ class Measurement(Frozen):
     seed: int
     step: int | None = Field(default=None, ge=-MOST_STEPS, le=MOST_STEPS)
     grade: Grade
+
+    @property
+    def arm(self) -> str:
+        return arm_of(self.condition)
+
+    @property
+    def level(self) -> str:
+        return level_of(self.condition)
 
     @field_validator("value")
     @classmethod

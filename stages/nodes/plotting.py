@@ -13,7 +13,6 @@ from models.errors import ImagesRefused
 from models.roles.figures import PLOT, VISION, PlotInputs, VisionInputs
 from record.events.searching import Plotted, Reviewed
 from record.folder import draft_of, read_source, seal, write_file
-from record.nouns.data import arm_of, level_of
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.nodes import Failure, Plotting
 from review.figures import About, LintFinding, lint_all, refusing, remarks
@@ -88,7 +87,7 @@ def scores(bench: Bench, canvas: Canvas) -> str:
     nodes = [bench.state.nodes[name] for name in (canvas.inputs or (canvas.node,))]
     return json.dumps([
         {"node": node.id, "seed": node.seed, "dataset": one.dataset, "condition": one.condition,
-         "arm": arm_of(one.condition), "level": level_of(one.condition), "metric": one.name, "value": one.value}
+         "arm": one.arm, "level": one.level, "metric": one.name, "value": one.value}
         for node in nodes for one in node.measurements if one.name in named and one.split == "validation"], indent=1)
 
 
