@@ -1,6 +1,6 @@
-"""What a run will take, from its data plan and its ceilings: model calls, tokens, USD, hours of code, disk.
+"""What a run will take, from its data plan and its limits: model calls, tokens, USD, hours of code, disk.
 
-`likely` is what a run of this shape took where we measured one; `most` is where the ceilings end it (a transport or
+`likely` is what a run of this shape took where we measured one; `most` is where the limits end it (a transport or
 schema retry is no call of its own and comes on top). Both are estimates: token counts are of one language model's run
 and of rendered prompts, and a model that thinks before it answers writes several times as much.
 """

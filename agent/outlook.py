@@ -1,7 +1,7 @@
 """What the search will do next, by asking its own policy on copies of what it may see. Nothing is decided or written.
 
 Each action is asked for as if the ones before it had been begun and no result had come in meanwhile; a result may
-change the later ones. A ceiling of the stage on model calls or time may refuse a node that is told here.
+change the later ones. A limit of the stage on model calls or time may refuse a node that is told here.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Growing:
             self.log.append(event)
 
     def _settle(self, stage: StageName, best: str) -> None:
-        self._tell(Settled(stage=stage, best=best, ended="ceiling"),
+        self._tell(Settled(stage=stage, best=best, ended="limit"),
                    Summarised(k=0, summary=StageSummary(stage=stage, tried="t " * 200, found="f " * 200)))
 
     def _files(self, name: str) -> None:

@@ -42,7 +42,7 @@ def unlimited(_: Action) -> Refusal | None:
 
 
 @dataclass(frozen=True)
-class Ceilings:
+class Limits:
     """What one stage may take. `calls_of` says how many model calls a node of a kind may make at most.
 
     While the first stage has nothing that works, its first debug only has to end within the time of the whole run.
@@ -66,7 +66,7 @@ class Ceilings:
         next_one = self.calls_of.get(action.kind, 0)
         if taken + next_one + self.calls_after <= self.calls:
             return None
-        return (f"ceiling of {self.calls} model calls: {taken} are made or set aside for nodes in flight, "
+        return (f"limit of {self.calls} model calls: {taken} are made or set aside for nodes in flight, "
                 f"{self.calls_after} for the report, and another node may need {next_one}")
 
     def _too_late(self, action: Expand, view: View, state: RunState, now: float) -> str | None:
@@ -79,7 +79,7 @@ class Ceilings:
         expected = expected_seconds(action, view)
         if expected <= left:
             return None
-        return (f"ceiling of {self.seconds:g} s: {max(0.0, left):.0f} s are left, "
+        return (f"limit of {self.seconds:g} s: {max(0.0, left):.0f} s are left, "
                 f"and another node is expected to run {expected:.0f} s")
 
 

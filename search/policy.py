@@ -30,9 +30,9 @@ def over(view: View, settings: SearchSettings) -> str | None:
     """
     if view.limited:
         return view.limited
-    ceiling = settings.limits(view.stage).nodes
-    if len(view.searched) >= ceiling:
-        return f"ceiling of {ceiling} nodes"
+    limit = settings.limits(view.stage).nodes
+    if len(view.searched) >= limit:
+        return f"limit of {limit} nodes"
     declined = next((node.failure for node in view.searched if node.failure and node.failure.kind == NOTHING), None)
     if view.stage == "tuning" and declined is not None:
         return f"nothing is left to tune: {declined.message}"

@@ -22,7 +22,7 @@ from record.fold.state import RunState
 from record.log import Recorder
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Seen, Wait, summary_of
 from record.nouns.nodes import STAGES, StageName
-from search.limits import Ceilings, Refusal, Room, expected_seconds, unlimited, unmended
+from search.limits import Limits, Refusal, Room, expected_seconds, unlimited, unmended
 from search.policy import Policy
 from search.settings import SearchSettings
 from search.signals import Signals, first
@@ -55,7 +55,7 @@ class Scheduler:
     settings: SearchSettings
     signals: Signals = field(default_factory=Signals)
     stage: StageName = STAGES[0]
-    ceilings: Ceilings = field(default_factory=Ceilings)
+    limits: Limits = field(default_factory=Limits)
     room: Room = unlimited
     settle: Callable[[], None] = lambda: None
     """Called before each decision: has stages settle again whose best node turned out suspect."""
@@ -67,9 +67,9 @@ class Scheduler:
     _offset: float = 0.0
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def run(self, stage: StageName, ceilings: Ceilings | None = None) -> Decided | None:
+    async def run(self, stage: StageName, limits: Limits | None = None) -> Decided | None:
         """The decision that ended the stage's search; None when it was asked to stop: nothing is under way then."""
-        self.ceilings = ceilings or Ceilings()
+        self.limits = limits or Limits()
         end = self.recorder.state.end_of(stage)
         return end or await self.carry_out(stage)  # killed after this decision, nothing is decided twice
 
@@ -127,7 +127,7 @@ class Scheduler:
     def _pick(self, seen: Seen) -> Action | None:
         """The policy's action; None where a result must come in before there is room for it.
 
-        What a ceiling or the budget refuses makes that an event, and the policy is asked again.
+        What a limit or the budget refuses makes that an event, and the policy is asked again.
         """
         action, view = self._picked(seen)
         while (refused := self._refused(action, view)) is not None:
@@ -147,7 +147,7 @@ class Scheduler:
         if not isinstance(action, Expand | Compare):
             return None
         if isinstance(action, Expand) and action.kind in SEARCH_KINDS:
-            reason = self.ceilings.refuse(action, view, self.recorder.state, now=self._active())
+            reason = self.limits.refuse(action, view, self.recorder.state, now=self._active())
             if reason is not None:
                 return Refusal(reason, stage=self.stage, later=unmended(view))
         return self.room(action)

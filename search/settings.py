@@ -1,4 +1,4 @@
-"""Settings of the search. Counts of nodes are ceilings; replicates and aggregates come on top."""
+"""Settings of the search. Counts of nodes are limits; replicates and aggregates come on top."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from record.nouns.nodes import StageName
 
 
 class StageLimits(Frozen):
-    """Hard ceilings of one stage, all that it tries included. Source of the counts: AI-Scientist-v2, table 3."""
+    """Hard limits of one stage, all that it tries included. Source of the counts: AI-Scientist-v2, table 3."""
 
     nodes: int = Field(default=12, ge=1, description="search nodes: drafts, debugs, improvements, tunings, ablations")
     calls: int | None = Field(
@@ -68,7 +68,7 @@ class SearchSettings(Frozen):
         return self
 
     def limits(self, stage: StageName) -> StageLimits:
-        """The ceilings of a stage."""
+        """The limits of a stage."""
         return getattr(self, stage)
 
     def seeds(self, stage: StageName) -> int:

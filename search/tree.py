@@ -50,7 +50,7 @@ class View:
     seed: int = 0
     """The run's seed; search nodes run with it, replicates with the seeds after it."""
     limited: str | None = None
-    """The ceiling that was reached, of the run or of this stage."""
+    """The limit that was reached, of the run or of this stage."""
     spent: str | None = None
     """The same of the whole run alone."""
     without: frozenset[NodeKind] = frozenset()
@@ -67,7 +67,7 @@ class View:
 
     @cached_property
     def searched(self) -> tuple[Node, ...]:
-        """The nodes of this stage that count against its ceiling."""
+        """The nodes of this stage that count against its limit."""
         return tuple(node for node in self.here if node.kind in SEARCH_KINDS)
 
     @cached_property

@@ -13,7 +13,7 @@ from record.events.searching import Compared, Decided, Settled, WorkDone
 from record.folder import read_source
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
 from record.nouns.nodes import STAGES, Node, NodeKind, StageName
-from search.limits import Ceilings, Refusal, Room, too_late
+from search.limits import Limits, Refusal, Room, too_late
 from search.policy import MissingAblations, policy_of
 from search.replication import unsettled
 from search.scheduler import Freed, Scheduler
@@ -72,7 +72,7 @@ class Research:
         await self._scheduler.close()
 
     async def _search(self, stage: StageName) -> bool:
-        end = await self._scheduler.run(stage, ceilings_of(self.bench, stage))
+        end = await self._scheduler.run(stage, limits_of(self.bench, stage))
         if end is None:
             return False
         self._settle(whole_stage(self.bench, stage), getattr(end.action, "reason", ""))
@@ -124,13 +124,13 @@ def room_of(bench: Bench) -> Room:
     return room
 
 
-def ceilings_of(bench: Bench, stage: StageName) -> Ceilings:
-    """The hard ceilings of a stage, with the most model calls that a node of each kind makes."""
+def limits_of(bench: Bench, stage: StageName) -> Limits:
+    """The hard limits of a stage, with the most model calls that a node of each kind makes."""
     limits, replots = bench.search.limits(stage), bench.paper.replots
     drawn = 2 * replots + 1  # every drawing is looked at, every further one is written
     calls_of: dict[NodeKind, int] = dict.fromkeys(SEARCH_KINDS, drawn + 2)
     calls_of["aggregate"] = drawn + 1
-    return Ceilings(
+    return Limits(
         seconds=limits.time_limit or bench.search.stage_share * bench.run_seconds, run_seconds=bench.run_seconds,
         calls=limits.calls,
         calls_of=calls_of, calls_after=calls_of["aggregate"] + bench.search.comparisons + 1 + (

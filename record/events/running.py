@@ -91,7 +91,7 @@ class Unheeded(Frozen):
 
 
 class Limited(Frozen):
-    """A ceiling of the run, or of one stage, was reached: nothing new is proposed there, what is there is reported."""
+    """A limit of the run, or of one stage, was reached: nothing new is proposed there, what is there is reported."""
 
     type: Literal["limited"] = "limited"
     reason: str

@@ -38,7 +38,7 @@ class StageState:
     reports: dict[int, StageSummary] = field(default_factory=dict[int, StageSummary])
     """The reports on it by the decision to write them."""
     limited: str | None = None
-    """The ceiling of this stage that was reached."""
+    """The limit of this stage that was reached."""
     began: float | None = None
     """Active seconds of the run when the stage's first search node was decided on."""
 

@@ -244,7 +244,7 @@ def _disclosures(state: RunState) -> tuple[str, ...]:
         told.append("Some experiments were ended by the program before they were done, since they could not come to "
                     "anything; the appendix lists them with the reasons.")
     if any(stage.limited for stage in state.stages.values()):
-        told.append("The search of some stages was ended by a ceiling on time or model calls; the appendix names them.")
+        told.append("The search of some stages was ended by a limit on time or model calls; the appendix names them.")
     if {claim.split for claim in paper_claims(state)} == {"validation"}:
         told.append("The code handed in no test predictions: all results are on validation data that selection saw.")
     if any(claim.grade == "logged" for claim in paper_claims(state)):

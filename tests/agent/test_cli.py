@@ -102,7 +102,7 @@ def test_tree_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert set(found) == {"metric", "winner", "stages", "ancestry"}
     assert [stage["stage"] for stage in found["stages"]] == ["preliminary", "tuning", "agenda", "ablation"]
     assert set(found["stages"][0]) == {
-        "stage", "ceiling", "best", "ended", "limited", "owes", "compared", "nodes"}
+        "stage", "limit", "best", "ended", "limited", "owes", "compared", "nodes"}
     assert set(found["stages"][0]["nodes"][0]) == {
         "id", "parent", "depth", "stage", "kind", "status", "decision", "seed", "title", "varies", "metric", "attempts",
         "plots", "seconds", "failure", "why", "again", "seedless", "best", "on_best_path", "suspect", "closed",

@@ -93,7 +93,7 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 10), st.integers(1, 16), st.integers(0, 5))
-def test_the_likely_never_exceeds_the_most_and_ceilings_only_add(
+def test_the_likely_never_exceeds_the_most_and_limits_only_add(
     nodes: int, drafts: int, seeds: int, workers: int, replots: int
 ) -> None:
     limits = StageLimits(nodes=nodes)

@@ -85,7 +85,7 @@ def recorded(root: Path, code: str, *, replicates: int = 2) -> Path:
                 number=1, seconds=outcome.seconds, limit=60.0, measurements=outcome.measurements,
                 arrays=outcome.arrays, sealed=outcome.sealed, curves_sha256=outcome.curves_sha256)),
             Judged(node=name, status="good")]
-    events.append(Settled(stage="agenda", best=names[0], ended="ceiling"))
+    events.append(Settled(stage="agenda", best=names[0], ended="limit"))
     events += [Unsealed(node=name, measurements=score_sealed(folder.attempt(name, 1), folder.labels, seed=k))
                for k, name in enumerate(names, 1)]
     with closing(EventLog(folder.db)) as log:

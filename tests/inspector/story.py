@@ -92,7 +92,7 @@ def told() -> Story:
     story.good(mended, 0.3)
     copy = story.expand("preliminary", "replicate", mended, seed=2)
     story.good(copy, 0.35)
-    story.tell(Settled(stage="preliminary", best=mended, ended="ceiling " + HOSTILE),
+    story.tell(Settled(stage="preliminary", best=mended, ended="limit " + HOSTILE),
                Summarised(k=0, summary=StageSummary(stage="preliminary", tried="t", found="f " + HOSTILE)))
     tuned = story.expand("tuning", "tune", mended, varies="LEARNING_RATE=0.003")
     refused = FigureReview(name="loss.png", readable=False, issues=("no axis label " + HOSTILE,))
@@ -104,12 +104,12 @@ def told() -> Story:
 
 def eventful() -> Story:
     """A settled stage whose code ignores its seed and that still owes a replicate; then a stage with a comparison, a
-    retry for time, a pruned node and a ceiling."""
+    retry for time, a pruned node and a limit."""
     story = Story()
     story.begin()
     best = story.expand("preliminary", "draft")
     story.good(best, 0.4)
-    story.tell(Settled(stage="preliminary", best=best, ended="ceiling"))
+    story.tell(Settled(stage="preliminary", best=best, ended="limit"))
     for seed in (2, 3):
         story.good(story.expand("preliminary", "replicate", best, seed=seed), 0.4)
     story.expand("preliminary", "replicate", best, seed=4)
@@ -124,14 +124,14 @@ def eventful() -> Story:
     story.k += 1
     story.tell(Decided(k=story.k, action=Compare(stage="tuning", a=best, b=slow)),
                Compared(k=story.k, a=best, b=slow, better=slow, reasons="it is simpler " + HOSTILE),
-               Limited(stage="tuning", reason="ceiling of 9 model calls " + HOSTILE))
+               Limited(stage="tuning", reason="limit of 9 model calls " + HOSTILE))
     return story
 
 
 def ended(code: int = 0) -> Story:
     """The same, settled, released and over."""
     story = told()
-    story.tell(Settled(stage="tuning", best="n0005", ended="ceiling of 3 nodes"),
+    story.tell(Settled(stage="tuning", best="n0005", ended="limit of 3 nodes"),
                Released(released=code == 0, pdf="paper/paper.pdf", reasons=("unbound number " + HOSTILE,)),
                Ended(exit_code=code, reason="because " + HOSTILE))
     return story

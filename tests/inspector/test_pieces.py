@@ -86,7 +86,7 @@ def test_the_report_on_ablations_tells_what_was_taken_out_against_the_method() -
     for i, value in enumerate((0.7, 0.9, 0.8)):
         add(log, 10 + i, Expand(stage="ablation", kind="replicate", parent=taken, seed=1 + i),
             {"method": 5.0, "without-warm-up": value})
-    log.append(Settled(stage="ablation", best=best, ended="ceiling"))
+    log.append(Settled(stage="ablation", best=best, ended="limit"))
     found = report_of(log.state, "ablation")
     assert [(one.claim.condition, len(one.claim.values)) for one in found.intervals] == [("without-warm-up", 3)]
     assert [(one.condition, one.other, round(one.mean, 6)) for one in found.differences] == [

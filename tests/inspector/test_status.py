@@ -106,12 +106,12 @@ def test_the_stage_that_is_searched_and_what_the_one_before_still_has_to_do() ->
     assert any(text.startswith("n0005 ran 1m20s again, with a limit of 90 s instead of 60 s") for text in words)
     assert any(text.startswith("n0006 tune pruned: far below its peers") for text in words)
     assert any(text.startswith("n0001 and n0005 compared: n0005 is sounder: it is simpler") for text in words)
-    assert words[-1].startswith("limit of tuning reached: ceiling of 9 model calls")
+    assert words[-1].startswith("limit of tuning reached: limit of 9 model calls")
 
 
 def test_when_only_the_last_report_is_missing_it_is_next() -> None:
     story = told()
-    story.tell(*(Settled(stage=stage, best="n0003", ended="ceiling") for stage in ("tuning", "agenda", "ablation")),
+    story.tell(*(Settled(stage=stage, best="n0003", ended="limit") for stage in ("tuning", "agenda", "ablation")),
                *(Summarised(k=0, summary=StageSummary(stage=stage, tried="", found=""))
                  for stage in ("tuning", "agenda")))
     assert status(story, "process 7 on here").next == "report on the ablation stage"

@@ -121,7 +121,7 @@ def test_retries_pruned_nodes_comparisons_and_limits_are_shown() -> None:
     assert "pruned: far below its peers" in doomed
     assert lines[-1].startswith("  n0001 or n0005: n0005 is sounder  it is simpler")
     tuning = tree.stage("tuning")
-    assert tuning.limited is not None and "ceiling of 9 model calls" in next(x for x in lines if x.startswith("tuning"))
+    assert tuning.limited is not None and "limit of 9 model calls" in next(x for x in lines if x.startswith("tuning"))
     assert [(one.a, one.b, one.better, one.answered) for one in tuning.compared] == [("n0001", "n0005", "n0005", True)]
 
 

@@ -91,7 +91,7 @@ def written(folder: Path, *, evil: str = "") -> Path:
     for seed in (2, 3):
         story.good(story.expand("tuning", "replicate", "n0005", seed=seed), 0.5)
     figures = FiguresMade(figures={"loss.png": "0"}, descriptions={"loss": "The loss" + evil}, arrays=())
-    story.tell(Settled(stage="tuning", best="n0005", ended="ceiling"), figures,
+    story.tell(Settled(stage="tuning", best="n0005", ended="limit"), figures,
                Released(released=True, pdf="paper/paper.pdf", pages=2))
     run = recorded(folder / "calm", story)
     (run / "paper").mkdir()

@@ -220,7 +220,7 @@ INPUTS: dict[str, BaseModel] = {
         b=Contender(id="n5", plan="Learning rate down.", varies="LEARNING_RATE=0.003",
                     experiment="LEARNING_RATE = 0.003\n", measurements=MEASUREMENTS)),
     "summary": SummaryInputs(
-        idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", ended="the ceiling of 3 nodes was reached", best="n5",
+        idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", ended="the limit of 3 nodes was reached", best="n5",
         best_plan="Learning rate down.", branch=BRANCH, reasons=("best accuracy",), statistics=STATISTICS,
         replicates_failed=1, levels=LEVELS, said=SAID,
         nodes=(NodeLine(id="n5", kind="tune", varies="LEARNING_RATE=0.003", status="good", outcome="accuracy 0.82",

@@ -103,10 +103,10 @@ def events() -> list[Event]:
     best = node("improve", "agenda", best, MAIN, 19)
     seeds = [1001 + n for n in range(5)]
     replicates = [(node("replicate", "agenda", best, MAIN, seed), seed, MAIN) for seed in seeds]
-    log.append(Settled(stage="agenda", best=best, ended="ceiling"))
+    log.append(Settled(stage="agenda", best=best, ended="limit"))
     ablated = node("ablate", "ablation", best, (*MAIN, *ABLATED), 23)
     replicates += [(node("replicate", "ablation", ablated, ABLATED, seed), seed, ABLATED) for seed in seeds]
-    log.append(Settled(stage="ablation", best=ablated, ended="ceiling"))
+    log.append(Settled(stage="ablation", best=ablated, ended="limit"))
     log.extend(Unsealed(node=name, measurements=measurements(seed, conditions, "test"))
                for name, seed, conditions in replicates)
     log.append(Resampled(found=tuple(_over_examples(log))))

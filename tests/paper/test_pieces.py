@@ -70,7 +70,7 @@ def test_the_appendix_holds_every_node_seed_failure_and_cost():
 
 
 def eventful() -> RunState:
-    """The synthetic run with a pruned node, a retry for time and one for memory, two comparisons and a ceiling."""
+    """The synthetic run with a pruned node, a retry for time and one for memory, two comparisons and a limit."""
     log = synthetic.events()
     k = sum(isinstance(event, Decided) for event in log)
     timeout = Failure(kind="timeout", message="ran longer than 60 s")
@@ -90,7 +90,7 @@ def eventful() -> RunState:
     log += [Decided(k=k + 4, action=Compare(stage="tuning", a="n0003", b="n0005")),
             Compared(k=k + 4, a="n0003", b="n0005", better="n0005", reasons="n0003 fits its scaler on 100% of it"),
             Decided(k=k + 5, action=Compare(stage="tuning", a="n0004", b="n0005")),
-            Limited(stage="agenda", reason="ceiling of 30 model calls: 28 are made")]
+            Limited(stage="agenda", reason="limit of 30 model calls: 28 are made")]
     return fold((event, float(at)) for at, event in enumerate(log))
 
 
@@ -101,7 +101,7 @@ def test_what_happened_in_the_search_is_disclosed():
     for said in ("timeout after 60.2 s, ran longer than 60 s; then with a limit of 90 s instead of 60 s: it ran, 71",
                  r"then alone on the machine: memory after 6.0 s, out of memory at 3\_000 MB \& more",
                  "improve, pruned: loss 9.1 at step 40", r"tuning: n0005; n0003 fits its scaler on 100\%",
-                 "tuning: not answered", r"\item[agenda] ceiling of 30 model calls"):
+                 "tuning: not answered", r"\item[agenda] limit of 30 model calls"):
         assert said in plain
     assert "gave the same values" not in plain
     assert "Attempts that ran out" not in appendix(STATE, CLAIMS) and "sounder" not in appendix(STATE, CLAIMS)

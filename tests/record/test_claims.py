@@ -54,7 +54,7 @@ def recorded(method: list[float], baseline: list[float]) -> MemoryLog:
     best = add(log, 1, Expand(stage="agenda", kind="improve", seed=0), {"method": -100.0, "baseline": 100.0})
     for i, (m, b) in enumerate(zip(method, baseline, strict=True)):
         add(log, 2 + i, Expand(stage="agenda", kind="replicate", parent=best, seed=1 + i), {"method": m, "baseline": b})
-    log.append(Settled(stage="agenda", best=best, ended="ceiling"))
+    log.append(Settled(stage="agenda", best=best, ended="limit"))
     return log
 
 

@@ -36,7 +36,7 @@ def test_every_node_kind_and_different_replicate_seeds() -> None:
 
 
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
-def test_ceilings_hold_and_places_are_respected(order: str) -> None:
+def test_limits_hold_and_places_are_respected(order: str) -> None:
     log, world = run(order=order, num_workers=3, lookahead=1)
     counts = Counter(node.stage for node in log.state.nodes.values() if node.kind in SEARCH_KINDS)
     assert counts["preliminary"] <= 8 and counts["tuning"] <= 4 and counts["agenda"] == 4 and counts["ablation"] == 3

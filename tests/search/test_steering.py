@@ -13,7 +13,7 @@ from record.events.searching import Settled
 from record.log import MemoryLog
 from record.nouns.decisions import End, Expand, Seen
 from record.nouns.nodes import STAGES
-from search.limits import Ceilings
+from search.limits import Limits
 from search.policy import BestFirst, policy_of
 from search.scheduler import Scheduler
 from search.settings import SearchSettings
@@ -74,13 +74,13 @@ def test_the_clock_stands_still_while_paused() -> None:
 
 @pytest.mark.parametrize(("hold", "limited"), [(False, True), (True, False)])
 def test_a_pause_takes_nothing_of_the_time_of_a_stage(hold: bool, limited: bool) -> None:
-    """Held for 1000 s: those count against a ceiling of 500 s only where the run was not paused."""
+    """Held for 1000 s: those count against a limit of 500 s only where the run was not paused."""
     async def timed() -> bool:
         log, signals = new_log(), Signals()
         given = settings(order="arrival", num_workers=1, num_drafts=6, lookahead=0, max_lookahead=0)
         world = World(log, delay=lambda k: 1000.0 if k == 1 and not hold else 1.0, buggy=0.0)
         task = asyncio.ensure_future(scheduler_of(log, world, given, signals).run(
-            "preliminary", Ceilings(seconds=500.0)))
+            "preliminary", Limits(seconds=500.0)))
         await asyncio.sleep(0.5)
         if hold:
             log.append(Commanded(verb="pause"))

@@ -14,7 +14,7 @@ from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
 from record.nouns.decisions import Compare, End, Expand
 from record.nouns.idea import Idea
 from record.nouns.nodes import STAGES, Attempt, Failure, StageName, node_id
-from search.limits import Ceilings
+from search.limits import Limits
 from search.policy import policy_of
 from search.replication import as_left, unsettled
 from search.scheduler import Freed, Scheduler
@@ -108,7 +108,7 @@ class World:
 
 async def search(
     log: MemoryLog, world: World, given: SearchSettings, stages: tuple[StageName, ...] = STAGES, *,
-    ceilings: Ceilings | None = None,
+    limits: Limits | None = None,
 ) -> None:
     """Run the stages that are not settled yet, the way `stages.stage` does."""
     def settle() -> None:
@@ -119,7 +119,7 @@ async def search(
     for stage in stages:
         if log.state.stages[stage].settled:
             continue
-        end = await scheduler.run(stage, ceilings)
+        end = await scheduler.run(stage, limits)
         assert end is not None and isinstance(end.action, End)
         view = as_left(log.state, stage, given)
         assert view is not None

@@ -249,7 +249,7 @@ def test_a_failed_ablation_is_debugged_and_one_that_stays_broken_is_told(tmp_pat
     assert dict(planned_rows(state))["no-mean"].startswith("what no-mean lacks taken out: failed (n00")
 
 
-def test_what_the_ceiling_left_out_is_told(tmp_path: Path) -> None:
+def test_what_the_limit_left_out_is_told(tmp_path: Path) -> None:
     settings = compose(flags={**FLAGS, "search.ablation.nodes": 1}, environment={})
     world = World(tmp_path, Model(ablation_plan=planning("no-mean", "no-weight")), settings).searched()
     assert world.model.inputs["ablation_plan"][0].most == 1
@@ -280,7 +280,7 @@ def test_without_a_usable_plan_the_stage_takes_up_the_risks_and_the_record_says_
     assert state.planned is not None and "it answered in prose" in state.planned.why
     items = {one.action.item for one in state.decisions.values()
              if isinstance(one.action, Expand) and one.action.kind == "ablate"}
-    assert items == {"Few classes"} and state.stages["ablation"].ended == "ceiling of 4 nodes"
+    assert items == {"Few classes"} and state.stages["ablation"].ended == "limit of 4 nodes"
     off = compose(flags={**FLAGS, "search.planned_ablations": 0}, environment={})
     world = World(tmp_path / "off", Model(), off).searched()
     assert world.state.planned is None and "ablation_plan" not in world.model.inputs

@@ -112,7 +112,7 @@ def finished(folder: Path) -> Story:
     story = Story(folder)
     node = story.finish(story.decide("draft"), cells(0.5, 0.4))
     for stage in ("preliminary", "tuning", "agenda", "ablation"):
-        story.log.append(Settled.model_validate({"stage": stage, "best": node, "ended": "ceiling"}))
+        story.log.append(Settled.model_validate({"stage": stage, "best": node, "ended": "limit"}))
     return story
 
 

@@ -120,7 +120,7 @@ def test_a_sibling_whose_result_may_not_be_seen_is_only_known_to_be_in_the_makin
 
 def test_in_flight_agenda_items_are_told_and_next_steps_reach_the_code(story: Story) -> None:
     best = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=best, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=best, ended="limit"))
     story.decide("improve", stage="agenda", parent=best, item="one")
     second = story.decide("improve", stage="agenda", parent=best, item="two", seen=Seen(through=1))
     inputs = code_inputs(story.bench, second)
@@ -139,7 +139,7 @@ def test_what_must_be_measured_follows_from_stage_and_plan(
     parent = None
     if stage != "preliminary":
         parent = story.finish(story.decide("draft"), cells(0.5, 0.4) | cells(0.5, 0.4, "iris"))
-        story.log.append(Settled(stage="preliminary", best=parent, ended="ceiling"))
+        story.log.append(Settled(stage="preliminary", best=parent, ended="limit"))
     duty = code_inputs(story.bench, story.decide(kind, stage=stage, parent=parent)).duty
     assert duty is not None and (duty.datasets, duty.arms, duty.levels) == (datasets, arms, ("n50", "n500"))
     assert len(duty.conditions) == 2 * len(arms)
@@ -171,7 +171,7 @@ def test_the_report_gets_the_rule_what_was_compared_and_paired_differences(story
     assert view.best is not None and view.best.id == best
     assert reasons[0] == "it measured 4 of the 12 (dataset, condition) cells of the plan, as many as n0002"
     assert "n0003 0.35 (+10.3%) against n0002 0.39" in reasons[1] and "relative to n0002" in reasons[1]
-    story.log.append(Settled(stage="preliminary", best=best, reasons=reasons, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=best, reasons=reasons, ended="limit"))
     inputs = summary_inputs(story.bench, "preliminary", LATER)
     assert inputs.selection is not None and inputs.selection.arms == ("mixup",) and "earlier" in inputs.selection.rule
     assert [(one.id, one.cells) for one in inputs.selection.candidates] == [("n0003", 4), ("n0002", 4), ("n0001", 1)]
@@ -185,13 +185,13 @@ def test_the_report_gets_the_rule_what_was_compared_and_paired_differences(story
 
 def test_with_three_seeds_intervals_are_shown_and_ablations_are_compared(story: Story) -> None:
     best = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=best, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=best, ended="limit"))
     part = story.finish(story.decide("ablate", stage="ablation", parent=best), {("digits", "no-warmup@n50"): 0.47})
     for seed in (8, 9, 10):
         story.finish(story.decide("replicate", stage="ablation", parent=best, seed=seed), cells(0.5, 0.4 + seed / 1000))
         story.finish(story.decide("replicate", stage="ablation", parent=part, seed=seed),
                      {("digits", "no-warmup@n50"): 0.47 + seed / 500})
-    story.log.append(Settled(stage="ablation", best=best, ended="ceiling"))
+    story.log.append(Settled(stage="ablation", best=best, ended="limit"))
     inputs = summary_inputs(story.bench, "ablation", LATER)
     pairs = {(one.condition, one.other): one for one in inputs.differences if one.name == "log_loss"}
     ablated = pairs["no-warmup@n50", "mixup@n50"]
@@ -211,7 +211,7 @@ def test_plotting_scripts_are_told_of_plotting_alone(story: Story) -> None:
 def tuned(story: Story, nodes: int) -> str:
     """A tuning stage of so many finished nodes whose first ones are the best, every fifth failed; the root's id."""
     root = story.finish(story.decide("draft"), cells(0.9, 0.9))
-    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
     for k in range(nodes):
         failure = Failure(kind="shape", message="m" * 300) if k % 5 == 4 else None
         story.finish(story.decide("tune", stage="tuning", parent=root), cells(0.5 + k / 1000, 0.4 + k / 1000), failure)
@@ -239,13 +239,13 @@ def test_of_many_nodes_the_best_and_the_latest_are_told_and_the_rest_counted(sto
 
 def test_what_earlier_stages_made_of_the_same_node_is_told_before_the_last_stage(story: Story) -> None:
     root = tuned(story, 2)
-    story.log.append(Settled(stage="tuning", best=root, ended="ceiling"))
+    story.log.append(Settled(stage="tuning", best=root, ended="limit"))
     inputs = code_inputs(story.bench, story.decide("improve", stage="agenda", parent=root))
     assert [one.varies for one in inputs.siblings] == ["v2", "v3"]
     other = story.finish(story.decide("improve", stage="agenda", parent=root), cells(0.6, 0.6))
     assert [one.varies for one in code_inputs(
         story.bench, story.decide("improve", stage="agenda", parent=other)).siblings] == []
-    story.log.append(Settled(stage="agenda", best=root, ended="ceiling"))
+    story.log.append(Settled(stage="agenda", best=root, ended="limit"))
     assert code_inputs(story.bench, story.decide("ablate", stage="ablation", parent=root)).siblings == ()
 
 
@@ -280,7 +280,7 @@ def test_a_node_without_an_answer_is_counted_and_can_be_a_parent(story: Story) -
 
 def test_the_report_on_an_earlier_stage_is_shown_once_it_may_be_seen(story: Story) -> None:
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
     written = story.do(Work(task="summary of preliminary"))
     beside = story.decide("tune", stage="tuning", parent=root, seen=Seen(through=1))
     before = code_inputs(story.bench, beside)
@@ -302,7 +302,7 @@ def test_room_for_a_harder_experiment_is_told_where_time_may_decide(
 ) -> None:
     story = Story(tmp_path, order)
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
     inputs = code_inputs(story.bench, story.decide(kind, stage=stage, parent=root))
     assert inputs.spare == (None if share is None else pytest.approx(share))
     assert ("took 2 % of its time limit" in render(CODE, inputs).user) == (share is not None)
@@ -312,14 +312,14 @@ def test_no_room_is_told_where_the_parent_took_its_time(tmp_path: Path) -> None:
     story = Story(tmp_path, "arrival")
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
     story.log.append(Executed(node=root, attempt=Attempt(number=2, seconds=3.1)))
-    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
     assert code_inputs(story.bench, story.decide("improve", stage="agenda", parent=root)).spare is None
 
 
 @pytest.mark.parametrize(("second", "said"), [(0.4, True), (0.41, False)])
 def test_code_that_ignores_its_seed_is_named(story: Story, second: float, said: bool) -> None:
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
     story.finish(story.decide("replicate", parent=root, seed=8), cells(0.5, 0.4))
     one = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
     story.finish(story.decide("replicate", parent=root, seed=9), cells(0.5, second))
@@ -335,7 +335,7 @@ def test_code_that_ignores_its_seed_is_named(story: Story, second: float, said: 
 def close_call(story: Story) -> Decided:
     """A tuning node that differs from the root by less than the root's replicates do, and the decision to compare."""
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
     for seed in (8, 9, 10):
         story.finish(story.decide("replicate", parent=root, seed=seed), cells(0.5, 0.4 + seed / 100))
     other = story.finish(story.decide("tune", stage="tuning", parent=root), cells(0.5, 0.41))

@@ -158,7 +158,7 @@ async def test_a_child_is_told_checks_advice_attempts_and_what_dev_says(tmp_path
     assert f"- {CHECK.name}: failed; {CHECK.seen}" in said and re.search("- loss.png: [^-]*Mark chance", said)
     assert "attempt 1 took 3 s of 60 s, and ran to its end." in said and "chosen_rate 0.02" in said
     assert "several that move together" in said and "Free for experiments to choose: WIDTH, to 512." in said
-    world.log.append(Settled(stage="agenda", best=first, ended="ceiling"))
+    world.log.append(Settled(stage="agenda", best=first, ended="limit"))
     inputs = summary_inputs(world.bench, "agenda", world.log.state.last_decision + 1)
     assert inputs.nodes[0].checks == (CHECK,) and inputs.said[0].name == "chosen_rate"
     assert [(one.arm, one.by["a3"]) for one in inputs.levels] == [("sgd", -0.25), ("adam", -0.5)]
@@ -252,7 +252,7 @@ def ablating(world: World) -> None:
 async def test_a_stage_whose_report_is_not_written_yet_is_told_by_its_nodes(tmp_path: Path) -> None:
     world = World(tmp_path)
     first = await world.make("improve", item="one")
-    world.log.append(Settled(stage="agenda", best=first, ended="ceiling"))
+    world.log.append(Settled(stage="agenda", best=first, ended="limit"))
     ablating(world)
     await world.make("ablate", stage="ablation", parent=first, item=PAIR[0].item)
     said = world.prompt("code")
@@ -270,7 +270,7 @@ async def test_a_stage_whose_report_is_not_written_yet_is_told_by_its_nodes(tmp_
 async def test_who_plans_ablations_is_told_what_the_agenda_found(tmp_path: Path) -> None:
     world = World(tmp_path)
     first = await world.make("improve", item="one")
-    world.log.append(Settled(stage="agenda", best=first, ended="ceiling"))
+    world.log.append(Settled(stage="agenda", best=first, ended="limit"))
     k = world.log.state.last_decision + 1
     decided = Decided(k=k, action=ABLATION_PLAN, seen=everything(world.bench))
     world.log.append(decided)
@@ -285,7 +285,7 @@ async def test_ablations_are_told_of_each_other_whole_and_judged_together(tmp_pa
         return Outcome(seconds=1, measurements=measured(arms=("o-adam",))) if job.mode == "experiment" else None
 
     world = World(tmp_path, script=own)
-    world.log.append(Settled(stage="agenda", best="n0001", ended="ceiling"))
+    world.log.append(Settled(stage="agenda", best="n0001", ended="limit"))
     ablating(world)
     first = await world.make("ablate", stage="ablation", item=PAIR[0].item)
     said = world.prompt("code")
@@ -301,7 +301,7 @@ async def test_what_was_decided_before_is_told_the_same_later(tmp_path: Path) ->
     """A prompt that is rendered again, after a kill, is the same."""
     world = World(tmp_path)
     first = await world.make("improve", item="one")
-    world.log.append(Settled(stage="agenda", best=first, ended="ceiling"))
+    world.log.append(Settled(stage="agenda", best=first, ended="limit"))
     ablating(world)
     decided = world.decide("ablate", stage="ablation", parent=first, item=PAIR[0].item)
     before = code_inputs(world.bench, decided)
@@ -312,7 +312,7 @@ async def test_what_was_decided_before_is_told_the_same_later(tmp_path: Path) ->
 async def test_a_stage_that_settled_on_nothing_is_told_of_without_a_best_node(tmp_path: Path) -> None:
     world = World(tmp_path)
     first = await world.make("improve", item="one")
-    world.log.append(Settled(stage="agenda", best=None, ended="ceiling"))
+    world.log.append(Settled(stage="agenda", best=None, ended="limit"))
     await world.make("ablate", stage="ablation", parent=first, item="the wide layer")
     said = world.prompt("code")
     assert "The stage agenda is over" in said and "was carried forward" not in said

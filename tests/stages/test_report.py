@@ -25,7 +25,7 @@ def story(tmp_path: Path) -> Story:
 def replicated(story: Story, *shifts: float) -> str:
     """A preliminary stage, settled on its one node, whose replicates differ from it by these."""
     best = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=best, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=best, ended="limit"))
     for seed, shift in enumerate(shifts, start=8):
         story.finish(story.decide("replicate", parent=best, seed=seed), cells(0.5 + shift, 0.4 + shift))
     return best
@@ -67,7 +67,7 @@ def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
 
 def test_without_replicates_the_noise_is_unknown_and_only_equal_values_tie(story: Story) -> None:
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
     first, second = tuned(story, root, 0.40, 0.39)
     view = whole_stage(story.bench, "tuning")
     assert view.best is not None and view.best.id == second and selection_of(view).close == ()
@@ -91,7 +91,7 @@ def test_the_choice_is_told_as_the_decision_that_ended_the_search_saw_it(story: 
     tuned(story, root, 0.40, 0.39)
     state = story.log.state
     story.log.append(Decided(k=state.last_decision + 1, seen=Seen(also=(1, 2, 3, 5, 6)),
-                             action=End(reason="ceiling", stage="tuning")))
+                             action=End(reason="limit", stage="tuning")))
     assert whole_stage(story.bench, "tuning").noise == {}, "the third replicate could not be seen"
 
 
@@ -127,11 +127,11 @@ async def test_a_report_has_the_branch_the_failures_and_only_keys_that_were_show
     failure = Failure(kind="shape", message="mat1 and mat2")
     broken = story.finish(story.decide("draft"), {}, failure)
     root = story.finish(story.decide("debug", parent=broken), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
     for seed in (8, 9, 10):
         story.finish(story.decide("replicate", parent=root, seed=seed), cells(0.5 + seed / 100, 0.4))
     [best] = tuned(story, root, 0.3)
-    story.log.append(Settled(stage="tuning", best=best, ended="ceiling"))
+    story.log.append(Settled(stage="tuning", best=best, ended="limit"))
     await summarise(story.bench, story.bench.models.at(99, 0), "preliminary")
     await summarise(story.bench, story.bench.models.at(100, 0), "tuning")
     first, second = (story.log.state.stages[name].summary for name in ("preliminary", "tuning"))

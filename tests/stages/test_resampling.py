@@ -57,7 +57,7 @@ def run_of(root: Path, probabilities: Probabilities, *, score: bool = True) -> t
     log.append(Judged(node="n0001", status="good"))
     for k in range(2, 7):
         _replicate(log, folder, k, truth, probabilities, score=score)
-    log.append(Settled(stage="agenda", best="n0001", ended="ceiling"))
+    log.append(Settled(stage="agenda", best="n0001", ended="limit"))
     return log, folder
 
 

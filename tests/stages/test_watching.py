@@ -114,7 +114,7 @@ NOT_MEASURED: dict[str, Callable[[Story], Decided]] = {
 def test_who_is_not_measured_by_peers(story: Story, make: Callable[[Story], Decided]) -> None:
     for _ in range(3):
         peer(story)
-    story.log.append(Settled(stage="agenda", best="n0001", ended="ceiling"))
+    story.log.append(Settled(stage="agenda", best="n0001", ended="limit"))
     decided = make(story)
     assert ask(story, decided, FAR) is None and ask(story, decided, FAR, order="arrival") is None
     silent = ask(story, decided, QUIET, order="arrival")
@@ -124,7 +124,7 @@ def test_who_is_not_measured_by_peers(story: Story, make: Callable[[Story], Deci
 
 def test_only_nodes_with_the_same_agenda_item_are_peers(story: Story) -> None:
     best = peer(story)
-    story.log.append(Settled(stage="preliminary", best=best, ended="ceiling"))
+    story.log.append(Settled(stage="preliminary", best=best, ended="limit"))
     for _ in range(3):
         peer(story, "improve", parent=best, item="one")
     assert ask(story, story.decide("improve", stage="agenda", parent=best, item="one"), FAR) is not None

@@ -57,7 +57,7 @@ COMPARE = CompareInputs(
     idea=IDEA, data_plan=PLAN, stage="tuning", noise={"digits": 0.1}, difference="",
     a=Contender(id="n3", plan="", varies="EPOCHS=20", experiment="", measurements=ALL),
     b=Contender(id="n4", plan="", varies="EPOCHS=40", experiment="", measurements=ALL))
-SUMMARY = SummaryInputs(idea=IDEA, data_plan=PLAN, stage="tuning", ended="the ceiling was reached", best="n3",
+SUMMARY = SummaryInputs(idea=IDEA, data_plan=PLAN, stage="tuning", ended="the limit was reached", best="n3",
                         nodes=(NodeLine(id="n3", kind="tune", varies="EPOCHS=20", status="good", outcome="log_loss"),),
                         statistics=statistics())
 FIGURES = FiguresInputs(idea=IDEA, data_plan=PLAN, arrays=ARRAYS, statistics=statistics(("without-smoothing",)),
