@@ -16,7 +16,7 @@ WRITE_UP = ("summary", "figures", "outline", "write", "reflect", "judge")
 
 def ahead_of(state: RunState) -> Ahead | None:
     """What is likely to come; None before the data plan, after the end, and where the settings cannot be read."""
-    settings = _settings(state)
+    settings = settings_of(state)
     if settings is None or state.data_plan is None or state.phase == "done":
         return None
     whole = forecast(Shape(
@@ -30,12 +30,13 @@ def ahead_of(state: RunState) -> Ahead | None:
         usd=_usd(calls, settings), gpu_hours=None if hours is None else max(0.0, hours))
 
 
-def _settings(state: RunState) -> Settings | None:
+def settings_of(state: RunState) -> Settings | None:
+    """The settings of a run as it goes on; None before its start, and where this version does not know them."""
     if state.started is None:
         return None
     try:
         return override(state.started.settings, state.overrides)
-    except SettingsError:  # a run of another version
+    except SettingsError:
         return None
 
 

@@ -103,7 +103,7 @@ async def _work(
 ) -> None:
     await _begin(order, settings, log)
     async with _models(settings, folder, log) as models, _library(settings) as library:
-        study = Study(recorder=log, models=models, library=library, folder=folder, told=told)
+        study = Study(recorder=log, models=models, library=library, folder=folder, on_idea=told)
         if order.context is not None:
             keep(order.context, folder / "context")
         await _read(study, read)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from agent.settings import Settings, SettingsError, override
+from agent.ahead import settings_of
 from inspector.status import PHASE_TEXT
 from inspector.why import Outlook
 from record.events.searching import Decided
@@ -27,7 +27,7 @@ BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
 
 def outlook(state: RunState) -> Outlook:
     """What lies ahead of a run, in words; of one without readable settings only what its phase says."""
-    settings = _settings(state)
+    settings = settings_of(state)
     if settings is None or state.data_plan is None or state.stage is None:
         return Outlook(best=_best(state, None), actions=_phases(state), idle=_outside(state),
                        workers=settings.search.num_workers if settings else 1)
@@ -36,15 +36,6 @@ def outlook(state: RunState) -> Outlook:
     ended = state.stages[stage].settled or state.end_of(stage) is not None
     actions = _phases(state) if ended else _once_there_is_room(state, search, stage)
     return Outlook(best=_best(state, view), idle=_idle(state, actions), actions=actions, workers=search.num_workers)
-
-
-def _settings(state: RunState) -> Settings | None:
-    if state.started is None:
-        return None
-    try:
-        return override(state.started.settings, state.overrides)
-    except SettingsError:  # a run of another version: what is left is still worth showing
-        return None
 
 
 def _best(state: RunState, view: View | None) -> str | None:

@@ -108,7 +108,7 @@ def refused(state: RunState, command: Commanded, *, working: bool) -> str | None
     if not working and verb not in KEPT:
         return f"no process works on the run, so that there is nothing to {verb}; 'scientist resume' takes it up"
     return _about_the_run(state, verb) if verb in ("stop", "pause", "resume") else (
-        _said(command) or (_about_a_note(state, command) if verb == "note" else _about_a_node(state, command)))
+        _text_fault(command) or (_about_a_note(state, command) if verb == "note" else _about_a_node(state, command)))
 
 
 def _read(path: Path) -> Commanded | str:
@@ -128,7 +128,7 @@ def _read(path: Path) -> Commanded | str:
         return f"{path.name} is no command: {str(error).splitlines()[0]}"
 
 
-def _said(command: Commanded) -> str | None:
+def _text_fault(command: Commanded) -> str | None:
     if not command.text.strip():
         return "the note is empty: say what the next prompts are to see" if command.verb == "note" else (
             f"say why: a reason is recorded with every {command.verb}")

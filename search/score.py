@@ -42,10 +42,10 @@ def cells(node: Node, plan: DataPlan) -> dict[Cell, float]:
 
 def coverage(node: Node, plan: DataPlan) -> int:
     """How many of the plan's cells a node measured; those of ablations do not count."""
-    return len(asked(plan) & cells(node, plan).keys())
+    return len(planned_cells(plan) & cells(node, plan).keys())
 
 
-def asked(plan: DataPlan) -> set[Cell]:
+def planned_cells(plan: DataPlan) -> set[Cell]:
     """The cells that the plan asks every experiment for."""
     return {Cell(use.name, arm.name, level) for use in plan.datasets for arm in plan.arms if arm.role != "ablation"
             for level in plan.level_names}

@@ -53,19 +53,19 @@ async def missing_ablations(bench: Bench) -> bool:
     k = begun(bench, MISSING_ABLATIONS)
     desk = bench.models.at(k, 0)
     if bench.state.missed is None:
-        bench.recorder.append(await asked(bench, desk))
+        bench.recorder.append(await ask_reviewer(bench, desk))
     if not await Research(bench).missing(k):
         return False
     _refuse_the_rest(bench)
     if accepted(bench.state):
         await score_frozen(bench)
     if bench.state.missed is not None and bench.state.missed.missing:
-        await _told(bench, desk)
+        await _report(bench, desk)
     bench.recorder.append(WorkDone(k=k))
     return not bench.signals.stop.is_set()
 
 
-async def _told(bench: Bench, desk: Desk) -> None:
+async def _report(bench: Bench, desk: Desk) -> None:
     """Assess the draft against the record as it is now, and have it tell what came of the ablations."""
     drafts = bench.state.drafts
     base = next((one for one in drafts if one.anew), None)
@@ -93,7 +93,7 @@ def _outcome(one: Trial) -> str:
             return f"It was not run ({one.why}): tell it as a limitation."
 
 
-async def asked(bench: Bench, desk: Desk) -> AblationsMissed:
+async def ask_reviewer(bench: Bench, desk: Desk) -> AblationsMissed:
     state = bench.state
     if state.limited is not None:
         return AblationsMissed(why=f"nobody asked: {state.limited}")

@@ -49,13 +49,13 @@ async def _planned(bench: Bench, decided: Decided, desk: Desk) -> AblationsPlann
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()
     risks = bench.idea.risks[:MOST_RISKS]
-    told, _ = risks_told((), kept, risks)
+    told, _ = answers_to_risks((), kept, risks)
     try:
         for _ in range(PLANNINGS):
             answer = await desk.ask(
                 ABLATION_PLAN, inputs.model_copy(update={"complaints": complaints}))
             kept, faults = sift(answer.ablations, bench.plan, most=most)
-            told, unsaid = risks_told(answer.risks, kept, risks)
+            told, unsaid = answers_to_risks(answer.risks, kept, risks)
             complaints = (*faults, *unsaid)
             if not complaints:
                 break
@@ -98,7 +98,7 @@ def fault_of(one: Ablation, plan: DataPlan, others: Sequence[Ablation]) -> str:
     return f"{one.name!r} makes the same change as {same.name!r}" if same is not None else ""
 
 
-def risks_told(
+def answers_to_risks(
     said: Sequence[RiskTested], kept: Sequence[Ablation], risks: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A line a risk factor, which ablation tests it or why none does; and what the answer lacks."""

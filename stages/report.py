@@ -20,7 +20,7 @@ from record.nouns.data import DataPlan
 from record.nouns.decisions import Seen
 from record.nouns.nodes import Node, StageName, StageSummary
 from search.replication import as_left
-from search.score import asked, cells, coverage, gain
+from search.score import cells, coverage, gain, planned_cells
 from search.tree import SEARCH_KINDS, View, unmarked, view_of
 from stages.bench import Bench
 from stages.briefs import node_line, statistic
@@ -52,14 +52,14 @@ def selection_of(view: View) -> Selection:
     """What was compared when the best node was chosen, best first; nothing where a stage does not choose."""
     if view.stage == "ablation":
         return Selection(rule="nothing is chosen: ablations are measured against the node that was settled on before",
-                         arms=(), cells=len(asked(view.plan)))
+                         arms=(), cells=len(planned_cells(view.plan)))
     nodes = ([view.root] if view.root else []) + list(view.good)
     reference = view.widest[0] if view.widest else None
     best = view.best.id if view.best else ""
     compared = sorted((_candidate(node, reference or node, view.plan, view.arms) for node in nodes),
                       key=lambda one: (one.id == best, one.cells, one.gain), reverse=True)
     return Selection(
-        rule=RULE.format(tie=_tie(view)), cells=len(asked(view.plan)),
+        rule=RULE.format(tie=_tie(view)), cells=len(planned_cells(view.plan)),
         arms=tuple(arm.name for arm in view.plan.arms if arm.name in view.arms),
         reference=reference.id if reference else "", candidates=tuple(compared), noise=view.noise,
         close=tuple(node.id for node in view.equals) if len(view.equals) > 1 else (), asked=_comparisons(view))

@@ -63,14 +63,14 @@ async def reproduce(
     """Execute these nodes again, as many at a time as the executor has places. Raises `ExecutorError`."""
     done: list[NodeAgain] = []
 
-    async def one(node: Node) -> NodeAgain:
+    async def execute_again(node: Node) -> NodeAgain:
         again = await _again(state, node, place)
         done.append(again)
         if tell is not None:
             tell(again, len(done), len(nodes))
         return again
 
-    ran = await asyncio.gather(*map(one, nodes))
+    ran = await asyncio.gather(*map(execute_again, nodes))
     names = {node.id for node in nodes}
     return Reproduction(
         nodes=tuple(ran), numbers=tuple(numbers(state, ran, same=not unlike)), unlike=tuple(unlike),

@@ -40,13 +40,13 @@ from stages.ideation.lookup import Library, distinct
 
 @dataclass(frozen=True)
 class Study:
-    """The means of an ideation. `told` is called with each idea, or with why there is none."""
+    """The means of an ideation. `on_idea` is called with each idea, or with why there is none."""
 
     recorder: Recorder
     models: Models
     library: Library
     folder: Path
-    told: Callable[[int, Conceived], None]
+    on_idea: Callable[[int, Conceived], None]
 
     @property
     def state(self) -> RunState:
@@ -83,7 +83,7 @@ async def find_ideas(study: Study, count: int) -> None:
             study.recorder.append(await _conceived(study, k, number))
         study.recorder.append(WorkDone(k=k))
         write_ideas(study)
-        study.told(number, study.state.conceived[k])
+        study.on_idea(number, study.state.conceived[k])
         if study.state.conceived[k].idea is None:
             return
 

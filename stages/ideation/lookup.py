@@ -93,10 +93,10 @@ class Catalogues:
         ranks = max((len(one) for one in found), default=0)
         mixed = [one[rank] for rank in range(ranks) for one in found if rank < len(one)]
         return LiteratureSearch(query=query, answered=tuple(answered), silent=tuple(silent),
-                                works=tuple(_found(one) for one in mixed[: 2 * limit]))
+                                works=tuple(_as_recorded(one) for one in mixed[: 2 * limit]))
 
 
-def _found(work: Work) -> FoundWork:
+def _as_recorded(work: Work) -> FoundWork:
     title = f"{work.title}: {work.subtitle}" if work.subtitle else work.title
     return FoundWork(title=title, authors=work.authors, year=work.years[0] if work.years else None, venue=work.venue,
                      abstract=work.abstract, identifier=work.identifier, source=work.source)

@@ -125,7 +125,7 @@ class Gallery:
         return {figure.sha256: review for looked, figure, review in self._reviewed() if looked and review.readable}
 
     @property
-    def found(self) -> dict[str, tuple[str, ...]]:
+    def earlier_issues(self) -> dict[str, tuple[str, ...]]:
         """Name -> what the latest review of a figure of that name said against it."""
         return {figure.name: review.issues for _, figure, review in self._reviewed()}
 

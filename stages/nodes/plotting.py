@@ -179,7 +179,7 @@ async def _look(
 
     It is told what the lint found.
     """
-    earlier = gallery.found
+    earlier = gallery.earlier_issues
     answer = await desk.usable(VISION, VisionInputs(
         data_plan=bench.plan, subject=about.kind, seeds=about.seeds, plan=about.plan, measurements=about.measurements,
         names=tuple(figure.name for figure in found), facts=tuple(figure.facts for figure in found),

@@ -82,7 +82,7 @@ class World:
         began = Ideating(topic=TOPIC, sha256="0", means=MEANS, rounds=self.rounds, version="0", model="scripted")
         self.log = MemoryLog(list(self.events or (began,)))
         self.study = Study(
-            recorder=self.log, library=self.library, folder=self.folder, told=lambda _, one: self.told.append(one),
+            recorder=self.log, library=self.library, folder=self.folder, on_idea=lambda _, one: self.told.append(one),
             models=Models(self.model, self.log, ModelSettings(), lambda: 0.0))
 
     def find(self, count: int = 1) -> None:

@@ -44,7 +44,7 @@ from stages.briefs import code_inputs
 from stages.evidence.scoring import frozen
 from stages.missing_ablations import missing_ablations
 from stages.paper.provenance import ablation_sentences, ablations_told, missing_rows, planned_rows
-from stages.planned_ablations import risks_told, sift
+from stages.planned_ablations import answers_to_risks, sift
 from stages.stage import Research
 from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model
 
@@ -289,7 +289,7 @@ def test_without_a_usable_plan_the_stage_takes_up_the_risks_and_the_record_says_
 def test_too_many_are_cut_and_every_risk_has_its_line() -> None:
     kept, faults = sift([ablation(name) for name in ("a", "b", "c")], PLAN, most=2, done=[ablation("a")])
     assert [one.name for one in kept] == ["b", "c"] and faults == ("'a' makes the same change as 'a'",)
-    lines, faults = risks_told(
+    lines, faults = answers_to_risks(
         (RiskTested(risk=1, by="b"), RiskTested(risk=2, by="z"), RiskTested(risk=3, reason="no data")), kept,
         ("one", "two", "three"))
     assert lines == ("one (tested by b)", "two (the planner did not say)", "three (not tested: no data)")

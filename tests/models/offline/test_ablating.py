@@ -11,7 +11,7 @@ from models.roles.planning import AblationPlanInputs, MissingAblations, MissingA
 from record.ablation import Ablation
 from record.nouns.papers import Draft, Section
 from record.trials import Trial
-from stages.planned_ablations import risks_told, sift
+from stages.planned_ablations import answers_to_risks, sift
 from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs
 
 
@@ -31,7 +31,7 @@ def asked(*done: Ablation) -> MissingAblations:
 def test_a_plan_is_usable_as_it_is_and_answers_every_risk(most: int) -> None:
     plan = ablation_plan(plan_inputs(most))
     kept, faults = sift(plan.ablations, PLAN, most=most)
-    lines, unsaid = risks_told(plan.risks, kept, IDEA.risks)
+    lines, unsaid = answers_to_risks(plan.risks, kept, IDEA.risks)
     assert kept == plan.ablations and len(kept) == most and faults == unsaid == ()
     tested = sum("(tested by " in line for line in lines)
     assert tested == min(most, len(IDEA.risks)) and "did not say" not in " ".join(lines)
