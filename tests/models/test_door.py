@@ -22,9 +22,10 @@ from models.roles.figures import FigureReviews
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings, RoleModel
 from record.events.running import Answered
-from record.log import MemoryLog, RecordError
+from record.log import MemoryLog
 from record.nouns.decisions import CallKey, Usage
 from record.prompts import keep, prompt_of
+from record.reading import RecordError
 from tests.models.examples import CODE, INPUTS, PROGRAM
 
 SETTINGS = ModelSettings()
