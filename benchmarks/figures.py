@@ -78,9 +78,10 @@ async def _drawn(executor: LocalExecutor, cases: Sequence[Script], folder: Path)
         raise RuntimeError(f"the planted figures could not be drawn: {outcome.failure}")
     found: dict[str, tuple[LintFinding, ...]] = {}
     for case in cases:
-        own = [one for one in outcome.figures if one.name in (f"{case.name}.png", f"{case.name}-again.png")]
+        own = [figure for figure in outcome.figures if figure.name in (f"{case.name}.png", f"{case.name}-again.png")]
         about = About("aggregate" if case.seeds else "node", seeds=case.seeds)
-        found[case.name] = tuple(one for said in lint_all(own, folder / "figures", about).values() for one in said)
+        linted = lint_all(own, folder / "figures", about)
+        found[case.name] = tuple(finding for of_figure in linted.values() for finding in of_figure)
     return found
 
 
@@ -106,15 +107,15 @@ def report(cases: Iterable[Script], found: dict[str, tuple[LintFinding, ...]]) -
         "false_alarms": f"{len(wrong)}/{len(good)}", "false_alarm_interval": wilson(len(wrong), len(good)),
         "refused_good": f"{len(refused)}/{len(good)}", "refused_good_interval": wilson(len(refused), len(good)),
         "by_kind": dict(sorted(kinds.items())),
-        "missed": [{"case": case.name, "kind": case.kind, "said": _said(found[case.name])} for case in faulty
+        "missed": [{"case": case.name, "kind": case.kind, "findings": _texts(found[case.name])} for case in faulty
                    if not any(one.kind == case.kind for one in found[case.name])],
-        "alarmed": [{"case": case.name, "kind": one.kind, "said": str(one)} for case, one in alarms],
-        "also_said": {case.name: said for case in faulty
-                      if (said := _said(one for one in found[case.name] if one.kind != case.kind))},
+        "alarmed": [{"case": case.name, "kind": one.kind, "finding": str(one)} for case, one in alarms],
+        "other_findings": {case.name: others for case in faulty
+                           if (others := _texts(one for one in found[case.name] if one.kind != case.kind))},
     }
 
 
-def _said(found: Iterable[LintFinding]) -> list[str]:
+def _texts(found: Iterable[LintFinding]) -> list[str]:
     return [f"{one.kind}: {one}" for one in found]
 
 

@@ -24,28 +24,28 @@ def audits(data: Path) -> dict[str, ForeignAudit]:
             asyncio.run(audit_paper(path, results=path.parent)) for path in papers}
 
 
-def table(found: dict[str, ForeignAudit]) -> str:
+def table(audited: dict[str, ForeignAudit]) -> str:
     """Counts by class, a paper a row."""
     lines = ["| paper | result numbers | numbers | " + " | ".join(CLASSES) + " | in reports only | inconsistencies |",
              "|---|" + "---:|" * (len(CLASSES) + 4)]
     total = [0] * (len(CLASSES) + 4)
-    for name, one in found.items():
-        row = [one.result_numbers, one.numbers, *one.counts.values(), one.written, len(one.inconsistencies)]
+    for name, audit in audited.items():
+        row = [audit.result_numbers, audit.numbers, *audit.counts.values(), audit.written, len(audit.inconsistencies)]
         total = [a + b for a, b in zip(total, row, strict=True)]
         lines.append(f"| {name} | " + " | ".join(map(str, row)) + " |")
     return "\n".join([*lines, "| **all** | " + " | ".join(map(str, total)) + " |"])
 
 
-def summary(found: dict[str, ForeignAudit]) -> dict[str, object]:
+def summary(audited: dict[str, ForeignAudit]) -> dict[str, object]:
     """The same counts, a paper a key."""
     return {name: {"result numbers": one.result_numbers, "numbers": one.numbers, **one.counts,
                    "in reports only": one.written, "inconsistencies": len(one.inconsistencies)}
-            for name, one in found.items()}
+            for name, one in audited.items()}
 
 
-def sample(found: dict[str, ForeignAudit], kind: Class, size: int, seed: int) -> list[tuple[str, Verdict]]:
+def sample(audited: dict[str, ForeignAudit], kind: Class, size: int, seed: int) -> list[tuple[str, Verdict]]:
     """Numbers of a class, drawn with a seed."""
-    every = [(name, verdict) for name, one in found.items() for verdict in one.verdicts if verdict.kind == kind]
+    every = [(name, verdict) for name, one in audited.items() for verdict in one.verdicts if verdict.kind == kind]
     return random.Random(seed).sample(every, min(size, len(every)))
 
 
@@ -55,14 +55,14 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    found = audits(given.data)
-    print(table(found))
-    if given.out is not None:
-        given.out.write_text(json.dumps(summary(found), indent=1) + "\n")
-    for kind in ("found", "unsupported") if given.sample else ():
-        print(f"\n{kind}, seed {given.seed}:")
-        for at, (name, one) in enumerate(sample(found, kind, given.sample, given.seed), 1):
+    arguments = parser.parse_args()
+    audited = audits(arguments.data)
+    print(table(audited))
+    if arguments.out is not None:
+        arguments.out.write_text(json.dumps(summary(audited), indent=1) + "\n")
+    for kind in ("found", "unsupported") if arguments.sample else ():
+        print(f"\n{kind}, seed {arguments.seed}:")
+        for at, (name, one) in enumerate(sample(audited, kind, arguments.sample, arguments.seed), 1):
             print(f"{at:3} {name} | {one.claim.number.text} | {one.claim.where} | {one.claim.context[:200]!r} | "
                   f"{one.evidence} | chance {one.chance:.3f}")
 

@@ -35,7 +35,7 @@ class Alarms:
 
 
 @dataclass(frozen=True)
-class Found:
+class Power:
     """How often a true difference that is just detectable is called. `promised` is at the strictest step of Holm's."""
 
     papers: int
@@ -58,7 +58,7 @@ def false_alarms(*, papers: int, comparisons: int, n: int, dependence: float, se
     return Alarms(papers, comparisons, n, dependence, corrected / papers, uncorrected / papers)
 
 
-def power(*, papers: int, comparisons: int, n: int, seed: int) -> Found:
+def power(*, papers: int, comparisons: int, n: int, seed: int) -> Power:
     """Papers in which one comparison of several has a true difference of the detectable size."""
     import numpy as np
 
@@ -70,7 +70,7 @@ def power(*, papers: int, comparisons: int, n: int, seed: int) -> Found:
         noise = _noise(rng, comparisons, n, 0.0)
         noise[0] += shift
         called += differences(state, _claims(noise))[0].called == "improved"
-    return Found(papers, comparisons, n, called / papers, 0.8)
+    return Power(papers, comparisons, n, called / papers, 0.8)
 
 
 def _noise(rng: Any, comparisons: int, n: int, dependence: float) -> Any:
@@ -103,15 +103,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="file for the JSON report")
     parser.add_argument("--papers", type=int, default=4000, help="simulated papers for each row")
-    asked = parser.parse_args()
-    alarms = [false_alarms(papers=asked.papers, comparisons=20, n=n, dependence=dependence, seed=7)
+    arguments = parser.parse_args()
+    alarms = [false_alarms(papers=arguments.papers, comparisons=20, n=n, dependence=dependence, seed=7)
               for n in (5, 10) for dependence in (0.0, 0.5, 0.9)]
-    found = [power(papers=asked.papers, comparisons=m, n=n, seed=7) for m, n in ((1, 5), (9, 7), (20, 10))]
-    text = json.dumps({"false_alarms": [asdict(one) for one in alarms], "power": [asdict(one) for one in found]},
+    powers = [power(papers=arguments.papers, comparisons=m, n=n, seed=7) for m, n in ((1, 5), (9, 7), (20, 10))]
+    text = json.dumps({"false_alarms": [asdict(one) for one in alarms], "power": [asdict(one) for one in powers]},
                       indent=1)
     print(text)
-    if asked.out:
-        asked.out.write_text(text + "\n")
+    if arguments.out:
+        arguments.out.write_text(text + "\n")
     return 0
 
 
