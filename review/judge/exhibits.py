@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from review.evidence.allowed import CITES
 from review.evidence.binder import used_keys
 from review.judge.errors import PaperError
 from review.judge.guards import neutral
+from review.judge.reader import decoded, private_copy
 
 MOST_BYTES = 50_000_000
 SHOWN = {"task": 9_000, "log": 9_000}
@@ -138,9 +138,7 @@ def _text(path: Path, kind: str) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise PaperError(f"cannot read {path} for --{kind}: {error.strerror}") from None
-    if b"\0" in data[:100_000]:
-        raise PaperError(f"{path} is not text: give --{kind} a text file")
-    return data.decode("utf-8", "replace").replace("\r\n", "\n")
+    return decoded(data, f"{path} is not text: give --{kind} a text file")
 
 
 def exhibit_lines(shown: Sequence[GuardedExhibit]) -> tuple[str, ...]:
@@ -169,9 +167,7 @@ async def pictures(pdf: Path, total: int, *, withheld: Sequence[int] = (), most:
     """The first pages of a PDF that are not withheld. None are shown where poppler cannot draw. Raises `TexMissing`."""
     wanted = [page for page in range(1, total + 1) if page not in withheld][:most]
     images: dict[int, Image] = {}
-    with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as name:
-        copy = Path(name) / "paper.pdf"
-        copy.write_bytes(pdf.read_bytes())
+    with private_copy(pdf.read_bytes()) as copy:
         for page in wanted:
             await tex.run(["pdftoppm", "-q", "-png", "-cropbox", "-singlefile", "-f", str(page), "-l", str(page),
                            "-scale-to", str(LONGER_SIDE), copy.name, f"page-{page}"], copy.parent, timeout=timeout)

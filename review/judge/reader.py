@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -87,7 +88,7 @@ async def _read(paper: Paper, data: bytes, timeout: float) -> Paper:
     """The paper with its sections, comments and preamble."""
     if paper.form == "PDF":
         return replace(paper, sections=of_pdf(await _pdf(paper.path, data, timeout)))
-    text = decoded(data, paper.path)
+    text = decoded(data, f"{paper.path} is not text, whatever its name says")
     if paper.form == "LaTeX":
         return _latex(paper, text)
     if paper.form == "Markdown":
@@ -95,13 +96,20 @@ async def _read(paper: Paper, data: bytes, timeout: float) -> Paper:
     return replace(paper, sections=of_headings(text))
 
 
-async def _pdf(path: Path, data: bytes, timeout: float) -> str:
-    """The text of a PDF, read from a copy: whatever its name is, and nothing is written beside it."""
-    if not data.startswith(b"%PDF-"):
-        raise PaperError(f"{path} is not a PDF, whatever its name says")
+@contextmanager
+def private_copy(data: bytes) -> Generator[Path]:
+    """A PDF alone in a folder of its own: nothing is written next to the paper, whatever its name is."""
     with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as name:
         copy = Path(name) / "paper.pdf"
         copy.write_bytes(data)
+        yield copy
+
+
+async def _pdf(path: Path, data: bytes, timeout: float) -> str:
+    """The text of a PDF."""
+    if not data.startswith(b"%PDF-"):
+        raise PaperError(f"{path} is not a PDF, whatever its name says")
+    with private_copy(data) as copy:
         try:
             text = await pdf_text(copy, timeout)
         except tex.TexMissing:
@@ -112,10 +120,10 @@ async def _pdf(path: Path, data: bytes, timeout: float) -> str:
     return text
 
 
-def decoded(data: bytes, path: Path) -> str:
-    """Text of a file, UTF-8 or else Latin-1. Raises `PaperError` for what is no text."""
+def decoded(data: bytes, otherwise: str) -> str:
+    """Text of a file, UTF-8 or else Latin-1. Raises `PaperError` with the message `otherwise` for what is no text."""
     if b"\0" in data:
-        raise PaperError(f"{path} is not text, whatever its name says")
+        raise PaperError(otherwise)
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:

@@ -13,7 +13,6 @@ import base64
 import contextlib
 import html
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from review.judge.guards.ink import VisibleText, visible_text
 from review.judge.guards.letters import tagged, unseen
 from review.judge.guards.markup import unshown
 from review.judge.guards.orders import orders
-from review.judge.reader import Paper
+from review.judge.reader import Paper, private_copy
 from review.judge.sections import PaperSection, of_pdf
 
 REMOVED = "[removed: instruction to the reviewer]"
@@ -99,9 +98,7 @@ def _shown(section: PaperSection, paper: Paper) -> tuple[str, tuple[Removed, ...
 
 
 async def _sight(path: Path, timeout: float) -> VisibleText:
-    with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as name:
-        copy = Path(name) / "paper.pdf"
-        copy.write_bytes(path.read_bytes())
+    with private_copy(path.read_bytes()) as copy:
         found = await visible_text(copy, timeout=timeout)
     hidden, shown = sum(len(text.split()) for _, text in found.hidden), len(found.text.split())
     if hidden > MOST_HIDDEN * (hidden + shown):

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 _LOOKALIKE = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501\u051b\u043a\u043c\u0442\u0432\u043d"
@@ -72,20 +73,12 @@ def _plain(char: str) -> str:
 
 def _single_spaces(kept: list[tuple[str, int]]) -> Folded:
     text, at = list[str](), list[int]()
-    position = 0
-    while position < len(kept):
-        end = position
-        while end < len(kept) and kept[end][0].isspace():
-            end += 1
-        if end > position:
-            lines = sum(char == "\n" for char, _ in kept[position:end])
-            text.append("\n" if lines > 1 else " ")
-            at.append(kept[position][1])
-            position = end
-        else:
-            text.append(kept[position][0])
-            at.append(kept[position][1])
-            position += 1
+    for is_space, run in groupby(kept, key=lambda pair: pair[0].isspace()):
+        pairs = list(run)
+        if is_space:
+            pairs = [("\n" if sum(char == "\n" for char, _ in pairs) > 1 else " ", pairs[0][1])]
+        text += [char for char, _ in pairs]
+        at += [place for _, place in pairs]
     return Folded("".join(text), tuple(at))
 
 
