@@ -14,10 +14,9 @@ from typing import Literal, NamedTuple
 from inspector.files import LARGEST, bytes_of
 from inspector.provenance import Place
 from record.folder import RunFolder
-from record.typeset import as_read, parse
+from record.typeset import USE, as_read, parse
 
 SOURCES = ("paper.tex", "floats.tex", "appendix.tex")
-_VALUE = re.compile(r"\\(?:result|setup)\{([^{}]*)\}")
 _COMMENT = re.compile(r"(?<!\\)%.*")
 _HEAD = re.compile(r"\\(title|section|subsection|subsubsection|paragraph)\*?\{((?:[^{}]|\{[^{}]*\})*)\}")
 _FLOAT = re.compile(r"\\paper(?:table|figure)\{([^{}]*)\}")
@@ -104,9 +103,9 @@ def bits_of(text: str, values: Mapping[str, str], *, formula: bool = False) -> B
     found: list[Bit] = []
     at = 0
     text = _opened(text)
-    for use in _VALUE.finditer(text):
+    for use in USE.finditer(text):
         found.append(Bit(_plain(text[at:use.start()], formula=formula)))
-        found.append(Bit(values.get(use[1], use[1]), use[1]))
+        found.append(Bit(values.get(use["key"], use["key"]), use["key"]))
         at = use.end()
     found.append(Bit(_plain(text[at:], formula=formula)))
     return tuple(bit for bit in found if bit.text)
@@ -115,7 +114,7 @@ def bits_of(text: str, values: Mapping[str, str], *, formula: bool = False) -> B
 def _opened(text: str) -> str:
     """Text without the commands around words: a value may stand within one."""
     for _ in range(_ROUNDS):
-        shielded = _VALUE.sub(lambda use: f"\x01{use[0][1:-1].replace('{', chr(2))}\x03", text)
+        shielded = USE.sub(lambda use: f"\x01{use[0][1:-1].replace('{', chr(2))}\x03", text)
         opened = _SPANNED.sub(r"\1", _WRAPPED.sub(r"\1", _CITE.sub(r"[\1]", shielded)))
         text = opened.replace("\x01", "\\").replace("\x02", "{").replace("\x03", "}")
     return text
@@ -192,7 +191,7 @@ class Sources:
         """Key -> where the paper prints it."""
         found: dict[str, list[Place]] = {}
         for file, number, line in self._lines:
-            bits = bits_of(line, self._printed) if _VALUE.search(line) else ()
+            bits = bits_of(line, self._printed) if USE.search(line) else ()
             for at, bit in enumerate(bits):
                 if bit.key and bit.key not in {one.key for one in bits[:at]}:
                     found.setdefault(bit.key, []).append(Place(file=file, line=number, text=_around(bits, at)))

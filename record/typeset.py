@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple, cast
 
 Macro = Literal["result", "setup"]
 
-_USE = re.compile(r"\\(result|setup)\s*\{([^{}]*)\}")
+USE = re.compile(r"\\(?P<macro>result|setup)\s*\{(?P<key>[^{}]*)\}")
+"""A macro that prints a value, for those who need to know where it stands; others call `uses` and `filled`."""
 _LINE = re.compile(r"^\\(result|setup)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
 _SPECIAL = re.compile(r"[&%#_$~^{}]")
 _EXPONENT = re.compile(r"(-?)(\d+(?:\.\d+)?)e([+-])0*(\d+)")
@@ -66,17 +67,22 @@ class ClaimKey(NamedTuple):
                          f"{self.condition}~{self.other}" if self.other else self.condition))
 
 
+def without_form(key: str) -> str:
+    """The claim that a key prints a form of."""
+    return _FORM.sub("", key)
+
+
 # --- in the text ------------------------------------------------------------------------------------------------------
 
 
 def uses(text: str) -> Iterator[Use]:
     """Every value that a text prints, in order."""
-    return (_use(match) for match in _USE.finditer(text))
+    return (_use(match) for match in USE.finditer(text))
 
 
 def filled(text: str, value: Callable[[Use], str]) -> str:
     """The text with each of its values replaced."""
-    return _USE.sub(lambda match: value(_use(match)), text)
+    return USE.sub(lambda match: value(_use(match)), text)
 
 
 def _use(match: re.Match[str]) -> Use:

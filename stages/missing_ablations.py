@@ -135,8 +135,7 @@ def _inputs(bench: Bench, complaints: tuple[str, ...]) -> MissingAblationsInputs
 
 def as_read(draft: Draft, state: RunState) -> Draft:
     """A draft with the values that its result macros print, as a reader gets them."""
-    claims, found = claims_of(state)
-    values = printed([*claims, *found])
+    values = printed(claims_of(state).every)
 
     def value(use: Use) -> str:
         return values.get(use.key, str(use)) if use.macro == "result" else str(use)

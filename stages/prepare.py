@@ -19,7 +19,7 @@ from sandbox.scorers import describe_scorer, freeze, read_scorer
 from stages.bench import Bench, do_work, in_thread
 from stages.briefs import GOALS
 from stages.digests import lines_of, read_context
-from stages.paper.library import check_library
+from stages.paper.citations import check_library
 
 UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
 ROUNDS = 3

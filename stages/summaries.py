@@ -17,6 +17,7 @@ from record.fold.state import RunState
 from record.nouns.data import DataPlan, Measurement, arm_of, level_of
 from record.nouns.decisions import Expand
 from record.nouns.nodes import BranchStep, ErrorClass, Node, StageSummary
+from record.typeset import without_form
 from search.score import cells, coverage, gain
 from search.tree import SEARCH_KINDS, View
 
@@ -206,7 +207,7 @@ def _failure(node: Node, mended: str | None) -> str:
 
 def for_paper(summary: StageSummary, results: Sequence[ClaimLine]) -> StageSummary:
     """The report as a writer sees it: its keys are those of the paper for the same quantity, where there are such."""
-    known = {line.key.rpartition(".")[0] for line in results}
+    known = {without_form(line.key) for line in results}
     keys = (f"test/{key.removeprefix('validation/')}" if key.startswith("validation/") and key not in known else key
             for key in summary.numbers)
     return summary.model_copy(update={"numbers": tuple(key for key in dict.fromkeys(keys) if key in known)})

@@ -14,10 +14,10 @@ from agent.doctor.systems import System
 
 LIMIT = 30.0
 NEEDED = {"pdflatex": "texlive-latex-base", "bibtex": "texlive-latex-base", "kpsewhich": "texlive-latex-base",
-          "pdftotext": "poppler-utils", "pdffonts": "poppler-utils"}
+          "latexmk": "latexmk", "pdftotext": "poppler-utils", "pdffonts": "poppler-utils"}
 """Programs without which no paper is built or checked, and Debian's package of each."""
-USEFUL = {"chktex": "chktex", "latexmk": "latexmk"}
-"""Programs without which a paper is checked less, or is harder to build again by hand."""
+USEFUL = {"chktex": "chktex"}
+"""Programs without which a paper is checked less."""
 
 _BASE = {"article.cls", "fontenc.sty", "inputenc.sty", "amsmath.sty", "graphicx.sty", "array.sty", "longtable.sty",
          "hyperref.sty", "url.sty", "natbib.sty", "geometry.sty", "plainnat.bst"}

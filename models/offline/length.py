@@ -12,6 +12,7 @@ from functools import cached_property
 
 from models.offline.claims import Outline, Part
 from models.roles.writing import WriteInputs
+from record.typeset import filled
 
 LINES_A_PAGE = 53.0
 CHARACTERS_A_LINE = 104
@@ -23,7 +24,6 @@ TABLE_FRAME = 5.5
 GAP = 0.4
 """Lines between paragraphs."""
 
-_VALUE = re.compile(r"\\(?:result|setup)\{([^}]*)\}")
 _CITE = re.compile(r"\\cite[pt]\{([^}]*)\}")
 _FLOAT = re.compile(r"\\paper(figure|table)\{([^}]*)\}")
 
@@ -53,7 +53,7 @@ class Measure:
             return FIGURE + self._caption(found[2]) if found[1] == "figure" else self._table(found[2])
         if "\\begin{equation" in text:
             return 4.0
-        plain = _VALUE.sub(lambda match: "0" * self._printed.get(match[1], 5), text)
+        plain = filled(text, lambda use: "0" * self._printed.get(use.key, 5))
         plain = _CITE.sub(lambda match: "0" * 22 * (match[1].count(",") + 1), plain)
         return math.ceil(len(re.sub(r"\\[a-zA-Z]+|[{}$]", "", plain)) / CHARACTERS_A_LINE) + GAP
 

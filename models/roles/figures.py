@@ -90,7 +90,7 @@ class House(Frozen):
 
     text_width: float
     column_width: float = Field(description="of one column; that of the text where there is one")
-    reference: str = Field(default="", description="the documentation of the module `house`, as text")
+    reference: str = Field(default="", description="the documentation of the module `figure_style`, as text")
 
 
 class FiguresInputs(Study):

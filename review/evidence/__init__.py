@@ -1,6 +1,6 @@
 """Bound: what a paper says is tied to the record, or refused.
 
-`check_draft` reads the LaTeX that a writer handed in, `check_pdf` the text of the compiled paper. docs/evidence.md
+`check_draft` reads the LaTeX of a writer, `check_pdf` the text of the compiled paper. docs/evidence.md
 says what they promise and what not.
 """
 

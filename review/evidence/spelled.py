@@ -128,8 +128,8 @@ def numbers_in_words(plain: str, known: tuple[Counted, ...]) -> Iterator[Found]:
         if _states(match, plain) and not _counts(match, plain, known):
             yield Found(match.start(), match[0])
     for match in _ROMAN.finditer(plain):
-        told = _COUNTABLE.match(plain, match.end())
-        if told or not (_NUMBERED.search(plain[:match.start()]) or match[0] in _LETTERS):
+        counted = _COUNTABLE.match(plain, match.end())
+        if counted or not (_NUMBERED.search(plain[:match.start()]) or match[0] in _LETTERS):
             yield Found(match.start(), match[0])
 
 

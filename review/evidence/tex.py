@@ -2,8 +2,8 @@
 
 Held: no shell escape, reading and writing only below the working folder (and TeX's own trees), an environment of a few
 variables, a wall-clock limit after which the whole process group is killed, limits on processor time and file size.
-Where bubblewrap works it runs behind walls too (`sandbox.isolation`): it sees the system's programs and its folder, and
-no network. Not held: what a hole in TeX itself would allow where there are no walls.
+Where bubblewrap works it runs in the sandbox too (`sandbox.isolation`): it sees the system's programs and its folder,
+and no network. Not held: what a hole in TeX itself would allow where there is no sandbox.
 
     TexError
       TexMissing     a program is not installed: the person who runs us installs it
@@ -27,6 +27,7 @@ PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommend
 EPOCH = "1577836800"
 """SOURCE_DATE_EPOCH of every paper: the same input gives the same bytes."""
 
+_LATEX = ("pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "-file-line-error")
 _LIMITED = 'ulimit -f "$1" -t "$2" 2>/dev/null; shift 2; exec "$@"'
 _FILE_BLOCKS = str(128 * 2048)
 """128 MiB in blocks of 512 bytes."""
@@ -61,13 +62,16 @@ def find(program: str) -> str:
     return path
 
 
-async def run(argv: Sequence[str], folder: Path, *, timeout: float) -> Ran:
-    """Run a program in a folder to its end, or to the limit. Raises `TexMissing`."""
-    program = find(argv[0])
+async def run(argv: Sequence[str], folder: Path, *, timeout: float, starts: Sequence[str] = ()) -> Ran:
+    """Run a program in a folder to its end, or to the limit; `starts` are those that it runs itself.
+
+    Raises `TexMissing`.
+    """
+    programs = [find(program) for program in (argv[0], *starts)]
     started = asyncio.get_running_loop().time()
-    limited = ["/bin/sh", "-c", _LIMITED, "sh", _FILE_BLOCKS, str(int(timeout) + 5), program, *argv[1:]]
+    limited = ["/bin/sh", "-c", _LIMITED, "sh", _FILE_BLOCKS, str(int(timeout) + 5), programs[0], *argv[1:]]
     process = await asyncio.create_subprocess_exec(
-        *_behind_walls(limited, program, folder.absolute()), cwd=folder, env=_environment(program, folder),
+        *_in_sandbox(limited, programs, folder.absolute()), cwd=folder, env=_environment(programs, folder),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         start_new_session=True)
     try:
@@ -80,30 +84,37 @@ async def run(argv: Sequence[str], folder: Path, *, timeout: float) -> Ran:
     return Ran(code, output.decode("utf-8", "replace"), asyncio.get_running_loop().time() - started)
 
 
-def latex(name: str, *, draft: bool = False) -> list[str]:
+def latex(name: str) -> list[str]:
     """The command line of one pdflatex pass over `name`.tex."""
-    mode = ["-draftmode"] if draft else []
-    return ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "-file-line-error", *mode,
-            f"{name}.tex"]
+    return [*_LATEX, f"{name}.tex"]
 
 
-def _behind_walls(command: list[str], program: str, folder: Path) -> list[str]:
-    """The command behind walls, where they can be had."""
+async def latexmk(name: str, folder: Path, *, timeout: float) -> Ran:
+    """Make `name`.pdf with bibtex, in as many passes as references take; no latexmkrc is read, whoever wrote it.
+
+    Raises `TexMissing`.
+    """
+    return await run(["latexmk", "-norc", "-pdf", "-bibtex", f"-pdflatex={' '.join(_LATEX)} %O %S", f"{name}.tex"],
+                     folder, timeout=timeout, starts=("pdflatex", "bibtex"))
+
+
+def _in_sandbox(command: list[str], programs: Sequence[str], folder: Path) -> list[str]:
+    """The command in the sandbox, where there is one."""
     isolation = probed()
     if not isolation.on:
         return command
-    return wrap(command, Sandbox(folder, environments=_trees(program), user_namespace=isolation.user_namespace))
+    return wrap(command, Sandbox(folder, environments=_trees(programs), user_namespace=isolation.user_namespace))
 
 
-def _trees(program: str) -> tuple[Path, ...]:
+def _trees(programs: Sequence[str]) -> tuple[Path, ...]:
     """Where TeX lives when it is not of the system: the tree of a TeX Live of its own, as /opt/texlive/2025."""
-    places = {Path(program).parent, Path(program).resolve().parent}
+    places = {path.parent for program in programs for path in (Path(program), Path(program).resolve())}
     return exposable({one for place in places for one in (place, *place.parents[1:2])})
 
 
-def _environment(program: str, folder: Path) -> dict[str, str]:
+def _environment(programs: Sequence[str], folder: Path) -> dict[str, str]:
     return {
-        "PATH": os.pathsep.join(dict.fromkeys((str(Path(program).parent), "/usr/bin", "/bin"))),
+        "PATH": os.pathsep.join(dict.fromkeys((*(str(Path(one).parent) for one in programs), "/usr/bin", "/bin"))),
         "HOME": str(folder), "TEXMFHOME": str(folder / ".none"), "LC_ALL": "C.UTF-8", "MKTEXPK": "0",
         "openin_any": "p", "openout_any": "p", "shell_escape": "f", "max_print_line": "1000",
         "SOURCE_DATE_EPOCH": EPOCH, "FORCE_SOURCE_DATE": "1",

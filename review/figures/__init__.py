@@ -1,6 +1,6 @@
 """Findings about figures that need no eyes: from the facts of the live figure, from its image, and by comparison.
 
-Not guaranteed: facts are told by the plotting process, so code that forges them is not caught here (the image is still
+Not guaranteed: facts come from the plotting process, so code that forges them is not caught here (the image is still
 looked at); that a figure without findings is good; or that it shows what it says.
 """
 

@@ -63,8 +63,8 @@ def _text_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintF
         yield about.finding("label", called, "has no z label", "Say in words what the axis shows.")
     texts = (("title", (axes.title,)), ("x label", (axes.xlabel,)), ("y label", (axes.ylabel,)),
              ("legend", (*axes.legend_entries,)), ("tick labels", axes.tick_words), ("notes", axes.notes))
-    for what, said in texts:
-        wrong = [text for text in said if underscored(text)]
+    for what, shown in texts:
+        wrong = [text for text in shown if underscored(text)]
         if wrong:
             yield about.finding("underscore", called, f"shows an underscore in its {what} {wrong[0]!r}", "Write words.")
 

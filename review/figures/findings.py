@@ -1,6 +1,6 @@
 """What the lint can say of a figure, and which of it refuses the figure.
 
-A finding that refuses has the figure drawn again; one that only complains is told to whoever looks at the figure and
+A finding that refuses has the figure drawn again; one that only complains is shown to whoever looks at the figure and
 to the author of its next version. A figure of the search is refused for what makes it unreadable or misleading; one of
 the paper also for what a reviewer of the paper would hold against it.
 """

@@ -32,13 +32,12 @@ def numbers(state: RunState, ran: Sequence[NodeAgain], *, same: bool) -> Iterato
     told = {one.node: one for one in ran}
     after = _with(state, told)
     covered: set[tuple[str, Quantity]] = set()
-    claims, found = claims_of(state)
-    later, differences = claims_of(after)
-    by_key = {one.key: one for one in (*later, *differences)}
-    for claim in (*claims, *found):
+    claims = claims_of(state)
+    by_key = {one.key: one for one in claims_of(after).every}
+    for claim in claims.every:
         if here := [node for node in claim.nodes if node in told]:
             yield _number(_of_claim(claim, by_key.get(claim.key), here), same=same)
-    covered |= {(node, (one.split, one.dataset, one.name, one.condition)) for one in claims for node in one.nodes}
+    covered |= {(node, (one.split, one.dataset, one.name, one.condition)) for one in claims.means for node in one.nodes}
     for cell in _cells(state, told, covered):
         yield _number(cell, same=same)
 

@@ -7,33 +7,28 @@ and what it costs) is not in it. Values with a step are not repeated here: each 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
-
-from pydantic import Field
 
 from record.claims import replicates_of, seedless, winner
 from record.events import Event
 from record.events.papers import Drafted, Released
-from record.events.running import Unanswered
-from record.events.searching import Compared, Probed
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.machine import Machine
-from record.nouns.data import DatasetFacts, Measurement, Scorer
-from record.nouns.decisions import Action
-from record.nouns.frozen import Frozen
-from record.nouns.idea import Idea
-from record.nouns.nodes import STAGES, Attempt, Check, Finding, Node, NodeKind, NodeStatus, StageName
-from stages.paper.provenance import (
-    FORKED,
-    AblationsTold,
-    AncestorTold,
-    HumanTold,
-    ablations_told,
-    ancestors_told,
-    humans_told,
+from record.nouns.data import Measurement
+from record.nouns.nodes import STAGES, Attempt, Node, StageName
+from stages.paper.disclosed import (
+    DisclosedAttempt,
+    DisclosedCost,
+    DisclosedDecision,
+    DisclosedDraft,
+    DisclosedMetric,
+    DisclosedNode,
+    DisclosedNote,
+    DisclosedStage,
+    DisclosedSteering,
+    Disclosure,
 )
+from stages.paper.provenance import FORKED, disclosed_ablations, disclosed_ancestors, disclosed_humans
 
 RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
@@ -50,175 +45,6 @@ RULES = {
 }
 
 
-class AttemptTold(Frozen):
-    """One execution."""
-
-    number: int
-    seconds: float
-    limit: float | None
-    alone: bool
-    resumed: bool
-    failure: str = Field(description="error class and message; empty where it ran to its end")
-    peak_host_bytes: int | None
-    peak_gpu_bytes: int | None
-    arrays: int
-    sealed: int
-
-
-class NodeTold(Frozen):
-    """One node, whatever became of it."""
-
-    id: str
-    decision: int
-    parent: str | None
-    stage: StageName
-    kind: NodeKind
-    seed: int
-    title: str
-    plan: str
-    varies: str
-    source_sha256: str
-    status: NodeStatus
-    reasons: tuple[str, ...]
-    suspect: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    failure: str
-    verdict: str = Field(description="the model's analysis, empty where it gave none")
-    checks: tuple[Check, ...] = Field(default=(), description="of the verdict")
-    attempts: tuple[AttemptTold, ...]
-    figures: int
-    validation: tuple[Measurement, ...]
-    test: tuple[Measurement, ...]
-
-
-class MetricTold(Frozen):
-    """A metric as it was looked at: on which data, by how many nodes, how often."""
-
-    name: str
-    dataset: str
-    split: str
-    conditions: tuple[str, ...]
-    nodes: int
-    values: int
-    grades: tuple[str, ...]
-    selects: bool = Field(description="whether nodes were chosen by it: the primary metric, on validation data")
-
-
-class DecisionTold(Frozen):
-    """A numbered decision, and the decisions whose results it might use."""
-
-    k: int
-    action: Action
-    seen_through: int
-    seen_also: tuple[int, ...]
-
-
-class StageTold(Frozen):
-    """How a stage ended, and what was carried forward from among how many."""
-
-    stage: StageName
-    best: str | None
-    reasons: tuple[str, ...]
-    candidates: int = Field(description="search nodes that worked and are not suspect")
-    tried: int = Field(description="search nodes in all")
-    ended: str
-    limited: str
-    replicates: tuple[str, ...] = Field(description="of the best, failed ones included")
-
-
-class DraftTold(Frozen):
-    """One version of the text."""
-
-    round: int
-    untied: int
-    findings: int
-    pages: int | None
-    released: bool
-
-
-class CostTold(Frozen):
-    """Calls of one role."""
-
-    role: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int = Field(description="of the input, read from the provider's cache, as far as it says")
-    cache_write_tokens: int
-    cached_usd: float = Field(description="of `usd`, what the cached tokens took")
-    usd: float
-    unpriced: int = Field(description="calls whose price is unknown")
-    seconds: float
-
-
-class NoteTold(Frozen):
-    """A note of the person who ran it, and the last decision before it."""
-
-    after_decision: int
-    text: str
-
-
-class SteeringTold(Frozen):
-    """What a person asked of the search while it went on, and the last decision before it. Who it was is not told."""
-
-    after_decision: int
-    verb: Literal["kill", "mark", "note"]
-    target: str = Field(description="the node; of a note the stage")
-    mark: str = Field(description="suspect or closed; empty for other verbs")
-    reason: str = Field(description="of a note, its text")
-
-
-class Disclosure(Frozen):
-    """All of it. Seconds, bytes, USD and tokens, as the fields are named."""
-
-    form: int = 1
-    run_version: str = Field(description="version of the program")
-    paper_version: int
-    idea: Idea
-    seed: int
-    models: tuple[str, ...]
-    isolation: tuple[str, ...] = Field(description="of each process that worked on the run")
-    isolation_told: str
-    machines: tuple[Machine, ...] = Field(description="hardware and versions; empty in records that do not say")
-    settings: dict[str, Any]
-    overrides: dict[str, Any] = Field(description="settings given when the run was taken up again")
-    datasets: tuple[DatasetFacts, ...]
-    scorers: tuple[Scorer, ...]
-    untested: tuple[str, ...] = Field(description="what the idea asks for and the data plan cannot test")
-    rules: dict[str, str]
-    counts: dict[str, int]
-    nodes: tuple[NodeTold, ...]
-    metrics: tuple[MetricTold, ...]
-    decisions: tuple[DecisionTold, ...]
-    stages: tuple[StageTold, ...]
-    reported: str | None = Field(description="the node that the paper reports")
-    comparisons: tuple[Compared, ...]
-    probes: tuple[Probed, ...]
-    seedless: tuple[str, ...] = Field(description="nodes whose replicates gave the same values for every seed")
-    drafts: tuple[DraftTold, ...]
-    limited: str
-    cost: tuple[CostTold, ...]
-    lost_usd: float = Field(description="set aside for calls that a kill cut off, or that failed with an open bill")
-    seconds_of_code: float
-    seconds_of_run: float
-    notes: tuple[NoteTold, ...]
-    ablations: AblationsTold | None = Field(
-        default=None, description="planned, tried, asked for by a reviewer; left out where nobody planned any")
-    unscored: dict[str, str] = Field(
-        default_factory=dict, description="node -> why a frozen scorer gave its test submissions no values")
-    figures_left_out: dict[str, str] = Field(
-        default_factory=dict, description="figure that was made for the paper -> why the paper has it not")
-    steering: tuple[SteeringTold, ...] = Field(
-        default=(), description="kills, marks and notes of people, in order (docs/steering.md)")
-    figures_refused: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="node -> why a plotting of it was refused, each as 'plotting n: why'")
-    human_nodes: tuple[HumanTold, ...] = Field(default=(), description="nodes whose code a person wrote")
-    ancestry: tuple[AncestorTold, ...] = Field(
-        default=(), description="runs that this one branched off, the first first; left out where there is none")
-    unanswered: tuple[Unanswered, ...] = Field(
-        default=(), description="model calls that got no usable answer, and what was done instead")
-    siblings: str = Field(default="", description="of a branch: what is not known of other branches")
-
 
 def disclosure(state: RunState, *, isolation: str, text: int) -> Disclosure:
     """The disclosure of a run that is about to be released, with the draft of round `text`."""
@@ -230,27 +56,28 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> Disclosure:
         scorers=state.scorers, untested=state.data_plan.untested if state.data_plan else (), rules=RULES,
         counts=_counts(state), nodes=tuple(_node(node, state) for node in state.nodes.values()),
         metrics=tuple(_metrics(state)), decisions=tuple(
-            DecisionTold(k=k, action=one.action, seen_through=one.seen.through, seen_also=one.seen.also)
+            DisclosedDecision(k=k, action=one.action, seen_through=one.seen.through, seen_also=one.seen.also)
             for k, one in state.decisions.items()),
         stages=tuple(_stage(name, state) for name in STAGES), reported=winner(state),
         comparisons=tuple(state.compared.values()), probes=tuple(state.probes), seedless=seedless(state),
-        drafts=tuple(DraftTold(round=one.round, untied=len(one.violations), findings=len(one.findings),
+        drafts=tuple(DisclosedDraft(round=one.round, untied=len(one.violations), findings=len(one.findings),
                                pages=one.pages, released=one.round == text) for one in _drafts(state)),
         limited=state.limited or "", cost=tuple(_cost(state)),
         lost_usd=round(sum(one.usd for one in state.lost.values()), 6), seconds_of_code=round(state.seconds_of_code, 1),
         seconds_of_run=round(state.active_seconds, 1),
-        notes=tuple(NoteTold(after_decision=one.after, text=one.command.text) for one in state.notes),
-        steering=tuple(_steering(state)), ablations=ablations_told(state),
+        notes=tuple(DisclosedNote(after_decision=one.after, text=one.command.text) for one in state.notes),
+        steering=tuple(_steering(state)), ablations=disclosed_ablations(state),
         unscored={node: failure.message for node, failure in state.unscored.items()},
         figures_left_out=dict(state.figures.left_out) if state.figures is not None else {},
         figures_refused={node.id: why for node in state.nodes.values() if (why := tuple(_refused(node)))},
         unanswered=tuple(state.unanswered.values()),
-        human_nodes=humans_told(state), ancestry=ancestors_told(state), siblings=FORKED if state.ancestry else "")
+        human_nodes=disclosed_humans(state), ancestry=disclosed_ancestors(state),
+        siblings=FORKED if state.ancestry else "")
 
 
-def as_file(told: Disclosure) -> str:
+def as_file(found: Disclosure) -> str:
     """The text of the file."""
-    return told.model_dump_json(indent=1) + "\n"
+    return found.model_dump_json(indent=1) + "\n"
 
 
 def file_of(folder: RunFolder) -> str:
@@ -284,13 +111,13 @@ def _counts(state: RunState) -> dict[str, int]:
         "notes": len(state.notes)}
 
 
-def _node(node: Node, state: RunState) -> NodeTold:
-    return NodeTold(
+def _node(node: Node, state: RunState) -> DisclosedNode:
+    return DisclosedNode(
         **node.model_dump(include={"id", "decision", "parent", "stage", "kind", "seed", "title", "plan", "varies",
                                    "source_sha256", "status", "reasons", "suspect"}),
         findings=node.findings, failure=_failure(node), verdict=node.verdict.analysis if node.verdict else "",
         checks=node.verdict.checks if node.verdict else (),
-        attempts=tuple(AttemptTold(
+        attempts=tuple(DisclosedAttempt(
             **attempt.model_dump(include={"number", "limit", "alone", "resumed", "peak_host_bytes", "peak_gpu_bytes"}),
             seconds=round(attempt.seconds, 3), failure=_failure(attempt), arrays=len(attempt.arrays),
             sealed=len(attempt.sealed)) for attempt in node.attempts),
@@ -311,7 +138,7 @@ def _refused(node: Node) -> Iterator[str]:
                 yield f"plotting {plotting.n}: {review.name}: {'; '.join(review.issues) or 'refused without a reason'}"
 
 
-def _metrics(state: RunState) -> Iterator[MetricTold]:
+def _metrics(state: RunState) -> Iterator[DisclosedMetric]:
     primary = state.data_plan.primary.name if state.data_plan else ""
     seen: dict[tuple[str, str, str], list[tuple[str, Measurement]]] = {}
     for node in state.nodes.values():
@@ -319,28 +146,28 @@ def _metrics(state: RunState) -> Iterator[MetricTold]:
         for one in (*values, *state.tests.get(node.id, ())):
             seen.setdefault((one.name, one.dataset, one.split), []).append((node.id, one))
     for (name, dataset, split), values in sorted(seen.items()):
-        yield MetricTold(
+        yield DisclosedMetric(
             name=name, dataset=dataset, split=split, nodes=len({node for node, _ in values}), values=len(values),
             conditions=tuple(dict.fromkeys(one.condition for _, one in values)),
             grades=tuple(sorted({one.grade for _, one in values})),
             selects=name == primary and split == "validation")
 
 
-def _stage(name: StageName, state: RunState) -> StageTold:
+def _stage(name: StageName, state: RunState) -> DisclosedStage:
     stage = state.stages[name]
     searched = [node for node in state.stage_nodes(name) if node.kind not in ("replicate", "aggregate")]
-    return StageTold(
+    return DisclosedStage(
         stage=name, best=stage.best, reasons=stage.reasons, tried=len(searched), ended=stage.ended or "",
         candidates=sum(node.status == "good" and not node.suspect for node in searched), limited=stage.limited or "",
         replicates=tuple(one.id for one in replicates_of(state, stage.best)) if stage.best else ())
 
 
-def _steering(state: RunState) -> Iterator[SteeringTold]:
+def _steering(state: RunState) -> Iterator[DisclosedSteering]:
     """What had a bearing on the search; a pause and a stop have none."""
     for one in state.steered:
         verb = one.command.verb
         if verb in ("kill", "mark", "note"):
-            yield SteeringTold(
+            yield DisclosedSteering(
                 after_decision=one.after, verb=verb, reason=one.command.text,
                 target=(one.stage or "") if verb == "note" else one.command.target,
                 mark=one.command.mark if verb == "mark" else "")
@@ -351,10 +178,9 @@ def _drafts(state: RunState) -> Iterator[Drafted]:
     yield from {one.round: one for one in state.drafts}.values()
 
 
-def _cost(state: RunState) -> Iterator[CostTold]:
+def _cost(state: RunState) -> Iterator[DisclosedCost]:
     for role, one in sorted(state.usage.items()):
         if role != "judge":  # it comes after the paper; of an earlier writing it is not this paper's
-            yield CostTold(role=role, calls=one.calls, input_tokens=one.input_tokens, output_tokens=one.output_tokens,
-                           cached_tokens=one.cached_tokens, cache_write_tokens=one.cache_write_tokens,
-                           cached_usd=round(one.cached_usd, 6),
-                           usd=round(one.usd, 6), unpriced=one.unpriced, seconds=round(one.seconds, 1))
+            yield DisclosedCost.model_validate({
+                **vars(one), "role": role, "cached_usd": round(one.cached_usd, 6), "usd": round(one.usd, 6),
+                "seconds": round(one.seconds, 1)})

@@ -1,12 +1,12 @@
-"""Draws figures, each in a kernel and a folder of its own: one that fails takes no other with it."""
+"""Draws the paper's figures, each in a kernel and a folder of its own: one that fails takes no other with it."""
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import re
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from stages.nodes.plotting import PLOT_SECONDS
 from stages.paper.template import Template
 
 HERE = Path(__file__).parent
-STYLE = "paper.mplstyle"
+MODULE, STYLE = "figure_style.py", "paper.mplstyle"
+"""What a script finds in its folder."""
 SUFFIXES = (".pdf", ".png")
 
 
@@ -53,24 +54,29 @@ class Studio:
     folder: Path
     canvas: Canvas
     statistics: tuple[Statistic, ...]
-    house: House
+    style: House
     seed: int = 0
     seconds: float = PLOT_SECONDS
     """Wall-clock limit of one figure."""
 
 
-def house_for(template: Template) -> House:
-    """The house style at the widths of a template, with what its module says of itself."""
-    text = (HERE / "house.py").read_text(encoding="utf-8")
-    return House(text_width=template.text_width, column_width=template.column_width, reference=_reference(text))
+def style_for(template: Template) -> House:
+    """The style of figures at the widths of a template, with what its module says of itself."""
+    tree = parse((HERE / MODULE).read_text(encoding="utf-8"))
+    lines = [ast.get_docstring(tree) or "", ""]
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+            lines += [f"`{node.name}({ast.unparse(node.args)}){returns}`: {ast.get_docstring(node) or ''}"]
+    return House(text_width=template.text_width, column_width=template.column_width, reference="\n".join(lines))
 
 
-def house_files(house: House) -> dict[str, str]:
-    """The modules and the style that a script finds beside itself, with the widths of the page in them."""
-    module = (HERE / "house.py").read_text(encoding="utf-8")
-    for name, width in (("TEXT_WIDTH", house.text_width), ("COLUMN_WIDTH", house.column_width)):
+def style_files(style: House) -> dict[str, str]:
+    """The module and the style that a script finds in its folder, with the widths of the page in them."""
+    module = (HERE / MODULE).read_text(encoding="utf-8")
+    for name, width in (("TEXT_WIDTH", style.text_width), ("COLUMN_WIDTH", style.column_width)):
         module = re.sub(rf"(?m)^{name} = .*$", f"{name} = {width}", module)
-    return {"house.py": module, STYLE: (HERE / STYLE).read_text(encoding="utf-8")}
+    return {MODULE: module, STYLE: (HERE / STYLE).read_text(encoding="utf-8")}
 
 
 async def draw_all(studio: Studio, script: FigureScript, *, turn: int = 0) -> list[Drawing]:
@@ -81,44 +87,26 @@ async def draw_all(studio: Studio, script: FigureScript, *, turn: int = 0) -> li
 
 async def _draw(studio: Studio, part: FigurePart, *, script: str, turn: int) -> Drawing:
     source = f"{script.rstrip()}\n\n\n{part.code.strip()}\n" if part.code.strip() else script
-    desk = studio.folder / f"turn{turn}" / part.name
-    write_file(desk / "inputs" / "statistics.json",
+    folder = studio.folder / f"turn{turn}" / part.name
+    write_file(folder / "inputs" / "statistics.json",
                json.dumps([one.model_dump() for one in studio.statistics], indent=1))
     outcome = await studio.executor.run(Job(
-        name=f"figures/{turn}/{part.name}", folder=desk, entry="figures.py", mode="plot", seed=studio.seed,
-        source={"figures.py": source, **house_files(studio.house)}, timeout=studio.seconds,
+        name=f"figures/{turn}/{part.name}", folder=folder, entry="figures.py", mode="plot", seed=studio.seed,
+        source={"figures.py": source, **style_files(studio.style)}, timeout=studio.seconds,
         inputs=studio.canvas.inputs))
     found = tuple(one for one in outcome.figures if one.name in {f"{part.name}{suffix}" for suffix in SUFFIXES})
     failure = outcome.failure or _lacking(part.name, {one.name for one in outcome.figures})
     if failure is None:
-        _collect(desk / "figures", studio.folder / "figures", found)
-    shutil.rmtree(desk, ignore_errors=True)
+        (studio.folder / "figures").mkdir(parents=True, exist_ok=True)
+        for figure in found:
+            shutil.copyfile(folder / "figures" / figure.name, studio.folder / "figures" / figure.name)
+    shutil.rmtree(folder, ignore_errors=True)
     return Drawing(part, source, () if failure else found, failure)
 
 
 def _lacking(name: str, saved: set[str]) -> Failure | None:
     missing = [f"figures/{name}{suffix}" for suffix in SUFFIXES if f"{name}{suffix}" not in saved]
-    if not missing:
-        return None
     there = f"it saved {', '.join(sorted(saved))}" if saved else "it saved nothing"
     return Failure(kind="figure", message=(
-        f"the code did not save {' and '.join(missing)}; {there}. `house.save(figure, {name!r})` writes both."))
-
-
-def _collect(source: Path, target: Path, figures: Sequence[Figure]) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    for figure in figures:
-        shutil.copyfile(source / figure.name, target / figure.name)
-
-
-def _reference(module: str) -> str:
-    """Docstring and signatures of the module, as a prompt shows them."""
-    import ast
-
-    tree = parse(module)
-    lines = [ast.get_docstring(tree) or "", ""]
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-            returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-            lines += [f"`{node.name}({ast.unparse(node.args)}){returns}`: {ast.get_docstring(node) or ''}"]
-    return "\n".join(lines)
+        f"the code did not save {' and '.join(missing)}; {there}. `figure_style.save(figure, {name!r})` writes both."
+    )) if missing else None

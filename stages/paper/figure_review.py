@@ -1,12 +1,10 @@
-"""Where the figures of a compiled paper stand, what they look like there, and what the text says of them.
+"""The figures of a draft, reviewed as they stand in its PDF: picture, caption, and the text that refers to them.
 
-`scientist-paper.sty` writes each figure's corners into TeX's log when its page is shipped; poppler cuts them out. What
-it does not guarantee: a place for a figure that a style sets in a way of its own, without `\figurefloat`.
-
-Looks at the figures of an assessed draft in its PDF, with their captions and the text that refers to them.
-
-Only figures whose picture, caption or text has changed since they were reviewed are shown again; the others keep their
+`scientist-paper.sty` writes each figure's corners into TeX's log when its page is shipped; poppler cuts them out. Only
+figures whose picture, caption or text has changed since they were reviewed are shown again; the others keep their
 review. Where no model takes pictures, nobody looks, and the record says so.
+
+What it does not guarantee: a place for a figure that a style sets in a way of its own, without `\\figurefloat`.
 
 Source: AI-Scientist-v2, section 3.4 (a vision model in the writing stage: image, caption, reference, duplicates).
 """
@@ -18,10 +16,11 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from literature.matching import plain as without_tex
 from models.backend import Image
 from models.door import Desk
 from models.errors import BudgetSpent, ImagesRefused
@@ -32,18 +31,121 @@ from record.nouns.papers import Draft
 from record.typeset import Use, as_read, filled, printable
 from review.evidence import Evidence, tex
 from stages.bench import Bench, do_work
-from stages.paper.material import Material, drawn_figures, parts_for, statistics_of
+from stages.paper.material import Material, parts_for, statistics_of
 from stages.paper.sources import PaperParts
+from stages.paper.versions import material_of
 from stages.shares import look_task
 
 DPI = 160
 """Of the pictures that a reviewer sees: text of 7 points is 16 pixels high."""
 MARGIN = 0.06
 """Inches around a figure that are cut out with it, so that what sticks out is seen."""
-_SP_AN_INCH = 65536 * 72.27
+SMALLER = 0.9
+"""Printed over drawn width below which text gets too small: the smallest is drawn at 7 points."""
+UNSEEN = "no model here takes pictures"
 
+_SP_AN_INCH = 65536 * 72.27
 _CORNER = re.compile(r"^paper: figure (\S+) (from|to) (\d+) (-?\d+) (-?\d+) of (\d+)$", re.MULTILINE)
 _PLACED = re.compile(r"\\paper(?:figure|table)\{[^{}]*\}")
+_FIGURE = re.compile(r"\\ref\{fig:([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure of the compiled paper, with its picture."""
+
+    figure: PlacedFigure
+    picture: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of all that its review is about; on which page it stands does not count."""
+        text = self.figure.model_dump(mode="json", include={"caption", "mentions", "placement"})
+        return hashlib.sha256(self.picture + json.dumps(text, sort_keys=True).encode()).hexdigest()
+
+
+async def review_paper_figures(bench: Bench, draft: Drafted) -> None:
+    """Record what is seen in the figures of a draft; once for each round."""
+
+    async def work(desk: Desk) -> None:
+        if draft.round not in bench.state.figures_seen:
+            bench.recorder.append(await _review(bench, desk, draft))
+
+    await do_work(bench, bench.state.paper_task(look_task(draft.round)), work)
+
+
+async def _review(bench: Bench, desk: Desk, draft: Drafted) -> FiguresSeen:
+    if not bench.models.sees:
+        return FiguresSeen(round=draft.round, looked=False, why=UNSEEN)
+    material = material_of(bench)
+    try:
+        shown = await figures_of(material, draft)
+    except tex.TexMissing as missing:
+        return FiguresSeen(round=draft.round, looked=False, why=str(missing))
+    if not shown:
+        return FiguresSeen(round=draft.round, looked=False, why="the draft has no PDF with figures")
+    reviews, why = _unchanged(bench, shown), ""
+    try:
+        answer = await _ask(desk, material, draft, shown=shown, kept=reviews)
+        why = "the model gave no usable review" if answer is None else "" if answer.looked else (
+            "the model saw no pictures")
+        new = {one.name: one for one in answer.reviews} if answer is not None else {}
+        reviews = {name: one for name in shown if (one := reviews.get(name) or new.get(name))}
+    except (BudgetSpent, ImagesRefused) as error:
+        why = str(error)
+    return FiguresSeen(round=draft.round, looked=not why, why=why, reviews=tuple(reviews.values()),
+                       seen={name: shown[name].fingerprint for name in shown if name in reviews})
+
+
+def _unchanged(bench: Bench, shown: Mapping[str, Shown]) -> dict[str, PaperFigureReview]:
+    """Reviews of figures that were seen just as they are now, the latest of each."""
+    return {review.name: review for event in bench.state.figures_seen.values() for review in event.reviews
+            if review.name in shown and event.seen.get(review.name) == shown[review.name].fingerprint}
+
+
+async def _ask(
+    desk: Desk, material: Material, draft: Drafted, *, shown: Mapping[str, Shown],
+    kept: Mapping[str, PaperFigureReview],
+) -> PaperFigureReviews | None:
+    new = [one for name, one in shown.items() if name not in kept]
+    if not new:
+        return PaperFigureReviews()
+    return await desk.usable(FIGURE_REVIEW, FigureReviewInputs(
+        data_plan=material.plan, title=plain(draft.draft.title, material.evidence),
+        figures=tuple(one.figure for one in new),
+        others=tuple(shown[name].figure for name in kept), pages=draft.pages, over=draft.over,
+        page_limit=material.template.page_limit), images=[Image(one.picture) for one in new],
+        then="the draft is revised without a review of its figures")
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------
+
+
+async def figures_of(material: Material, draft: Drafted) -> dict[str, Shown]:
+    """The figures of a draft as its PDF has them, by name. Raises `review.evidence.tex.TexMissing`."""
+    folder = material.folder.paper / "rounds" / f"round{draft.round}"
+    if not (folder / "paper.pdf").is_file():
+        return {}
+    parts = parts_for(material, draft.draft)
+    found = places((folder / "paper.log").read_text(errors="replace"))
+    pictures = await cut(folder / "paper.pdf", found, timeout=material.settings.timeout)
+    return {one.name: Shown(_placed(material, parts, one, found[one.name]), pictures[one.name])
+            for one in material.figures if one.name in pictures}
+
+
+def _placed(material: Material, parts: PaperParts, figure: FinalFigure, place: Place) -> PlacedFigure:
+    in_appendix = any(one.appendix for one in parts.figures if one.name == figure.name)
+    scale = place.width / figure.width if figure.width else 1.0
+    small = () if scale >= SMALLER else (
+        f"it is printed at {scale:.0%} of the size at which it was drawn: text of 7 points is {7 * scale:.1f}",)
+    reviews = material.state.figures.reviews if material.state.figures else ()
+    issues = [issue for one in reviews if one.name == f"{figure.name}.png" for issue in one.issues]
+    return PlacedFigure(
+        name=figure.name, page=place.page, placement="appendix" if in_appendix else "main",
+        width=round(place.width, 2), scale=round(scale, 2), description=figure.description,
+        caption=plain(parts.draft.captions.get(figure.name, ""), material.evidence),
+        mentions=mentions(parts.draft, material.evidence).get(figure.name, ()),
+        lint=(*issues, *small), data=statistics_of(material, figure.datasets))
 
 
 @dataclass(frozen=True)
@@ -77,13 +179,13 @@ async def cut(pdf: Path, wanted: Mapping[str, Place], *, dpi: int = DPI, timeout
     """
     pictures: dict[str, bytes] = {}
     with tempfile.TemporaryDirectory(prefix="cut-", ignore_cleanup_errors=True) as name:
-        desk = Path(name)
-        shutil.copyfile(pdf, desk / "paper.pdf")
+        folder = Path(name)
+        shutil.copyfile(pdf, folder / "paper.pdf")
         for figure, place in wanted.items():
-            ran = await tex.run([*_command(place, dpi), "paper.pdf", "cut"], desk, timeout=timeout)
-            if ran.code == 0 and (desk / "cut.png").is_file():
-                pictures[figure] = (desk / "cut.png").read_bytes()
-                (desk / "cut.png").unlink()
+            ran = await tex.run([*_command(place, dpi), "paper.pdf", "cut"], folder, timeout=timeout)
+            if ran.code == 0 and (folder / "cut.png").is_file():
+                pictures[figure] = (folder / "cut.png").read_bytes()
+                (folder / "cut.png").unlink()
     return pictures
 
 
@@ -101,140 +203,15 @@ def mentions(draft: Draft, evidence: Evidence) -> dict[str, tuple[Mention, ...]]
     found: dict[str, list[Mention]] = {}
     for where, text in parts:
         for paragraph in re.split(r"\n\s*\n", text):
-            for name in dict.fromkeys(_referred(paragraph)):
+            for name in dict.fromkeys(_FIGURE.findall(paragraph)):
                 found.setdefault(name, []).append(Mention(where=where, text=plain(paragraph, evidence)))
     return {name: tuple(texts) for name, texts in found.items()}
 
 
-def _referred(text: str) -> Iterable[str]:
-    return re.findall(r"\\ref\{fig:([^{}]*)\}", text)
-
-
 def plain(text: str, evidence: Evidence) -> str:
-    """Text of a draft as a reader sees it: values printed, figures by name in brackets; other TeX as it stands."""
+    """Text of a draft as a reader sees it: values printed, figures by name in brackets."""
     def value(use: Use) -> str:
-        text = evidence.value(use)
-        return f"[no value {use.key}]" if text is None else as_read(printable(text))
+        found = evidence.value(use)
+        return f"[no value {use.key}]" if found is None else as_read(printable(found))
 
-    text = filled(_PLACED.sub("", text), value)
-    return " ".join(re.sub(r"\\ref\{fig:([^{}]*)\}", r"[\1]", text).replace("~", " ").split())
-
-
-SMALLER = 0.9
-"""Printed over drawn width below which text gets too small: the smallest is drawn at 7 points."""
-UNSEEN = "no model here takes pictures"
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A figure of the compiled paper, with its picture."""
-
-    figure: PlacedFigure
-    picture: bytes
-
-    @property
-    def fingerprint(self) -> str:
-        """sha256 of all that its review is about; on which page it stands does not count."""
-        said = self.figure.model_dump(mode="json", include={"caption", "mentions", "placement"})
-        return hashlib.sha256(self.picture + json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-
-async def look_at_figures(bench: Bench, draft: Drafted) -> None:
-    """Record what is seen in the figures of a draft; once for each round."""
-
-    async def work(desk: Desk) -> None:
-        if draft.round not in bench.state.figures_seen:
-            bench.recorder.append(await _seen(bench, desk, draft))
-
-    await do_work(bench, bench.state.paper_task(look_task(draft.round)), work)
-
-
-async def _seen(bench: Bench, desk: Desk, draft: Drafted) -> FiguresSeen:
-    if not bench.models.sees:
-        return FiguresSeen(round=draft.round, looked=False, why=UNSEEN)
-    try:
-        shown = await figures_of(bench, draft)
-    except tex.TexMissing as missing:
-        return FiguresSeen(round=draft.round, looked=False, why=str(missing))
-    if not shown:
-        return FiguresSeen(round=draft.round, looked=False, why="the draft has no PDF with figures")
-    kept = _unchanged(bench, shown)
-    try:
-        new = await _ask(bench, desk, draft, shown=shown, kept=kept)
-    except (BudgetSpent, ImagesRefused) as error:
-        return FiguresSeen(round=draft.round, looked=False, why=str(error), reviews=tuple(kept.values()),
-                           seen=_prints(shown, kept))
-    if new is None:
-        return FiguresSeen(round=draft.round, looked=False, why="the model gave no usable review",
-                           reviews=tuple(kept.values()), seen=_prints(shown, kept))
-    found = kept | {one.name: one for one in new.reviews if one.name in shown and one.name not in kept}
-    return FiguresSeen(
-        round=draft.round, looked=new.looked, why="" if new.looked else "the model saw no pictures",
-        reviews=tuple(found[name] for name in shown if name in found), seen=_prints(shown, found))
-
-
-def _prints(shown: dict[str, Shown], reviews: dict[str, PaperFigureReview]) -> dict[str, str]:
-    return {name: shown[name].fingerprint for name in shown if name in reviews}
-
-
-def _unchanged(bench: Bench, shown: dict[str, Shown]) -> dict[str, PaperFigureReview]:
-    """Reviews of figures that were seen just as they are now, the latest of each."""
-    return {review.name: review for event in bench.state.figures_seen.values() for review in event.reviews
-            if review.name in shown and event.seen.get(review.name) == shown[review.name].fingerprint}
-
-
-async def _ask(
-    bench: Bench, desk: Desk, draft: Drafted, *, shown: dict[str, Shown], kept: dict[str, PaperFigureReview]
-) -> PaperFigureReviews | None:
-    new = [one for name, one in shown.items() if name not in kept]
-    if not new:
-        return PaperFigureReviews()
-    material = _material(bench)
-    return await desk.usable(FIGURE_REVIEW, FigureReviewInputs(
-        data_plan=bench.plan, title=plain(draft.draft.title, material.evidence),
-        figures=tuple(one.figure for one in new),
-        others=tuple(shown[name].figure for name in kept), pages=draft.pages, over=draft.over,
-        page_limit=material.template.page_limit), images=[Image(one.picture) for one in new],
-        then="the draft is revised without a review of its figures")
-
-
-# --- what is shown --------------------------------------------------------------------------------------------------
-
-
-async def figures_of(bench: Bench, draft: Drafted) -> dict[str, Shown]:
-    """The figures of a draft as its PDF has them, by name. Raises `review.evidence.tex.TexMissing`."""
-    folder = bench.folder.paper / "rounds" / f"round{draft.round}"
-    if not (folder / "paper.pdf").is_file():
-        return {}
-    material = _material(bench)
-    parts = parts_for(material, draft.draft)
-    found = places((folder / "paper.log").read_text(errors="replace"))
-    pictures = await cut(folder / "paper.pdf", found, timeout=bench.paper.timeout)
-    return {one.name: Shown(_placed(bench, parts, one, found[one.name], evidence=material.evidence),
-                            pictures[one.name]) for one in drawn_figures(bench.state) if one.name in pictures}
-
-
-def _material(bench: Bench) -> Material:
-    return Material(bench.state, bench.folder, bench.paper)
-
-
-def _placed(bench: Bench, parts: PaperParts, figure: FinalFigure, place: Place, *, evidence: Evidence) -> PlacedFigure:
-    beside = next((one.appendix for one in parts.figures if one.name == figure.name), False)
-    scale = place.width / figure.width if figure.width else 1.0
-    return PlacedFigure(
-        name=figure.name, page=place.page, placement="appendix" if beside else "main", width=round(place.width, 2),
-        scale=round(scale, 2), description=figure.description,
-        caption=plain(parts.draft.captions.get(figure.name, ""), evidence),
-        mentions=mentions(parts.draft, evidence).get(figure.name, ()),
-        lint=(*_issues(bench, figure), *_small(scale)), data=statistics_of(bench.state, figure.datasets))
-
-
-def _issues(bench: Bench, figure: FinalFigure) -> tuple[str, ...]:
-    reviews = bench.state.figures.reviews if bench.state.figures else ()
-    return tuple(issue for one in reviews if one.name == f"{figure.name}.png" for issue in one.issues)
-
-
-def _small(scale: float) -> tuple[str, ...]:
-    if scale >= SMALLER:
-        return ()
-    return (f"it is printed at {scale:.0%} of the size at which it was drawn: text of 7 points is {7 * scale:.1f}",)
+    return without_tex(filled(_FIGURE.sub(r"[\1]", _PLACED.sub("", text)), value))

@@ -25,13 +25,14 @@ from models.roles.writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, Se
 from record.events.papers import Drafted, Released
 from record.folder import sha256, write_file
 from record.manifest import manifest
+from record.nouns.nodes import Phase
 from record.nouns.papers import Draft, Section
 from stages.bench import Bench, do_work
 from stages.paper.citations import cite
 from stages.paper.disclosure import as_file, disclosure, file_of
 from stages.paper.figures import draw_figures
 from stages.paper.material import write_inputs
-from stages.paper.outline import complaints_on, groups, mended, section_inputs, taken
+from stages.paper.outline import complaints_on, groups, repaired, section_inputs, taken
 from stages.paper.reflection import reflect
 from stages.paper.versions import assess_draft, best_of, drafted, material_of, reasons_against
 from stages.settings import OUTLINES
@@ -63,11 +64,11 @@ async def release(bench: Bench) -> None:
     """Build the best draft for the last time: released when nothing is untied, else a watermarked DRAFT."""
 
     async def work(_: Desk) -> None:
-        best = best_of(bench.state.drafts)
-        found = await assess_draft(bench, best.draft, "final")
+        material, best = material_of(bench), best_of(bench.state.drafts)
+        found = await assess_draft(bench, material, best.draft, "final")
         reasons = reasons_against(found)
         if reasons:
-            found = await assess_draft(bench, best.draft, "final", refused=True)
+            found = await assess_draft(bench, material, best.draft, "final", refused=True)
         _publish(bench)
         bench.recorder.append(Released(
             released=not reasons, reasons=reasons, pages=found.pages, round=best.round,
@@ -105,7 +106,7 @@ def _publish(bench: Bench) -> None:
 
 
 async def _outlined(desk: Desk, inputs: WriteInputs) -> PaperOutline:
-    """An outline in which all that it names is there, and all that has to be told has a place."""
+    """An outline in which all that it names is there, and all that has to be reported has a place."""
     outline: PaperOutline | None = None
     complaints: tuple[str, ...] = ()
     for _ in range(OUTLINES):
@@ -116,7 +117,7 @@ async def _outlined(desk: Desk, inputs: WriteInputs) -> PaperOutline:
             break
     if outline is None:
         raise NoDraftError(_no_draft(OUTLINE, desk))
-    return mended(outline, inputs)
+    return repaired(outline, inputs)
 
 
 async def _written(desk: Desk, inputs: WriteInputs, outline: PaperOutline, *, size: int) -> Draft:
@@ -146,6 +147,6 @@ def _no_draft(role: AnyRole, desk: Desk) -> str:
             "write it with another model (scientist write RUN --model NAME), or resume")
 
 
-STEPS: Mapping[str, Callable[[Bench], Awaitable[None]]] = {
+STEPS: Mapping[Phase, Callable[[Bench], Awaitable[None]]] = {
     "figures": draw_figures, "write": write, "cite": cite, "reflect": reflect, "release": release}
 """The steps by the names that the record gives them, in their order."""

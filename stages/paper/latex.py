@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.typeset import uses
+from record.typeset import ClaimKey, uses
 from review.evidence.spelled import says_number
 
 _DECLARED = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
@@ -18,34 +18,35 @@ _DROPPED = frozenset("\ufeff\u00ad\u2060\u200c\u200d\u200e\u200f")
 FALLBACK = r"\unknowncharacter{}"
 
 
-@dataclass(frozen=True)
 class Characters:
-    """What a template can print beyond ASCII."""
+    """What a template can print beyond ASCII. `replaced` has a line for each character that it could not."""
 
-    known: frozenset[str]
+    def __init__(self, known: frozenset[str]) -> None:
+        self._known = known
+        self._missing: dict[str, None] = {}
 
-    def fit(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """The text with every character that cannot be printed replaced by a visible box, and one line a character."""
+    @classmethod
+    def of(cls, styles: Iterable[Path]) -> Characters:
+        """What T1 prints, and what the style files declare."""
+        return cls(_T1 | {chr(int(code, 16)) for path in styles
+                          for code in _DECLARED.findall(path.read_text(encoding="utf-8"))})
+
+    def fit(self, text: str) -> str:
+        """The text with every character that cannot be printed replaced by a visible box."""
         text = unicodedata.normalize("NFC", text)
-        missing = sorted({char for char in text if not self._prints(char)})
-        for char in missing:
+        for char in sorted({char for char in text if not self._prints(char)}):
             text = text.replace(char, "" if char in _DROPPED else FALLBACK)
-        return text, tuple(_report(char) for char in missing if char not in _DROPPED)
+            self._missing |= {} if char in _DROPPED else {char: None}
+        return text
 
     def _prints(self, char: str) -> bool:
-        return char in "\n\t" or " " <= char <= "~" or char in self.known
+        return char in "\n\t" or " " <= char <= "~" or char in self._known
 
-
-def of_styles(styles: Iterable[Path]) -> Characters:
-    """What T1 prints, and what the style files declare."""
-    declared = {chr(int(code, 16)) for path in styles for code in _DECLARED.findall(path.read_text(encoding="utf-8"))}
-    return Characters(_T1 | declared)
-
-
-def _report(char: str) -> str:
-    name = unicodedata.name(char, "no name")
-    return (f"the character {char!r} (U+{ord(char):04X}, {name.lower()}) has no glyph here and was replaced by a box: "
-            "spell it out")
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        return tuple(
+            f"the character {char!r} (U+{ord(char):04X}, {unicodedata.name(char, 'no name').lower()}) has no glyph "
+            "here and was replaced by a box: spell it out" for char in self._missing)
 
 
 _TEXT = {
@@ -64,12 +65,30 @@ def escape(text: str) -> str:
 
 def recorded(text: object) -> str:
     """Plain text of the record as TeX, each number in `\\rec{}`, in words too: the program printed it."""
-    words = " ".join(str(text).split()).split(" ")
-    return " ".join(rf"\rec{{{escape(word)}}}" if _states_number(word) else escape(word) for word in words)
+    return " ".join(rf"\rec{{{escape(word)}}}" if _states_number(word) else escape(word)
+                    for word in " ".join(str(text).split()).split(" "))
 
 
 def _states_number(word: str) -> bool:
     return says_number(word) or any(unicodedata.numeric(char, None) is not None for char in word)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def words(name: str) -> str:
+    """A name of the record in words: `log_loss` as `log loss`."""
+    return name.replace("_", " ")
+
+
+def row(cells: Iterable[str]) -> str:
+    """Cells of TeX as a row of a table."""
+    return " & ".join(cells) + r" \\"
+
+
+def recorded_row(cells: Iterable[object]) -> str:
+    """Values of the record as a row of a table."""
+    return row(map(recorded, cells))
 
 
 _MINUS = re.compile(r"\\ensuremath\{-\}|-")
@@ -88,18 +107,18 @@ class _Extent:
 def aligned(tabular: str, printed: Mapping[str, str]) -> str:
     """The table with space beside the first number of each cell that has one, column by column."""
     rows = [line.split(" & ") for line in tabular.split("\n")]
-    width = max(len(row) for row in rows)
-    for column in range(width):
-        found = {at: extent for at, row in enumerate(rows) if column < len(row) and len(row) > 1
-                 if (extent := _extent(row[column], printed)) is not None}
+    for column in range(max(map(len, rows))):
+        found = {at: extent for at, cells in enumerate(rows) if column < len(cells) and len(cells) > 1
+                 if (extent := _extent(cells[column], printed)) is not None}
         for at, extent in found.items():
             rows[at][column] = _spaced(rows[at][column], extent, [*found.values()])
-    return "\n".join(" & ".join(row) for row in rows)
+    return "\n".join(map(" & ".join, rows))
 
 
 def _extent(cell: str, printed: Mapping[str, str]) -> _Extent | None:
     keys = [use.key for use in uses(cell)]
-    if len(keys) == 0 or not keys[0].endswith((".pm", ".mean")) or keys[0] not in printed:
+    first = ClaimKey.parse(keys[0]) if keys else None
+    if first is None or first.form not in ("pm", "mean") or keys[0] not in printed:
         return None
     text = printed[keys[0]]
     number = re.match(r"(\d+)(\.?)", _MINUS.sub("", text, count=1) if _MINUS.match(text) else text)
@@ -136,7 +155,7 @@ def longtable(columns: str, head: str, rows: Sequence[str], caption: str, name: 
     and these columns take what another page is wider or narrower.
     """
     if len(rows) <= WHOLE:
-        rows = [f"{row}*" if row.endswith(r"\\") else row for row in rows]
+        rows = [f"{one}*" if one.endswith(r"\\") else one for one in rows]
     body = "\n".join(rows)
     spread = "in}" in columns
     total = sum(float(width) for width in _WIDTH.findall(columns))

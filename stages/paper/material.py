@@ -1,10 +1,14 @@
-"""What a paper is made from: the record as the writer sees it, and as the builder sets it."""
+"""What a paper is made from: the record as the writer sees it, and as the sources are made from it.
+
+A `Material` is made once for each version of the text; what it works out (claims, tables, evidence) is passed on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 from literature.library import Entry
 from models.roles.writing import ClaimLine, Comparison, WriteInputs
@@ -30,10 +34,10 @@ from record.typeset import as_read
 from review.evidence import LITERALS, Evidence, Value, claims_in, used_keys
 from stages.digests import lines_of
 from stages.paper.appendix import appendix
+from stages.paper.citations import library_of, reference
 from stages.paper.latex import escape
-from stages.paper.library import library_of, reference
-from stages.paper.outcomes import tellings
-from stages.paper.provenance import ablation_sentences, origin_sentences
+from stages.paper.outcomes import to_report
+from stages.paper.provenance import sentences_on_provenance
 from stages.paper.sources import FigureFile, PaperParts, Table
 from stages.paper.tables import tables
 from stages.paper.template import Template, kept, load
@@ -47,13 +51,29 @@ DETECTABLE = {"mde": "smallest true difference that would have been found in fou
 OF_CONFIRMATORY = {"ci_examples": "95 % interval over test examples", "p_adjusted": "p, corrected", **DETECTABLE}
 """Further forms of differences that the data plan asked for; others have too many to list them all."""
 
-
 AClaim = TypeVar("AClaim", bound=Claim)
+
+
+class PaperClaims(NamedTuple):
+    """What the paper may print: means over replicates, and their paired differences."""
+
+    means: list[Claim]
+    differences: list[Difference]
+
+    @property
+    def every(self) -> list[Claim]:
+        return [*self.means, *self.differences]
+
+
+def claims_of(state: RunState) -> PaperClaims:
+    """The claims that the paper may print."""
+    means = paper_claims(state)
+    return PaperClaims(means, differences(state, means))
 
 
 @dataclass(frozen=True)
 class Material:
-    """A record, and what is beside it that a paper needs."""
+    """A record, and what a paper needs besides it."""
 
     state: RunState
     folder: RunFolder
@@ -61,84 +81,96 @@ class Material:
     notice: str = ""
     isolation: str = ""
 
+    @cached_property
+    def claims(self) -> PaperClaims:
+        return claims_of(self.state)
+
     @property
+    def plan(self) -> DataPlan:
+        assert self.state.data_plan is not None
+        return self.state.data_plan
+
+    @cached_property
     def template(self) -> Template:
         """The run's own copy. Raises `stages.paper.template.TemplateError`."""
         if self.state.template:
             return kept(self.folder.templates, self.state.template)
         return load(self.settings.template)
 
-    @property
+    @cached_property
     def library(self) -> tuple[Entry, ...]:
         """The verified entries that may be cited. Raises `literature.errors.LibraryError`."""
         return library_of(self.state, self.folder)
 
     @property
+    def figures(self) -> tuple[FinalFigure, ...]:
+        """The paper's figures in their order."""
+        return self.state.figures.placed if self.state.figures is not None else ()
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        return tables(self.claims.means, self.plan, self.state.datasets, ablation_conditions(self.state),
+                      self.claims.differences)
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Every difference as the writer and the binder know it."""
+        return tuple(_comparison(one) for one in self.claims.differences)
+
+    @cached_property
     def evidence(self) -> Evidence:
         """All that a draft may lean on."""
-        claims, found = claims_of(self.state)
         return Evidence(
-            results=printed([*claims, *found]), setups=setups(self.state),
-            cites=frozenset(entry.key for entry in self.library),
-            figures=frozenset(one.name for one in drawn_figures(self.state)),
-            tables=frozenset(table.name for table in _tables(self.state)), names=_names(self.state),
-            comparisons=tuple(_comparison(one) for one in found), plan=self.state.data_plan, facts=self.state.datasets,
-            values={one.key: Value(mean=one.mean, low=one.low, high=one.high) for one in (*claims, *found)},
-            tabled={table.name: claims_in(table.tabular) for table in _tables(self.state)})
-
-
-def claims_of(state: RunState) -> tuple[list[Claim], list[Difference]]:
-    """The claims that the paper may print, and their paired differences."""
-    claims = paper_claims(state)
-    return claims, differences(state, claims)
+            results=printed(self.claims.every), setups=setups(self.state),
+            cites=frozenset(entry.key for entry in self.library), figures=frozenset(one.name for one in self.figures),
+            tables=frozenset(table.name for table in self.tables), names=_names(self.plan, self.state),
+            comparisons=self.comparisons, plan=self.plan, facts=self.state.datasets,
+            values={one.key: Value(mean=one.mean, low=one.low, high=one.high) for one in self.claims.every},
+            tabled={table.name: claims_in(table.tabular) for table in self.tables})
 
 
 def write_inputs(material: Material) -> WriteInputs:
     """What the writer gets: the whole record in bounded form, ablations and replicate statistics included."""
-    state = material.state
-    assert state.started is not None and state.data_plan is not None
-    claims, found = claims_of(state)
+    state, plan = material.state, material.plan
+    assert state.started is not None
     best = state.nodes[winner(state) or ""]
-    wanted = _wanted(state.data_plan, found)
-    results, comparisons = _lines(state.data_plan, [*claims, *wanted]), tuple(_comparison(one) for one in wanted)
-    told = (material.isolation, *_disclosures(state))
+    wanted = _wanted(plan, material.claims.differences)
+    results = _lines(plan, [*material.claims.means, *wanted])
+    by_key = {one.key: one for one in material.comparisons}
+    comparisons = tuple(by_key[one.key] for one in wanted)
+    disclosures = (material.isolation, *_disclosures(material))
     return WriteInputs(
-        idea=state.started.idea, data_plan=state.data_plan, facts=state.datasets,
-        results=results, branch=branch(state, best.id),
+        idea=state.started.idea, data_plan=plan, facts=state.datasets, results=results, branch=branch(state, best.id),
         summaries=tuple(for_paper(stage.summary, results) for stage in state.stages.values()
                         if stage.summary is not None),
         setups=tuple(ClaimLine(key=key, printed=text, meaning=key.replace(".", " "))
-                     for key, text in setups(state).items()),
-        comparisons=comparisons, figures=drawn_figures(state),
-        tables=tuple(table.name for table in _tables(state)),
-        references=tuple(reference(entry) for entry in material.library), literals=LITERALS,
+                     for key, text in material.evidence.setups.items()),
+        comparisons=comparisons, figures=material.figures, tables=tuple(table.name for table in material.tables),
+        references=tuple(map(reference, material.library)), literals=LITERALS,
         page_limit=material.template.page_limit, context=lines_of(state.context), winner_plan=best.plan,
-        winner_source=read_source(material.folder.source(best.id))["experiment.py"],
-        disclosures=told, tellings=tellings(state.data_plan, comparisons, told, {line.key for line in results}))
+        winner_source=read_source(material.folder.source(best.id))["experiment.py"], disclosures=disclosures,
+        tellings=to_report(plan, comparisons, disclosures, {line.key for line in results}))
 
 
 def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> PaperParts:
-    """A draft with all that it may lean on, ready to be checked and built."""
-    state = material.state
-    claims, found = claims_of(state)
+    """A draft with all that it may lean on, ready to be checked and typeset."""
     figures = figure_files(material, draft)
-    beside = [one.name for one in figures if one.appendix]
-    described = {one.name: escape(one.description) for one in drawn_figures(state) if one.name in beside}
+    in_appendix = [one.name for one in figures if one.appendix]
+    described = {one.name: escape(one.description) for one in material.figures if one.name in in_appendix}
     return PaperParts(
         draft=draft.model_copy(update={"captions": described | draft.captions}), refused=refused,
-        tables=_tables(state), library=material.library, notice=material.notice, figures=figures,
-        appendix=appendix(state, [*claims, *found], isolation=material.isolation, figures=beside),
-        evidence=replace(material.evidence, appendix=frozenset(beside)))
+        tables=material.tables, library=material.library, notice=material.notice, figures=figures,
+        appendix=appendix(material.state, material.claims.every, isolation=material.isolation, figures=in_appendix),
+        evidence=replace(material.evidence, appendix=frozenset(in_appendix)))
 
 
-def statistics_of(state: RunState, datasets: Sequence[str], most: int = 24) -> tuple[str, ...]:
+def statistics_of(material: Material, datasets: Sequence[str], most: int = 24) -> tuple[str, ...]:
     """What was measured of the primary metric on these datasets, a line a condition: what a figure may show."""
-    assert state.data_plan is not None
-    primary = state.data_plan.primary
-    found = [claim for claim in paper_claims(state) if claim.name == primary.name and claim.dataset in datasets]
-    texts = printed(found)
+    primary = material.plan.primary
+    found = [one for one in material.claims.means if one.name == primary.name and one.dataset in datasets][:most]
+    texts = material.evidence.results
     return tuple(f"{primary.title or primary.name} on {one.dataset} ({one.split}), {one.condition}: "
-                 f"{as_read(texts[f'{one.key}.pm'])} over {one.n}" for one in found[:most])
+                 f"{as_read(texts[f'{one.key}.pm'])} over {one.n}" for one in found)
 
 
 def figure_files(material: Material, draft: Draft) -> tuple[FigureFile, ...]:
@@ -147,18 +179,7 @@ def figure_files(material: Material, draft: Draft) -> tuple[FigureFile, ...]:
     return tuple(FigureFile(
         name=one.name, path=material.folder.drawn / f"{one.name}.pdf",
         appendix=one.name not in placed and draft.placements.get(one.name, one.placement) == "appendix",
-    ) for one in drawn_figures(material.state))
-
-
-def _tables(state: RunState) -> tuple[Table, ...]:
-    assert state.data_plan is not None
-    claims, found = claims_of(state)
-    return tables(claims, state.data_plan, state.datasets, ablation_conditions(state), found)
-
-
-def drawn_figures(state: RunState) -> tuple[FinalFigure, ...]:
-    """The paper's figures in their order."""
-    return state.figures.placed if state.figures is not None else ()
+    ) for one in material.figures)
 
 
 def _lines(plan: DataPlan, claims: Sequence[Claim]) -> tuple[ClaimLine, ...]:
@@ -207,7 +228,7 @@ def _comparison(one: Difference) -> Comparison:
 
 
 def _note(one: Difference) -> str:
-    """What has to be told with a verdict."""
+    """What has to be reported with a verdict."""
     if one.called == "unknown":
         few = one.n < MINIMUM_REPLICATES
         return "too few pairs of seeds for a verdict" if few else "all pairs gave the same: the spread is unknown"
@@ -218,41 +239,45 @@ def _note(one: Difference) -> str:
     return f"{over}a difference smaller than {smallest} ({one.key}.mde) could not have been seen"
 
 
-def _names(state: RunState) -> tuple[str, ...]:
-    plan = state.data_plan
-    assert plan is not None
+def _names(plan: DataPlan, state: RunState) -> tuple[str, ...]:
+    """Names of the plan and the data, which may hold numbers."""
     named = [text for one in (*plan.arms, *plan.levels, *plan.metrics) for text in (one.name, one.title)]
     named += [text for facts in state.datasets for text in (facts.name, facts.name.replace("_", " "), facts.title)]
     return tuple(dict.fromkeys(text for text in (*named, *plan.conditions) if text))
 
 
-def _disclosures(state: RunState) -> tuple[str, ...]:
-    """What a reader must be told of this run, in words without numbers (the appendix has those)."""
-    untested = state.data_plan.untested if state.data_plan else ()
-    told = [f"The plan, made before any run, set out not to test: {text} (or what was run of it all the same)"
-            for text in untested]
-    best = winner(state)
-    if best and any(one.status != "good" for one in replicates_of(state, best)):
-        told.append("Some replicates of the reported configuration failed; the appendix lists them.")
-    if "replicate" in state.without:
-        told.append("Some replicates that were planned were left out, since neither time nor budget had room for them; "
-                    "the appendix says which.")
-    if best and ignores_seed(state, best):
-        told.append("The code of the reported configuration gave the same values for every seed, as that of a "
-                    "deterministic method does: its replicates say nothing of the spread, which is unknown.")
-    if any(node.status == "pruned" for node in state.nodes.values()):
-        told.append("Some experiments were ended by the program before they were done, since they could not come to "
-                    "anything; the appendix lists them with the reasons.")
-    if any(stage.limited for stage in state.stages.values()):
-        told.append("The search of some stages was ended by a limit on time or model calls; the appendix names them.")
-    if {claim.split for claim in paper_claims(state)} == {"validation"}:
-        told.append("The code handed in no test predictions: all results are on validation data that selection saw.")
-    if any(claim.grade == "logged" for claim in paper_claims(state)):
-        told.append("Some values were said by the code itself and could not be computed by the harness.")
-    if state.figures is not None and not state.figures.looked:
-        told.append("No model looked at all of the figures, since the one that was used takes no pictures or gave no "
-                    "usable answer; a program checked their labels, legends and axes.")
-    told += (*ablation_sentences(state), *origin_sentences(state))
+def _disclosures(material: Material) -> Iterator[str]:
+    """What a reader must learn of this run, in words without numbers (the appendix has those)."""
+    state, claims = material.state, material.claims.means
+    for text in material.plan.untested:
+        yield f"The plan, made before any run, set out not to test: {text} (or what was run of it all the same)"
+    yield from (text for holds, text in _limitations(state, claims) if holds)
+    yield from sentences_on_provenance(state)
     if state.limited:
-        told.append(f"The run was ended early: {state.limited.split(' of ')[0]}.")
-    return tuple(told)
+        yield "The run was ended early, by a limit on its time or budget; the appendix says which."
+
+
+def _limitations(state: RunState, claims: Iterable[Claim]) -> tuple[tuple[bool, str], ...]:
+    best = winner(state)
+    splits, grades = {one.split for one in claims}, {one.grade for one in claims}
+    return (
+        (best is not None and any(one.status != "good" for one in replicates_of(state, best)),
+         "Some replicates of the reported configuration failed; the appendix lists them."),
+        ("replicate" in state.without,
+         "Some replicates that were planned were left out, since neither time nor budget had room for them; the "
+         "appendix says which."),
+        (best is not None and ignores_seed(state, best),
+         "The code of the reported configuration gave the same values for every seed, as that of a deterministic "
+         "method does: its replicates say nothing of the spread, which is unknown."),
+        (any(node.status == "pruned" for node in state.nodes.values()),
+         "Some experiments were ended by the program before they were done, since they could not come to anything; "
+         "the appendix lists them with the reasons."),
+        (any(stage.limited for stage in state.stages.values()),
+         "The search of some stages was ended by a limit on time or model calls; the appendix names them."),
+        (splits == {"validation"},
+         "The code handed in no test predictions: all results are on validation data that selection saw."),
+        ("logged" in grades,
+         "Some values were reported by the code itself and could not be computed by the harness."),
+        (state.figures is not None and not state.figures.looked,
+         "No model looked at all of the figures, since the one that was used takes no pictures or gave no usable "
+         "answer; a program checked their labels, legends and axes."))

@@ -1,7 +1,7 @@
-"""What a paper has to tell: every outcome of the comparisons, good or bad, and what a reader must be told.
+"""What a paper has to report: every outcome of the comparisons, good or bad, and what a reader must learn of the run.
 
-The outline is refused while one of these has no place (`stages.paper.outline`), and the reflector is told of a draft
-that prints nothing of an outcome that speaks against the method.
+The outline is refused while one of these has no place (`stages.paper.outline`), and the reflector learns of a draft
+that prints no value of an outcome that speaks against the method.
 
 What it does not guarantee: that the sentences say it well, or that an abstract says it at all; `review.evidence` holds
 the words of a sentence to its verdict, where it finds one.
@@ -9,106 +9,92 @@ the words of a sentence to its verdict, where it finds one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from models.roles.writing import Comparison, Telling
+from models.roles.writing import Comparison, Telling, WriteInputs
+from record.claims import Called
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.papers import Draft
+from record.typeset import ClaimKey, Use, uses
 
-Outcome = str
-IMPROVED: Outcome = "improved"
-WORSENED: Outcome = "worsened"
-NONE: Outcome = "no measurable difference"
-ORDER: tuple[Outcome, ...] = (IMPROVED, WORSENED, NONE, "unknown")
+_ORDER: tuple[Called, ...] = ("improved", "worsened", "no measurable difference", "unknown")
+_AGAINST: tuple[Called, ...] = ("worsened", "no measurable difference")
 
 
-def tellings(plan: DataPlan, comparisons: Sequence[Comparison], disclosures: Iterable[str],
-             results: Collection[str]) -> tuple[Telling, ...]:
-    """What has to be told, the primary comparison first. `results` are the keys that print."""
+def to_report(plan: DataPlan, comparisons: Sequence[Comparison], disclosures: Iterable[str],
+              results: Collection[str]) -> tuple[Telling, ...]:
+    """What has to be reported, the primary comparison first. `results` are the keys that print."""
     groups: dict[tuple[str, str, str], list[Comparison]] = {}
     for one in comparisons:
-        first, second = sides(one)
-        groups.setdefault((one.metric, arm_of(first), arm_of(second)), []).append(one)
+        groups.setdefault((one.metric, arm_of(one.subject), arm_of(one.partner)), []).append(one)
     primary: list[Telling] = []
     others: list[Telling] = []
     for (metric, arm, other), found in groups.items():
-        if metric == plan.primary.name and _role(plan, arm) == "method":
-            primary += [_telling(plan, [one for one in found if one.dataset == name], results, f"primary-{name}",
-                                 abstract=True) for name in dict.fromkeys(one.dataset for one in found)]
-        elif _role(plan, arm) == "method":
-            others.append(_telling(plan, found, results, f"metric-{metric}-{other}"))
+        if metric == plan.primary.name and _is_method(plan, arm):
+            primary += [_item(plan, [one for one in found if one.dataset == name], results, f"primary-{name}",
+                              abstract=True) for name in dict.fromkeys(one.dataset for one in found)]
+        elif _is_method(plan, arm):
+            others.append(_item(plan, found, results, f"metric-{metric}-{other}"))
         elif metric == plan.primary.name:
-            others.append(_telling(plan, found, results, f"ablation-{arm}"))
-    told = [Telling(id=f"told-{number}", text=text) for number, text in enumerate(disclosures, 1) if text]
-    return (*primary, *_hypothesis(plan, comparisons), *others, *told)
+            others.append(_item(plan, found, results, f"ablation-{arm}"))
+    disclosed = [Telling(id=f"told-{number}", text=text) for number, text in enumerate(disclosures, 1) if text]
+    return (*primary, *_hypothesis(plan, comparisons), *others, *disclosed)
 
 
-def sides(one: Comparison) -> tuple[str, str]:
-    """The condition that is looked at, and the one that it is compared with."""
-    named = one.key.rpartition("/")[2].split("~")
-    return (named[0], named[1]) if len(named) == 2 else (one.better, one.worse)
+def is_disclosure(one: Telling) -> bool:
+    """Whether it is about the run, and not an outcome."""
+    return not one.keys and not one.abstract
 
 
-def outcome(one: Comparison) -> Outcome:
-    """What is called of the condition that is looked at."""
-    if one.verdict in (NONE, "unknown"):
-        return one.verdict
-    return IMPROVED if one.better == sides(one)[0] else WORSENED
-
-
-def untold(draft: Draft, told: Iterable[Telling], comparisons: Iterable[Comparison],
-           results: Collection[str]) -> tuple[str, ...]:
+def unreported(draft: Draft, inputs: WriteInputs) -> Iterator[str]:
     """Complaints on primary outcomes against the method of which no section prints a value."""
-    text = "\n".join(section.body for section in draft.sections)
-    verdicts = {one.key: outcome(one) for one in comparisons}
-    found: list[str] = []
-    for telling in told:
-        keys = [key for key in telling.keys if telling.abstract and verdicts.get(key) in (NONE, WORSENED)]
-        sizes = [f"{key}.mde" for key in keys if verdicts[key] == NONE and f"{key}.mde" in results]
-        if keys and not any(f"{{{key}." in text for key in keys):
-            found.append(f"no section prints a value of {telling.id}, {telling.text}: tell it in the results, with "
-                         f"its difference, as \\result{{{keys[0]}.ci}}")
-        elif sizes and not any(f"{{{size}}}" in text for size in sizes):
-            found.append(f"{telling.id} has no measurable difference, and no section prints how large a one could have "
-                         f"gone unseen, as \\result{{{sizes[0]}}}")
-    return tuple(found)
+    printed = {use for section in draft.sections for use in uses(section.body)}
+    claims = {key.claim for use in printed if (key := ClaimKey.parse(use.key)) is not None}
+    verdicts = {one.key: one.verdict for one in inputs.comparisons}
+    results = {line.key for line in inputs.results}
+    for item in inputs.tellings:
+        against = [key for key in item.keys if item.abstract and verdicts.get(key) in _AGAINST]
+        sizes = [Use("result", f"{key}.mde") for key in against
+                 if verdicts[key] == "no measurable difference" and f"{key}.mde" in results]
+        if against and claims.isdisjoint(against):
+            yield (f"no section prints a value of {item.id}, {item.text}: tell it in the results, with its difference, "
+                   f"as \\result{{{against[0]}.ci}}")
+        elif sizes and printed.isdisjoint(sizes):
+            yield (f"{item.id} has no measurable difference, and no section prints how large a one could have gone "
+                   f"unseen, as {sizes[0]}")
 
 
-# --- one --------------------------------------------------------------------------------------------------------------
+# --- one item ---------------------------------------------------------------------------------------------------------
 
 
-def _telling(plan: DataPlan, found: Sequence[Comparison], results: Collection[str], name: str, *,
-             abstract: bool = False) -> Telling:
-    arm, other = (arm_of(side) for side in sides(found[0]))
+def _item(plan: DataPlan, found: Sequence[Comparison], results: Collection[str], name: str, *,
+          abstract: bool = False) -> Telling:
+    arm, other = arm_of(found[0].subject), arm_of(found[0].partner)
     several = len({one.dataset for one in found}) > 1
     shown = results if abstract else ()
-    parts = [f"{said} {', '.join(_place(one, shown, several) for one in of)}".strip() for said in ORDER
-             if (of := [one for one in found if outcome(one) == said])]
+    parts = [f"{what} {', '.join(_place(one, shown, several) for one in of)}".strip() for what in _ORDER
+             if (of := [one for one in found if one.verdict == what])]
+    metric = next((one.title or one.name for one in plan.metrics if one.name == found[0].metric), found[0].metric)
     where = "" if several else f" on {found[0].dataset}"
     return Telling(id=name, abstract=abstract, keys=tuple(one.key for one in found), text=(
-        f"{_metric(plan, found[0].metric)}{where}, {arm} against {other}: {'; '.join(parts)}"))
+        f"{metric}{where}, {arm} against {other}: {'; '.join(parts)}"))
 
 
 def _place(one: Comparison, results: Collection[str], several: bool) -> str:
-    parts = (one.dataset if several else "", level_of(sides(one)[0]), _mde(one, results))
+    smallest = f"{one.key}.mde"
+    undetected = one.verdict == "no measurable difference" and smallest in results
+    parts = (one.dataset if several else "", level_of(one.subject),
+             f"(a difference below \\result{{{smallest}}} would have gone unseen)" if undetected else "")
     return " ".join(part for part in parts if part)
-
-
-def _mde(one: Comparison, results: Collection[str]) -> str:
-    """What could have been detected, where nothing was."""
-    if outcome(one) != NONE or f"{one.key}.mde" not in results:
-        return ""
-    return f"(a difference below \\result{{{one.key}.mde}} would have gone unseen)"
 
 
 def _hypothesis(plan: DataPlan, comparisons: Sequence[Comparison]) -> list[Telling]:
     """That the hypothesis failed, or is open, where no primary comparison improved."""
-    primary = [one for one in comparisons
-               if one.metric == plan.primary.name and _role(plan, arm_of(sides(one)[0])) == "method"]
-    outcomes = {outcome(one) for one in primary}
-    if IMPROVED in outcomes:
+    outcomes = {one.verdict for one in comparisons
+                if one.metric == plan.primary.name and _is_method(plan, arm_of(one.subject))}
+    if "improved" in outcomes:
         return []
-    if not primary:
+    if not outcomes:
         text = "The record holds no paired comparison of the primary metric, so no effect may be claimed"
     elif outcomes == {"unknown"}:
         text = "The replicates leave the primary metric open everywhere: nothing is shown for or against the hypothesis"
@@ -117,9 +103,5 @@ def _hypothesis(plan: DataPlan, comparisons: Sequence[Comparison]) -> list[Telli
     return [Telling(id="hypothesis", text=text, abstract=True)]
 
 
-def _role(plan: DataPlan, arm: str) -> str:
-    return next((one.role for one in plan.arms if one.name == arm), "ablation")
-
-
-def _metric(plan: DataPlan, name: str) -> str:
-    return next((one.title or one.name for one in plan.metrics if one.name == name), name)
+def _is_method(plan: DataPlan, arm: str) -> bool:
+    return any(one.name == arm and one.role == "method" for one in plan.arms)

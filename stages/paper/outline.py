@@ -1,8 +1,8 @@
-"""The outline of a paper held to its record: what is wrong with one, one that is right, and what its sections see.
+"""The outline of a paper held to its record: what is wrong with one, its repair, and what its sections see.
 
-What it does not guarantee: that an outline makes a good paper. What is checked is that all it names is there, that
-every figure and the main table have their one place and no other table has two, and that everything which has to be
-told is told somewhere. The appendix prints what no table does.
+Checked is that all it names exists, that every figure and the main table have their one place and no other table has
+two, and that everything which has to be reported is planned somewhere. The appendix prints what no table does. What it
+does not guarantee: that an outline makes a good paper.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from models.roles.writing import ClaimLine, PaperOutline, PlannedSection, SectionInputs, WriteInputs
 from record.nouns.papers import Section
+from record.typeset import without_form
+from stages.paper.outcomes import is_disclosure
 
 TAKEN = ("abstract", "title")
 """What a section may not be called: edits name the parts of a draft by these."""
@@ -38,9 +40,9 @@ def _complaints(outline: PaperOutline, inputs: WriteInputs) -> Iterator[str]:
     for name in ("keys", "tells"):
         yield from _unknown("the abstract", name, getattr(outline.abstract, name), known[name])
     yield from _floats(outline, inputs)
-    told = {one for section in outline.sections for one in section.tells}
+    planned = {one for section in outline.sections for one in section.tells}
     for one in inputs.tellings:
-        if one.id not in told:
+        if one.id not in planned:
             yield f"{one.id!r} is told in no section: {one.text}"
         if one.abstract and one.id not in outline.abstract.tells:
             yield f"{one.id!r} is not told in the abstract: {one.text}"
@@ -80,14 +82,14 @@ def _in_text(inputs: WriteInputs) -> tuple[str, ...]:
     return tuple(one.name for one in inputs.figures if one.placement == "main")
 
 
-# --- one that is right ------------------------------------------------------------------------------------------------
+# --- repair -----------------------------------------------------------------------------------------------------------
 
 
-def mended(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
+def repaired(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
     """The outline with all that is wrong put right by rule.
 
     Unknown names go; a float stays where it is placed first; what has no place gets one in the longest section, and
-    what a reader must be told in the last. An outline that is right comes back as it is.
+    what a reader must learn of the run in the last. An outline that is right comes back as it is.
     """
     if not complaints_on(outline, inputs):
         return outline
@@ -96,10 +98,10 @@ def mended(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
     sections = [_cleaned(section, known, seen) for section in _titled(outline.sections)]
     total = sum(section.share for section in sections)
     host = max(range(len(sections)), key=lambda k: sections[k].share)
-    told = {one for section in sections for one in section.tells}
-    for place, ids in ((host, [one.id for one in inputs.tellings if not one.id.startswith("told-")]),
-                       (len(sections) - 1, [one.id for one in inputs.tellings if one.id.startswith("told-")])):
-        sections[place] = _with(sections[place], "tells", [one for one in ids if one not in told])
+    planned = {one for section in sections for one in section.tells}
+    missing = [item for item in inputs.tellings if item.id not in planned]
+    sections[host] = _with(sections[host], "tells", [one.id for one in missing if not is_disclosure(one)])
+    sections[-1] = _with(sections[-1], "tells", [one.id for one in missing if is_disclosure(one)])
     for field, names in (("figures", _in_text(inputs)), ("tables", inputs.tables[:1])):
         placed = {name for section in sections for name in getattr(section, field)}
         sections[host] = _with(sections[host], field, [name for name in names if name not in placed])
@@ -154,15 +156,15 @@ def section_inputs(inputs: WriteInputs, outline: PaperOutline, asked: tuple[str,
     planned = [section for section in outline.sections if section.title in asked]
     last = outline.sections[-1].title in asked
     ids = {one for section in planned for one in section.tells} | (set(outline.abstract.tells) if last else set[str]())
-    told = tuple(one for one in inputs.tellings if one.id in ids)
+    items = tuple(one for one in inputs.tellings if one.id in ids)
     keys = {key for section in planned for key in section.keys} | (set(outline.abstract.keys) if last else set[str]())
-    claims = {key.rpartition(".")[0] for key in keys} | {key for one in told for key in one.keys}
+    claims = {without_form(key) for key in keys} | {key for one in items for key in one.keys}
     used = {field: {name for section in planned for name in getattr(section, field)}
             for field in ("figures", "tables", "references")}
     # A figure of the appendix may be referred to from anywhere.
     used["figures"] |= {one.name for one in inputs.figures if one.placement == "appendix"}
     return SectionInputs(
-        inputs=inputs, outline=outline, asked=asked, abstract=last, written=written, tellings=told,
+        inputs=inputs, outline=outline, asked=asked, abstract=last, written=written, tellings=items,
         results=_of(inputs.results, claims), setups=tuple(line for line in inputs.setups if line.key in keys),
         comparisons=tuple(one for one in inputs.comparisons if one.key in claims),
         figures=tuple(one for one in inputs.figures if one.name in used["figures"]),
@@ -180,4 +182,4 @@ def taken(asked: Sequence[str], answered: Sequence[Section]) -> tuple[Section, .
 
 def _of(lines: Sequence[ClaimLine], claims: Collection[str]) -> tuple[ClaimLine, ...]:
     """The lines of these claims, in every form that they print."""
-    return tuple(line for line in lines if line.key.rpartition(".")[0] in claims)
+    return tuple(line for line in lines if without_form(line.key) in claims)

@@ -1,69 +1,64 @@
-"""What a paper tells of its ablations: which were planned, what became of each, and what a reviewer asked for besides.
+"""What a paper reports of its ablations, of where its run began, and of the people who wrote some of its code.
 
-Made from the record. Rows hold the record's words; sentences for the writer hold no number.
-
-What a paper tells of where its run began, and of the people who wrote some of its code.
-
-A run that branched off rests on decisions of another run, and is one of the ways in which that one was gone on with.
-How many such ways were tried, and whether this one was chosen for its result, no record knows; so it is told that it
-does not.
+Made from the record: rows hold the record's words, sentences for the writer hold no number. A run that branched off is
+one of the ways in which another was continued; how many such ways were tried, and whether this one was chosen for its
+result, no record knows, and the paper says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from pydantic import Field
-
-from record.fold.facts import Ancestor, RoleUsage
+from record.fold.facts import Ancestor, total_of
 from record.fold.state import RunState
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import STAGES, NodeKind, StageName
+from record.nouns.nodes import STAGES
 from record.trials import Trial, trials
+from stages.paper.disclosed import DisclosedAblations, DisclosedAncestor, DisclosedHumanNode
 from stages.paper.latex import recorded
 
-LATE = ("After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
-        "results of the draft; nothing was chosen by those of the new nodes, which were scored once, after all of them "
-        "ran.")
+FORKED = (
+    "Other branches of the same run may have been made, and this paper may have been chosen among theirs; the record "
+    "of a run knows its ancestors and not its siblings, so no value here is corrected for such a choice.")
 
 
-class AblationsTold(Frozen):
-    """All that the disclosure says of ablations."""
+def sentences_on_provenance(state: RunState) -> Iterator[str]:
+    """What a reader must learn, in words without numbers."""
+    yield from _ablation_sentences(state)
+    if state.ancestry:
+        yield ("The run goes on from a point of another run, of which there may be other branches; the appendix says "
+               "what was decided there.")
+    if state.human_nodes:
+        yield "A person wrote the code of some experiments; the appendix says which."
 
-    trials: tuple[Trial, ...] = Field(description="in the order of the plan; those that a reviewer asked for last")
-    risks: tuple[str, ...] = Field(description="each risk factor of the idea, and which ablation tests it, or why none")
-    unplanned: str = Field(description="why there was no plan")
-    missing: str = Field(description="what the reviewer of the draft said; empty: nobody was asked")
-    rule: str = LATE
+
+# --- ablations --------------------------------------------------------------------------------------------------------
 
 
-def ablations_told(state: RunState) -> AblationsTold | None:
+def disclosed_ablations(state: RunState) -> DisclosedAblations | None:
     """For the disclosure; None where nothing was planned and nobody asked."""
     if state.planned is None and state.missed is None:
         return None
-    return AblationsTold(
+    return DisclosedAblations(
         trials=trials(state), risks=state.planned.risks if state.planned is not None else (),
         unplanned=state.planned.why if state.planned is not None else "",
         missing=state.missed.why if state.missed is not None else "")
 
 
-def ablation_sentences(state: RunState) -> tuple[str, ...]:
-    """What a reader must be told, one sentence each, in words without numbers."""
-    found = trials(state)
-    told: list[str] = []
-    for outcome, words in (("failed", "Planned ablations that failed"), ("not run", "Planned ablations that were not "
-                                                                                   "run")):
-        if names := _names([one for one in found if one.by == "author" and one.outcome == outcome]):
-            told.append(f"{words}: {names}; the appendix says why.")
-    asked = [one for one in found if one.by == "reviewer"]
-    if done := _names([one for one in asked if one.outcome == "measured"]):
-        told.append(f"Run after the first draft, since a reviewer who had read it, test results included, asked for "
-                    f"them: {done}. The figures do not show them.")
-    for outcome, words in (("failed", "failed"), ("not run", "were not run")):
-        if names := _names([one for one in asked if one.outcome == outcome]):
-            told.append(f"Ablations that a reviewer of the draft asked for and that {words}: {names}; the appendix "
-                        "says why.")
-    return tuple(told)
+def _ablation_sentences(state: RunState) -> Iterator[str]:
+    names: dict[tuple[str, str], list[str]] = {}
+    for one in trials(state):
+        names.setdefault((one.by, one.outcome), []).append(one.ablation.name)
+    for key, sentence in (
+            (("author", "failed"), "Planned ablations that failed: {}; the appendix says why."),
+            (("author", "not run"), "Planned ablations that were not run: {}; the appendix says why."),
+            (("reviewer", "measured"), "Run after the first draft, since a reviewer who had read it, test results "
+                                       "included, asked for them: {}. The figures do not show them."),
+            (("reviewer", "failed"), "Ablations that a reviewer of the draft asked for and that failed: {}; the "
+                                     "appendix says why."),
+            (("reviewer", "not run"), "Ablations that a reviewer of the draft asked for and that were not run: {}; the "
+                                      "appendix says why.")):
+        if key in names:
+            yield sentence.format(", ".join(names[key]))
 
 
 def planned_rows(state: RunState) -> Iterable[tuple[str, str]]:
@@ -90,97 +85,42 @@ def _row(one: Trial) -> tuple[str, str]:
     return one.ablation.name, f"{change}: {one.outcome}{f' ({one.node})' if one.node else ''}, {one.why}"
 
 
-def _names(found: Sequence[Trial]) -> str:
-    return ", ".join(one.ablation.name for one in found)
+# --- ancestors, and people --------------------------------------------------------------------------------------------
 
 
-FORKED = (
-    "Other branches of the same run may have been made, and this paper may have been chosen among theirs; the record "
-    "of a run knows its ancestors and not its siblings, so no value here is corrected for such a choice.")
-
-
-class AncestorTold(Frozen):
-    """A run that this one branched off. Costs are what was taken there up to the point, and count for no cap here."""
-
-    run: str = Field(description="name of its folder")
-    point: str
-    decision: int = Field(description="the last decision that was taken there")
-    nodes: int = Field(description="that were made there, or begun")
-    events: int
-    sha256: str = Field(description="of its log up to the point")
-    seed: int = Field(description="of the choices after the point")
-    settings_changed: tuple[str, ...]
-    note: str
-    by: str
-    beyond: tuple[str, ...] = Field(description="runs that it was itself a branch of, from a later point than this one")
-    calls: int
-    tokens: int
-    usd: float
-    unpriced: int
-    seconds_of_code: float
-    seconds_of_run: float
-
-
-class HumanTold(Frozen):
-    """A node whose code a person wrote."""
-
-    node: str
-    author: str
-    stage: StageName
-    kind: NodeKind
-    plan: str
-
-
-def ancestors_told(state: RunState) -> tuple[AncestorTold, ...]:
-    """For the disclosure, the first ancestor first."""
-    return tuple(_told(one) for one in state.ancestry)
-
-
-def humans_told(state: RunState) -> tuple[HumanTold, ...]:
+def disclosed_humans(state: RunState) -> tuple[DisclosedHumanNode, ...]:
     """For the disclosure, in the order of decisions."""
-    return tuple(HumanTold(node=node.id, author=node.author, stage=node.stage, kind=node.kind, plan=node.plan)
+    return tuple(DisclosedHumanNode(node=node.id, author=node.author, stage=node.stage, kind=node.kind, plan=node.plan)
                  for node in state.human_nodes)
-
-
-def origin(state: RunState) -> str:
-    """Where the run began, as TeX for the appendix; empty for one that began with its idea."""
-    told = ancestors_told(state)
-    if not told:
-        return ""
-    said = [recorded(f"{_origin(one)} {_cost(one)}") for one in told]
-    return "\n\n".join([*said, FORKED])
 
 
 def human_rows(state: RunState) -> Iterable[tuple[str, str]]:
     """Nodes that people wrote, and who."""
-    return ((one.node, f"{one.kind}, by {one.author}") for one in humans_told(state))
+    return ((node.id, f"{node.kind}, by {node.author}") for node in state.human_nodes)
 
 
-def origin_sentences(state: RunState) -> Iterator[str]:
-    """What a reader must be told, in words without numbers."""
-    if state.ancestry:
-        yield ("The run goes on from a point of another run, of which there may be other branches; the appendix says "
-               "what was decided there.")
-    if state.human_nodes:
-        yield "A person wrote the code of some experiments; the appendix says which."
+def disclosed_ancestors(state: RunState) -> tuple[DisclosedAncestor, ...]:
+    """For the disclosure, the first ancestor first."""
+    return tuple(_disclosed(one) for one in state.ancestry)
 
 
-def _told(one: Ancestor) -> AncestorTold:
-    used = RoleUsage()
-    for role in one.usage.values():
-        used.calls, used.usd, used.unpriced = used.calls + role.calls, used.usd + role.usd, (
-            used.unpriced + role.unpriced)
-        used.input_tokens += role.input_tokens + role.output_tokens
-    event = one.event
-    return AncestorTold(
+def _disclosed(one: Ancestor) -> DisclosedAncestor:
+    event, used = one.event, total_of(one.usage.values())
+    return DisclosedAncestor(
         run=event.parent, point=event.point, decision=one.decision, nodes=one.nodes, events=event.events,
         sha256=event.sha256, seed=event.seed, settings_changed=tuple(event.settings), note=event.note, by=event.by,
-        beyond=event.beyond, calls=used.calls, tokens=used.input_tokens, usd=round(used.usd, 6),
+        beyond=event.beyond, calls=used.calls, tokens=used.input_tokens + used.output_tokens, usd=round(used.usd, 6),
         unpriced=used.unpriced, seconds_of_code=round(one.seconds_of_code, 1),
         seconds_of_run=round(one.active_seconds, 1))
 
 
-def _origin(one: AncestorTold) -> str:
+def origin(state: RunState) -> str:
+    """Where the run began, as TeX for the appendix; empty for one that began with its idea."""
+    ancestors = [recorded(f"{_origin(one)} {_cost(one)}") for one in disclosed_ancestors(state)]
+    return "\n\n".join([*ancestors, FORKED]) if ancestors else ""
+
+
+def _origin(one: DisclosedAncestor) -> str:
     where = (f"before the first decision of the {one.point} stage" if one.point in STAGES
              else f"after the verdict on node {one.point}")
     itself = f" (then a branch of {', '.join(one.beyond)})" if one.beyond else ""
@@ -189,7 +129,7 @@ def _origin(one: AncestorTold) -> str:
             f"{one.sha256[:12]}).")
 
 
-def _cost(one: AncestorTold) -> str:
+def _cost(one: DisclosedAncestor) -> str:
     paid = "a price that is not known" if one.unpriced and one.unpriced == one.calls else f"{one.usd:.2f} US dollars"
     more = f" and {one.unpriced} calls of unknown price" if one.unpriced and one.unpriced != one.calls else ""
     return (f"There, up to this point, {one.calls} model calls with {one.tokens} tokens were made, for {paid}{more}, "

@@ -1,34 +1,32 @@
-"""What a paper is made of, before it is LaTeX.
-
-The LaTeX sources of a paper from its parts: pure, so that the same parts give the same files.
-"""
+"""The LaTeX sources of a paper from its parts: pure, so that the same parts give the same files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from PIL import Image, UnidentifiedImageError
 
 from literature.library import Entry
 from record import typeset
 from record.nouns.papers import Draft, PaperFinding, Section
 from review.evidence import Evidence, allowed, used_keys
 from review.evidence.scan import scan
+from stages.paper.citations import bibliography
 from stages.paper.findings import blemishes, stops
-from stages.paper.latex import Characters, aligned, escape, of_styles, recorded
-from stages.paper.library import bibliography
+from stages.paper.latex import Characters, aligned, escape, recorded
 from stages.paper.template import Template, TemplateError
 
 
 @dataclass(frozen=True)
 class FigureFile:
-    """A figure made from recorded arrays. `path` is the .pdf or .png; a twin with the other suffix may stand beside."""
+    """A figure made from recorded arrays. `path` is the .pdf or .png; there may be a twin with the other suffix."""
 
     name: str
     path: Path
-    panels: int = 0
-    """Panels side by side; 0 takes the width from the picture's shape."""
     appendix: bool = False
     """Whether it stands in the appendix, where the program places it."""
 
@@ -69,30 +67,23 @@ class Sources:
     """File under figures/ -> where it is copied from."""
     findings: tuple[PaperFinding, ...]
     cited: tuple[str, ...]
-    beside: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """Pictures that the template itself shows, by name."""
-
+    pictures: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Those that the template itself shows, by name."""
 
 
 def sources(parts: PaperParts, template: Template) -> Sources:
     """Every file of the paper but its figures, which are named with where they come from."""
-    page = _Page(of_styles(template.styles.values()))
-    figures, missing = _pictures(parts)
-    captions = _harmless(parts.draft).captions
-    floats = page.fit("\n".join(
-        [_data(parts)]
-        + [_figure(one, figures[one.name], captions.get(one.name, ""), template)
-           for one in parts.figures if one.name in figures]
-        + [_missing("figure", name) for name in missing] + [_table(one, parts.evidence) for one in parts.tables]
-        + (_unplaceable(parts) if parts.refused else [])))
-    body = page.fit(_skeleton(parts, template))
-    appendix = page.fit(parts.appendix)
+    parts = replace(parts, draft=_harmless(parts.draft))
+    characters, figures = Characters.of(template.styles.values()), _pictures(parts)
+    missing = [one.name for one in parts.figures if one.name not in figures]
+    floats = characters.fit(_floats(parts, figures, template))
+    body, appendix = characters.fit(_skeleton(parts, template)), characters.fit(parts.appendix)
     cited = tuple(key for key in used_keys([body, floats], allowed.CITES) if key in parts.evidence.cites)
     used = dict.fromkeys(use for text in (body, floats, appendix) for use in typeset.uses(text))
     values = {use: parts.evidence.value(use) for use in used}
     files = {
         "paper.tex": body, "floats.tex": floats + "\n",
-        "results.tex": page.fit(typeset.render(values, untied=parts.refused)),
+        "results.tex": characters.fit(typeset.render(values, untied=parts.refused)),
         **{name: path.read_text(encoding="utf-8") for name, path in template.styles.items()},
     }
     if appendix:
@@ -100,26 +91,13 @@ def sources(parts: PaperParts, template: Template) -> Sources:
     if cited:
         files["references.bib"] = bibliography(parts.library, cited)
     lost = [one for name in missing for one in stops(f"the figure {name!r} has no file: draw it again")]
-    pictures = {f"{name}{path.suffix}": path for name, path in figures.items()}
-    return Sources(files, pictures, (*lost, *blemishes(page.replaced)), cited, template.pictures)
+    return Sources(files, {f"{name}{path.suffix}": path for name, path in figures.items()},
+                   (*lost, *blemishes(characters.replaced)), cited, template.pictures)
 
 
 def evidence_with(evidence: Evidence, template: Template) -> Evidence:
     """Evidence for a compiled paper: what the style itself prints may stand there, though no draft may type it."""
     return replace(evidence, names=(*evidence.names, *template.prints))
-
-
-class _Page:
-    """Fits text to the template's characters, and remembers what had to be replaced."""
-
-    def __init__(self, characters: Characters) -> None:
-        self._characters = characters
-        self.replaced: tuple[str, ...] = ()
-
-    def fit(self, text: str) -> str:
-        fitted, replaced = self._characters.fit(text)
-        self.replaced = tuple(dict.fromkeys((*self.replaced, *replaced)))
-        return fitted
 
 
 def _skeleton(parts: PaperParts, template: Template) -> str:
@@ -142,19 +120,15 @@ def _skeleton(parts: PaperParts, template: Template) -> str:
 
 def _values(parts: PaperParts) -> dict[str, object]:
     """What a skeleton may print (docs/templates.md lists it)."""
-    draft = _harmless(parts.draft)
+    draft = parts.draft
     texts = [draft.abstract, *(one.body for one in draft.sections), *draft.captions.values()]
+    # A reader who gets a page alone learns that it was refused.
+    written = r"\textbf{DRAFT, not released} \quad " * parts.refused + f"Written by {recorded(parts.authors)}"
     return {
         "title": draft.title, "abstract": draft.abstract.strip(), "authors": recorded(parts.authors),
-        "draft": parts.refused, "notice": _notice(parts), "running": _running(parts),
+        "draft": parts.refused, "notice": _notice(parts), "running": written,
         "appendix": bool(parts.appendix), "bibliography": bool(used_keys(texts, allowed.CITES)),
         "sections": [{"title": one.title, "body": one.body.strip()} for one in draft.sections]}
-
-
-def _running(parts: PaperParts) -> str:
-    """The head of every page after the first; a reader who gets a page alone learns that it was refused."""
-    written = f"Written by {recorded(parts.authors)}"
-    return rf"\textbf{{DRAFT, not released}} \quad {written}" if parts.refused else written
 
 
 def _notice(parts: PaperParts) -> str:
@@ -182,29 +156,43 @@ def _piece(text: str, *, inline: bool = False) -> str:
     return "\n\n".join(escape(paragraph) for paragraph in re.split(r"\n\s*\n", text))
 
 
-def _unplaceable(parts: PaperParts) -> list[str]:
-    have = {"paperfigure": {one.name for one in parts.figures}, "papertable": {one.name for one in parts.tables}}
-    bodies = [one.body for one in parts.draft.sections]
-    return [_missing(command.removeprefix("paper"), name) for command, names in have.items()
-            for name in used_keys(bodies, frozenset({command})) if name not in names]
-
-
 # --- floats ---------------------------------------------------------------------------------------------------------
 
 
-def _pictures(parts: PaperParts) -> tuple[dict[str, Path], list[str]]:
-    """The file that each figure is taken from, and the names of figures without one."""
+def _floats(parts: PaperParts, figures: Mapping[str, Path], template: Template) -> str:
+    """The definitions of all floats, and title and author of the PDF's own description."""
+    evidence = parts.evidence
+    return "\n".join((
+        f"\\paperdata{{{parts.draft.title}}}{{{recorded(parts.authors)}}}",
+        *(_figure(one.name, figures[one.name], parts.draft.captions.get(one.name, ""), template)
+          for one in parts.figures if one.name in figures),
+        *(_missing("figure", one.name) for one in parts.figures if one.name not in figures),
+        *(f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
+          f"{aligned(one.tabular, evidence.results)}}}%\n{{{one.caption}}}}}" for one in parts.tables),
+        *(_unknown(parts) if parts.refused else ())))
+
+
+def _unknown(parts: PaperParts) -> Iterator[str]:
+    """Boxes for floats that a refused draft places, and that there are not."""
+    bodies = [one.body for one in parts.draft.sections]
+    for what, known in (("figure", parts.figures), ("table", parts.tables)):
+        for name in used_keys(bodies, frozenset({f"paper{what}"})):
+            if name not in {one.name for one in known}:
+                yield _missing(what, name)
+
+
+def _missing(what: str, name: str) -> str:
+    return f"\\definefloat{{{what}:{name}}}{{\\begin{{center}}\\fbox{{missing {what}: {escape(name)}}}\\end{{center}}}}"
+
+
+def _pictures(parts: PaperParts) -> dict[str, Path]:
+    """The file that each figure is taken from; figures without one are left out."""
     found: dict[str, Path] = {}
-    missing: list[str] = []
     for figure in parts.figures:
-        twins = [figure.path.with_suffix(suffix) for suffix in (".pdf", ".png")]
-        usable = [one for one in twins if one.is_file() and not _bitmap_fonts(one)]
-        picture = next(iter(usable), next((one for one in twins if one.is_file()), None))
-        if picture is None:
-            missing.append(figure.name)
-        else:
-            found[figure.name] = picture
-    return found, missing
+        twins = [path for suffix in (".pdf", ".png") if (path := figure.path.with_suffix(suffix)).is_file()]
+        if twins:
+            found[figure.name] = next((one for one in twins if not _bitmap_fonts(one)), twins[0])
+    return found
 
 
 def _bitmap_fonts(path: Path) -> bool:
@@ -212,50 +200,31 @@ def _bitmap_fonts(path: Path) -> bool:
     return path.suffix == ".pdf" and b"/Type3" in path.read_bytes()
 
 
-def _data(parts: PaperParts) -> str:
-    """Title and author of the PDF's own description."""
-    return f"\\paperdata{{{_harmless(parts.draft).title}}}{{{recorded(parts.authors)}}}"
-
-
-def _figure(figure: FigureFile, picture: Path, caption: str, template: Template) -> str:
+def _figure(name: str, picture: Path, caption: str, template: Template) -> str:
     """TeX puts it into one column or across both, by the width; `scientist-paper.sty` says how."""
-    return (f"\\definefloat{{figure:{figure.name}}}{{%\n\\figurefloat{{{figure.name}}}{{{figure.name}{picture.suffix}}}"
-            f"{{{_width(figure, picture, template):.2f}in}}%\n{{{caption.strip()}}}}}")
+    return (f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{picture.suffix}}}"
+            f"{{{_width(picture, template):.2f}in}}%\n{{{caption.strip()}}}}}")
 
 
-def _missing(what: str, name: str) -> str:
-    return f"\\definefloat{{{what}:{name}}}{{\\begin{{center}}\\fbox{{missing {what}: {escape(name)}}}\\end{{center}}}}"
-
-
-def _width(figure: FigureFile, picture: Path, template: Template) -> float:
-    """Inches: a PDF as it was drawn, where that is a sensible size for the page; else by its panels."""
-    drawn = _shape(picture)[0] / 72
+def _width(picture: Path, template: Template) -> float:
+    """Inches: a PDF as it was drawn, where that is a sensible size for the page; else by its shape."""
+    width, height = _shape(picture)
+    drawn = width / 72
     if picture.suffix == ".pdf" and 0.4 * template.column_width <= drawn <= 1.2 * template.text_width:
         return min(drawn, template.text_width)
-    panels = figure.panels or _panels(picture)
+    panels = 1 if width < 1.75 * height else 2 if width < 2.6 * height else 3
     if template.columns == 2 and panels == 1:
         return template.column_width
-    return {1: 0.62, 2: 0.94}.get(panels, 1.0) * template.text_width
-
-
-def _panels(picture: Path) -> int:
-    """About how many panels a picture holds side by side, from its shape."""
-    width, height = _shape(picture)
-    return 1 if width < 1.75 * height else 2 if width < 2.6 * height else 3
+    return {1: 0.62, 2: 0.94, 3: 1.0}[panels] * template.text_width
 
 
 def _shape(picture: Path) -> tuple[float, float]:
     """Width and height in the file's own units; (1, 1) where it does not say."""
-    head = picture.read_bytes()
-    if head.startswith(b"\x89PNG"):
-        return float(int.from_bytes(head[16:20], "big")), float(int.from_bytes(head[20:24], "big")) or 1.0
-    box = re.search(rb"/MediaBox\s*\[\s*([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)", head)
+    if picture.suffix == ".png":
+        with suppress(UnidentifiedImageError), Image.open(picture, formats=["PNG"]) as image:
+            return float(image.width), float(image.height)
+    box = re.search(rb"/MediaBox\s*\[\s*([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)", picture.read_bytes())
     if box is None:
         return 1.0, 1.0
     left, bottom, right, top = (float(one) for one in box.groups())
     return right - left, (top - bottom) or 1.0
-
-
-def _table(table: Table, evidence: Evidence) -> str:
-    return (f"\\definefloat{{table:{table.name}}}{{%\n\\tablefloat{{{table.name}}}{{%\n"
-            f"{aligned(table.tabular, evidence.results)}}}%\n{{{table.caption}}}}}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from record.claims import GRADES, Claim, Difference
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, arm_of, level_of
-from stages.paper.latex import recorded
+from stages.paper.latex import recorded, row, words
 from stages.paper.sources import Table
 
 CONSTANT = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
@@ -64,9 +64,10 @@ def _ablation(claims: Sequence[Claim], conditions: Sequence[str], plan: DataPlan
     method = [claim for claim in chosen if titles.role(claim.condition) == "method"
               and (claim.dataset, level_of(claim.condition)) in places]
     shown = [*method, *removed]
-    groups = [_group(dataset, titles, 4) + _ablated([one for one in shown if one.dataset == dataset], titles)
-              for dataset in dict.fromkeys(claim.dataset for claim in removed)]
-    head = f"Variant & {titles.factor} & Mean $\\pm$ sd [interval] & $n$ \\\\"
+    groups = [
+        [_group(dataset, titles, 4), *map(row, _ablated([one for one in shown if one.dataset == dataset], titles))]
+        for dataset in dict.fromkeys(claim.dataset for claim in removed)]
+    head = ("Variant", titles.factor, r"Mean $\pm$ sd [interval]", "$n$")
     return Table("ablation", _tabular("llcr", head, groups), (
         f"Ablations, {titles.metric(plan.primary).lower()} on {_split(claims)} data ({_direction(plan.primary)}): the "
         f"method beside itself without one part, with the {recorded('95%')} Student $t$ interval."
@@ -92,7 +93,7 @@ def _graded(claims: Sequence[Claim], titles: _Titles) -> str:
     for grade in grades:
         of = dict.fromkeys((one.name, one.dataset, arm_of(one.condition)) for one in claims if one.grade == grade)
         parts.append(f"{grade}: " + ", ".join(
-            f"{recorded(name.replace('_', ' '))} of {titles.arm(arm)} on {titles.dataset(dataset)}"
+            f"{recorded(words(name))} of {titles.arm(arm)} on {titles.dataset(dataset)}"
             for name, dataset, arm in of))
     return f" Grades: {'; '.join(parts)}."
 
@@ -103,71 +104,63 @@ def _graded(claims: Sequence[Claim], titles: _Titles) -> str:
 def _wide(chosen: Sequence[Claim], titles: _Titles) -> str:
     """Arms side by side where two fit, else one row an arm; a group of rows a dataset."""
     arms = [arm for arm in titles.arms if any(arm_of(one.condition) == arm for one in chosen)]
-    datasets = list(dict.fromkeys(one.dataset for one in chosen))
-    if len(arms) <= 2:
-        head = f"{titles.factor} & " + " & ".join(titles.arm(arm) for arm in arms) + " & $n$ \\\\"
-        rows = [_group(dataset, titles, len(arms) + 2) + _beside(chosen, dataset, arms, titles) for dataset in datasets]
-        return _tabular("l" + "c" * len(arms) + "r", head, rows)
-    head = f"{titles.factor} & Arm & Mean $\\pm$ sd [interval] & $n$ \\\\"
-    rows = [_group(dataset, titles, 4) + _stacked(chosen, dataset, titles) for dataset in datasets]
-    return _tabular("llcr", head, rows)
+    wide = len(arms) <= 2
+    head = (titles.factor, *map(titles.arm, arms), "$n$") if wide else (
+        titles.factor, "Arm", r"Mean $\pm$ sd [interval]", "$n$")
+    groups = [[_group(dataset, titles, len(head)), *(row(cells) for cells in (_side_by_side if wide else _stacked)(
+        [one for one in chosen if one.dataset == dataset], arms, titles))]
+              for dataset in dict.fromkeys(one.dataset for one in chosen)]
+    return _tabular("l" + "c" * len(arms) + "r" if wide else "llcr", head, groups)
 
 
-def _beside(claims: Sequence[Claim], dataset: str, arms: Sequence[str], titles: _Titles) -> list[str]:
-    rows: list[str] = []
-    for level in titles.levels(one.condition for one in claims if one.dataset == dataset):
-        cells = [_find(claims, dataset, arm, level) for arm in arms]
-        best = titles.best(cells)
-        rows.append(" & ".join([titles.level(level), *(_value(one, bold=one is not None and one is best)
-                                                       for one in cells), _counts(cells)]) + r" \\")
-    return rows
+def _side_by_side(claims: Sequence[Claim], arms: Sequence[str], titles: _Titles) -> Iterator[tuple[str, ...]]:
+    for level in titles.levels(claims):
+        cells = [_find(claims, arm, level) for arm in arms]
+        yield titles.level(level), *_values(cells, titles), _counts(cells)
 
 
-def _stacked(claims: Sequence[Claim], dataset: str, titles: _Titles) -> list[str]:
-    rows: list[str] = []
-    for level in titles.levels(one.condition for one in claims if one.dataset == dataset):
-        found = [one for arm in titles.arms if (one := _find(claims, dataset, arm, level))]
-        best = titles.best(found)
-        rows += [" & ".join([titles.level(level) if k == 0 else "", titles.arm(arm_of(one.condition)),
-                             _value(one, bold=one is best), _counts([one])]) + r" \\" for k, one in enumerate(found)]
-    return rows
+def _stacked(claims: Sequence[Claim], arms: Sequence[str], titles: _Titles) -> Iterator[tuple[str, ...]]:
+    for level in titles.levels(claims):
+        found = [one for arm in arms if (one := _find(claims, arm, level))]
+        for k, (one, value) in enumerate(zip(found, _values(found, titles), strict=True)):
+            yield "" if k else titles.level(level), titles.arm(arm_of(one.condition)), value, _counts([one])
 
 
-def _ablated(claims: Sequence[Claim], titles: _Titles) -> list[str]:
-    rows: list[str] = []
+def _ablated(claims: Sequence[Claim], titles: _Titles) -> Iterator[tuple[str, ...]]:
     for arm in dict.fromkeys(arm_of(one.condition) for one in claims):
-        found = [one for one in claims if arm_of(one.condition) == arm]
-        found.sort(key=lambda one: titles.rank(level_of(one.condition)))
-        rows += [" & ".join([titles.arm(arm) if k == 0 else "", titles.level(level_of(one.condition)), _value(one),
-                             _counts([one])]) + r" \\" for k, one in enumerate(found)]
-    return rows
+        found = sorted((one for one in claims if arm_of(one.condition) == arm),
+                       key=lambda one: titles.rank(level_of(one.condition)))
+        for k, one in enumerate(found):
+            yield "" if k else titles.arm(arm), titles.level(level_of(one.condition)), _value(one), _counts([one])
 
 
 def _many(claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _Titles) -> str:
     """One row a dataset, level and arm; one column a metric, without intervals."""
-    head = f"{titles.factor} & Arm & " + " & ".join(titles.metric(one) for one in metrics) + r" \\"
-    rows: list[list[str]] = []
+    groups: list[list[str]] = []
     for dataset in dict.fromkeys(one.dataset for one in claims):
-        lines = _group(dataset, titles, len(metrics) + 2)
-        for level in titles.levels(one.condition for one in claims if one.dataset == dataset):
-            found = {metric.name: [_find([one for one in claims if one.name == metric.name], dataset, arm, level)
-                                   for arm in titles.compared] for metric in metrics}
-            best = {name: titles.best(cells) for name, cells in found.items()}
-            for k, arm in enumerate(titles.compared):
-                cells = [_value(cell[k], interval=False, bold=cell[k] is not None and cell[k] is best[name])
-                         for name, cell in found.items()]
-                if any(cell[k] for cell in found.values()):
-                    lines.append(" & ".join([titles.level(level) if k == 0 else "", titles.arm(arm), *cells]) + r" \\")
-        rows.append(lines)
-    return _tabular("ll" + "c" * len(metrics), head, rows)
+        here = [one for one in claims if one.dataset == dataset]
+        groups.append([_group(dataset, titles, len(metrics) + 2)])
+        for level in titles.levels(here):
+            columns = [[_find([one for one in here if one.name == metric.name], arm, level) for arm in titles.compared]
+                       for metric in metrics]
+            values = [_values(cells, titles, interval=False) for cells in columns]
+            shown = [k for k in range(len(titles.compared)) if any(cells[k] for cells in columns)]
+            groups[-1] += [row(("" if k else titles.level(level), titles.arm(titles.compared[k]),
+                                *(column[k] for column in values))) for k in shown]
+    return _tabular("ll" + "c" * len(metrics), (titles.factor, "Arm", *map(titles.metric, metrics)), groups)
 
 
 # --- cells ----------------------------------------------------------------------------------------------------------
 
 
-def _find(claims: Iterable[Claim], dataset: str, arm: str, level: str) -> Claim | None:
-    condition = f"{arm}@{level}" if level else arm
-    return next((one for one in claims if one.dataset == dataset and one.condition == condition), None)
+def _find(claims: Iterable[Claim], arm: str, level: str) -> Claim | None:
+    return next((one for one in claims if (arm_of(one.condition), level_of(one.condition)) == (arm, level)), None)
+
+
+def _values(cells: Sequence[Claim | None], titles: _Titles, *, interval: bool = True) -> list[str]:
+    """What the cells of one place print, the best of them in bold."""
+    best = titles.best(cells)
+    return [_value(one, interval=interval, bold=one is not None and one is best) for one in cells]
 
 
 def _value(claim: Claim | None, *, interval: bool = True, bold: bool = False) -> str:
@@ -184,13 +177,13 @@ def _counts(claims: Sequence[Claim | None]) -> str:
     return "/".join(rf"\result{{{one.key}.n}}" for one in distinct) or _NONE
 
 
-def _group(dataset: str, titles: _Titles, columns: int) -> list[str]:
-    return [rf"\multicolumn{{{columns}}}{{@{{}}l}}{{\textit{{{titles.dataset(dataset)}}}}} \\"]
+def _group(dataset: str, titles: _Titles, columns: int) -> str:
+    return rf"\multicolumn{{{columns}}}{{@{{}}l}}{{\textit{{{titles.dataset(dataset)}}}}} \\"
 
 
-def _tabular(columns: str, head: str, groups: Sequence[Sequence[str]]) -> str:
+def _tabular(columns: str, head: Sequence[str], groups: Sequence[Sequence[str]]) -> str:
     body = "\n\\addlinespace[3pt]\n".join("\n".join(group) for group in groups)
-    return (f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{head}\n\\midrule\n"
+    return (f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{row(head)}\n\\midrule\n"
             f"{body}\n\\bottomrule\n\\end{{tabular}}")
 
 
@@ -205,34 +198,32 @@ def _direction(metric: MetricSpec) -> str:
 class _Titles:
     """How a table names the plan's things."""
 
-    def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts], found: Sequence[Difference] = ()) -> None:
+    def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts], found: Sequence[Difference]) -> None:
         self._plan = plan
         self._better = {(one.dataset, one.name, one.better, one.other if one.better == one.condition else one.condition)
                         for one in found if one.called in ("improved", "worsened")}
         self._datasets = {one.name: one.title or one.name for one in facts}
-        self._levels = [one.name for one in plan.levels]
+        self._levels = {one.name: one.title or one.name for one in plan.levels}
         self.arms = [one.name for one in plan.arms]
         self.compared = [one.name for one in plan.arms if one.role != "ablation"]
         self.factor = recorded(_capital(plan.factor)) if plan.factor else "Level" if plan.levels else ""
 
     def metric(self, metric: MetricSpec) -> str:
         unit = f" ({metric.unit})" if metric.unit else ""
-        return recorded(_capital(metric.title or metric.name.replace("_", " ")) + unit)
+        return recorded(_capital(metric.title or words(metric.name)) + unit)
 
     def dataset(self, name: str) -> str:
         return recorded(self._datasets.get(name, name))
 
     def arm(self, name: str) -> str:
-        arm = next((one for one in self._plan.arms if one.name == name), None)
-        return recorded(_capital(arm.title if arm and arm.title else name.replace("_", " ").replace("-", " ")))
+        title = next((one.title for one in self._plan.arms if one.name == name), "")
+        return recorded(_capital(title or words(name).replace("-", " ")))
 
     def level(self, name: str) -> str:
-        level = next((one for one in self._plan.levels if one.name == name), None)
-        return recorded(level.title or name) if level else recorded(name)
+        return recorded(self._levels.get(name, name))
 
     def role(self, condition: str) -> str:
-        arm = next((one for one in self._plan.arms if one.name == arm_of(condition)), None)
-        return arm.role if arm else "ablation"
+        return next((one.role for one in self._plan.arms if one.name == arm_of(condition)), "ablation")
 
     def best(self, cells: Sequence[Claim | None]) -> Claim | None:
         """The claim of a place that is called better than every other there; None where one cannot be told from it."""
@@ -242,11 +233,11 @@ class _Titles:
             for other in shown if other is not one)), None)
 
     def rank(self, level: str) -> int:
-        return self._levels.index(level) if level in self._levels else len(self._levels)
+        return list(self._levels).index(level) if level in self._levels else len(self._levels)
 
-    def levels(self, conditions: Iterable[str]) -> list[str]:
-        """The levels that stand in conditions, in the plan's order."""
-        return sorted({level_of(one): None for one in conditions}, key=lambda one: (self.rank(one), one))
+    def levels(self, claims: Iterable[Claim]) -> list[str]:
+        """The levels of claims, in the plan's order."""
+        return sorted({level_of(one.condition) for one in claims}, key=lambda one: (self.rank(one), one))
 
 
 def _capital(text: str) -> str:

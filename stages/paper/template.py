@@ -26,7 +26,7 @@ SHARED = "shared"
 """The folder under ROOT with the style files that go with every paper."""
 DESCRIPTION = "template.toml"
 STYLES = frozenset({".cls", ".sty", ".bst", ".clo", ".def", ".cfg"})
-"""Text files of a template that TeX reads; they lie beside every paper made with it."""
+"""Text files of a template that TeX reads; they are copied into every paper made with it."""
 PICTURES = frozenset({".pdf", ".png", ".jpg"})
 MOST_FILES, MOST_BYTES = 60, 8_000_000
 """What a folder may hold at most of all of these: somebody who names the wrong folder is to learn it at once."""
@@ -200,8 +200,8 @@ def _check_own(template: Template) -> None:
     for path in (template.folder / template.skeleton, *template.styles.values()):
         if path.parent != template.folder:
             continue
-        for number, said in _refusals(path.read_text(encoding="utf-8")):
-            raise TemplateError(f"{str(path)!r}, line {number}: {said}")
+        for number, why in _refusals(path.read_text(encoding="utf-8")):
+            raise TemplateError(f"{str(path)!r}, line {number}: {why}")
 
 
 def _refusals(text: str) -> Iterator[tuple[int, str]]:

@@ -11,18 +11,41 @@ from record.nouns.papers import Draft
 from stages.bench import Bench
 from stages.paper.findings import too_thin
 from stages.paper.material import Material, parts_for, write_inputs
-from stages.paper.outcomes import untold
+from stages.paper.outcomes import unreported
 from stages.paper.typeset import Assessment, assess
 
 
 def material_of(bench: Bench, k: int | None = None) -> Material:
-    """The run's record as a paper is made from it: on the terms of now, or of decision k, whose prompts tell them."""
+    """The run's record as a paper is made from it: as it is now, or as decision k saw it, which prompts are made from.
+    """
     state = bench.state if k is None else bench.state.as_of(k)
     return Material(state, bench.folder, bench.paper, bench.notice, bench.isolation(state))
 
 
+async def drafted(bench: Bench, draft: Draft, *, number: int) -> Drafted:
+    """A version of the text with all that is found in it, built in a folder of its own. It is not recorded yet."""
+    material = material_of(bench)
+    found = await assess_draft(bench, material, draft, f"round{number}")
+    limit, inputs = material.template.page_limit, write_inputs(material)
+    return Drafted(
+        round=number, draft=draft, pages=found.pages, findings=found.findings,
+        over=round(max(0.0, (found.filled or 0.0) - limit), 2),
+        violations=tuple(str(violation) for violation in found.violations),
+        untied=dict(Counter(violation.where for violation in found.violations)),
+        complaints=(*(f"section {one.title!r} is empty: write it" for one in draft.sections if not one.body.strip()),
+                    *too_thin(found.filled, limit), *unreported(draft, inputs)))
+
+
+async def assess_draft(
+    bench: Bench, material: Material, draft: Draft, folder: str, *, refused: bool = False,
+) -> Assessment:
+    """A draft checked and built into that folder of the paper's rounds; `refused` stamps it as a DRAFT."""
+    return await assess(parts_for(material, draft, refused=refused), material.template,
+                        bench.folder.paper / "rounds" / folder, timeout=bench.paper.timeout)
+
+
 def best_of(drafts: Sequence[Drafted]) -> Drafted:
-    """The version to release: least untied, then least to mend; of equals the latest."""
+    """The version to release: least untied, then least to fix; of equals the latest."""
     return min(reversed(counted(drafts)), key=rank)
 
 
@@ -41,25 +64,3 @@ def reasons_against(found: Assessment) -> tuple[str, ...]:
     """Why a paper is not released; empty when it is."""
     untied = tuple(str(violation) for violation in found.violations)
     return untied + tuple(finding.text for finding in found.findings if finding.blocks)
-
-
-async def drafted(bench: Bench, draft: Draft, *, number: int) -> Drafted:
-    """A version of the text with all that is found in it, built in a folder of its own. It is not recorded yet."""
-    material = material_of(bench)
-    found = await assess_draft(bench, draft, f"round{number}")
-    limit = material.template.page_limit
-    inputs = write_inputs(material)
-    return Drafted(
-        round=number, draft=draft, pages=found.pages, findings=found.findings,
-        over=round(max(0.0, (found.filled or 0.0) - limit), 2),
-        violations=tuple(str(violation) for violation in found.violations),
-        untied=dict(Counter(violation.where for violation in found.violations)),
-        complaints=(*(f"section {one.title!r} is empty: write it" for one in draft.sections if not one.body.strip()),
-                    *too_thin(found.filled, limit),
-                    *untold(draft, inputs.tellings, inputs.comparisons, {line.key for line in inputs.results})))
-
-
-async def assess_draft(bench: Bench, draft: Draft, folder: str, *, refused: bool = False) -> Assessment:
-    material = material_of(bench)
-    return await assess(parts_for(material, draft, refused=refused), material.template,
-                        bench.folder.paper / "rounds" / folder, timeout=bench.paper.timeout)

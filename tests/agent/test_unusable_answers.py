@@ -48,7 +48,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Papers are checked in their source, and not set: TeX has no part in this."""
     async def assess(parts: PaperParts, _: object, folder: Path, **__: object) -> Assessment:
         folder.mkdir(parents=True, exist_ok=True)
-        return Assessment(check_draft(parts.draft, parts.evidence), (), 4, None, 4.0)
+        return Assessment(None, 4, (), 4.0, check_draft(parts.draft, parts.evidence))
 
     monkeypatch.setattr(versions, "assess", assess)
     return World(tmp_path, monkeypatch)

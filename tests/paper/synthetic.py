@@ -31,7 +31,7 @@ from record.nouns.nodes import Attempt, Failure, NodeKind, StageName
 from record.nouns.papers import Draft, Section
 from review.evidence import Evidence, Value
 from stages.paper.appendix import appendix
-from stages.paper.library import read_verified
+from stages.paper.citations import read_verified
 from stages.paper.sources import FigureFile, PaperParts
 from stages.paper.tables import tables
 
@@ -254,7 +254,7 @@ def figures(folder: Path) -> tuple[FigureFile, ...]:
                 axes.legend(frameon=False)
             figure.savefig(  # pyright: ignore[reportUnknownMemberType]
                 folder / f"{name}.pdf", metadata={"CreationDate": None})
-            found.append(FigureFile(name, folder / f"{name}.pdf", panels))
+            found.append(FigureFile(name, folder / f"{name}.pdf"))
     return tuple(found)
 
 

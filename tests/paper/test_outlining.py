@@ -13,8 +13,8 @@ from models.roles.writing import OutlineInputs, PaperOutline, PlannedAbstract, P
 from record.nouns.figures import FinalFigure
 from record.nouns.papers import Section
 from stages.paper.findings import lengths, too_thin
-from stages.paper.outcomes import outcome, tellings, untold
-from stages.paper.outline import complaints_on, groups, mended, section_inputs, taken
+from stages.paper.outcomes import to_report, unreported
+from stages.paper.outline import complaints_on, groups, repaired, section_inputs, taken
 from tests.models.offline.inputs import Verdict, write_inputs
 from tests.paper.synthetic import DRAFT
 
@@ -29,7 +29,7 @@ def inputs_of(verdict: Verdict = "no measurable difference", better: bool = True
     keys = tuple(line.model_copy(update={"key": f"{line.key.removesuffix('.ci')}.mde"}) for line in given.results
                  if line.key.startswith("diff/") and line.key.endswith(".ci"))
     given = given.model_copy(update={"results": (*given.results, *keys)})
-    told = tellings(given.data_plan, given.comparisons, given.disclosures, {line.key for line in given.results})
+    told = to_report(given.data_plan, given.comparisons, given.disclosures, {line.key for line in given.results})
     return given.model_copy(update={"tellings": told, **changes})
 
 
@@ -48,7 +48,7 @@ RESULTS = next(k for k, one in enumerate(GOOD.sections) if one.title == "Results
 
 
 def test_an_outline_with_everything_in_its_place_is_taken_as_it_is() -> None:
-    assert complaints_on(GOOD, INPUTS) == () and mended(GOOD, INPUTS) is GOOD
+    assert complaints_on(GOOD, INPUTS) == () and repaired(GOOD, INPUTS) is GOOD
 
 
 @pytest.mark.parametrize(("outline", "why"), [
@@ -65,10 +65,10 @@ def test_an_outline_with_everything_in_its_place_is_taken_as_it_is() -> None:
     (changed(0, title="Results"), "'results' is empty, taken or stands 2 times"),
     (changed(0, share=1.0), "the shares come to 1."),
 ])
-def test_what_is_wrong_is_said_and_can_be_mended_by_rule(outline: PaperOutline, why: str) -> None:
+def test_what_is_wrong_is_said_and_can_be_repaired_by_rule(outline: PaperOutline, why: str) -> None:
     found = complaints_on(outline, INPUTS)
     assert any(why in one for one in found), found
-    assert complaints_on(mended(outline, INPUTS), INPUTS) == ()
+    assert complaints_on(repaired(outline, INPUTS), INPUTS) == ()
 
 
 NAMES = st.lists(st.sampled_from(["main", "metrics", "ablation", "told-1", "primary-digits", "x", "run.seeds"]),
@@ -77,13 +77,13 @@ NAMES = st.lists(st.sampled_from(["main", "metrics", "ablation", "told-1", "prim
 
 @given(st.lists(st.tuples(st.sampled_from(["A", "a", "title", " ", "B"]), NAMES, NAMES, st.floats(0.01, 1)),
                 min_size=1, max_size=12))
-def test_any_outline_is_mended(planned: list[tuple[str, list[str], list[str], float]]) -> None:
+def test_any_outline_is_repaired(planned: list[tuple[str, list[str], list[str], float]]) -> None:
     sections = tuple(
         PlannedSection(title=title, claim="c", keys=tuple(names), figures=tuple(names), tables=tuple(names),
                        references=tuple(names), tells=tuple(told), share=share)
         for title, names, told, share in planned)
     outline = PaperOutline(title="t", abstract=PlannedAbstract(claim="c", tells=("x",)), sections=sections)
-    found = mended(outline, INPUTS)
+    found = repaired(outline, INPUTS)
     assert complaints_on(found, INPUTS) == () and len(found.sections) == len(sections)
 
 
@@ -93,7 +93,7 @@ def test_a_figure_of_the_appendix_is_placed_nowhere_and_may_be_referred_to_anywh
     assert complaints_on(GOOD, inputs) == ()
     placed = changed(0, figures=("further",))
     assert any("'further' stands in the appendix" in one for one in complaints_on(placed, inputs))
-    assert complaints_on(mended(placed, inputs), inputs) == ()
+    assert complaints_on(repaired(placed, inputs), inputs) == ()
     assert "further" in {one.name for one in section_inputs(inputs, GOOD, (GOOD.sections[0].title,), ()).figures}
 
 
@@ -134,20 +134,18 @@ def test_every_outcome_is_told_and_a_hypothesis_that_failed(verdict: Verdict, be
     assert ("hypothesis" in told) == (said != "improved noise0")
     assert {"metric-ece-baseline", "ablation-without-smoothing", "told-1"} <= set(told)
     assert not told["ablation-without-smoothing"].abstract
-    assert {outcome(one) for one in inputs.comparisons} == {said.partition(" noise")[0]}
+    assert {one.verdict for one in inputs.comparisons} == {said.partition(" noise")[0]}
 
 
 def test_without_comparisons_that_is_told() -> None:
-    told = tellings(INPUTS.data_plan, (), ("x",), ())
+    told = to_report(INPUTS.data_plan, (), ("x",), ())
     assert [one.id for one in told] == ["hypothesis", "told-1"] and "no paired comparison" in told[0].text
 
 
 def test_an_outcome_against_the_method_of_which_nothing_is_printed_is_a_complaint() -> None:
-    keys = {line.key for line in INPUTS.results}
-
     def found(body: str, inputs: WriteInputs = INPUTS) -> tuple[str, ...]:
         draft = DRAFT.model_copy(update={"sections": (Section(title="Results", body=body),)})
-        return untold(draft, inputs.tellings, inputs.comparisons, keys)
+        return tuple(unreported(draft, inputs))
 
     assert len(found("Nothing.")) == 3 and "diff/digits/log_loss/method@noise0~baseline@noise0.ci" in found("")[0]
     shown = "".join(f"\\result{{diff/{name}/log_loss/method@noise20~baseline@noise20.{form}}}"

@@ -89,7 +89,7 @@ async def test_the_pdf_check_reads_what_is_printed_not_what_is_written(tmp_path:
 async def test_an_error_of_tex_is_a_finding_with_its_line(tmp_path: Path, body: str, sign: str):
     built = await build(synthetic.bare(tmp_path, body), TEMPLATE, tmp_path / "paper")
 
-    assert built.pdf is None and sign in built.findings[0].text + built.errors[0]
+    assert built.pdf is None and sign in built.findings[0].text
     assert "paper.tex:" in built.findings[0].text and built.findings[0].blocks
     assert not (tmp_path / "paper" / "paper.pdf").exists() and (tmp_path / "paper" / "paper.tex").exists()
 
@@ -130,8 +130,18 @@ async def test_tex_reads_nothing_outside_its_folder(tmp_path: Path):
     desk.mkdir()
     body = f"\\begin{{document}}\\input{{{tmp_path}/secret}}\\end{{document}}"
     (desk / "paper.tex").write_text("\\documentclass{article}" + body)
-    ran = await tex.run(tex.latex("paper"), desk, timeout=30)
-    assert ran.code != 0 and not (desk / "paper.pdf").exists()
+    for ran in (await tex.run(tex.latex("paper"), desk, timeout=30), await tex.latexmk("paper", desk, timeout=30)):
+        assert ran.code != 0 and not (desk / "paper.pdf").exists()
+
+
+@needs_tex
+async def test_latexmk_runs_no_code_that_lies_in_the_folder(tmp_path: Path):
+    (tmp_path / "paper.tex").write_text(
+        "\\documentclass{article}\\begin{document}\\immediate\\write18{touch ran}See~\\ref{x}\\label{x}\\end{document}")
+    for name in ("latexmkrc", ".latexmkrc", "LatexMk"):
+        (tmp_path / name).write_text('system("touch ran");')
+    ran = await tex.latexmk("paper", tmp_path, timeout=60)
+    assert ran.code == 0 and (tmp_path / "paper.pdf").exists() and not (tmp_path / "ran").exists()
 
 
 @needs_tex

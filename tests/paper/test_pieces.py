@@ -20,9 +20,9 @@ from record.nouns.nodes import Attempt, Failure
 from record.nouns.papers import PaperFinding
 from review.evidence import numbers
 from stages.paper.appendix import appendix
+from stages.paper.citations import bibliography, read_verified, reference
 from stages.paper.findings import of_chktex, of_log, section_at
-from stages.paper.latex import escape, of_styles, recorded
-from stages.paper.library import bibliography, read_verified, reference
+from stages.paper.latex import Characters, escape, recorded
 from stages.paper.tables import CONSTANT, tables
 from stages.paper.template import load
 from stages.paper.typeset import Assessment
@@ -193,10 +193,10 @@ def test_text_of_the_record_is_escaped():
 
 
 def test_characters_are_known_by_the_class_or_replaced_and_reported():
-    characters = of_styles(load().styles.values())
-    fitted, missing = characters.fit("é ± – “α” e\u0301 中\x07\u200d")
+    characters = Characters.of(load().styles.values())
+    fitted = characters.fit("é ± – “α” e\u0301 中\x07\u200d")
     assert fitted.startswith("é ± – “α” é ") and fitted.endswith(r"\unknowncharacter{}\unknowncharacter{}")
-    assert len(missing) == 2 and any("U+4E2D" in one for one in missing)
+    assert len(characters.replaced) == 2 and any("U+4E2D" in one for one in characters.replaced)
 
 
 def test_a_log_is_read():
@@ -226,7 +226,7 @@ def test_words_that_a_text_quotes_do_not_hold_up_its_release():
     source = "\\section{Results}\n\nWhere the limit is \"five\", TeX stopped and prints ??.\n"
     (quoted,) = of_chktex("18:3\n", source)
     assert "the limit is" in str(quoted) and not quoted.blocks
-    found = Assessment((), (quoted,), 3, Path("paper.pdf"))
+    found = Assessment(Path("paper.pdf"), 3, (quoted,))
     assert reasons_against(found) == ()
     stopped = PaperFinding(text="a sentence in words of its own", blocks=True)
-    assert reasons_against(Assessment((), (stopped, quoted), 3, None)) == (str(stopped),)
+    assert reasons_against(Assessment(None, 3, (stopped, quoted))) == (str(stopped),)

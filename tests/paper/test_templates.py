@@ -65,7 +65,7 @@ async def test_whatever_comes_compiles_without_lines_that_stick_out(
 ) -> None:
     built = await build(parts(tmp_path), load(name), tmp_path / "paper")
     assert built.pdf is not None, built.findings
-    assert built.pages is not None and built.total_pages is not None and built.total_pages >= built.pages
+    assert built.pages is not None
     assert max(overfull(tmp_path / "paper"), default=0) < 10
     assert not [one for one in built.findings if not one.blocks and "sticks" in one.text]
     if parts is venue.hostile:

@@ -12,6 +12,7 @@ from record.events.searching import Decided, Summarised, WorkDone
 from record.folder import RunFolder, sha256
 from record.log import EventLog
 from record.nouns.decisions import Work
+from record.nouns.figures import FinalFigure
 from record.nouns.nodes import STAGES, StageSummary
 from tests.paper import synthetic
 
@@ -35,7 +36,8 @@ def events(*, released: bool = True, settings: Settings | None = None) -> list[E
         first.model_copy(update={"settings": (settings or Settings()).model_dump(mode="json")}), *search,
         *(Summarised(k=0, summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
         Decided(k=k, action=Work(task="score tests")), WorkDone(k=k),
-        FiguresMade(figures={}, descriptions={"loss": "the loss"}, arrays=()),
+        FiguresMade(
+            figures={}, descriptions={}, arrays=(), placed=(FinalFigure(name="loss", description="the loss"),)),
         Drafted(round=0, draft=synthetic.DRAFT, pages=4, done=True),
         Released(released=released, pdf=None, reasons=() if released else ("an untied number",), pages=4)]
 

@@ -193,8 +193,8 @@ def _summary(_: SummaryInputs) -> StageReport:
 
 def _figures(inputs: FiguresInputs) -> FigureScript:
     assert inputs.statistics and inputs.arrays
-    return FigureScript(script=plots(save="import house"), figures=(
-        FigurePart(name="loss", description="dev loss by arm", code='house.save(figure, "loss")'),))
+    return FigureScript(script=plots(save="import figure_style"), figures=(
+        FigurePart(name="loss", description="dev loss by arm", code='figure_style.save(figure, "loss")'),))
 
 
 def _figure_review(inputs: FigureReviewInputs) -> PaperFigureReviews:

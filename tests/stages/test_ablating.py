@@ -43,7 +43,7 @@ from stages.bench import Bench
 from stages.briefs import code_inputs
 from stages.evidence.scoring import frozen
 from stages.missing_ablations import missing_ablations
-from stages.paper.provenance import ablation_sentences, ablations_told, missing_rows, planned_rows
+from stages.paper.provenance import disclosed_ablations, missing_rows, planned_rows, sentences_on_provenance
 from stages.planned_ablations import answers_to_risks, sift
 from stages.stage import Research
 from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model
@@ -245,7 +245,7 @@ def test_a_failed_ablation_is_debugged_and_one_that_stays_broken_is_told(tmp_pat
     assert (broken.outcome, worked.outcome) == ("failed", "measured") and "shapes differ in no-mean" in broken.why
     debugged = [node for node in state.stage_nodes("ablation") if node.kind == "debug"]
     assert [node.id for node in debugged][-1:] == [broken.node] and taken_up(state) == ["no-mean", "no-weight"]
-    assert ablation_sentences(state) == ("Planned ablations that failed: no-mean; the appendix says why.",)
+    assert [*sentences_on_provenance(state)] == ["Planned ablations that failed: no-mean; the appendix says why."]
     assert dict(planned_rows(state))["no-mean"].startswith("what no-mean lacks taken out: failed (n00")
 
 
@@ -340,8 +340,8 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     told = world.model.inputs["reflect"][0].news
     assert len(told) == 2 and "measured, as half-weight: tell it by its keys" in told[0]
     assert state.drafts[-1].anew and state.limited is None
-    assert "asked for them: half-weight, no-noise" in " ".join(ablation_sentences(state))
-    disclosed = ablations_told(state)
+    assert "asked for them: half-weight, no-noise" in " ".join(sentences_on_provenance(state))
+    disclosed = disclosed_ablations(state)
     assert disclosed is not None and len(disclosed.trials) == 3 and disclosed.missing == "The claims need them."
 
 
@@ -480,7 +480,7 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 
 def test_an_old_record_knows_neither(tmp_path: Path) -> None:
     old = MemoryLog([Started(idea=IDEA, settings={"paper": {"reflections": 1}}, seed=3, version="0", model="m")])
-    assert old.state.planned is None and old.state.missed is None and ablations_told(old.state) is None
+    assert old.state.planned is None and old.state.missed is None and disclosed_ablations(old.state) is None
     assert trials(old.state) == () and AblationsPlanned().ablations == () and AblationsMissed().missing == ()
 
 

@@ -36,14 +36,14 @@ from record.folder import RunFolder, write_source
 from record.log import MemoryLog
 from record.manifest import files_of
 from record.nouns.decisions import Work
+from record.nouns.figures import FinalFigure
 from record.nouns.nodes import STAGES, StageSummary
 from record.nouns.papers import Draft, Section
 from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
-from stages.paper.citations import cite
-from stages.paper.library import check_library
+from stages.paper.citations import check_library, cite
 from stages.paper.material import library_of
 from stages.paper.reflection import reflect_inputs
 from stages.paper.versions import material_of
@@ -93,7 +93,9 @@ class World:
             started.model_copy(update={"settings": set_}), *rest,
             *(Summarised(k=0, summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
             Decided(k=900, action=Work(task="score tests")), WorkDone(k=900),
-            FiguresMade(figures={}, descriptions={"loss": "the loss"}, arrays=()), Drafted(round=0, draft=DRAFT)])
+            FiguresMade(
+            figures={}, descriptions={}, arrays=(), placed=(FinalFigure(name="loss", description="the loss"),)),
+            Drafted(round=0, draft=DRAFT)])
         self.model = ScriptedModel.by_role(cite_ask=ask, cite_select=select, reflect=lambda _: Reflection(done=True))
         run = RunFolder(folder)
         run.create()

@@ -43,20 +43,20 @@ def part(name: str, *datasets: str, place: str = "main") -> FigurePart:
 
 def test_of_thirteen_figures_twelve_stay_and_four_of_them_in_the_text() -> None:
     asked = [part(f"a{k}", place="appendix") for k in range(7)] + [part(f"m{k}") for k in range(6)]
-    found = choose(asked, PLAN, frozenset(), {"m0": 5.5})
-    assert [one.name for one in found.figures] == ["m0", "m1", "m2", "m3", "m4", "m5", *(f"a{k}" for k in range(6))]
-    assert len(found.figures) == MOST and list(found.left_out) == ["a6"] and "at most 12" in found.left_out["a6"]
-    assert [one.name for one in found.figures if one.placement == "main"] == ["m0", "m1", "m2", "m3"]
-    assert MOST_IN_TEXT == 4 and found.figures[0].width == 5.5
+    figures, left_out = choose(asked, PLAN, frozenset(), {"m0": 5.5})
+    assert [one.name for one in figures] == ["m0", "m1", "m2", "m3", "m4", "m5", *(f"a{k}" for k in range(6))]
+    assert len(figures) == MOST and list(left_out) == ["a6"] and "at most 12" in left_out["a6"]
+    assert [one.name for one in figures if one.placement == "main"] == ["m0", "m1", "m2", "m3"]
+    assert MOST_IN_TEXT == 4 and figures[0].width == 5.5
 
 
 def test_generated_data_goes_to_the_appendix_unless_the_study_is_about_it() -> None:
     asked = [part("real", "digits"), part("both", "digits", "rings"), part("made", "rings")]
-    places = {one.name: (one.placement, one.synthetic) for one in choose(asked, PLAN, frozenset({"rings"}), {}).figures}
+    places = {one.name: (one.placement, one.synthetic) for one in choose(asked, PLAN, frozenset({"rings"}), {})[0]}
     assert places == {"real": ("main", False), "both": ("main", False), "made": ("appendix", True)}
     about = PLAN.model_copy(update={"datasets": (DatasetUse(name="rings"),)})
     assert isinstance(about, DataPlan)
-    assert [one.placement for one in choose(asked, about, frozenset({"rings"}), {}).figures] == ["main"] * 3
+    assert [one.placement for one in choose(asked, about, frozenset({"rings"}), {})[0]] == ["main"] * 3
 
 
 def test_what_was_generated_is_known_by_its_source() -> None:
@@ -194,7 +194,7 @@ async def test_a_killed_turn_is_walked_through_again_without_a_new_call(tmp_path
 
 SHARED = """
 import numpy as np
-from house import look, panels, save
+from figure_style import look, panels, save
 
 runs = np.load("inputs/n1/loss.npy")
 
@@ -231,7 +231,7 @@ async def test_one_that_raises_takes_no_other_with_it_and_the_house_style_prints
         FigurePart(name="broken", description="d", code="raise ValueError('no such array')"),
         FigurePart(name="wide", description="d", code='curve(3, "wide")', panels=3)))
     studio = Studio(executor=executor, folder=tmp_path / "paper", canvas=Canvas("n1", inputs={"n1": tmp_path / "n1"}),
-                    statistics=(), house=House(text_width=6.75, column_width=3.25), seconds=120.0)
+                    statistics=(), style=House(text_width=6.75, column_width=3.25), seconds=120.0)
     single, broken, wide = await draw_all(studio, script)
 
     assert broken.failure is not None and "no such array" in broken.failure.message and broken.figures == ()

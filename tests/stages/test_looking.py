@@ -21,8 +21,8 @@ from record.nouns.figures import Aspect, FigureReview, FinalFigure, PaperFigureR
 from record.nouns.papers import Draft, Section
 from review.evidence import tex
 from stages.bench import Bench
-from stages.paper.figure_review import UNSEEN, figures_of, look_at_figures
-from stages.paper.versions import drafted
+from stages.paper.figure_review import UNSEEN, figures_of, review_paper_figures
+from stages.paper.versions import drafted, material_of
 from tests.stages.test_final_figures import finished
 from tests.stages.test_prompt_inputs import Story
 
@@ -80,7 +80,7 @@ async def assessed(bench: Bench, draft: Draft, number: int) -> None:
     found = await drafted(bench, draft, number=number)
     assert (bench.folder.paper / "rounds" / f"round{number}" / "paper.pdf").is_file(), found.findings
     bench.recorder.append(found)
-    await look_at_figures(bench, found)
+    await review_paper_figures(bench, found)
 
 
 async def test_only_what_changed_is_looked_at_again(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ async def test_only_what_changed_is_looked_at_again(tmp_path: Path) -> None:
     assert [one.name for one in last.figures] == ["main"] and [one.name for one in last.others] == ["beside"]
     assert [one.name for one in story.log.state.figures_seen[2].reviews] == ["main", "beside"]
 
-    await look_at_figures(bench, story.log.state.drafts[-1])  # the same round again: nothing is asked
+    await review_paper_figures(bench, story.log.state.drafts[-1])  # the same round again: nothing is asked
     assert len(model.requests) == 2
 
 
@@ -120,12 +120,12 @@ async def test_nobody_looks_with_a_model_that_takes_no_pictures_or_without_poppl
     seen = story.log.state.figures_seen[0]
     assert (seen.looked, seen.why, seen.reviews) == (False, UNSEEN, ())
 
-    assert len(await figures_of(bench, story.log.state.drafts[0])) == 2
+    assert len(await figures_of(material_of(bench), story.log.state.drafts[0])) == 2
     monkeypatch.setattr(tex, "find", _no_program)
     model = ScriptedModel.by_role(figure_review=review)
     bench = dataclasses.replace(bench, models=Models(model, story.log, ModelSettings(), time.monotonic))
     shutil.copytree(bench.folder.paper / "rounds" / "round0", bench.folder.paper / "rounds" / "round1")
-    await look_at_figures(bench, story.log.state.drafts[0].model_copy(update={"round": 1}))
+    await review_paper_figures(bench, story.log.state.drafts[0].model_copy(update={"round": 1}))
     assert model.requests == [] and "not installed" in story.log.state.figures_seen[1].why
 
 

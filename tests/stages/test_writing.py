@@ -19,6 +19,7 @@ from record.events.papers import FiguresMade
 from record.events.running import Answered
 from record.folder import RunFolder, write_source
 from record.log import MemoryLog
+from record.nouns.figures import FinalFigure
 from record.nouns.papers import Section
 from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
@@ -81,7 +82,7 @@ class Desk:
     def __init__(self, folder: Path, model: ScriptedModel, log: MemoryLog | None = None, **settings: object) -> None:
         self.model = model
         self.log = log or MemoryLog([*synthetic.events(), FiguresMade(
-            figures={}, descriptions={"loss": "the loss"}, arrays=())])
+            figures={}, descriptions={}, arrays=(), placed=(FinalFigure(name="loss", description="the loss"),))])
         run = RunFolder(folder)
         best = winner(self.log.state) or ""
         if not run.source(best).exists():

@@ -1,6 +1,6 @@
 """The house style of this paper's figures, and the few functions that keep to it. Importing it sets the style.
 
-    from house import look, panels, save
+    from figure_style import look, panels, save
 
     figure, axes = panels(2)                       # two panels side by side; `axes` is a list
     for k, (arm, values) in enumerate(series.items()):
