@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.offline.writing import outlined
@@ -75,6 +75,7 @@ NAMES = st.lists(st.sampled_from(["main", "metrics", "ablation", "told-1", "prim
                  max_size=5)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["A", "a", "title", " ", "B"]), NAMES, NAMES, st.floats(0.01, 1)),
                 min_size=1, max_size=12))
 def test_any_outline_is_repaired(planned: list[tuple[str, list[str], list[str], float]]) -> None:
