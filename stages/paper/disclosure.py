@@ -45,7 +45,6 @@ RULES = {
 }
 
 
-
 def disclosure(state: RunState, *, isolation: str, text: int) -> Disclosure:
     """The disclosure of a run that is about to be released, with the draft of round `text`."""
     assert state.started is not None
