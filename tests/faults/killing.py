@@ -31,8 +31,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 240.0
 """Seconds that one process gets."""
 KINDS: tuple[str, ...] = (
-    "started", "resumed", "prepared", "decided", "answered", "proposed", "executed", "plotted", "reviewed", "judged",
-    "settled", "summarised", "ablations_planned", "ablations_missed", "unsealed", "work_done", "figures_made",
+    "started", "resumed", "prepared", "decided", "answered", "proposed", "stepped", "executed", "plotted", "reviewed",
+    "judged", "settled", "summarised", "ablations_planned", "ablations_missed", "unsealed", "work_done", "figures_made",
     "drafted", "released", "assessed", "ended")
 """Every kind of event that the small run has."""
 
