@@ -7,6 +7,8 @@ STAMP := $(VENV)/installed-$(shell cat pyproject.toml constraints.txt | cksum | 
 # Public papers of agents with their results, for benchmarks.foreign (docs/audit.md).
 PAPERS ?= ../shared/data/mlr-bench
 TORCH := $(shell grep '^torch==' constraints.txt)
+# Kernels, commands and test workers start hundreds of times; without .pyc files each would compile the sources anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo recorded-run test test-fast check bench clean
@@ -44,8 +46,9 @@ check: setup  ## lint, types, and who may import whom
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
 
-bench: setup  ## what is too slow for the tests; JSON in build/bench/
+bench: setup  ## what is too slow for the tests: sweeps marked `bench`, and measures as JSON in build/bench/
 	@mkdir -p build/bench
+	$(BIN)/python -m pytest -m "bench or hypothesis" --hypothesis-profile=bench -n auto --dist worksteal
 	$(BIN)/python -m benchmarks.search --out build/bench/search.json
 	$(BIN)/python -m benchmarks.durability --out build/bench/durability.json
 	$(BIN)/python -m benchmarks.record --out build/bench/record.json

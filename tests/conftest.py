@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 MODELS = "pydantic_ai.models"
 
@@ -42,11 +43,27 @@ class _Forbidding(Loader):
         vars(module)["ALLOW_MODEL_REQUESTS"] = False
 
 
+settings.register_profile("test", max_examples=30, deadline=None)
+settings.register_profile("bench", max_examples=300, deadline=None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--hypothesis-profile") is None:
+        settings.load_profile("test")
     if MODELS in sys.modules:
         vars(sys.modules[MODELS])["ALLOW_MODEL_REQUESTS"] = False
     else:
         sys.meta_path.insert(0, _Forbid())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what is marked `bench`, unless `-m` names it."""
+    if "bench" in config.getoption("markexpr"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("bench")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("bench")]
 
 
 @pytest.fixture(autouse=True)
