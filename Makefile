@@ -7,8 +7,6 @@ STAMP := $(VENV)/installed-$(shell cat pyproject.toml constraints.txt | cksum | 
 # Public papers of agents with their results, for benchmarks.foreign (docs/audit.md).
 PAPERS ?= ../shared/data/mlr-bench
 TORCH := $(shell grep '^torch==' constraints.txt)
-# Kernels, commands and test workers start hundreds of times; without .pyc files each would compile the sources anew.
-unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo recorded-run test test-fast check bench clean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -12,6 +13,10 @@ import pytest
 from hypothesis import settings
 
 MODELS = "pydantic_ai.models"
+
+# Hundreds of kernels and commands start in a suite: without .pyc files each would compile all sources anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 class _Forbid(MetaPathFinder):
@@ -72,8 +77,6 @@ def nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Code is isolated where that can be; so the suite also runs where it cannot (tests/sandbox/test_isolation.py asks).
     """
-    import os
-
     for name in list(os.environ):
         if name.startswith("SCIENTIST_") or name.endswith(("_API_KEY", "_BASE_URL")):
             monkeypatch.delenv(name)

@@ -31,7 +31,7 @@ def interval(values: Sequence[float]) -> tuple[float | None, float | None, float
     """Standard deviation and 95 % Student t interval of the mean; None where fewer than two values differ."""
     if len(set(values)) < 2:
         return None, None, None
-    sd = stdev(values)
+    sd = _deviation(tuple(values))
     half = _quantile(1 - LEVEL / 2, len(values) - 1) * sd / math.sqrt(len(values))
     return sd, fmean(values) - half, fmean(values) + half
 
@@ -40,7 +40,7 @@ def p_value(values: Sequence[float]) -> float | None:
     """Two-sided p of the t test that the mean of paired differences is 0; None where fewer than two values differ."""
     from scipy.special import stdtr  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-    sd = stdev(values) if len(set(values)) > 1 else 0.0
+    sd = _deviation(tuple(values)) if len(set(values)) > 1 else 0.0
     if sd == 0.0:
         return None
     return min(1.0, 2.0 * float(stdtr(len(values) - 1, -abs(fmean(values)) * math.sqrt(len(values)) / sd)))
@@ -84,6 +84,13 @@ def _noncentrality(freedom: int, level: float) -> float:
     return high
 
 
+@lru_cache(maxsize=4096)
+def _deviation(values: tuple[float, ...]) -> float:
+    """`stdev`, which is exact and slow; the claims of one record are computed dozens of times."""
+    return stdev(values)
+
+
+@lru_cache(maxsize=1024)
 def _quantile(share: float, freedom: int) -> float:
     from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from models.roles.writing import Comparison
@@ -70,6 +72,11 @@ ABLATED = tuple(one for one in PLAN.conditions if one.startswith("no-schedule"))
 
 def events() -> list[Event]:
     """A run of a winner, an ablation, a failure and ten replicates."""
+    return list(_events())
+
+
+@cache
+def _events() -> tuple[Event, ...]:
     log: list[Event] = [
         Started(idea=Idea(Name="smooth", Title="Smoothing & noise", Experiments=("e",)),
                 settings={"search": {"order": "ticket", "num_workers": 2}, "model": "offline", "exec_timeout": 60.5},
@@ -110,7 +117,7 @@ def events() -> list[Event]:
     log.extend(Unsealed(node=name, measurements=measurements(seed, conditions, "test"))
                for name, seed, conditions in replicates)
     log.append(Resampled(found=tuple(_over_examples(log))))
-    return log
+    return tuple(log)
 
 
 def _over_examples(log: list[Event]) -> Iterator[OverExamples]:
@@ -235,15 +242,25 @@ DRAFT = Draft(
     })
 
 
+PANELS = {"loss": 2, "reliability": 1, "curves": 2}
+
+
 def figures(folder: Path) -> tuple[FigureFile, ...]:
     """Three real figures, as .pdf with embedded TrueType fonts."""
+    for name, data in _drawn().items():
+        (folder / f"{name}.pdf").write_bytes(data)
+    return tuple(FigureFile(name, folder / f"{name}.pdf") for name in PANELS)
+
+
+@cache
+def _drawn() -> dict[str, bytes]:
     import matplotlib
     from matplotlib.figure import Figure
 
-    found: list[FigureFile] = []
+    found: dict[str, bytes] = {}
     with matplotlib.rc_context({  # pyright: ignore[reportUnknownMemberType]
         "pdf.fonttype": 42, "font.size": 8}):
-        for name, panels in (("loss", 2), ("reliability", 1), ("curves", 2)):
+        for name, panels in PANELS.items():
             figure = Figure(figsize=(2.9 * panels, 2.1), layout="constrained")
             for k, axes in enumerate(figure.subplots(1, panels, squeeze=False)[0]):
                 for arm in range(2):
@@ -252,10 +269,11 @@ def figures(folder: Path) -> tuple[FigureFile, ...]:
                 axes.set_xlabel("noise (%)")
                 axes.set_ylabel(name)
                 axes.legend(frameon=False)
+            file = io.BytesIO()
             figure.savefig(  # pyright: ignore[reportUnknownMemberType]
-                folder / f"{name}.pdf", metadata={"CreationDate": None})
-            found.append(FigureFile(name, folder / f"{name}.pdf"))
-    return tuple(found)
+                file, format="pdf", metadata={"CreationDate": None})
+            found[name] = file.getvalue()
+    return found
 
 
 NOTICE = (

@@ -6,6 +6,7 @@ import io
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,17 @@ NAMES = ("rising", "falling", "wide")
 
 def figures(folder: Path) -> tuple[FigureFile, ...]:
     """Three figures that look unlike, each as .pdf and .png; the last over the whole width."""
+    for name, data in drawn().items():
+        (folder / name).write_bytes(data)
+    return tuple(FigureFile(name, folder / f"{name}.pdf") for name in NAMES)
+
+
+@cache
+def drawn() -> dict[str, bytes]:
     import matplotlib
     from matplotlib.figure import Figure
 
-    rng = np.random.default_rng(3)
+    rng, found = np.random.default_rng(3), dict[str, bytes]()
     with matplotlib.rc_context({"pdf.fonttype": 42, "font.size": 8}):  # pyright: ignore[reportUnknownMemberType]
         for name, width in zip(NAMES, (3.2, 3.2, 5.4), strict=True):
             figure = Figure(figsize=(width, 1.9), layout="constrained")
@@ -44,8 +52,10 @@ def figures(folder: Path) -> tuple[FigureFile, ...]:
             axes.set_xlabel(f"x of {name}")
             axes.set_ylabel("share")
             for suffix in ("pdf", "png"):
-                figure.savefig(folder / f"{name}.{suffix}", dpi=160)  # pyright: ignore[reportUnknownMemberType]
-    return tuple(FigureFile(name, folder / f"{name}.pdf") for name in NAMES)
+                file = io.BytesIO()
+                figure.savefig(file, format=suffix, dpi=160)  # pyright: ignore[reportUnknownMemberType]
+                found[f"{name}.{suffix}"] = file.getvalue()
+    return found
 
 
 def paper(folder: Path, *, beside: tuple[str, ...] = ()) -> PaperParts:
@@ -82,7 +92,7 @@ def like(pictures: Mapping[str, bytes], folder: Path) -> dict[str, dict[str, flo
 
 @needs_tex
 @pytest.mark.slow
-@pytest.mark.parametrize("template", ["workshop", "conference"])
+@pytest.mark.parametrize("template", [pytest.param("workshop", marks=pytest.mark.bench), "conference"])
 async def test_what_is_cut_out_is_the_figure(tmp_path: Path, template: str) -> None:
     beside = ("falling",)
     parts = paper(tmp_path, beside=beside)

@@ -20,10 +20,13 @@ from stages.paper.sources import PaperParts
 from stages.paper.template import Template, TemplateError, keep, kept, load, located, names
 from stages.paper.typeset import assess, build
 from tests.paper import synthetic, venue
+from tests.paper.conftest import Printed
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
 
 OURS = ("conference", "workshop")
+ONE = ("conference", pytest.param("workshop", marks=pytest.mark.bench))
+"""The second template in `make bench` alone: tests/paper/test_paper.py has what this is about for it."""
 
 
 @pytest.fixture
@@ -44,22 +47,30 @@ async def fonts(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", OURS)
-async def test_a_paper_fits_its_limit_and_comes_again_with_the_same_bytes(name: str, tmp_path: Path) -> None:
-    parts, template = synthetic.parts(tmp_path), load(name)
-    found = await assess(parts, template, tmp_path / "paper")
-    assert found.clean and found.pages is not None and found.pages <= template.page_limit
-    assert "Type 3" not in await fonts(tmp_path / "paper") and max(overfull(tmp_path / "paper"), default=0) < 2
-    assert found.pdf is not None
-    again = await build(parts, template, tmp_path / "elsewhere" / "paper")
-    assert again.pdf is not None and again.pdf.read_bytes() == found.pdf.read_bytes()
-    said = (await tex.run(["pdfinfo", "paper.pdf"], tmp_path / "paper", timeout=30)).output
+async def test_a_paper_fits_its_limit(name: str, request: pytest.FixtureRequest) -> None:
+    printed: Printed = request.getfixturevalue(name)
+    found, folder = printed.found, printed.folder
+    assert found.clean and found.pages is not None and found.pages <= load(name).page_limit
+    assert "Type 3" not in await fonts(folder) and max(overfull(folder), default=0) < 2
+    said = (await tex.run(["pdfinfo", "paper.pdf"], folder, timeout=30)).output
     assert re.search(r"Title:\s+Does Label Smoothing Keep", said) and "Written by a program" in said
     assert not re.search(r"CreationDate|Producer:[^\S\n]+\S|Creator:[^\S\n]+\S", said)
-    assert str(tmp_path).encode() not in found.pdf.read_bytes()
+    assert found.pdf is not None and str(folder.parent).encode() not in found.pdf.read_bytes()
+
+
+@pytest.mark.parametrize("name", ONE)
+async def test_a_paper_comes_again_with_the_same_bytes(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    printed: Printed = request.getfixturevalue(name)
+    again = await build(printed.parts, load(name), tmp_path / "elsewhere" / "paper")
+    assert again.pdf is not None and printed.found.pdf is not None
+    assert again.pdf.read_bytes() == printed.found.pdf.read_bytes()
 
 
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.parametrize("parts", [venue.small, venue.hostile], ids=["small", "hostile"])
+@pytest.mark.parametrize(
+    "parts", [pytest.param(venue.small, marks=pytest.mark.bench), venue.hostile], ids=["small", "hostile"])
 async def test_whatever_comes_compiles_without_lines_that_stick_out(
     name: str, parts: Callable[[Path], PaperParts], tmp_path: Path
 ) -> None:
@@ -73,7 +84,7 @@ async def test_whatever_comes_compiles_without_lines_that_stick_out(
         assert all(f"Figure {number}." in text for number in range(1, 13)) and "References" not in text
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", ONE)
 async def test_a_refused_paper_is_stamped_on_every_page(name: str, tmp_path: Path) -> None:
     found = await assess(replace(synthetic.parts(tmp_path), refused=True), load(name), tmp_path / "paper")
     assert found.pdf is not None
@@ -82,12 +93,9 @@ async def test_a_refused_paper_is_stamped_on_every_page(name: str, tmp_path: Pat
     assert r"\draftwatermark{DRAFT}" in (tmp_path / "paper" / "paper.tex").read_text()
 
 
-async def test_two_columns_take_wide_floats_across_and_narrow_ones_into_a_column(tmp_path: Path) -> None:
+async def test_two_columns_take_wide_floats_across_and_narrow_ones_into_a_column(conference: Printed) -> None:
     """Where a float came to stand is told by the width of its caption: TeX's own words are not needed."""
-    parts = synthetic.parts(tmp_path)
-    built = await build(parts, load("conference"), tmp_path / "paper")
-    assert built.pdf is not None
-    ran = await tex.run(["pdftotext", "-q", "-bbox-layout", "paper.pdf", "-"], tmp_path / "paper", timeout=30)
+    ran = await tex.run(["pdftotext", "-q", "-bbox-layout", "paper.pdf", "-"], conference.folder, timeout=30)
     widths = {found[3]: float(found[2]) - float(found[1]) for found in re.finditer(
         r'<line xMin="([\d.]+)"[^>]*xMax="([\d.]+)"[^>]*>\s*<word[^>]*>Figure</word>\s*<word[^>]*>(\d)\.</word>',
         ran.output)}

@@ -157,7 +157,8 @@ async def test_a_section_that_was_not_written_is_empty_and_may_be_rewritten(tmp_
     assert after.refused == ("Introduction, as a whole: it is not open to a whole rewrite, edit its passages",)
 
 
-@pytest.mark.parametrize("answered", [1, 2, 3, 5])
+@pytest.mark.parametrize("answered", [
+    pytest.param(1, marks=pytest.mark.bench), 2, pytest.param(3, marks=pytest.mark.bench), 5])
 async def test_cut_off_after_any_call_no_call_is_made_again(tmp_path: Path, answered: int) -> None:
     mends = answers_of(edit(UNTIED, ""), Reflection(done=True))
     whole = Desk(tmp_path / "whole", scripted(mends), sections_per_call=2)
