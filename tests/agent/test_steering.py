@@ -329,6 +329,7 @@ def test_a_real_node_is_killed_the_run_held_and_let_go_on(
 
 
 @pytest.mark.slow
+@pytest.mark.bench
 def test_killed_with_minus_9_around_a_note_it_is_taken_once_and_no_answer_is_stale(tmp_path: Path) -> None:
     noted = tmp_path / "noted"
     with OpenAIServer(studying(noted)) as server:

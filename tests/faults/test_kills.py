@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from record.prompts import prompt_of
 from record.reading import read_state
 from tests.faults.killing import Killed
 from tests.faults.same import latex, tree
@@ -26,3 +27,5 @@ def test_killed_after_an_attempt_it_is_the_same_run(undisturbed: Path, tmp_path:
     assert killed.asked_again() == 0 and killed.twice() == [] and killed.damaged == []
     assert tree(state) == tree(read_state(undisturbed))
     assert latex(killed.run) == latex(undisturbed)
+    kept = [prompt_of(killed.run, one) for one in state.answers.values()]
+    assert all(one is not None and one.asked is not None and not one.changed for one in kept)

@@ -1,30 +1,41 @@
-"""A whole run on data of the user's own, a CSV with groups: from the flag to the paper."""
+"""A whole run on a user's own CSV with groups, in which a reviewer asks for an ablation; the model is a script."""
 
 from __future__ import annotations
 
 import csv
+import json
 import random
 import shutil
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from agent.audit import audit
 from agent.settings import Settings, compose
 from models.backend import Reply, Request
 from models.roles.coding import Program
 from models.roles.planning import PlanInputs
+from models.roles.revising import ReflectInputs, Reflection, TextEdit
 from models.roles.role import AnyRole
+from models.scripted import ScriptedModel
 from models.settings import ModelSettings
+from record.claims import claims_on_test
+from record.events import Event
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, DatasetUse
 from record.nouns.idea import Idea
-from record.reading import read_state
+from record.reading import read_events, read_state
+from record.trials import trials
 from sandbox.errors import DatasetError
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import SMALL
 
 LEAST = SMALL | {"search.preliminary.nodes": 2, "search.num_drafts": 1, "search.num_seeds": 1}
+KEY = "diff/farms/log_loss/half-weight~shrunk"
+
+needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
 
 
 class OnOther:
@@ -33,9 +44,9 @@ class OnOther:
     name = "scripted"
     sees = True
 
-    def __init__(self, dataset: str) -> None:
+    def __init__(self, dataset: str, base: ScriptedModel | None = None) -> None:
         self.dataset = dataset
-        self.base = small_model()
+        self.base = base or small_model()
         self.planned: list[PlanInputs] = []
 
     def name_of(self, role: AnyRole) -> str:
@@ -59,6 +70,30 @@ class OnOther:
             assert before in source
             source = source.replace(before, after)
         return source
+
+
+class Telling(ScriptedModel):
+    """The small study's model, whose reflector tells what was run since, by its key."""
+
+    def __init__(self) -> None:
+        super().__init__(_told)
+        self._small = small_model("half-weight")
+
+    async def answer(self, request: Request) -> Reply:
+        if isinstance(request.inputs, ReflectInputs) and request.inputs.news:
+            return await super().answer(request)
+        return await self._small.answer(request)
+
+
+def _told(request: Request) -> Reflection:
+    inputs = request.inputs
+    assert isinstance(inputs, ReflectInputs)
+    if inputs.tried:
+        return Reflection(done=True)
+    results = next(one for one in inputs.draft.sections if one.title == "Results")
+    first = results.body.split("\n\n")[0]
+    said = rf"{first} The paired difference that a reviewer asked for is \result{{{KEY}.mean}}."
+    return Reflection(done=False, edits=(TextEdit(section="Results", old=first, new=said),))
 
 
 def ran(runs: Path, model: OnOther, settings: Settings, idea: Idea = IDEA) -> RunState:
@@ -87,22 +122,71 @@ def farms(path: Path, rows: int = 240) -> Path:
     return path
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
-def test_a_csv_goes_from_the_flag_to_the_paper(tmp_path: Path) -> None:
-    table = farms(tmp_path / "farms.csv")
-    model = OnOther("farms")
-    settings = compose(flags=LEAST | {"data": [f"farms={table},target=good,group=farm,drop=week"]}, environment={})
-    state = ran(tmp_path, model, settings)
+@dataclass(frozen=True)
+class Whole:
+    """A run to its end, and what its model was asked."""
+
+    folder: Path
+    model: OnOther
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    base = tmp_path_factory.mktemp("own")
+    table, model = farms(base / "farms.csv"), OnOther("farms", Telling())
+    settings = compose(environment={}, flags=LEAST | {
+        "search.num_seeds": 2, "data": [f"farms={table},target=good,group=farm,drop=week"]})
+    state = ran(base, model, settings)
     assert state.ended is not None and state.ended.exit_code == 0, state.ended
-    [facts] = state.datasets
+    return Whole(base / "own", model)
+
+
+@needs_tex
+@pytest.mark.slow
+def test_a_csv_goes_from_the_flag_to_the_paper(whole: Whole) -> None:
+    [facts] = read_state(whole.folder).datasets
     assert (facts.source, facts.task, facts.target, facts.split_rule) == (
         "csv:farms.csv", "classification", "good", "ours, whole groups, seed 3")
-    first = model.planned[0].catalogue[0]
+    first = whole.model.planned[0].catalogue[0]
     assert first.own and first.columns == ("soil", "rain", "ph") and first.missing == facts.missing != {}
     assert first.sizes == facts.sizes
-    appendix = (tmp_path / "own" / "paper" / "appendix.tex").read_text()
-    assert "whole groups" in appendix and "csv:farms.csv" in appendix and str(tmp_path) not in appendix
+    appendix = (whole.folder / "paper" / "appendix.tex").read_text()
+    assert "whole groups" in appendix and "csv:farms.csv" in appendix
+    assert str(whole.folder.parent) not in appendix
+
+
+def _at(events: Sequence[Event], kind: str) -> int:
+    return next(n for n, event in enumerate(events) if event.type == kind)
+
+
+@needs_tex
+@pytest.mark.slow
+def test_an_ablation_that_a_reviewer_asked_for_is_run_scored_once_and_printed(whole: Whole) -> None:
+    state = read_state(whole.folder)
+    planned, late = trials(state)
+    assert (planned.by, late.by) == ("author", "reviewer") and late.replicates == planned.replicates >= 2
+    assert late.outcome == "measured" and late.arms == ("half-weight",)
+    conditions = {claim.condition for claim in claims_on_test(state)}
+    assert conditions == {"plain", "shrunk", "without-shrinkage", "half-weight"}
+    events = [event for event, _ in read_events(whole.folder / "run.db")]
+    asked, released = _at(events, "ablations_missed"), _at(events, "released")
+    scored = [event.node for event in events if event.type == "unsealed"]
+    assert len(scored) == len(set(scored))
+    assert {event.node for event in events[asked:released] if event.type == "unsealed"} == {
+        node.id for node in state.nodes.values() if late.node in (node.id, node.parent)}
+    assert KEY in (whole.folder / "paper" / "paper.tex").read_text()
+
+
+@needs_tex
+@pytest.mark.slow
+def test_the_paper_and_the_disclosure_tell_who_asked_and_the_audit_is_clean(whole: Whole) -> None:
+    text = (whole.folder / "paper" / "paper.tex").read_text() + (whole.folder / "paper" / "appendix.tex").read_text()
+    assert "Whoever asked had read the test" in " ".join(text.split())
+    told = json.loads((whole.folder / "review" / "disclosure.json").read_text())["ablations"]
+    assert [(one["ablation"]["name"], one["by"], one["outcome"]) for one in told["trials"]] == [
+        ("without-shrinkage", "author", "measured"), ("half-weight", "reviewer", "measured")]
+    assert told["risks"] == ["Few classes (not tested: the data plan has one dataset)"]
+    assert audit(whole.folder).findings == []
 
 
 def test_a_file_that_changes_before_it_is_cut_is_refused(tmp_path: Path) -> None:

@@ -253,6 +253,7 @@ def test_cut_off_before_the_judge_and_resumed_it_is_judged_and_released_as_befor
     assert audit(run).findings == []
 
 
+@pytest.mark.bench  # tests/faults/test_kills.py: the same at a chosen event
 def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
