@@ -21,8 +21,10 @@ $(STAMP):
 		|| { echo "scientist needs Python 3.11 or newer, $(PYTHON) is older: make setup PYTHON=python3.12"; exit 1; }
 	@PYTHON=$(PYTHON) bash .ci/system-packages
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet $(TORCH)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile $(TORCH)
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
+	@# pip compiles on one core, and tests of packages, too. Files for other versions of Python may not compile.
+	@$(BIN)/python -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib >/dev/null 2>&1 || true
 	@rm -f $(VENV)/installed-*
 	@touch $@
 

@@ -48,7 +48,7 @@ class _Forbidding(Loader):
         vars(module)["ALLOW_MODEL_REQUESTS"] = False
 
 
-settings.register_profile("test", max_examples=30, deadline=None)
+settings.register_profile("test", max_examples=20, deadline=None)
 settings.register_profile("bench", max_examples=300, deadline=None)
 
 

@@ -26,7 +26,7 @@ SINGLE = ("import sys, time; from pathlib import Path; from record.lock import h
 
 def _look(path: str, ready: Event, done: Event) -> None:
     while not done.is_set():
-        for _ in range(100):
+        for _ in range(40):
             holder(Path(path))
         ready.set()
 
@@ -72,7 +72,7 @@ def test_looking_without_a_pause_never_refuses_a_resume(tmp_path: Path, words: s
     if words:  # these cannot be told by the process table: here the lock itself is tried
         (tmp_path / "lock").write_text(words)
     with looking(tmp_path):
-        for _ in range(100):
+        for _ in range(40):
             with hold(tmp_path):
                 assert holder(tmp_path) == f"process {os.getpid()} on {socket.gethostname()}"
             if words:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from record.nouns.papers import Draft, Section
@@ -298,7 +298,6 @@ def test_any_text_is_scanned_without_an_error_and_keeps_its_length(text: str):
     assert len(scanned.plain) == len(text)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.from_regex(r"[0-9]{1,3}\.[0-9]{1,4}", fullmatch=True),
        st.sampled_from(["%s", "$%s$", "\\emph{%s}", "$x_{a} = %s$", "\\footnote{It is %s}", "$\\mathrm{acc}=%s$",
                         "a~%s\\%%", "$x_{%s}$", "$\\frac{%s}{K}$", "$1-%s$"]))

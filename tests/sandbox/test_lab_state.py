@@ -198,7 +198,7 @@ def test_checkpoints_of_a_killed_run_are_put_aside(tmp_path: Path) -> None:
 # --- through kernels --------------------------------------------------------------------------------------------------
 
 
-@pytest_asyncio.fixture(params=["none", "auto"])
+@pytest_asyncio.fixture(params=[pytest.param("none", marks=pytest.mark.bench), "auto"])
 async def anywhere(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> AsyncIterator[Bench]:
     """Without walls, and behind them where this machine can have them."""
     settings = SETTINGS.model_copy(update={"isolation": request.param})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn.metrics as sk  # pyright: ignore[reportMissingTypeStubs]
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sandbox import metrics
@@ -31,7 +31,6 @@ def predictions(kind: str, seed: int, n: int, classes: int) -> tuple[Any, Any]:
     return (np.log(p) if kind == "logits" else p), truth
 
 
-@settings(max_examples=60, deadline=None)
 @given(kind=st.sampled_from(["numbers", "predictions", "probabilities", "logits"]), seed=st.integers(0, 10_000),
        n=st.integers(1, 40), classes=st.integers(2, 5))
 @example(kind="numbers", seed=0, n=3, classes=2)  # a draw of one number thrice, whose mean is not that number

@@ -14,7 +14,6 @@ import pytest_asyncio
 
 from sandbox import pool as pooling
 from sandbox.executor import LocalExecutor
-from sandbox.isolation import probe
 from sandbox.job import Executor, Job, Outcome, Progress
 from sandbox.kernels import INSIDE, Kernel
 from sandbox.pool import Pool
@@ -25,7 +24,7 @@ from tests.sandbox.contract import TINY, WATCH_SECONDS, ExecutorContract, job
 pytestmark = pytest.mark.slow
 
 POOLED = SETTINGS.model_copy(update={"pool": 1, "watch_seconds": WATCH_SECONDS})
-ISOLATION = ["none", pytest.param("required", marks=pytest.mark.skipif(not probe.probed().on, reason="no walls"))]
+ISOLATION = [pytest.param("none", marks=pytest.mark.bench), "auto"]
 
 TELLING = """
 import os, sys, warnings

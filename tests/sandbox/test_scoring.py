@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as reference  # pyright: ignore[reportMissingTypeStubs]
 
@@ -27,7 +27,6 @@ def examples(seed: int, n: int, classes: int) -> tuple[Any, Any]:
     return rng.dirichlet(np.ones(classes) * 0.3, size=n), rng.integers(0, classes, size=n)
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 60), classes=st.integers(2, 6))
 def test_the_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int) -> None:
     p, y = examples(seed, n, classes)

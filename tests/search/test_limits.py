@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from record.events.running import Answered, Limited
@@ -38,7 +37,6 @@ def run(limits: Limits, **changes: object) -> MemoryLog:
     return log
 
 
-@hypothesis_settings(max_examples=30, deadline=None)
 @given(calls=st.integers(10, 80), order=st.sampled_from(["ticket", "arrival"]), places=st.integers(1, 6))
 def test_a_stage_never_makes_more_calls_than_its_limit(calls: int, order: str, places: int) -> None:
     log = run(Limits(calls=calls, calls_of=CALLS, calls_after=2), order=order, num_workers=places)

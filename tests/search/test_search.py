@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from record.events.searching import Decided, Judged, Proposed
@@ -43,13 +42,14 @@ def test_limits_hold_and_places_are_respected(order: str) -> None:
     assert 1 < world.places_used <= 4
 
 
-def test_ticket_order_gives_one_tree_whatever_the_timing_and_places() -> None:
-    reference, trees = tree(run(timing=0, num_workers=1)[0]), 0
-    for timing in range(1, 21):
+@pytest.mark.parametrize("timings", [
+    range(1, 5), pytest.param(range(5, 21), marks=[pytest.mark.bench, pytest.mark.slow])])
+def test_ticket_order_gives_one_tree_whatever_the_timing_and_places(timings: range) -> None:
+    reference = tree(run(timing=0, num_workers=1)[0])
+    for timing in timings:
         for places in (1, 2, 4, 8):
             assert tree(run(timing=timing, num_workers=places)[0]) == reference
-            trees += 1
-    assert trees == 80 and {kind for _, _, _, kind, *_ in reference} >= {"debug", "replicate", "aggregate"}
+    assert {kind for _, _, _, kind, *_ in reference} >= {"debug", "replicate", "aggregate"}
 
 
 def test_arrival_order_follows_the_timing() -> None:
@@ -71,7 +71,6 @@ def test_a_kill_between_the_end_of_a_stage_and_its_settling_decides_nothing_twic
         assert tree(log) == tree(whole) and len(log.state.decisions) == len(whole.state.decisions)
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
 @given(cut=st.integers(0, 400), order=st.sampled_from(["ticket", "arrival"]), buggy=st.sampled_from([0.0, 0.3, 0.6]))
 def test_any_prefix_of_the_log_resumes(cut: int, order: str, buggy: float) -> None:
     whole, _ = run(order=order, buggy=buggy)
@@ -86,7 +85,6 @@ def test_any_prefix_of_the_log_resumes(cut: int, order: str, buggy: float) -> No
         assert tree(log) == tree(whole)
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 50), buggy=st.sampled_from([0.0, 0.5, 0.9, 1.0]), depth=st.integers(0, 3))
 def test_the_search_ends_and_debugs_no_deeper_than_allowed(seed: int, buggy: float, depth: int) -> None:
     log, _ = run(seed=seed, buggy=buggy, max_debug_depth=depth)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.data import Examples
@@ -31,7 +31,6 @@ def examples(
     return Examples(rng.normal(size=(n, 2)), y, groups=array(groups), times=array(times), parts=array(parts))
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 19), min_size=120, max_size=300), st.integers(0, 9), st.sampled_from([0, 2]))
 def test_no_group_stands_in_two_splits(groups: list[int], seed: int, classes: int) -> None:
     given_examples = examples(len(groups), groups=groups, classes=classes)
@@ -51,7 +50,6 @@ def test_groups_of_one_size_come_near_to_the_shares() -> None:
         split: pytest.approx(600 * share, abs=20) for split, share in SHARES.items()}
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 60), min_size=80, max_size=200), st.integers(0, 9))
 def test_time_runs_from_train_to_test_and_moments_stay_together(times: list[int], seed: int) -> None:
     try:
