@@ -12,6 +12,7 @@ import pytest
 from agent.audit import audit
 from agent.run import rewrite
 from record.reading import RecordError, read_events, read_state
+from tests.faults.conftest import Faulty
 from tests.faults.served import noting_behind_the_door, resume, silent, studying
 from tests.faults.test_outside import at_first
 from tests.models.openai_server import OpenAIServer
@@ -22,9 +23,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is N
 WRITING = {"outline", "write", "cite_ask", "reflect", "figure_review", "missing_ablations"}
 
 
-def test_it_lies_beside_the_first_and_only_the_writing_was_done_again(undisturbed: Path, tmp_path: Path) -> None:
+def test_it_lies_beside_the_first_and_only_the_writing_was_done_again(faulty: Faulty, tmp_path: Path) -> None:
     run, noted = tmp_path / "run", tmp_path / "noted"
-    shutil.copytree(undisturbed, run)
+    shutil.copytree(faulty.run, run)
     first = {path: path.read_bytes() for path in (run / "paper").rglob("*") if path.is_file()}
     asked = set(read_state(run).answers)
     events = len(read_events(run / "run.db"))

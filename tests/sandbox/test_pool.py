@@ -73,6 +73,7 @@ async def filled(executor: LocalExecutor, count: int = 1) -> Pool:
     raise AssertionError("the pool was not filled within 30 s")
 
 
+@pytest.mark.bench
 class TestPooled(ExecutorContract):
     """The contract of executors, with every job but the first in a kernel that waited."""
 
