@@ -18,6 +18,7 @@ from tests.paper import synthetic
 class Printed:
     """A paper with what its check found, and the folder `paper` in which it was compiled."""
 
+    template: str
     parts: PaperParts
     found: Assessment
     folder: Path
@@ -25,7 +26,7 @@ class Printed:
 
 def _printed(name: str, base: Path) -> Printed:
     parts = synthetic.parts(base)
-    return Printed(parts, asyncio.run(assess(parts, load(name), base / "paper")), base / "paper")
+    return Printed(name, parts, asyncio.run(assess(parts, load(name), base / "paper")), base / "paper")
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +37,9 @@ def conference(tmp_path_factory: pytest.TempPathFactory) -> Printed:
 @pytest.fixture(scope="session")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Printed:
     return _printed("workshop", tmp_path_factory.mktemp("workshop"))
+
+
+@pytest.fixture
+def printed(request: pytest.FixtureRequest) -> Printed:
+    """The one that is named as the parameter."""
+    return request.getfixturevalue(request.param)

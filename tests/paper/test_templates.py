@@ -46,11 +46,10 @@ async def fonts(folder: Path) -> str:
 # --- ours -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", OURS)
-async def test_a_paper_fits_its_limit(name: str, request: pytest.FixtureRequest) -> None:
-    printed: Printed = request.getfixturevalue(name)
+@pytest.mark.parametrize("printed", OURS, indirect=True)
+async def test_a_paper_fits_its_limit(printed: Printed) -> None:
     found, folder = printed.found, printed.folder
-    assert found.clean and found.pages is not None and found.pages <= load(name).page_limit
+    assert found.clean and found.pages is not None and found.pages <= load(printed.template).page_limit
     assert "Type 3" not in await fonts(folder) and max(overfull(folder), default=0) < 2
     said = (await tex.run(["pdfinfo", "paper.pdf"], folder, timeout=30)).output
     assert re.search(r"Title:\s+Does Label Smoothing Keep", said) and "Written by a program" in said
@@ -58,12 +57,9 @@ async def test_a_paper_fits_its_limit(name: str, request: pytest.FixtureRequest)
     assert found.pdf is not None and str(folder.parent).encode() not in found.pdf.read_bytes()
 
 
-@pytest.mark.parametrize("name", ONE)
-async def test_a_paper_comes_again_with_the_same_bytes(
-    name: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    printed: Printed = request.getfixturevalue(name)
-    again = await build(printed.parts, load(name), tmp_path / "elsewhere" / "paper")
+@pytest.mark.parametrize("printed", ONE, indirect=True)
+async def test_a_paper_comes_again_with_the_same_bytes(printed: Printed, tmp_path: Path) -> None:
+    again = await build(printed.parts, load(printed.template), tmp_path / "elsewhere" / "paper")
     assert again.pdf is not None and printed.found.pdf is not None
     assert again.pdf.read_bytes() == printed.found.pdf.read_bytes()
 
