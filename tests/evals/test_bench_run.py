@@ -38,8 +38,7 @@ def test_a_run_is_made_once_and_gives_a_report_and_a_paper(tmp_path: Path, monke
     (home / "ideas" / "ideas.json").write_text(json.dumps([IDEA.model_dump(mode="json", by_alias=True)]))
     assert read_idea(home / "ideas" / "ideas.json", 0) == IDEA
     monkeypatch.setattr(run, "open_backend", scripted)
-    makers = Makers(small_settings(
-        paper__judge=False, search__num_drafts=1, search__preliminary__nodes=2, search__num_seeds=1))
+    makers = Makers(small_settings(paper__judge=False, search__num_drafts=1, search__preliminary__nodes=2))
     experiment = makers.experiment(TASK, home)
     assert (experiment.state, experiment.document) == ("done", "experiment/report.md")
     assert (home / experiment.code / "experiment.py").is_file() and experiment.took.calls > 5

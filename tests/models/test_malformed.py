@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -137,9 +137,15 @@ CHAT_ONLY: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("what", [*NO_ANSWER, "no answer in it"])
-async def test_what_is_no_answer_is_asked_for_again_and_then_given_up(shape: str, what: str) -> None:
+def of_shapes(whats: Iterable[str], often: Sequence[str]) -> list[Any]:
+    """Every case in every shape; in `make test` all of one shape, and of the others those that are listed."""
+    return [pytest.param(what, shape, marks=() if shape == "chat" or what in often else pytest.mark.bench)
+            for what in whats for shape in SHAPES]
+
+
+@pytest.mark.parametrize(("what", "shape"), of_shapes(
+    (*NO_ANSWER, "no answer in it"), ("nothing", "an empty object", "no answer in it")))
+async def test_what_is_no_answer_is_asked_for_again_and_then_given_up(what: str, shape: str) -> None:
     body = without_answer(shape) if what == "no answer in it" else NO_ANSWER[what]
     mended, asked = await answered(shape, body, good(shape))
     assert isinstance(mended, Reply) and mended.output == Count(value=3) and asked == 2
@@ -165,9 +171,9 @@ async def test_what_is_no_answer_may_have_to_be_paid_and_is_asked_for_twice_at_m
     assert len(server.posted) == 2 and caught.value.billed
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("wrong", ["a wrong tool", "broken JSON", "a list", "no arguments"])
-async def test_a_wrong_tool_call_is_shown_its_error(shape: str, wrong: str) -> None:
+@pytest.mark.parametrize(("wrong", "shape"), of_shapes(
+    ("a wrong tool", "broken JSON", "a list", "no arguments"), ("a wrong tool", "no arguments")))
+async def test_a_wrong_tool_call_is_shown_its_error(wrong: str, shape: str) -> None:
     arguments: dict[str, object] = {"broken JSON": '{"value": ', "a list": [3], "no arguments": {}}
     if (shape, wrong) in (("anthropic", "broken JSON"), ("google", "broken JSON"), ("anthropic", "a list")):
         return  # these arguments are no text, and no list, by their form

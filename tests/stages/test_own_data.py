@@ -32,7 +32,7 @@ from sandbox.errors import DatasetError
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import SMALL
 
-LEAST = SMALL | {"search.preliminary.nodes": 2, "search.num_drafts": 1, "search.num_seeds": 1}
+LEAST = SMALL | {"search.preliminary.nodes": 2, "search.num_drafts": 1}
 KEY = "diff/farms/log_loss/half-weight~shrunk"
 
 needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
@@ -135,7 +135,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     base = tmp_path_factory.mktemp("own")
     table, model = farms(base / "farms.csv"), OnOther("farms", Telling())
     settings = compose(environment={}, flags=LEAST | {
-        "search.num_seeds": 2, "data": [f"farms={table},target=good,group=farm,drop=week"]})
+        "data": [f"farms={table},target=good,group=farm,drop=week"]})
     state = ran(base, model, settings)
     assert state.ended is not None and state.ended.exit_code == 0, state.ended
     return Whole(base / "own", model)

@@ -34,9 +34,9 @@ from tests.stages.small_study import IDEA, LABELLED, small_model
 
 SMALL = {
     "seed": 3, "sandbox.timeout": 60, "sandbox.isolation": "auto", "search.order": "ticket", "search.window": 4,
-    "search.num_workers": 2,
-    "search.num_drafts": 2, "search.num_seeds": 2, "search.preliminary.nodes": 3, "search.tuning.nodes": 1,
-    "search.agenda.nodes": 1, "search.ablation.nodes": 1, "paper.reflections": 2,
+    "search.num_workers": 2, "search.num_drafts": 2, "search.num_seeds": 2, "search.max_seeds": 2,
+    "search.preliminary.nodes": 3, "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1,
+    "paper.reflections": 2,
 }
 
 

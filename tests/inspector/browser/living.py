@@ -8,5 +8,4 @@ from pathlib import Path
 from tests.stages.test_whole_run import small_settings, start
 
 if __name__ == "__main__":
-    sys.exit(start(Path(sys.argv[1]), sys.argv[2], small_settings(
-        search__num_drafts=1, search__preliminary__nodes=2, search__num_seeds=1)))
+    sys.exit(start(Path(sys.argv[1]), sys.argv[2], small_settings(search__num_drafts=1, search__preliminary__nodes=2)))
