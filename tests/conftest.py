@@ -61,6 +61,12 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.meta_path.insert(0, _Forbid())
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are cores: tests wait for kernels, servers and limits much of their time."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what is marked `bench`, unless `-m` names it."""
     if "bench" in config.getoption("markexpr"):
