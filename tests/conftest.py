@@ -69,7 +69,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what is marked `bench`, unless `-m` names it."""
-    if "bench" in config.getoption("markexpr"):
+    if "bench" in str(config.getoption("markexpr")):
         return
     left_out = [item for item in items if item.get_closest_marker("bench")]
     if left_out:
