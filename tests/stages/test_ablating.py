@@ -174,7 +174,7 @@ def scores(seed: int, arms: Sequence[str]) -> tuple[Measurement, ...]:
 @pytest.fixture(autouse=True)
 def without_tex_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scripted experiments leave no sealed predictions and the fast tests build no PDF: both are tested for real in
-    `test_missing_for_real.py`."""
+    `test_own_data.py`."""
     async def assessed(bench: Bench, draft: Draft, *, number: int) -> Drafted:
         return Drafted(round=number, draft=draft, pages=1)
 
