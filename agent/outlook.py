@@ -1,7 +1,8 @@
-"""What the search will do next, by asking its own policy on copies of what it may see. Nothing is decided or written.
+"""What a run will still do, and what that may cost. Nothing is decided or written.
 
-Each action is asked for as if the ones before it had been begun and no result had come in meanwhile; a result may
-change the later ones. A limit of the stage on model calls or time may refuse a node that is told here.
+The next actions of the search come from its own policy, asked on copies of what it may see: each as if the ones before
+it had started and no result had come in meanwhile. A result may change the later ones, and a limit of the stage on
+model calls or time may refuse a node that is listed here.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from agent.ahead import settings_of
-from inspector.status import PHASE_TEXT
+from agent.forecast import Shape, forecast
+from agent.settings import Settings, SettingsError, override
+from inspector.status import PHASE_TEXT, Ahead
 from inspector.why import Outlook
+from models import prices
+from models.roles import ROLES
 from record.events.searching import Decided
 from record.fold.state import RunState
-from record.nouns.decisions import Action, Compare, End, Expand, Seen, Wait, Work, summary_of
+from record.nouns.decisions import Action, Compare, End, Expand, Seen, Usage, Wait, Work, summary_of
 from record.nouns.nodes import PHASES, STAGES, Node, Phase, StageName, node_id
 from search.policy import over, policy_of
 from search.scheduler import ahead
@@ -23,19 +27,30 @@ from search.tree import View, view_of
 
 ACTIONS = 3
 BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
+WRITE_UP = ("summary", "figures", "outline", "write", "reflect", "judge")
+"""The roles that are still asked once nothing new is proposed."""
 
 
 def outlook(state: RunState) -> Outlook:
-    """What lies ahead of a run, in words; of one without readable settings only what its phase says."""
-    settings = settings_of(state)
+    """What a run will do next, in words; of one without readable settings only what its phase says."""
+    settings = _settings(state)
     if settings is None or state.data_plan is None or state.stage is None:
         return Outlook(best=_best(state, None), actions=_phases(state), idle=_outside(state),
                        workers=settings.search.num_workers if settings else 1)
     search, stage = settings.search, state.stage
-    view = view_of(state, stage, _all_seen(state), settings=search)
+    view = view_of(state, stage, Seen(through=state.last_decision), settings=search)
     ended = state.stages[stage].settled or state.end_of(stage) is not None
-    actions = _phases(state) if ended else _once_there_is_room(state, search, stage)
+    actions = _phases(state) if ended else _once_a_slot_is_free(state, search, stage)
     return Outlook(best=_best(state, view), idle=_idle(state, actions), actions=actions, workers=search.num_workers)
+
+
+def _settings(state: RunState) -> Settings | None:
+    if state.started is None:
+        return None
+    try:
+        return override(state.started.settings, state.overrides)
+    except SettingsError:  # a run of another version: what is left is still worth showing
+        return None
 
 
 def _best(state: RunState, view: View | None) -> str | None:
@@ -47,10 +62,6 @@ def _best(state: RunState, view: View | None) -> str | None:
 # --- inside a stage -------------------------------------------------------------------------------------------------
 
 
-def _all_seen(state: RunState) -> Seen:
-    return Seen(through=state.last_decision)
-
-
 def _seen(state: RunState, search: SearchSettings, k: int) -> Seen:
     """What decision k may use, as the scheduler has it."""
     if search.order == "ticket":
@@ -58,8 +69,8 @@ def _seen(state: RunState, search: SearchSettings, k: int) -> Seen:
     return Seen(also=tuple(sorted(state.finished)))
 
 
-def _once_there_is_room(state: RunState, search: SearchSettings, stage: StageName) -> tuple[str, ...]:
-    """The next actions; the first one says what it waits for while nodes enough are being written and run."""
+def _once_a_slot_is_free(state: RunState, search: SearchSettings, stage: StageName) -> tuple[str, ...]:
+    """The next actions; the first one says what it waits for while enough nodes are being written and run."""
     actions = _actions(state, search, stage)
     placed = [node for node in state.nodes.values() if not node.finished and node.kind != "aggregate"
               and (not node.attempts or node.attempts[-1].failure is not None)]
@@ -71,29 +82,29 @@ def _once_there_is_room(state: RunState, search: SearchSettings, stage: StageNam
 
 def _actions(state: RunState, search: SearchSettings, stage: StageName) -> tuple[str, ...]:
     """The next actions of the policy in a stage that is being searched, in words."""
-    said: list[str] = []
-    policy, begun = policy_of(search), _Begun()
+    found: list[str] = []
+    policy, started = policy_of(search), _Started()
     for k in range(state.last_decision + 1, state.last_decision + 1 + ACTIONS):
         seen = _seen(state, search, k)
         late = [_name(decided) for number, decided in state.decisions.items()
                 if search.order == "ticket" and number not in state.finished and number <= seen.through]
-        if late or (begun.first is not None and begun.first <= seen.through):
-            said.append(f"decision {k} waits for the results up to decision {seen.through}"
+        if late or (started.first is not None and started.first <= seen.through):
+            found.append(f"decision {k} waits for the results up to decision {seen.through}"
                         + (f": {', '.join(late)}" if late else ", which come first"))
             break
-        view = begun.on(view_of(state, stage, seen, settings=search))
+        view = started.on(view_of(state, stage, seen, settings=search))
         action = policy.pick(view, Random(f"{state.seed_of(k)}/{k}"))
-        said.append(_words(action, view))
+        found.append(_words(action, view))
         if isinstance(action, Wait | End):
-            said += _after(action, over(view, search), state)
+            found += _after(action, over(view, search), state)
             break
-        begun.add(k, action)
-    return tuple(said[:ACTIONS])
+        started.add(k, action)
+    return tuple(found[:ACTIONS])
 
 
 @dataclass
-class _Begun:
-    """The actions that were told so far, as if they were under way."""
+class _Started:
+    """The actions that were found so far, as if they were under way."""
 
     first: int | None = None
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
@@ -123,7 +134,7 @@ def _after(action: Action, reason: str | None, state: RunState) -> tuple[str, ..
     if isinstance(action, End):
         last = action.stage == STAGES[-1]
         return ("settle on the best node" + (f" and report on the {action.stage} stage" if last else
-                                             "; its replicates and report are made beside the next search"), *then)
+                                             "; its replicates and report follow during the next search"), *then)
     goes_on = (f"then end the search: {reason}" if reason else
                "then what the result asks for: debugging, another draft, or growth from the best")
     return (goes_on, *(f"after the stage: {step}" for step in then[:1]))
@@ -157,7 +168,7 @@ def _words(action: Action, view: View) -> str:
 
 
 def _idle(state: RunState, actions: tuple[str, ...]) -> str:
-    """Why a place is free while a stage is searched."""
+    """Why a slot is free while a stage is searched."""
     if state.stopping or state.paused:
         return "the run was asked to stop" if state.stopping else "the run is paused"
     writing = [node.id for node in state.nodes.values() if node.step == "writing"]
@@ -165,7 +176,7 @@ def _idle(state: RunState, actions: tuple[str, ...]) -> str:
         return f"waits for code that is being written: {', '.join(writing)}"
     if actions and ("wait" in actions[0].split()[:1] or actions[0].startswith("decision ")):
         return f"nothing to run: {actions[0]}"
-    return _outside(state) if state.stage and state.stages[state.stage].settled else "a node is about to be begun"
+    return _outside(state) if state.stage and state.stages[state.stage].settled else "a node is about to be started"
 
 
 # --- outside --------------------------------------------------------------------------------------------------------
@@ -191,3 +202,53 @@ def _step(state: RunState, phase: Phase) -> str:
 
 def _outside(state: RunState) -> str:
     return "no experiments in this step: " + _step(state, state.phase)
+
+
+# --- cost -----------------------------------------------------------------------------------------------------------
+
+
+def ahead_of(state: RunState) -> Ahead | None:
+    """What a run is likely to take from here to its end: the forecast for its shape, less what was done.
+
+    None before the data plan, after the end, and where the settings cannot be read.
+    """
+    settings = _settings(state)
+    if settings is None or state.data_plan is None or state.phase == "done":
+        return None
+    whole = forecast(Shape(
+        plan=state.data_plan, datasets=state.datasets, search=settings.search, paper=settings.writing,
+        device=settings.sandbox.device, node_seconds=settings.sandbox.timeout, time_limit=settings.time_limit))
+    calls = {one.role: max(0, one.likely - _made(state, one.role)) for one in whole.calls
+             if (state.limited is None and state.stage is not None) or one.role in WRITE_UP}
+    hours = whole.gpu_hours.likely - _gpu_seconds(state) / 3600 if whole.gpu_hours is not None else None
+    return Ahead(
+        calls=sum(calls.values()), tokens=sum(number * _tokens(role, settings) for role, number in calls.items()),
+        usd=_usd(calls, settings), gpu_hours=None if hours is None else max(0.0, hours))
+
+
+def _tokens(role: str, settings: Settings) -> int:
+    """Tokens of one call; the offline model takes none."""
+    models = settings.models.candidates(ROLES[role])
+    return sum(ROLES[role].usual) if models and models[0].name != "offline" else 0
+
+
+def _made(state: RunState, role: str) -> int:
+    """Calls of a role so far, those before a branching included."""
+    return sum(usage[role].calls for usage in (state.usage, *(one.usage for one in state.ancestry)) if role in usage)
+
+
+def _gpu_seconds(state: RunState) -> float:
+    before = sum(one.spent.gpu_seconds for one in state.ancestry)
+    return before + sum(one.gpu_seconds for one in state.settled.values())
+
+
+def _usd(calls: dict[str, int], settings: Settings) -> float | None:
+    total = 0.0
+    for role, number in calls.items():
+        models = settings.models.candidates(ROLES[role])
+        into, out = ROLES[role].usual
+        cost = prices.usd(models[0], Usage(input_tokens=into, output_tokens=out)) if models else 0.0
+        if cost is None:
+            return None
+        total += number * cost
+    return total

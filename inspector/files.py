@@ -6,11 +6,13 @@ into these folders. Withheld labels, the control folder, caches and hidden files
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from inspector.text import printable
 
@@ -112,3 +114,29 @@ def listed(run: Path, folder: str) -> tuple[Listed, ...]:
         if len(found) >= LISTED:
             break
     return tuple(found[:LISTED])
+
+
+# --- curves ---------------------------------------------------------------------------------------------------------
+
+
+class CurvePoint(NamedTuple):
+    """A value with a step that an attempt logged."""
+
+    split: str
+    dataset: str
+    condition: str
+    name: str
+    step: int
+    value: float
+
+
+def curve_points(lines: Iterable[bytes]) -> Iterator[CurvePoint]:
+    """The values with a step in the lines of a `measurements.jsonl`; what is not one is left out."""
+    for line in lines:
+        try:
+            one: Any = json.loads(line)
+            if one["step"] is not None and math.isfinite(one["value"]):
+                yield CurvePoint(str(one["split"]), str(one["dataset"]), str(one["condition"]), str(one["name"]),
+                                 int(one["step"]), float(one["value"]))
+        except (ValueError, TypeError, KeyError, OverflowError):
+            continue

@@ -8,9 +8,9 @@ from pathlib import Path
 from pydantic import BaseModel
 from rich.console import Console
 
-from agent.ahead import ahead_of
 from agent.commands.edge import DONE, WrongUse
 from agent.commands.piped import until_left
+from agent.outlook import ahead_of
 from inspector.follow import process_on
 from inspector.live import is_ascii, watch
 from inspector.render import print_lines, status_lines, tree_lines

@@ -16,7 +16,6 @@ from typing import Any
 
 from rich.console import Console
 
-from agent.ahead import ahead_of
 from agent.budget import check_budget
 from agent.commands.control import ask
 from agent.commands.edge import (
@@ -33,6 +32,7 @@ from agent.commands.idea_source import idea_in
 from agent.commands.look import run_folder
 from agent.commands.piped import lasting
 from agent.data import check_unchanged, survey, with_idea
+from agent.outlook import ahead_of
 from agent.settings import FAMILIAR, Settings, compose, from_assignments, override
 from inspector.describe import describe, judgement_text
 from inspector.follow import process_on

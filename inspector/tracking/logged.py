@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from inspector.files import LARGEST, bytes_of, listed
+from inspector.files import LARGEST, bytes_of, curve_points, listed
 from inspector.logs import node_of
 from inspector.text import plain, short
 from inspector.tree import tree_of
@@ -23,11 +22,11 @@ from record.reading import read_events
 
 
 class TrackerError(Exception):
-    """A tracker could not be told. The message says why, and how to mend it."""
+    """A tracker cannot be written to, or is not installed. The message says why, and how to fix it."""
 
 
 POINTS = 50_000
-"""Points of a node's curves that are told."""
+"""Points of a node's curves that are exported."""
 
 
 class Point(NamedTuple):
@@ -54,7 +53,7 @@ class Logged(NamedTuple):
 
 
 class Record(NamedTuple):
-    """All that is told of a run."""
+    """All that is exported of a run."""
 
     folder: Path
     run: Logged
@@ -71,9 +70,14 @@ def record_of(folder: Path) -> Record:
     return Record(folder, _run(folder, state), nodes)
 
 
-def contents(record: Record, path: str) -> bytes | None:
-    """The bytes of one of the files; None where it cannot be opened any more."""
-    return bytes_of(record.folder, path, LARGEST)
+def copy_files(record: Record, logged: Logged, place: Path) -> None:
+    """Copy the files to a folder, so that no link among them is followed; those that cannot be opened are left out."""
+    for path in logged.files:
+        content = bytes_of(record.folder, path, LARGEST)
+        if content is not None:
+            copy = place / path.removeprefix(f"nodes/{logged.id}/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
 
 
 def _run(folder: Path, state: RunState) -> Logged:
@@ -121,26 +125,11 @@ def _files(folder: Path, node: Node) -> Iterator[str]:
 
 def _curves(folder: Path, node: Node, attempt: Attempt) -> Iterator[Point]:
     """The values with a step that a sealed attempt logged."""
-    if not attempt.curves_sha256:
-        return
-    found = 0
-    path = f"nodes/{node.id}/attempt{attempt.number}/measurements.jsonl"
-    for line in (bytes_of(folder, path, LARGEST) or b"").splitlines():
-        point = _point(line)
-        if point is not None and found < POINTS:
-            found += 1
-            yield point
-
-
-def _point(line: bytes) -> Point | None:
-    try:
-        one: Any = json.loads(line)
-        if one["step"] is None or not math.isfinite(one["value"]):
-            return None
-        return Point(f"curve/{_key(one['split'], one['dataset'], one['condition'], one['name'])}", int(one["step"]),
-                     float(one["value"]))
-    except (ValueError, TypeError, KeyError, OverflowError):
-        return None
+    if attempt.curves_sha256:
+        path = f"nodes/{node.id}/attempt{attempt.number}/measurements.jsonl"
+        points = curve_points((bytes_of(folder, path, LARGEST) or b"").splitlines())
+        for one in islice(points, POINTS):
+            yield Point(f"curve/{_key(one.split, one.dataset, one.condition, one.name)}", one.step, one.value)
 
 
 def _key(*parts: str | None) -> str:

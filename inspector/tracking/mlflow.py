@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from inspector.tracking.logged import Logged, Record, TrackerError, contents
+from inspector.tracking.logged import Logged, Record, TrackerError, copy_files
 
 BATCH = 900
 """Values that are sent at a time (MLflow takes 1000)."""
@@ -53,7 +53,7 @@ class _Writer:
         run = self._record.run
         there = self._client.search_runs([experiment], f"tags.`scientist.run` = '{run.id}'", max_results=1)
         if there and not force:
-            raise TrackerError(f"{run.id} is in this MLflow already: --force puts it in its place")
+            raise TrackerError(f"{run.id} is in this MLflow already: --force replaces it")
         while there:
             for one in there:
                 self._client.delete_run(one.info.run_id)
@@ -86,12 +86,6 @@ class _Writer:
         return run
 
     def _files(self, run: str, logged: Logged) -> None:
-        """Files go through copies, so that no link among them is followed."""
         with tempfile.TemporaryDirectory() as place:
-            for path in logged.files:
-                text = contents(self._record, path)
-                if text is not None:
-                    copy = Path(place) / path.removeprefix(f"nodes/{logged.id}/")
-                    copy.parent.mkdir(parents=True, exist_ok=True)
-                    copy.write_bytes(text)
+            copy_files(self._record, logged, Path(place))
             self._client.log_artifacts(run, place)

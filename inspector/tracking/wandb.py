@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from inspector.tracking.logged import Logged, Record, TrackerError, contents
+from inspector.tracking.logged import Logged, Record, TrackerError, copy_files
 
 QUIET = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false", "WANDB_CONSOLE": "off",
          "WANDB_DISABLE_GIT": "true", "WANDB_DISABLE_CODE": "true"}
@@ -57,10 +57,5 @@ def _one(wandb: Any, record: Record, logged: Logged, folder: Path) -> None:
     for step in sorted(steps):
         run.log(steps[step], step=step)
     run.summary.update(logged.metrics)
-    for path in logged.files:
-        text = contents(record, path)
-        if text is not None:
-            copy = Path(run.dir) / path.removeprefix(f"nodes/{logged.id}/")
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(text)
+    copy_files(record, logged, Path(run.dir))
     run.finish(exit_code=0 if logged.done else 1)

@@ -104,7 +104,7 @@ class _Handlers:
     def notebook(self, name: str, node: str, attempt: int, part: bool = False) -> Response:
         cells = cells_of(self.watched(name), node, attempt)
         if cells is None:
-            raise HTTPException(404, "there is no notebook of this attempt that can be read")
+            raise HTTPException(404, "this attempt has no readable notebook")
         return self.shown("notebook" if part else "notebook_page", run=name, node=node, attempt=attempt, cells=cells)
 
     def cell_picture(self, name: str, node: str, attempt: int, number: int) -> Response:
@@ -160,7 +160,7 @@ class _Handlers:
         try:
             fields = await fields_of(request.stream())
             if not secrets.compare_digest(fields.get("form", "").encode(), self.form_token.encode()):
-                raise HTTPException(403, "this form is not of the running server: load the page again")
+                raise HTTPException(403, "this form is from an earlier server: reload the page")
             command = command_of(fields)
         except FormError as error:
             raise HTTPException(400, str(error)) from None
@@ -186,7 +186,7 @@ class _Handlers:
     def watched(self, name: str) -> Watched:
         run = self.runs.run(name)
         if run is None:
-            raise HTTPException(404, "there is no such run here (any more)")
+            raise HTTPException(404, "there is no such run here")
         return run
 
     def pieces_of(self, name: str) -> RunPieces:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from inspector.files import curve_points
 from inspector.tree import Row, StageRows
 from record.claims import Claim
 from record.nouns.nodes import NodeKind, NodeStatus
@@ -77,25 +76,13 @@ class Chart(NamedTuple):
     left_out: int
 
 
-def charts(lines: Iterable[str]) -> tuple[Chart, ...]:
+def charts(lines: Iterable[bytes]) -> tuple[Chart, ...]:
     """Charts of the values with a step in measurements.jsonl, one for each metric, dataset and split."""
     found: dict[str, dict[str, list[tuple[int, float]]]] = {}
-    for line in lines:
-        one = _entry(line)
-        if one is not None:
-            title = f"{one['name']} on {one['dataset']} ({one['split']})"
-            curve = found.setdefault(title, {}).setdefault(str(one["condition"]), [])
-            curve.append((int(one["step"]), float(one["value"])))
+    for one in curve_points(lines):
+        title = f"{one.name} on {one.dataset} ({one.split})"
+        found.setdefault(title, {}).setdefault(one.condition, []).append((one.step, one.value))
     return tuple(_chart(title, curves) for title, curves in list(found.items())[:CURVES])
-
-
-def _entry(line: str) -> dict[str, Any] | None:
-    try:
-        one: Any = json.loads(line)
-        fits = one["step"] is not None and math.isfinite(one["value"]) and math.isfinite(one["step"])
-        return one if fits and {"name", "dataset", "split", "condition"} <= one.keys() else None
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        return None
 
 
 def _chart(title: str, curves: Mapping[str, Sequence[tuple[int, float]]]) -> Chart:
@@ -135,6 +122,9 @@ def intervals(claims: Sequence[Claim]) -> tuple[Interval, ...]:
         (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None) for one in claims)
 
 
+# --- where the nodes of a forest stand ------------------------------------------------------------------------------
+
+
 class Spot(NamedTuple):
     """A place in units of one node: `x` from 0, the leftmost; `y` is the depth."""
 
@@ -144,63 +134,53 @@ class Spot(NamedTuple):
 
 @dataclass
 class _Subtree:
-    """A subtree as seen from its root: offsets of its outline, the deepest level first, so that a root is appended."""
+    """Subtrees side by side. `outline` has by level, the deepest first, how far left and right they reach.
 
-    left: list[float] = field(default_factory=list[float])
-    right: list[float] = field(default_factory=list[float])
+    `shift` is to be added to each number of the outline.
+    """
+
+    outline: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     shift: float = 0.0
-    """What is to be added to each number of the outlines."""
 
 
 def tidy(nodes: Iterable[tuple[str, str | None]]) -> dict[str, Spot]:
-    """The place of every node. `nodes` are (id, parent), parents first; an unknown parent makes a root."""
+    """The place of every node. `nodes` are (id, parent), parents first; an unknown parent makes a root.
+
+    Every parent stands in the middle above its children, subtrees of equal shape look the same wherever they stand,
+    and siblings lie as near to each other as their outlines allow.
+
+    Source: Reingold and Tilford, "Tidier Drawings of Trees", IEEE Transactions on Software Engineering 7 (1981):
+    outlines are merged from the leaves up, and each is read only as deep as the shallower of two.
+    """
     children: dict[str, list[str]] = {}
     roots: list[str] = []
     for node, parent in nodes:
         children[node] = []
         (children[parent] if parent is not None and parent in children and parent != node else roots).append(node)
-    offsets = _offsets(children)
-    spots: dict[str, Spot] = {}
-    top, places = _beside([offsets.outlines[root] for root in roots])
-    waiting = [(root, place, 0) for root, place in zip(roots, places, strict=True)]
-    while waiting:
-        node, x, depth = waiting.pop()
-        spots[node] = Spot(x, depth)
-        waiting += [(child, x + offsets.of[child], depth + 1) for child in children[node]]
-    least = min(top.left, default=0.0) + top.shift
-    return {node: Spot(spots[node].x - least, spots[node].y) for node in children}
-
-
-@dataclass
-class _Offsets:
-    of: dict[str, float] = field(default_factory=dict[str, float])
-    """How far a node stands right of its parent."""
-    outlines: dict[str, _Subtree] = field(default_factory=dict[str, _Subtree])
-
-
-def _offsets(children: dict[str, list[str]]) -> _Offsets:
-    """Subtrees from the leaves up: a child always comes after its parent in `children`."""
-    found = _Offsets()
-    for node in reversed(children):
-        inner, places = _beside([found.outlines.pop(child) for child in children[node]])
+    offsets, subtrees = dict[str, float](), dict[str, _Subtree]()
+    for node in reversed(children):  # a child always comes after its parent
+        whole, places = _beside([subtrees.pop(child) for child in children[node]])
         middle = (places[0] + places[-1]) / 2 if places else 0.0
-        for child, place in zip(children[node], places, strict=True):
-            found.of[child] = place - middle
-        inner.shift -= middle
-        inner.left.append(-inner.shift)
-        inner.right.append(-inner.shift)
-        found.outlines[node] = inner
-    return found
+        offsets |= {child: place - middle for child, place in zip(children[node], places, strict=True)}
+        whole.shift -= middle
+        whole.outline.append((-whole.shift, -whole.shift))
+        subtrees[node] = whole
+    forest, places = _beside([subtrees[root] for root in roots])
+    least = min((left for left, _ in forest.outline), default=0.0) + forest.shift
+    spots: dict[str, Spot] = {root: Spot(place - least, 0) for root, place in zip(roots, places, strict=True)}
+    for node, below in children.items():
+        spots |= {child: Spot(spots[node].x + offsets[child], spots[node].y + 1) for child in below}
+    return {node: spots[node] for node in children}
 
 
 def _beside(subtrees: list[_Subtree]) -> tuple[_Subtree, list[float]]:
-    """The outline of subtrees set side by side, and where each root stands."""
+    """Subtrees set side by side as one, and where each root stands."""
     if not subtrees:
         return _Subtree(), []
     whole, places = subtrees[0], [0.0]
     for one in subtrees[1:]:
-        shared = min(len(whole.right), len(one.left))
-        gap = max(1.0 + whole.right[-level] + whole.shift - one.left[-level] - one.shift
+        shared = min(len(whole.outline), len(one.outline))
+        gap = max(1.0 + whole.outline[-level][1] + whole.shift - one.outline[-level][0] - one.shift
                   for level in range(1, shared + 1))
         one.shift += gap
         places.append(gap)
@@ -209,10 +189,9 @@ def _beside(subtrees: list[_Subtree]) -> tuple[_Subtree, list[float]]:
 
 
 def _merged(a: _Subtree, b: _Subtree, shared: int) -> _Subtree:
-    """The common outline: the deeper subtree's lists are kept, so that only shared levels cost anything."""
-    deeper, other, side = (a, b, "right") if len(a.left) >= len(b.left) else (b, a, "left")
-    if shared:
-        mine: list[float] = getattr(deeper, side)
-        theirs: list[float] = getattr(other, side)
-        mine[-shared:] = [value + other.shift - deeper.shift for value in theirs[-shared:]]
+    """The common outline: that of the deeper subtree is kept, so that only shared levels cost anything."""
+    deeper = a if len(a.outline) >= len(b.outline) else b
+    for level in range(1, shared + 1):
+        left, right = a.outline[-level][0] + a.shift, b.outline[-level][1] + b.shift
+        deeper.outline[-level] = left - deeper.shift, right - deeper.shift
     return deeper

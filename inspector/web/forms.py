@@ -7,7 +7,7 @@ takes it and records it with its reason. `record.control.refused` says what cann
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
@@ -27,7 +27,7 @@ NodeVerb = Literal["kill", "mark"]
 LONGEST_FORM = 16 * 2**10
 """Bytes of a form."""
 REASON = "…"
-"""Stands for a reason while it is asked which verbs can have an effect."""
+"""Stands for a reason while we find out which verbs can have an effect."""
 NOTICES = 64
 """Notices that wait for the page that shows them, once each."""
 
@@ -37,39 +37,35 @@ class FormError(Exception):
 
 
 class Notice(NamedTuple):
-    """What became of a form; `taken` where the command was written."""
+    """What became of a form; `taken`: the command was written."""
 
     taken: bool
     text: str
 
 
-class RunActions(NamedTuple):
-    """What can be asked of a run; `why` nothing can."""
+class Actions(NamedTuple):
+    """The verbs that can have an effect on a run, or on a node, at this moment; `why` there are none."""
 
-    verbs: tuple[RunVerb, ...]
+    verbs: tuple[str, ...]
     why: str
 
 
-class NodeActions(NamedTuple):
-    """What can be asked about a node."""
-
-    verbs: tuple[NodeVerb, ...]
-
-
-def run_actions(run: Watched) -> RunActions:
-    """What can be asked of a run at this moment."""
-    working = run.working
+def run_actions(run: Watched) -> Actions:
+    """What can be asked of a run."""
     verbs: tuple[RunVerb, ...] = ("resume" if run.state.paused else "pause", "note", "stop")
-    whys = [refused(run.state, Commanded(verb=verb, text=REASON), working=working) for verb in verbs]
-    able: tuple[RunVerb, ...] = tuple(verb for verb, why in zip(verbs, whys, strict=True) if why is None)
-    return RunActions(able, "" if able else next(filter(None, whys)))
+    return _effective(run, [Commanded(verb=verb, text=REASON) for verb in verbs])
 
 
-def node_actions(run: Watched, node: Node) -> NodeActions:
-    """What can be asked about a node at this moment."""
+def node_actions(run: Watched, node: Node) -> Actions:
+    """What can be asked about a node."""
     verbs: tuple[NodeVerb, ...] = ("kill", "mark")
-    return NodeActions(tuple(verb for verb in verbs if refused(
-        run.state, Commanded(verb=verb, target=node.id, text=REASON), working=run.working) is None))
+    return _effective(run, [Commanded(verb=verb, target=node.id, text=REASON) for verb in verbs])
+
+
+def _effective(run: Watched, commands: Sequence[Commanded]) -> Actions:
+    whys = [refused(run.state, command, working=run.working) for command in commands]
+    able = tuple(command.verb for command, why in zip(commands, whys, strict=True) if why is None)
+    return Actions(able, "" if able else next(filter(None, whys)))
 
 
 # --- a form ---------------------------------------------------------------------------------------------------------
@@ -85,7 +81,7 @@ async def fields_of(body: AsyncIterable[bytes]) -> dict[str, str]:
     try:
         found = parse_qsl(read.decode("ascii"), keep_blank_values=True, max_num_fields=16, errors="strict")
     except ValueError:
-        raise FormError("this is no form") from None
+        raise FormError("this is not a form") from None
     return dict(found)
 
 
@@ -97,16 +93,16 @@ def command_of(fields: Mapping[str, str]) -> Commanded:
     try:
         return Commanded.model_validate(given | {"by": user()})
     except ValidationError:
-        raise FormError("no such thing can be asked of a run") from None
+        raise FormError("a run cannot be asked for this") from None
 
 
 def ask(run: Watched, command: Commanded) -> Notice:
-    """Write a command, or say why it would have no effect."""
+    """Send a command, or say why it would have no effect."""
     if not command.text:
-        return Notice(False, "give a reason: it is kept in the record" if command.verb != "note" else
-                      "write the note: it is what the next prompts see")
+        return Notice(False, "a reason is needed: it is kept in the record" if command.verb != "note" else
+                      "the note is empty: it is what the next prompts will show")
     if len(command.text) > LONGEST:
-        return Notice(False, f"at most {LONGEST} characters are taken, these are {len(command.text)}")
+        return Notice(False, f"at most {LONGEST} characters are allowed, these are {len(command.text)}")
     run.look()
     with run.held:
         why = refused(run.state, command, working=run.working)
@@ -117,7 +113,7 @@ def ask(run: Watched, command: Commanded) -> Notice:
     except OSError as error:
         return Notice(False, f"the command could not be written: {error.strerror or error}")
     what = f"{command.verb} {command.target}".strip()
-    when = "the run takes it within a second" if run.working else "it is taken when the run is resumed"
+    when = "the run takes it up within a second" if run.working else "it takes effect when the run is resumed"
     return Notice(True, f"Asked: {short(what, 60)}; {when}.")
 
 
@@ -148,7 +144,7 @@ def is_node_verb(verb: str) -> bool:
 
 
 class Asked(NamedTuple):
-    """Something that a person asked of the run while it went on; `node` is empty where it is about the run."""
+    """Something that a person asked for while the run went on; `node` is empty where it is about the run."""
 
     at: str
     what: str

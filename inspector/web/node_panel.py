@@ -9,11 +9,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
 
-from inspector.files import Listed, listed, text_of
+from inspector.files import Listed, bytes_of, listed, text_of
 from inspector.text import printable
 from inspector.web.calls import Call, call_of
 from inspector.web.drawing import Chart, charts
-from inspector.web.forms import NodeActions, node_actions
+from inspector.web.forms import Actions, node_actions
 from inspector.web.watched import Watched
 from record.nouns.data import Measurement
 from record.nouns.figures import FigureReview
@@ -21,7 +21,7 @@ from record.nouns.nodes import Attempt, Node
 
 
 class DiffLine(NamedTuple):
-    """`kind` is add, cut, same or place."""
+    """`kind` is add, removed, same or place."""
 
     kind: str
     text: str
@@ -82,7 +82,7 @@ class Panel(NamedTuple):
     plots: tuple[Plots, ...]
     calls: tuple[Call, ...]
     files: tuple[Listed, ...]
-    actions: NodeActions
+    actions: Actions
 
 
 def panel_of(run: Watched, name: str) -> Panel | None:
@@ -109,7 +109,7 @@ def _sources(run: Watched, node: Node) -> Iterator[SourceFile]:
 
 
 def _diff(before: str, after: str) -> Iterator[DiffLine]:
-    kinds = {"+": "add", "-": "cut", "@": "place"}
+    kinds = {"+": "add", "-": "removed", "@": "place"}
     found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=3)
     for number, line in enumerate(found):
         if number > 1:
@@ -134,8 +134,8 @@ def _grid(title: str, rows: dict[str, dict[str, Measurement]]) -> Grid:
 def _try(run: Watched, node: Node, attempt: Attempt) -> Try:
     place = f"nodes/{node.id}/attempt{attempt.number}"
     output = text_of(run.folder, f"{place}/stdout.txt", end=True)
-    curves = text_of(run.folder, f"{place}/measurements.jsonl", most=8 * 2**20) if attempt.curves_sha256 else None
-    return Try(attempt, attempt.stdout_tail if output is None else output, charts((curves or "").splitlines()))
+    curves = bytes_of(run.folder, f"{place}/measurements.jsonl", CURVES) if attempt.curves_sha256 else None
+    return Try(attempt, attempt.stdout_tail if output is None else output, charts((curves or b"").splitlines()))
 
 
 def _plots(node: Node) -> Iterator[Plots]:
@@ -146,6 +146,8 @@ def _plots(node: Node) -> Iterator[Plots]:
             for figure in one.figures))
 
 
+CURVES: Final = 8 * 2**20
+"""Bytes of curves that are read."""
 LARGEST: Final = 8_000_000
 """Bytes of a notebook."""
 CELLS: Final = 200

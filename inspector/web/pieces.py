@@ -211,15 +211,15 @@ def _checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[Check]:
     if draft is not None:
         which = f"round {draft.round}, which {'the paper prints' if state.released else 'is the latest'}: "
         yield Check("Binding", not draft.violations, which + (
-            f"{len(draft.violations)} pieces of the text are not tied to the record" if draft.violations else
-            "every number, figure and citation is tied to the record"))
+            f"{len(draft.violations)} pieces of the text are not bound to the record" if draft.violations else
+            "every number, figure and citation is bound to the record"))
         if draft.findings:
             yield Check("Typesetting", False, "; ".join(map(str, draft.findings)))
     judged = state.assessed.judgement if state.assessed is not None else None
     if judged is not None and judged.audit is not None:
         found = judged.audit
         counts = ", ".join(f"{number} {name}" for name, number in found.counts)
-        yield Check("Audit", not found.findings, f"{found.numbers} numbers held against {found.against}"
+        yield Check("Audit", not found.findings, f"{found.numbers} numbers compared with {found.against}"
                     f"{f' ({counts})' if counts else ''}: {'; '.join(found.findings) or 'no findings'}"
                     f"{f'; and {found.more} more' if found.more else ''}")
     for one in state.probes:

@@ -101,12 +101,12 @@ class Guard:
         """The refusal, or the step from the token in the address to the cookie; None: the request may pass."""
         headers = Headers(scope=scope)
         if headers.get("host", "") not in self._hosts:
-            return _refused("this server answers to 127.0.0.1 and localhost only", 421)
+            return _refused("this server only answers to 127.0.0.1 and localhost", 421)
         ours = f"http://{headers['host']}"
         if headers.get("origin", ours) != ours:
-            return _refused("requests of other pages are refused")
+            return _refused("requests from other pages are not allowed")
         if scope["method"] not in self._methods:
-            return _refused("this page only shows", 405)
+            return _refused("this page is read-only", 405)
         if scope["method"] == "POST":
             refusal = _no_form(headers, ours)
             if refusal is not None:
@@ -115,14 +115,14 @@ class Guard:
         if "token" in query and scope["method"] != "POST":
             return self._let_in(scope["path"], query)
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return _refused("requests of other pages are refused")
+            return _refused("requests from other pages are not allowed")
         if not self._is_token(_cookie(headers.get("cookie", ""), self._cookie)):
-            return _refused("open the address that 'scientist view' printed: it has the token")
+            return _refused("open the address that 'scientist view' printed, which has the token")
         return None
 
     def _let_in(self, path: str, query: dict[str, list[str]]) -> Response:
         if not self._is_token(query.pop("token")[0]):
-            return _refused("this token is not of the running server: open the address that 'scientist view' printed")
+            return _refused("this token is from an earlier server: open the address that 'scientist view' printed")
         rest = urlencode(query, doseq=True)
         answer = RedirectResponse("/" + path.lstrip("/\\") + (f"?{rest}" if rest else ""), status_code=303)
         answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
@@ -135,12 +135,12 @@ class Guard:
 def _no_form(headers: Headers, ours: str) -> Response | None:
     """The refusal of a POST that a form of our own pages cannot have sent; the body is counted again as it is read."""
     if headers.get("origin") != ours or headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        return _refused("only a form of this page is taken")
+        return _refused("only forms of this page are accepted")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
-        return _refused(f"only {FORM} is taken", 415)
+        return _refused(f"only {FORM} is accepted", 415)
     size = headers.get("content-length", "")
     if not (size.isascii() and size.isdigit()):
-        return _refused("the length of a form must be said", 411)
+        return _refused("a form needs a content length", 411)
     if len(size) > 9 or int(size) > LONGEST_FORM:
         return _refused(f"a form is at most {LONGEST_FORM} bytes long", 413)
     return None

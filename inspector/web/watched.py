@@ -11,12 +11,11 @@ import time
 from collections import deque
 from pathlib import Path
 
-from inspector.follow import process_on
+from inspector.follow import Follower, process_on
 from inspector.status import Happened, Status, happened, status_in
 from inspector.tree import RowCache, Tree, tree_of
-from record.fold.apply import apply
 from record.fold.state import RunState
-from record.reading import SETTLED, RecordError, Stamp, Tail, is_run, stamps
+from record.reading import SETTLED, RecordError, Stamp, is_run, stamps
 
 POLL = 0.02
 """Seconds between two looks at a log."""
@@ -33,17 +32,25 @@ class Watched:
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
         self.name = name
-        self.state = RunState()
         self.trouble = ""
         self.version = 0
-        self._tail = Tail(folder)
-        self._told: deque[Happened] = deque(maxlen=LAST)
+        self._follower = Follower(folder)
+        self._latest: deque[Happened] = deque(maxlen=LAST)
         self._process: str | None = None
         self._looked = self._asked = -1e9
         self.held = threading.RLock()
         """Held while the state is folded, and by whoever reads more than one thing of it."""
         self._tree: tuple[int, Tree] | None = None
         self._rows: RowCache = {}
+
+    @property
+    def state(self) -> RunState:
+        return self._follower.state
+
+    @property
+    def working(self) -> bool:
+        """Whether a process works on the run, as last asked."""
+        return self._process is not None
 
     def look(self) -> int:
         """Fold what is new; returns the version."""
@@ -54,36 +61,29 @@ class Watched:
                 self.version += self._read() | self._ask(now)
             return self.version
 
-    @property
-    def working(self) -> bool:
-        """Whether a process works on the run, as last asked."""
-        return self._process is not None
-
     def status(self) -> Status:
-        return status_in(self.name, self.state, tuple(self._told), self._process, now=time.time())
+        return status_in(self.name, self.state, tuple(self._latest), self._process, now=time.time())
 
     def tree(self) -> Tree:
-        """The tree, made once a version."""
+        """The tree, made once for each version."""
         known = self._tree
         if known is None or known[0] != self.version:
             known = self._tree = self.version, tree_of(self.state, self._rows)
         return known[1]
 
     def _read(self) -> bool:
-        trouble = ""
+        trouble, before = "", self._follower.seq
         try:
-            found = self._tail.read()
+            for seq, event, at in self._follower.new():
+                if seq == 1:  # the first one, or that of a log that replaced another
+                    self._latest.clear()
+                    self._rows.clear()
+                if (entry := happened(event, at, self.state)) is not None:
+                    self._latest.append(entry)
+                before = -1
         except RecordError as error:
-            found, trouble = [], str(error) if self.folder.is_dir() else "the folder of this run is gone"
-        else:
-            if self._tail.began_anew:
-                self.state, self._told, self._rows = RunState(), deque(maxlen=LAST), {}
-        for event, at in found:
-            apply(self.state, event, at)
-            one = happened(event, at, self.state)
-            if one is not None:
-                self._told.append(one)
-        changed = bool(found) or trouble != self.trouble
+            trouble = str(error) if self.folder.is_dir() else "the folder of this run is gone"
+        changed = before != self._follower.seq or trouble != self.trouble
         self.trouble = trouble
         return changed
 

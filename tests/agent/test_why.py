@@ -173,7 +173,7 @@ def test_a_full_house_and_a_ticket_say_what_they_wait_for() -> None:
 
 def test_outside_a_stage_the_phases_are_told() -> None:
     one = told()
-    one.tell(*(Settled(stage=stage, best="n0003", ended="limit") for stage in ("tuning", "agenda", "ablation")))
+    one.tell(*(Settled(stage=stage, best="n0003", ended="ceiling") for stage in ("tuning", "agenda", "ablation")))
     assert outlook(one.state).actions[0] == "report on the tuning stage"
     assert outlook(fold([])).actions[0] == "make the data plan and fetch its datasets"
 
@@ -191,7 +191,7 @@ def settled_on_the_first() -> Story:
         "search": {"preliminary": {"nodes": 1}, "num_seeds": 2}}}), BEGAN)
     best = one.expand("preliminary", "draft")
     one.good(best, 0.4)
-    one.tell(Settled(stage="preliminary", best=best, ended="limit"))
+    one.tell(Settled(stage="preliminary", best=best, ended="ceiling"))
     one.good(one.expand("preliminary", "replicate", best, seed=2), 0.41)
     one.expand("preliminary", "replicate", best, seed=3)
     return one
@@ -244,7 +244,7 @@ def test_the_end_of_a_search_is_foreseen(stage: StageName) -> None:
     if stage == "preliminary":
         found = outlook(one.state).actions
         assert found[0] == "end the search of preliminary: limit of 1 nodes"
-        assert found[1] == "settle on the best node; its replicates and report are made beside the next search"
+        assert found[1] == "settle on the best node; its replicates and report follow during the next search"
     one.tell(Decided(k=2, action=End(reason="x")))
     assert outlook(one.state).actions
 

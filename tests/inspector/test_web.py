@@ -55,7 +55,7 @@ def test_the_tree_has_every_node_by_stage_and_marks_the_best_path(web: httpx.Cli
 
 def test_a_node_shows_its_code_against_its_parents(web: httpx.Client) -> None:
     text = web.get("/runs/hostile/nodes/n0002").text
-    assert '<span class="add">+y = 3' in text and '<span class="cut">-y = 2' in text
+    assert '<span class="add">+y = 3' in text and '<span class="removed">-y = 2' in text
     assert web.get("/runs/hostile/nodes/n0002?part=1").text.lstrip().startswith("<article")
 
 
@@ -103,8 +103,8 @@ def test_what_is_not_there_is_told(web: httpx.Client) -> None:
                     "/static/x/other.js", "/runs/whole/nodes/%3Cscript%3E"):
         assert raw(web, address)[0] == 404, address
     assert web.get("/runs/begun").status_code == 200
-    assert "no number" in web.get("/runs/whole/trace?number=abc").text
-    assert "Nothing in this paper" in web.get("/runs/whole/trace?number=77.123").text
+    assert "not a number" in web.get("/runs/whole/trace?number=abc").text
+    assert "not in the paper" in web.get("/runs/whole/trace?number=77.123").text
 
 
 # --- how it follows a run -------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_a_damaged_record_and_an_empty_folder_are_no_failures(tmp_path: Path) ->
         assert "cannot read the record" in web.get("/runs/broken").text
     (tmp_path / "none").mkdir()
     with serving(tmp_path / "none") as web:
-        assert "There is no run here yet" in web.get("/").text
+        assert "No runs here yet" in web.get("/").text
 
 
 def test_a_run_alone_is_shown_at_once(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_a_run_without_a_paper_says_so(tmp_path: Path) -> None:
     story.begin()
     recorded(tmp_path / "calm", story)
     with serving(tmp_path) as web:
-        assert "no text of a paper yet" in web.get("/runs/calm/paper").text
+        assert "No paper text yet" in web.get("/runs/calm/paper").text
         assert web.get("/runs/calm/figures/loss").status_code == 404
 
 

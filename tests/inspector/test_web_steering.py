@@ -66,7 +66,7 @@ def test_a_form_writes_one_command_with_its_reason(
     web, run = wheel
     answer = ask(web, {"text": " why\r\nnot\x1b[31m "} | fields)
     assert answer.status_code == 200 and answer.history[0].status_code == 303
-    assert f"Asked: {command.verb}" in answer.text and "takes it within a second" in answer.text
+    assert f"Asked: {command.verb}" in answer.text and "takes it up within a second" in answer.text
     assert answer.url.path == (f"{RUN}/nodes/{command.target}" if command.verb in ("kill", "mark") else RUN)
     [written] = waiting(run)
     assert isinstance(written, Commanded)
@@ -82,7 +82,7 @@ def test_a_notice_is_shown_once_and_by_its_name_alone(wheel: tuple[httpx.Client,
 
 
 @pytest.mark.parametrize(("fields", "said"), [
-    ({"verb": "pause", "text": " \n"}, "give a reason"), ({"verb": "note", "text": ""}, "write the note"),
+    ({"verb": "pause", "text": " \n"}, "a reason is needed"), ({"verb": "note", "text": ""}, "the note is empty"),
     ({"verb": "resume", "text": "a"}, "is not paused"),
     ({"verb": "kill", "target": "n0005", "text": "a"}, "is finished"),
     ({"verb": "kill", "target": "n9999", "text": "a"}, "no node"), ({"verb": "stop", "text": "a" * 1001}, "1000"),
@@ -163,7 +163,7 @@ def test_a_server_that_only_shows_takes_nothing(tmp_path: Path) -> None:
     run = recorded(tmp_path / "calm", told())
     with hold(run), serving(tmp_path, read_only=True) as web:
         text = web.get(RUN).text + web.get(f"{RUN}/nodes/n0006").text
-        assert "only shows" in text and "<form class=\"steer\"" not in text
+        assert "Read-only" in text and "<form class=\"steer\"" not in text
         fields, headers = {"form": "", "verb": "stop", "text": "a"}, {"origin": str(web.base_url).rstrip("/")}
         assert web.post(f"{RUN}/steer", data=fields, headers=headers).status_code == 405
     assert not waiting(run)

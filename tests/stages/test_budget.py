@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent.ahead import ahead_of
 from agent.budget import check_budget, shares_of
+from agent.outlook import ahead_of
 from agent.settings import Settings, compose, override
 from inspector.render import status_lines
 from inspector.status import status_of
@@ -254,4 +254,4 @@ def test_status_tells_spent_reserved_left_and_what_is_to_come(tmp_path: Path) ->
     assert ahead is not None and ahead.usd is not None and 0 < ahead.usd < 10 and ahead.calls <= 12
     page = "\n".join(line.plain for line in status_lines(found.model_copy(update={"ahead": ahead})))
     assert f"$2.00 reserved, ${used.left.usd:.2f} left of ${settings.budget.usd:.2f}" in page
-    assert "to the end about" in page and "code: " in page
+    assert "to the end" in page and "code: " in page

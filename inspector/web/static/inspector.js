@@ -179,7 +179,7 @@ async function steer(form) {
     else said.textContent = answer.headers.get("content-type") === "application/json" ? JSON.parse(text).detail : text;
     if (answer.ok) form.elements.text.value = "";
   } catch {
-    said.textContent = "The server does not answer: is 'scientist view' still there?";
+    said.textContent = "The server does not answer: is 'scientist view' still running?";
   }
   form.classList.remove("busy");
 }

@@ -49,7 +49,7 @@ def test_a_run_is_watched_paused_and_read_to_its_end(tmp_path: Path, look: Look)
         figure.scroll_into_view_if_needed()
         page.wait_for_function("() => document.querySelector('#panel figure img')?.naturalWidth > 0")
         page.locator("#panel details[id^=source-] > summary").first.click()
-        assert "np.zeros" in page.locator("#panel pre.diff .cut").first.inner_text()
+        assert "np.zeros" in page.locator("#panel pre.diff .removed").first.inner_text()
         page.keyboard.press("Escape")
 
         # Paused: what is asked is recorded, and no decision is made until it goes on.
