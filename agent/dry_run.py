@@ -18,8 +18,8 @@ from agent.environment import rate_of
 from agent.forecast import Amount, Forecast, Shape, forecast
 from agent.settings import Settings
 from models import prices
-from models.backend import open_backend
-from models.door import Models
+from models.client import Models
+from models.failover import open_backend
 from models.roles import ROLES
 from record.events.running import Started
 from record.fold.state import RunState

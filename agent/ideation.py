@@ -23,10 +23,10 @@ from agent.budget import check_priced
 from agent.data import sources_of
 from agent.environment import devices_of, machine_of, packages, rate_of
 from agent.settings import Settings, credentials
-from models.backend import open_backend
 from models.budget import Budget
-from models.door import Models
+from models.client import Models
 from models.errors import CatalogueError, ModelConfigError
+from models.failover import open_backend
 from models.tracing import open_tracing
 from record.events.papers import Conceived, ContextRead, Ideating
 from record.events.searching import WorkDone

@@ -26,10 +26,10 @@ from agent.steering import Steering
 from inspector.text import short
 from literature.lookup import open_literature
 from models.backend import Backend
-from models.breaker import Breaker
 from models.budget import Budget
-from models.door import Models
+from models.client import Models
 from models.errors import BudgetSpent, ProviderDown
+from models.retry import Retry
 from models.tracing import Tracing
 from record import prompts
 from record.events.running import Ended
@@ -120,7 +120,7 @@ class Process:
             recorder=self.log, folder=self.folder, executor=executor, search=settings.search, paper=settings.paper,
             models=Models(
                 self.backend, self.log, settings.models, time.monotonic,
-                breaker=Breaker(settings.models, self.log.append, self._seconds_left), budget=budget,
+                retry=Retry(settings.models, self.log.append, self._seconds_left), budget=budget,
                 keep=partial(prompts.keep, self.folder.root), tracing=self.tracing),
             budget=budget,
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit,

@@ -24,8 +24,8 @@ from agent.data import pinned
 from agent.environment import environment_text, machine_of, rate_of
 from agent.process import Process, code_of, reasons_of
 from agent.settings import Settings, override
-from models.backend import open_backend
 from models.errors import CatalogueError, ModelConfigError
+from models.failover import open_backend
 from models.tracing import open_tracing
 from record import control
 from record.events import Event

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from models.backend import Reply, Request
-from models.door import Models
+from models.backend import ModelRequest, Reply
+from models.client import Models
 from models.roles.coding import CodeInputs, Program
 from models.roles.figures import FigureReviews, VisionInputs
 from models.scripted import ScriptedModel
@@ -45,16 +45,16 @@ IDEA = Idea.model_validate({"Name": "bench", "Title": "Bench", "Experiments": ["
 class SlowModel(ScriptedModel):
     """A scripted model that takes so many seconds an answer."""
 
-    def __init__(self, script: Callable[[Request], BaseModel], latency: float) -> None:
+    def __init__(self, script: Callable[[ModelRequest], BaseModel], latency: float) -> None:
         super().__init__(script)
         self._latency = latency
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         await asyncio.sleep(self._latency)
         return await super().answer(request)
 
 
-def program_of(request: Request) -> BaseModel:
+def program_of(request: ModelRequest) -> BaseModel:
     """Answers of the roles of a search, of a constant size."""
     if isinstance(request.inputs, CodeInputs):
         return Program(title="a program", plan="as before", varies=f"LEARNING_RATE=0.{request.inputs.ordinal:04d}",
@@ -64,7 +64,7 @@ def program_of(request: Request) -> BaseModel:
     return Verdict(sound=True, analysis="It measured what it planned.")
 
 
-def source_of_prompt(request: Request) -> int:
+def source_of_prompt(request: ModelRequest) -> int:
     """Characters of a request."""
     return len(request.prompt.system) + len(request.prompt.user)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from evals.hostile import held_out, reworded, tuned
 from evals.hostile.paper import Attack, written
-from models.door import Models
+from models.client import Models
 from models.ledger import MemoryLedger
 from models.roles.judge import JUDGE
 from models.scripted_judges import OBEYED, gullible

@@ -19,9 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from models.backend import Backend, open_backend
-from models.door import Models
+from models.backend import Backend
+from models.client import Models
 from models.errors import ModelError
+from models.failover import open_backend
 from models.ledger import MemoryLedger
 from models.roles.exhibits import PREFER, PreferInputs, ShownPaper
 from models.scripted_judges import leaning

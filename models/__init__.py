@@ -1,1 +1,1 @@
-"""Language models behind one door: `models.door.Models`. Importing this loads no provider."""
+"""Language models behind one class, `models.client.Models`. Importing this loads no provider."""

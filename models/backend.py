@@ -1,24 +1,26 @@
 """What answers a request: a provider's model, the offline researcher, a recording or a script.
 
-A backend is asked once a request and has its own bounded retries. It knows nothing of keys, ledgers or runs; that is
-the door's part (`models.door`).
+A backend is asked once a request and has its own bounded retries. It knows nothing of keys, ledgers or runs; the layers
+above it do (`models.client`).
 """
 
 from __future__ import annotations
 
 import hashlib
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
 from models.roles.role import AnyRole
-from models.tracing import check_tracing
 from record.nouns.decisions import Usage
 
-if TYPE_CHECKING:
-    from models.settings import ModelSettings
+BELOW: ContextVar[tuple[Any, ...]] = ContextVar("below", default=())
+"""What a pydantic-ai agent gets while a traced call is under way, so that its own spans lie below the call's.
 
+A variable of the context, as OpenTelemetry's current span is: a provider knows nothing of calls.
+"""
 
 @dataclass(frozen=True)
 class Prompt:
@@ -41,7 +43,7 @@ class Image:
 
 
 @dataclass(frozen=True)
-class Request:
+class ModelRequest:
     """One question: the typed inputs, and the same as a rendered prompt. A backend may answer from either."""
 
     role: AnyRole
@@ -52,7 +54,9 @@ class Request:
     temperature: float = 1.0
     max_tokens: int = 8192
     cut_at: int = 0
-    """Tokens at which an answer to this request was cut before; 0: none was."""
+    """Tokens at which the last answer to this request was cut; 0: none was."""
+    cuts: int = 0
+    """Answers to it that were cut."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Backend(Protocol):
         """The model that plays a role, as it was configured; part of a request's hash."""
         ...
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         """The answer, an instance of `request.output_type`. Raises `ModelError`."""
         ...
 
@@ -96,33 +100,3 @@ class Reader(Protocol):
     async def reads(self, role: AnyRole) -> int | None:
         """Tokens of prompt and answer together that the model of a role takes; None: nobody knows."""
         ...
-
-
-def open_backend(settings: ModelSettings) -> Backend:
-    """The backend of all models that the settings name; asks nothing yet. Raises `ModelConfigError`."""
-    from models.lineup import Chain, Lineup
-    from models.roles import ROLES
-
-    check_tracing(settings.telemetry)
-    opened = {(one.name, one.base_url): _open(one) for one in settings.distinct}
-    keys: dict[str, tuple[tuple[str, str | None], ...]] = {
-        name: tuple((one.name, one.base_url) for one in settings.candidates(role)) for name, role in ROLES.items()}
-    chains = {key: Chain([opened[one] for one in key]) for key in set(keys.values()) if key}
-    if len(opened) == 1 and all(keys.values()):
-        return next(iter(opened.values()))
-    return Lineup(settings.called, {role: chains[key] for role, key in keys.items() if key})
-
-
-def _open(settings: ModelSettings) -> Backend:
-    """The backend of one model."""
-    if settings.name == "offline":
-        from models.offline.researcher import OfflineResearcher
-
-        return OfflineResearcher()
-    if settings.name.startswith("replay:"):
-        from models.replay import open_replay
-
-        return open_replay(settings.name)
-    from models.providers import open_provider
-
-    return open_provider(settings)

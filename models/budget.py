@@ -1,4 +1,4 @@
-"""The budget of a run: what may be begun, so that all that is under way together can never pass a cap.
+"""The budget layer: what may be begun in a run, so that all that is under way together can never pass a cap.
 
 The most that a call or an attempt may take is set aside, as an event, before it begins, and settled by what it took.
 Two promises are kept with it. What is spent and set aside for calls and attempts stays within the cap: `reserve`
@@ -18,14 +18,14 @@ from typing import Protocol
 from pydantic import Field
 
 from models import prices
-from models.backend import Request
-from models.errors import BudgetSpent
+from models.backend import Backend, ModelRequest, Reply
+from models.errors import BudgetSpent, ModelError
 from models.roles.role import AnyRole
 from models.settings import ModelSettings
 from record.events.running import Limited, Reserved, Returned
 from record.fold.state import RunState
 from record.log import Recorder
-from record.nouns.decisions import Action, Spending, Work
+from record.nouns.decisions import Action, CallKey, Spending, Work
 from record.nouns.frozen import Frozen
 
 BYTES_A_TOKEN = 2
@@ -92,20 +92,23 @@ class Budget:
         self._shares = shares
         self._models = models
 
-    def reserve_call(self, k: int, name: str, request: Request) -> None:
-        """Set aside what a call of decision k may take. Raises `BudgetSpent`."""
-        if self._caps.of_calls:
-            self._reserve(k, name, self._most(request))
+    async def answer(self, key: CallKey, request: ModelRequest, backend: Backend) -> Reply:
+        """The backend's reply; the most that it may take is set aside first, and what may be billed stays so.
 
-    def reserve_longer(self, k: int, name: str, request: Request) -> bool:
-        """Set aside what a longer answer to a call may take, where there is room for it; whether there was."""
-        if not self._caps.of_calls:
-            return True
-        more = Reserved(k=k, name=name, spending=self._most(request))
-        if self._excess(more) is not None:
-            return False
-        self._recorder.append(more)
-        return True
+        Raises: `BudgetSpent`, which limits the run unless the request is for a longer answer; what the backend raises.
+        """
+        name = f"{key}+{request.cuts}" if request.cuts else str(key)
+        if self._caps.of_calls:
+            self._reserve(key.decision, name, self._most(request), limits=not request.cuts)
+        try:
+            reply = await backend.answer(request)
+        except ModelError as error:
+            if not (error.billed or request.cuts):  # what was cut before has to be paid
+                self.give_back(name)
+            raise
+        for number in range(1, request.cuts + 1):  # the first one's name settles all of them
+            self.give_back(f"{key}+{number}")
+        return reply
 
     def reserve_attempt(self, k: int, name: str, limit: float) -> None:
         """Set aside what an attempt of decision k may take, with a limit in seconds. Raises `BudgetSpent`."""
@@ -127,7 +130,7 @@ class Budget:
         return (f"the budget of {cap}: {self._caps.told(bound)} are spent or set aside, the paper included, and what "
                 f"comes next may take {self._caps.told(share)}")
 
-    def _reserve(self, k: int, name: str, spending: Spending) -> None:
+    def _reserve(self, k: int, name: str, spending: Spending, *, limits: bool = True) -> None:
         more = Reserved(k=k, name=name, spending=spending)
         cap = self._excess(more)
         if cap is None:
@@ -136,11 +139,11 @@ class Budget:
         reason = (f"the budget of {cap}: {self._caps.told(self._bound())} are spent or set aside, and {name} may take "
                   f"{self._caps.told(spending)}")
         state = self._recorder.state
-        if state.limited is None and state.released is None:
+        if limits and state.limited is None and state.released is None:
             self._recorder.append(Limited(reason=reason))
         raise BudgetSpent(f"{reason}; resume with a higher --budget-usd, --budget-tokens or --gpu-hours")
 
-    def _most(self, request: Request) -> Spending:
+    def _most(self, request: ModelRequest) -> Spending:
         return most_of_call(self._models, request.role, prompt_tokens(request), max_tokens=request.max_tokens)
 
     def _excess(self, more: Reserved) -> str | None:
@@ -185,7 +188,7 @@ def _begun(state: RunState) -> set[str]:
 # --- the most that a call may take ----------------------------------------------------------------------------------
 
 
-def prompt_tokens(request: Request) -> int:
+def prompt_tokens(request: ModelRequest) -> int:
     """Tokens of a rendered request, estimated upwards."""
     import json
 

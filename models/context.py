@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from models.backend import Request
+from models.backend import ModelRequest
 from models.errors import ContextTooLong
 from models.naming import Address
 
@@ -37,14 +37,14 @@ OLLAMA_DEFAULT = 4096
 """What Ollama reads on small GPUs when nothing was set; older ones do not tell."""
 
 
-def estimated_tokens(request: Request) -> int:
+def estimated_tokens(request: ModelRequest) -> int:
     """Tokens that a request takes in, with its schema and pictures."""
     schema = json.dumps(request.output_type.model_json_schema())
     characters = len(request.prompt.system) + len(request.prompt.user) + len(schema)
     return round(characters / CHARS_A_TOKEN) + IMAGE_TOKENS * len(request.images)
 
 
-def fitted(request: Request, window: int | None, *, model: str) -> Request:
+def fitted(request: ModelRequest, window: int | None, *, model: str) -> ModelRequest:
     """The request with fewer tokens for its answer where prompt and answer would not fit into the window together.
 
     Raises: `ContextTooLong`: too little room is left for any answer.
@@ -62,7 +62,7 @@ def fitted(request: Request, window: int | None, *, model: str) -> Request:
     return replace(request, max_tokens=room)
 
 
-def check_room(request: Request, window: int | None, *, beside: int, model: str) -> None:
+def check_room(request: ModelRequest, window: int | None, *, beside: int, model: str) -> None:
     """Refuse a prompt that leaves no room for so many characters beside it. Raises `ContextTooLong`."""
     taken = estimated_tokens(request) + round(beside / CHARS_A_TOKEN)
     if window is not None and taken > window:

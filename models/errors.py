@@ -1,4 +1,4 @@
-"""What can go wrong at the door to the models, named by who acts next.
+"""What can go wrong with a call of a model, named by who acts next.
 
     ModelError
         ModelConfigError      you: a model name, key, address or setting is wrong; nothing was asked
@@ -10,7 +10,7 @@
           ContextTooLong      you: the prompt is longer than the model reads; choose another, or give it more context
           ImagesRefused       nobody: the model takes no pictures; figures are then checked by program only
         ModelOutputInvalid    you: the model cannot keep to the answer's schema; choose another
-          AnswerCut           the door, which asks with more room; then you: the answer is longer than it may be
+          AnswerCut           the retry layer, which asks with more room; then you: the answer is longer than it may be
         BudgetSpent           you: the budget has no room for the call; resume with a higher one
         CatalogueError        you: the offline researcher has no study for this idea; configure a model
 
@@ -23,7 +23,7 @@ from record.nouns.decisions import Usage
 
 
 class ModelError(Exception):
-    """Something at the door to the models went wrong. `billed`: whether it may have to be paid for all the same."""
+    """Something went wrong with a call of a model. `billed`: whether it may have to be paid for all the same."""
 
     billed = True
 

@@ -1,19 +1,38 @@
-"""The call ledger: which answers were paid for and committed.
+"""The ledger layer: a question that was answered is not asked again, and an answer is committed before anybody sees it.
 
-An answer is identified by its `CallKey`; of two under one key the later one counts. A run's event log is a ledger
-(`record.log.EventLog`); `MemoryLedger` is one for tests and for tools that keep no run.
+A call is identified by (decision, attempt, role, ordinal). If the ledger holds an answer to this question under that
+key, the answer is given out again. It is this question where all of it agrees but what it says of machine and limits
+(`models.roles.role.Circumstance`): a change of these is recorded, and the answer kept. Any other question under the key
+is a new call, whose answer takes the place of the old one; both were paid for. What depends on an answer can so be
+repeated from the ledger alone. In a run a question is kept before it goes out (`record.prompts`): where that fails,
+nothing is asked and nothing to be paid.
+
+Not guaranteed: a kill between a provider's answer and its commitment loses that answer, and the call is made again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from pydantic import ValidationError
+
+from models.backend import ModelRequest, Reply
+from models.render import render
+from models.roles.role import neutral
+from models.tracing import SILENT, Tracing
 from record.events.running import Answered, Drifted, Unanswered
 from record.nouns.decisions import CallKey
 
+Keep = Callable[[str], None]
+"""Keeps the text of a question, e.g. `record.prompts.keep` of a run. Raises `RecordError`."""
+
 
 class Ledger(Protocol):
-    """Committed answers by key."""
+    """Committed answers by key, of which the last counts: a run's event log (`record.log.EventLog`), or memory."""
 
     def answered(self, key: CallKey) -> Answered | None:
         """The answer committed last under a key, or None."""
@@ -62,3 +81,85 @@ class MemoryLedger:
                 self._drifted[event.key] = event
             case Unanswered():
                 self._unanswered[event.key] = event
+
+
+@dataclass(frozen=True)
+class AnswerLedger:
+    """Answers from a ledger, or by asking. `keep` is given each question before it is asked."""
+
+    ledger: Ledger
+    clock: Callable[[], float]
+    keep: Keep | None = None
+    tracing: Tracing = SILENT
+
+    async def answer(self, key: CallKey, request: ModelRequest, asked: str, ask: Callable[[], Awaitable[Reply]]
+                     ) -> Answered:
+        """The committed answer to a question; `asked` is the model and its temperature. Raises what `ask` does."""
+        if (known := self._known(key, request, asked)) is not None:
+            return known
+        text = request_text(request, asked)
+        if self.keep is not None:
+            self.keep(text)
+        digest = _sha256(text)
+        with self.tracing.call(key, request_sha256=digest, asked=asked) as tell:
+            began = self.clock()
+            reply = await ask()
+            event = Answered(
+                key=key, request_sha256=digest, question_sha256=question_sha256(request), model=reply.model,
+                answer=reply.output.model_dump(mode="json", by_alias=True), usage=reply.usage,
+                seconds=max(0.0, self.clock() - began), retries=reply.retries, asked=asked, left_out=reply.left_out)
+            self.ledger.append(event)
+            tell(event)
+        return self.ledger.answered(key) or event  # as a resume will read it
+
+    def _known(self, key: CallKey, request: ModelRequest, asked: str) -> Answered | None:
+        """The committed answer to this very question, also where another model or temperature was asked it."""
+        stored = self.ledger.answered(key)
+        if stored is None:
+            return None
+        text = request_text(request, stored.asked)
+        same = _sha256(text) == stored.request_sha256
+        if not same and question_sha256(request) != stored.question_sha256:
+            return None
+        try:
+            request.output_type.model_validate(stored.answer)
+        except ValidationError:  # of another version of the program
+            return None
+        if not same:
+            self._drift(key, text)
+        return stored
+
+    def _drift(self, key: CallKey, text: str) -> None:
+        """Record, once, that the question would be sent as this text now."""
+        event = Drifted(key=key, request_sha256=_sha256(text))
+        if self.ledger.drifted(key) != event:
+            if self.keep is not None:
+                self.keep(text)
+            self.ledger.append(event)
+
+
+def request_sha256(request: ModelRequest, asked: str) -> str:
+    """The hash of what a model is shown and asked for; `asked` names model and temperature."""
+    return _sha256(request_text(request, asked))
+
+
+def question_sha256(request: ModelRequest) -> str:
+    """The hash by which a question is recognised: without model and temperature, machine and limits."""
+    inputs = neutral(request.inputs)
+    prompt = request.prompt if inputs == request.inputs else render(request.role, inputs, images=len(request.images))
+    return _sha256(request_text(replace(request, prompt=prompt), ""))
+
+
+def request_text(request: ModelRequest, asked: str) -> str:
+    """What a model is shown and asked for, as one text (JSON); `record.prompts.Asked` reads it.
+
+    Bounds (time, tokens, retries) and addresses are not part of it: they may change when a run is resumed.
+    """
+    content = {
+        "asked": asked, "role": request.role.name, "system": request.prompt.system, "user": request.prompt.user,
+        "images": [image.sha256 for image in request.images], "schema": request.output_type.model_json_schema()}
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -28,7 +28,7 @@ from pydantic_ai.models import Model, infer_model
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
-from models.backend import Image, Reply, Request
+from models.backend import BELOW, Image, ModelRequest, Reply
 from models.context import fitted, served_tokens
 from models.errors import AnswerCut, ImagesRefused, ModelConfigError, ModelError, ModelRefused
 from models.faults import SETTINGS, Feature, answer_error, shown
@@ -37,7 +37,6 @@ from models.patience import CutShort, FewerTokens, Mode, NotTaken, PatientModel,
 from models.prices import context_tokens
 from models.roles.role import AnyRole
 from models.settings import ModelSettings
-from models.tracing import BELOW
 from models.usage import usage_of
 from record.nouns.decisions import Usage
 
@@ -125,7 +124,7 @@ class ProviderModel:
         """What was chosen on the user's behalf, e.g. chat completions for `openai:` at another address; or empty."""
         return self._address.note
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         """The model's answer to a request. Raises `ModelError`."""
         if request.images and self._blind:
             raise ImagesRefused(f"{self.name} takes no pictures")
@@ -151,7 +150,7 @@ class ProviderModel:
                 self._probed = True
         return self._window
 
-    async def _through(self, request: Request, patient: PatientModel) -> BaseModel:
+    async def _through(self, request: ModelRequest, patient: PatientModel) -> BaseModel:
         """An answer in the first mode that the server takes."""
         while True:
             mode, known = self._modes[0], (self._modes[0], *self._left_out)
@@ -174,7 +173,7 @@ class ProviderModel:
                 if known == (self._modes[0], *self._left_out):  # another answer may have learnt it meanwhile
                     self._do_without(error, mode)
 
-    def _sent(self, request: Request, mode: Mode) -> tuple[Feature, ...]:
+    def _sent(self, request: ModelRequest, mode: Mode) -> tuple[Feature, ...]:
         """What of the request the server may not take."""
         images: tuple[Feature, ...] = ("images",) if request.images else ()
         structure: tuple[Feature, ...] = () if mode == "prompted" else (mode,)
@@ -194,7 +193,7 @@ class ProviderModel:
         self._left_out.append(error.what)
         LOG.info("%s: asked without %s from now on: %s", self.name, error.what, error)
 
-    def _cut(self, tokens: int, request: Request, patient: PatientModel) -> AnswerCut:
+    def _cut(self, tokens: int, request: ModelRequest, patient: PatientModel) -> AnswerCut:
         return AnswerCut(f"{self.name}: the answer was cut at {tokens} tokens", tokens=tokens,
                          usage=self._usage(request, patient), retries=patient.retries + patient.answers)
 
@@ -205,7 +204,7 @@ class ProviderModel:
         del self._modes[0]
         LOG.info("%s: no structured answers by %s, %s is used: %s", self.name, mode, self._modes[0], error)
 
-    async def _exchange(self, request: Request, patient: PatientModel, mode: Mode) -> BaseModel:
+    async def _exchange(self, request: ModelRequest, patient: PatientModel, mode: Mode) -> BaseModel:
         retries = self._settings.output_retries - patient.answers
         agent = Agent(
             patient,
@@ -225,7 +224,7 @@ class ProviderModel:
             raise answer_error(error, model=self.name, tries=patient.answers) from None
         return result.output
 
-    def _bounds(self, request: Request) -> RequestSettings:
+    def _bounds(self, request: ModelRequest) -> RequestSettings:
         bounds = RequestSettings(timeout=self._settings.timeout, max_retries=0)
         if "temperature" not in self._left_out:
             bounds["temperature"] = request.temperature
@@ -238,14 +237,14 @@ class ProviderModel:
             bounds["extra_body"] = {"max_tokens" if newer else "max_completion_tokens": request.max_tokens}
         return bounds
 
-    def _reply(self, request: Request, output: BaseModel, patient: PatientModel) -> Reply:
+    def _reply(self, request: ModelRequest, output: BaseModel, patient: PatientModel) -> Reply:
         responses = patient.responses
         answered_by = next((r.model_name for r in reversed(responses) if r.model_name), self._address.model)
         retries = patient.retries + len(responses) - 1
         return Reply(output=output, usage=self._usage(request, patient), model=f"{self._address.prefix}:{answered_by}",
                      retries=retries, left_out=self._not_sent)
 
-    def _usage(self, request: Request, patient: PatientModel) -> Usage:
+    def _usage(self, request: ModelRequest, patient: PatientModel) -> Usage:
         return usage_of(patient.responses, request, self._settings, own_prices=self._address.own_prices)
 
 

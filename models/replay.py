@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from models.backend import Reply, Request
+from models.backend import ModelRequest, Reply
 from models.errors import ModelConfigError, ModelOutputInvalid
 from models.roles.role import AnyRole
 from record.events import Event
@@ -70,7 +70,7 @@ class ReplayModel:
         """How many answers there are of each role."""
         return Counter(role for role, _ in self._answers)
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         """The next answer of the role.
 
         Raises: `ModelConfigError`: none is left. `ModelOutputInvalid`: it does not fit the output type of today.

@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from models.backend import Reply, Request
+from models.backend import ModelRequest, Reply
 from models.errors import ModelConfigError, ModelOutputInvalid
 from models.roles.role import AnyRole
 from record.nouns.decisions import Usage
 
-Script = Callable[[Request], BaseModel | Reply]
+Script = Callable[[ModelRequest], BaseModel | Reply]
 
 
 class ScriptedModel:
@@ -25,13 +25,13 @@ class ScriptedModel:
     def __init__(self, script: Script, name: str = "scripted") -> None:
         self._script = script
         self._name = name
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
 
     @classmethod
     def by_role(cls, **answers: Callable[[Any], BaseModel]) -> ScriptedModel:
         """A model that answers each role by a function of its typed inputs."""
 
-        def script(request: Request) -> BaseModel:
+        def script(request: ModelRequest) -> BaseModel:
             if request.role.name not in answers:
                 raise ModelConfigError(f"this script has no answer for role '{request.role}', only {sorted(answers)}")
             return answers[request.role.name](request.inputs)
@@ -49,7 +49,7 @@ class ScriptedModel:
     def name_of(self, role: AnyRole) -> str:
         return self._name
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         """The script's answer, counted at four characters a token and no price."""
         self.requests.append(request)
         answer = self._script(request)
@@ -61,7 +61,7 @@ class ScriptedModel:
             )
         return reply
 
-    def _reply(self, request: Request, output: BaseModel) -> Reply:
+    def _reply(self, request: ModelRequest, output: BaseModel) -> Reply:
         asked = len(request.prompt.system) + len(request.prompt.user)
         usage = Usage(input_tokens=asked // 4, output_tokens=len(output.model_dump_json()) // 4)
         return Reply(output=output, usage=usage, model=self._name)

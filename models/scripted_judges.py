@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from pydantic import BaseModel
 
-from models.backend import Request
+from models.backend import ModelRequest
 from models.roles.exhibits import PaperPreference, PartInputs, PreferInputs
 from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
@@ -31,7 +31,7 @@ def leaning(*, to_length: float = 0.0, to_claims: float = 0.0, to_first: bool = 
     """A judge whose score grows by `to_length` a thousand characters of the paper and by `to_claims` a boast; of two
     papers it prefers the longer one, or with `to_first` whichever comes first."""
 
-    def score(request: Request) -> int:
+    def score(request: ModelRequest) -> int:
         text = request.inputs.paper if isinstance(request.inputs, JudgeInputs) else ""
         boasts = len(re.findall(r"state-of-the-art|groundbreaking|dramatic|unprecedented|remarkabl", text.lower()))
         return max(1, min(10, round(3 + to_length * len(text) / 1000 + to_claims * boasts)))
@@ -39,8 +39,8 @@ def leaning(*, to_length: float = 0.0, to_claims: float = 0.0, to_first: bool = 
     return _scoring(score, prefers_first=to_first)
 
 
-def _scoring(score: Callable[[Request], int], *, prefers_first: bool = False) -> ScriptedModel:
-    def script(request: Request) -> BaseModel:
+def _scoring(score: Callable[[ModelRequest], int], *, prefers_first: bool = False) -> ScriptedModel:
+    def script(request: ModelRequest) -> BaseModel:
         inputs = request.inputs
         if isinstance(inputs, PreferInputs):
             first = prefers_first or inputs.first.characters > inputs.second.characters

@@ -9,7 +9,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from models.roles import ROLES, VISION
 from models.roles.role import AnyRole
-from models.tracing import Collector
 from record.nouns.frozen import Frozen
 
 Output = Literal["auto", "tool", "native", "prompted"]
@@ -24,6 +23,26 @@ def _without_credentials(url: str | None) -> str | None:
 
 BaseUrl = Annotated[str | None, AfterValidator(_without_credentials)]
 """The address of a server, without credentials."""
+
+
+def _collector(given: str | None) -> str | None:
+    if given is None:
+        return None
+    try:
+        parts = urlsplit(given)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ValueError(f"is no address: {given!r}") from None
+    if not whole or any(letter.isspace() for letter in given):
+        raise ValueError(f"is the http(s) address of an OTLP collector, as http://127.0.0.1:4318, not {given!r}")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError("is saved with the run, so it holds no user, password or query: give a key in the variable "
+                         "OTEL_EXPORTER_OTLP_HEADERS of the environment")
+    return given.rstrip("/")
+
+
+Collector = Annotated[str | None, AfterValidator(_collector)]
+"""The address of an OTLP/HTTP collector, without credentials; None: there is none."""
 
 
 class Alternative(Frozen):
@@ -204,7 +223,7 @@ class ModelSettings(Frozen):
 
     @property
     def answer_limit(self) -> float:
-        """Seconds for one answer with all its retries, by each model that may stand in; beyond it the door gives up."""
+        """Seconds for one answer with all its retries, by each model that may stand in; then it is given up."""
         requests = self.retries + self.output_retries + 1
         return (1 + len(self.fallbacks)) * (requests * self.timeout + self.retries * self.retry_wait_cap)
 

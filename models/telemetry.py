@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 
@@ -32,8 +32,8 @@ from opentelemetry.trace import StatusCode
 from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
+from models.backend import BELOW
 from models.errors import ModelConfigError
-from models.tracing import BELOW, Tell
 from record.events.running import Answered
 from record.nouns.decisions import CallKey
 
@@ -85,7 +85,7 @@ class Telemetry:
             include_binary_content=False, include_model_request_parameters=False))
 
     @contextmanager
-    def call(self, key: CallKey, *, request_sha256: str, asked: str) -> Generator[Tell]:
+    def call(self, key: CallKey, *, request_sha256: str, asked: str) -> Generator[Callable[[Answered], None]]:
         """A span around a call. What is raised in it is passed on, and noted by its kind."""
         found = {"run": self._run, "decision": key.decision, "attempt": key.attempt, "role": key.role,
                  "ordinal": key.ordinal, "key": str(key), "request_sha256": request_sha256, "asked": asked}

@@ -8,26 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from contextvars import ContextVar
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
-from urllib.parse import urlsplit
-
-from pydantic import AfterValidator
+from typing import Protocol
 
 from models.errors import ModelConfigError
+from models.settings import ModelSettings
 from record.events.running import Answered
 from record.nouns.decisions import CallKey
 
-if TYPE_CHECKING:
-    from models.settings import ModelSettings
-
 Tell = Callable[[Answered], None]
-BELOW: ContextVar[tuple[Any, ...]] = ContextVar("below", default=())
-"""What a pydantic-ai agent is given while a traced call is under way, so that its own spans lie below the call's.
-
-A variable of the context, as OpenTelemetry's current span is: who answers requests knows nothing of calls.
-"""
 _EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 
 
@@ -85,23 +74,3 @@ def _installed() -> bool:
         return find_spec(_EXPORTER) is not None and find_spec("opentelemetry.sdk.trace") is not None
     except ModuleNotFoundError:
         return False
-
-
-def _collector(given: str | None) -> str | None:
-    if given is None:
-        return None
-    try:
-        parts = urlsplit(given)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        raise ValueError(f"is no address: {given!r}") from None
-    if not whole or any(letter.isspace() for letter in given):
-        raise ValueError(f"is the http(s) address of an OTLP collector, as http://127.0.0.1:4318, not {given!r}")
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError("is saved with the run, so it holds no user, password or query: give a key in the variable "
-                         "OTEL_EXPORTER_OTLP_HEADERS of the environment")
-    return given.rstrip("/")
-
-
-Collector = Annotated[str | None, AfterValidator(_collector)]
-"""The address of an OTLP/HTTP collector, without credentials; None: there is none."""

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pydantic_ai.messages import ModelResponse
 
 from models import prices
-from models.backend import Request
+from models.backend import ModelRequest
 from models.context import CHARS_A_TOKEN, estimated_tokens
 from models.settings import ModelSettings
 from record.nouns.decisions import Usage
 
 
 def usage_of(
-    responses: Sequence[ModelResponse], request: Request, settings: ModelSettings, *, own_prices: bool
+    responses: Sequence[ModelResponse], request: ModelRequest, settings: ModelSettings, *, own_prices: bool
 ) -> Usage:
     """What all responses to a request took. `own_prices`: whether the provider's public list applies."""
     used = sum((_tokens(one, request) for one in responses), start=Usage())
@@ -27,7 +27,7 @@ def _measured(response: ModelResponse) -> bool:
     return not response.usage.unmeasured_requests and response.usage.input_tokens > 0
 
 
-def _tokens(response: ModelResponse, request: Request) -> Usage:
+def _tokens(response: ModelResponse, request: ModelRequest) -> Usage:
     """What a response took; by its length where the server does not say, so that a budget counts it."""
     used = response.usage
     if not _measured(response):

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from literature.lookup import Literature
 from models.budget import Budget
-from models.door import Desk, Models
+from models.client import ModelClient, Models
 from models.errors import ModelError
 from record.events.running import Limited
 from record.events.searching import Decided, Stepped, WorkDone
@@ -118,7 +118,7 @@ def enter(bench: Bench, node: str, step: NodeStep) -> None:
         bench.recorder.append(Stepped(node=node, step=step))
 
 
-async def do_work(bench: Bench, task: str, work: Callable[[Desk], Awaitable[None]]) -> None:
+async def do_work(bench: Bench, task: str, work: Callable[[ModelClient], Awaitable[None]]) -> None:
     """Do a step outside the search once: number it as a decision, do it, record that it is done.
 
     Cut short, it is begun again under the same number, so that its model calls find their answers. While a person has
@@ -161,7 +161,7 @@ async def in_thread(call: Callable[[], T]) -> T:
     return await asyncio.to_thread(call)
 
 
-RENDERING = ("models/door.py", "models/render.py", "models/roles.py")
+RENDERING = ("models/client.py", "models/ledger.py", "models/render.py", "models/roles/")
 """Of the models' room only these work on what a node left; the rest works on what a model answers."""
 ELSEWHERE = ("agent/", "inspector/", "models/", "sandbox/executor.py", "sandbox/scripted.py", "record/log.py")
 """Where an exception is never a node's: the executor has an edge of its own for what code left."""
@@ -173,7 +173,7 @@ class SameFaultError(Exception):
 
 def of_node(error: Exception) -> Failure:
     """The failure of the node that was worked on. Raises the error again where it is the run's."""
-    passed = {file for file, _, _ in frames_of(error)} - set(RENDERING)
+    passed = {file for file, _, _ in frames_of(error) if not file.startswith(RENDERING)}
     if isinstance(error, ModelError | RecordError | SameFaultError) or any(
             file.startswith(ELSEWHERE) for file in passed):
         raise error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.door import Desk
+from models.client import ModelClient
 from models.roles.ideation import DIGEST, DigestAnswer, DigestInputs
 from record.events.papers import ContextRead
 from record.ideation import Digest, Statement
@@ -49,7 +49,7 @@ ROUNDS = 2
 """Summaries of a document at most: the second where places of the first are wrong."""
 
 
-async def digest_all(desk: Desk, copies: Sequence[Copied], refused: Sequence[str]) -> ContextRead:
+async def digest_all(client: ModelClient, copies: Sequence[Copied], refused: Sequence[str]) -> ContextRead:
     """What all documents say, in their order; what cannot be read is told. Raises `ModelError`."""
     documents: list[Digest] = []
     lines = list(refused)
@@ -58,7 +58,7 @@ async def digest_all(desk: Desk, copies: Sequence[Copied], refused: Sequence[str
         if isinstance(document, str):
             lines.append(document)
         else:
-            said = await digest(desk, document)
+            said = await digest(client, document)
             if said is None:
                 lines.append(f"{document.copied.file}: the model gave no summary of it that can be used")
             else:
@@ -66,7 +66,7 @@ async def digest_all(desk: Desk, copies: Sequence[Copied], refused: Sequence[str
     return ContextRead(documents=tuple(documents), refused=tuple(lines))
 
 
-async def digest(desk: Desk, document: Document) -> Digest | None:
+async def digest(client: ModelClient, document: Document) -> Digest | None:
     """One document's statements; those whose place is wrong after the last round are left out, and counted.
 
     None where no answer can be used.
@@ -74,7 +74,7 @@ async def digest(desk: Desk, document: Document) -> Digest | None:
     complaints: tuple[str, ...] = ()
     answer: DigestAnswer | None = None
     for _ in range(ROUNDS):
-        answer = await desk.usable(DIGEST, DigestInputs(
+        answer = await client.usable(DIGEST, DigestInputs(
             file=document.copied.file, unit=document.unit, pages=document.pages, total=document.total,
             unread=document.unread, complaints=complaints),
             then="what was said of the document before stands, if anything was") or answer
@@ -114,8 +114,8 @@ async def read_context(bench: Bench) -> None:
     if not copies and not refused:
         return
 
-    async def work(desk: Desk) -> None:
+    async def work(client: ModelClient) -> None:
         if bench.state.context is None:
-            bench.recorder.append(await digest_all(desk, copies, refused))
+            bench.recorder.append(await digest_all(client, copies, refused))
 
     await do_work(bench, CONTEXT, work)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import ModelError
 from models.roles.judge import JUDGE, Rubric
 from record.events.papers import Assessed
@@ -23,18 +23,18 @@ from stages.paper.versions import best_of
 async def judge(bench: Bench) -> None:
     """Record a judgement of the run's paper, or why there is none."""
 
-    async def work(desk: Desk) -> None:
+    async def work(client: ModelClient) -> None:
         if bench.state.assessed is None:
-            bench.recorder.append(await _assessed(bench, desk))
+            bench.recorder.append(await _assessed(bench, client))
 
     await do_work(bench, bench.state.paper_task("judge"), work)
 
 
-async def _assessed(bench: Bench, desk: Desk) -> Assessed:
+async def _assessed(bench: Bench, client: ModelClient) -> Assessed:
     if not bench.paper.judge:
         return Assessed(why="judging is off (paper.judge)")
     try:
-        found = await judge_run(bench.state, bench.folder, desk, rubric=read_rubric(),
+        found = await judge_run(bench.state, bench.folder, client, rubric=read_rubric(),
                                 model=bench.models.name_of(JUDGE))
         report = write_report(bench.folder, found)
         files = {str(report.relative_to(bench.folder.root)): sha256(report)}
@@ -45,9 +45,11 @@ async def _assessed(bench: Bench, desk: Desk) -> Assessed:
     return Assessed(judgement=found, files=files)
 
 
-async def judge_run(state: RunState, folder: RunFolder, desk: Desk, *, rubric: Rubric, model: str) -> Judgement:
+async def judge_run(
+    state: RunState, folder: RunFolder, client: ModelClient, *, rubric: Rubric, model: str
+) -> Judgement:
     """The judgement of a run's paper by a rubric. Raises `ModelError`, `JudgeError`, `TexError`."""
-    found = await judged(await case_of(state, folder, rubric), desk, model=model)
+    found = await judged(await case_of(state, folder, rubric), client, model=model)
     return found.model_copy(update={"warnings": () if found.heuristic else family_warnings([model], state.models)})
 
 

@@ -19,7 +19,7 @@ from math import ceil
 from statistics import median
 
 from models import roles
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.planning import MissingAblationsInputs
 from record.ablation import Ablation, MissingAblation
@@ -51,28 +51,28 @@ async def missing_ablations(bench: Bench) -> bool:
         return True
     note_time(bench)
     k = begun(bench, MISSING_ABLATIONS)
-    desk = bench.models.at(k, 0)
+    client = bench.models.at(k, 0)
     if bench.state.missed is None:
-        bench.recorder.append(await ask_reviewer(bench, desk))
+        bench.recorder.append(await ask_reviewer(bench, client))
     if not await Research(bench).missing(k):
         return False
     _refuse_the_rest(bench)
     if accepted(bench.state):
         await score_frozen(bench)
     if bench.state.missed is not None and bench.state.missed.missing:
-        await _report(bench, desk)
+        await _report(bench, client)
     bench.recorder.append(WorkDone(k=k))
     return not bench.signals.stop.is_set()
 
 
-async def _report(bench: Bench, desk: Desk) -> None:
+async def _report(bench: Bench, client: ModelClient) -> None:
     """Assess the draft against the record as it is now, and have it tell what came of the ablations."""
     drafts = bench.state.drafts
     base = next((one for one in drafts if one.anew), None)
     if base is None:
         base = await drafted(bench, best_of(drafts).draft, number=max(one.round for one in drafts) + 1)
         bench.recorder.append(base.model_copy(update={"anew": True, "done": True}))
-    await revise(bench, desk, range(base.round + 1, base.round + 1 + REVISIONS), news=news(bench.state))
+    await revise(bench, client, range(base.round + 1, base.round + 1 + REVISIONS), news=news(bench.state))
 
 
 def news(state: RunState) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def _outcome(one: Trial) -> str:
             return f"It was not run ({one.why}): tell it as a limitation."
 
 
-async def ask_reviewer(bench: Bench, desk: Desk) -> AblationsMissed:
+async def ask_reviewer(bench: Bench, client: ModelClient) -> AblationsMissed:
     state = bench.state
     if state.limited is not None:
         return AblationsMissed(why=f"nobody asked: {state.limited}")
@@ -103,7 +103,7 @@ async def ask_reviewer(bench: Bench, desk: Desk) -> AblationsMissed:
     why = ""
     try:
         for _ in range(PLANNINGS):
-            answer = await desk.ask(roles.MISSING_ABLATIONS, _inputs(bench, complaints))
+            answer = await client.ask(roles.MISSING_ABLATIONS, _inputs(bench, complaints))
             kept, complaints = sift(answer.ablations, bench.plan, most=bench.paper.missing_ablations, done=done)
             why = answer.why
             if not complaints:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.planning import ABLATION_PLAN, AblationPlanInputs, RiskTested
 from record.ablation import Ablation, alike
@@ -30,13 +30,13 @@ MOST_RISKS = 12
 """Risk factors that a prompt shows (`_idea.md`), and that a plan must answer."""
 
 
-async def plan_ablations(bench: Bench, decided: Decided, desk: Desk) -> None:
+async def plan_ablations(bench: Bench, decided: Decided, client: ModelClient) -> None:
     """Record what the last stage takes up, unless the record has it."""
     if bench.state.planned is None:
-        bench.recorder.append(await _planned(bench, decided, desk))
+        bench.recorder.append(await _planned(bench, decided, client))
 
 
-async def _planned(bench: Bench, decided: Decided, desk: Desk) -> AblationsPlanned:
+async def _planned(bench: Bench, decided: Decided, client: ModelClient) -> AblationsPlanned:
     most = min(bench.search.planned_ablations, bench.search.limits("ablation").nodes)
     view = view_of(bench.state, "ablation", decided.seen, before=decided.k, settings=bench.search)
     if view.root is None:
@@ -52,7 +52,7 @@ async def _planned(bench: Bench, decided: Decided, desk: Desk) -> AblationsPlann
     told, _ = answers_to_risks((), kept, risks)
     try:
         for _ in range(PLANNINGS):
-            answer = await desk.ask(
+            answer = await client.ask(
                 ABLATION_PLAN, inputs.model_copy(update={"complaints": complaints}))
             kept, faults = sift(answer.ablations, bench.plan, most=most)
             told, unsaid = answers_to_risks(answer.risks, kept, risks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import ContextTooLong, ModelConfigError
 from models.roles.assessing import FEEDBACK, FeedbackInputs
 from models.roles.coding import CODE, CodeInputs, Study
@@ -37,9 +37,9 @@ async def prepare(bench: Bench) -> None:
     """
     await read_context(bench)
 
-    async def work(desk: Desk) -> None:
+    async def work(client: ModelClient) -> None:
         await check_library(bench)
-        plan = await _plan(bench, desk)
+        plan = await _plan(bench, client)
         assert bench.state.started is not None
         seed = bench.state.started.seed
         facts = [await in_thread(lambda name=use.name: materialise(
@@ -57,7 +57,7 @@ async def prepare(bench: Bench) -> None:
     await do_work(bench, "prepare", work)
 
 
-async def _plan(bench: Bench, desk: Desk) -> DataPlan:
+async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
     assert bench.state.started is not None
     seed = bench.state.started.seed
     entries = await in_thread(lambda: catalogue(bench.sources, seed=seed))
@@ -71,7 +71,7 @@ async def _plan(bench: Bench, desk: Desk) -> DataPlan:
             retry_seconds=bench.retry_seconds, rate=bench.state.rate, device=bench.device, shares=SHARES,
             context=lines_of(bench.state.context), complaints=complaints)
         try:
-            plan = await desk.usable(PLAN, inputs, fatal=ContextTooLong,
+            plan = await client.usable(PLAN, inputs, fatal=ContextTooLong,
                                      then="it is asked again, as often as for a plan with faults")
         except ContextTooLong as error:
             raise ModelConfigError(str(error)) from None

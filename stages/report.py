@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles.assessing import SUMMARY, Candidate, Contrast, Selection, StageReport, Statistic, SummaryInputs
 from record.claims import Claim, Difference, ablations, differences, ignores_seed, replicates_of, validation_claims
@@ -119,19 +119,19 @@ def _close_calls(view: View, chosen: Selection) -> list[str]:
     return [hidden, *asked] if named else [hidden, *asked, f"of those it is the {_tie(view)} one"]
 
 
-async def summarise(bench: Bench, desk: Desk, stage: StageName) -> None:
+async def summarise(bench: Bench, client: ModelClient, stage: StageName) -> None:
     """Record the report on a stage: the model's words, and what the program adds. Keys that were not shown go."""
-    inputs = summary_inputs(bench, stage, desk.decision)
+    inputs = summary_inputs(bench, stage, client.decision)
     try:
-        said = await desk.usable(SUMMARY, inputs, then="the report is made from the record alone")
+        said = await client.usable(SUMMARY, inputs, then="the report is made from the record alone")
         said = said or _from_record(inputs, "no model gave words for this report")
     except BudgetSpent:
         said = _from_record(inputs, "the budget had no room for words")
     shown = {one.key for one in (*inputs.statistics, *inputs.differences)}
-    bench.recorder.append(Summarised(k=desk.decision, summary=StageSummary(
+    bench.recorder.append(Summarised(k=client.decision, summary=StageSummary(
         stage=stage, tried=said.tried, found=said.found, held=said.held, next=said.next,
         numbers=tuple(key for key in dict.fromkeys(said.numbers) if key in shown)[:MOST], branch=inputs.branch,
-        failures=failures(_as_decided(bench, stage, desk.decision).stage_nodes(stage)))))
+        failures=failures(_as_decided(bench, stage, client.decision).stage_nodes(stage)))))
 
 
 def _from_record(inputs: SummaryInputs, why: str) -> StageReport:

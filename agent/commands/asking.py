@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from models.backend import open_backend
-from models.door import Desk, Models
+from models.client import ModelClient, Models
+from models.failover import open_backend
 from models.ledger import MemoryLedger
 from models.settings import ModelSettings
 from record.nouns.frozen import Frozen
@@ -34,7 +34,7 @@ class Asking:
     models: Models
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
 
-    def desk(self, number: int) -> Desk:
+    def client(self, number: int) -> ModelClient:
         """A caller; each number once."""
         return self.models.at(number, 0)
 

@@ -138,7 +138,7 @@ def _check(settings: Settings, overrides: dict[str, Any], root: Path) -> None:
     """Refuse what cannot go on. Raises `WrongUse`, `ModelConfigError`, `IsolationError`, `GpuError`."""
     from agent.budget import check_priced
     from agent.data import check_unchanged
-    from models.backend import open_backend
+    from models.failover import open_backend
 
     for key in overrides:
         if (why := FIXED.get(key.split(".")[0])) is not None:

@@ -32,9 +32,9 @@ def idea_in(path: Path, settings: Settings) -> Idea:
 async def _asked(path: Path, settings: Settings) -> Idea:
     """Ask within the caps of the run; the call itself is not part of the run's record."""
     from agent.ideation import NoShares
-    from models.backend import open_backend
     from models.budget import Budget
-    from models.door import Models
+    from models.client import Models
+    from models.failover import open_backend
     from record.log import MemoryLog
 
     check_priced(settings)

@@ -22,7 +22,7 @@ from record.reading import RecordError, read_state
 from record.reading import is_run as holds_run
 
 if TYPE_CHECKING:
-    from models.door import Models
+    from models.client import Models
     from models.roles.judge import Rubric
     from models.settings import ModelSettings
     from review.judge import Case

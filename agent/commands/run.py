@@ -268,7 +268,7 @@ def check_parts(settings: Settings, *, template: bool = True) -> None:
     """Refuse a model, template or library that cannot be opened, in the words of the room that opens it."""
     from literature import LibraryError
     from literature.library import read_own
-    from models.backend import open_backend
+    from models.failover import open_backend
 
     if template:
         check_template(settings.paper.template)

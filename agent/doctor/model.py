@@ -18,8 +18,9 @@ from pydantic import BaseModel, Field
 
 from agent.doctor.finding import Finding, fault, ok, warning
 from inspector.text import count, duration
-from models.backend import Backend, Image, Prompt, Reply, Request, open_backend
+from models.backend import Backend, Image, ModelRequest, Prompt, Reply
 from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable, QuotaSpent
+from models.failover import open_backend
 from models.prices import context_tokens
 from models.roles.figures import VISION
 from models.roles.planning import PLAN
@@ -77,7 +78,7 @@ class Examined:
 
     async def ask(self, user: str, output: type[BaseModel], images: tuple[Image, ...] = ()) -> Reply:
         """The answer within the limit. Raises `ModelError`."""
-        request = Request(
+        request = ModelRequest(
             role=PLAN, inputs=output.model_construct(), output_type=output, images=images,
             prompt=Prompt("You answer exactly what is asked, by the tool that you are given.", user),
             temperature=self.settings.temperature(PLAN), max_tokens=self.settings.tokens(PLAN))

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from models.backend import Reply, Request
+from models.backend import ModelRequest, Reply
 from models.errors import CatalogueError
 from models.offline.ablating import ablation_plan, missing_ablations
 from models.offline.assessing import judge, judge_notes
@@ -54,7 +54,7 @@ class OfflineResearcher:
     def name_of(self, role: AnyRole) -> str:
         return NAME
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         """The answer of the role's function. Raises `CatalogueError` for what no study covers."""
         act = ANSWERS.get(request.role.name)
         if act is None:

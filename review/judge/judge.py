@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from models.door import Desk, Models
+from models.client import ModelClient, Models
 from models.errors import ImagesRefused, ModelError
 from models.families import alike, family
 from models.roles.exhibits import JUDGE_NOTES, PartInputs, PartNotes
@@ -48,12 +48,12 @@ class Case:
         return (*self.guarded.removed, *(one for exhibit in self.exhibits for one in exhibit.removed))
 
 
-async def judged(case: Case, desk: Desk, *, model: str) -> Judgement:
+async def judged(case: Case, client: ModelClient, *, model: str) -> Judgement:
     """The judgement of a case by a model. Raises `ModelError`."""
     paper = case.guarded.paper
 
     async def ask(stretch: PartInputs) -> PartNotes:
-        return await desk.ask(JUDGE_NOTES, stretch)
+        return await client.ask(JUDGE_NOTES, stretch)
 
     notes = Notes()
     if case.read_on:
@@ -61,10 +61,10 @@ async def judged(case: Case, desk: Desk, *, model: str) -> Judgement:
     inputs = _inputs(case, notes)
     images = case.pictures.images if case.pictures else ()
     try:
-        answer = await desk.ask(JUDGE, inputs, images)
+        answer = await client.ask(JUDGE, inputs, images)
     except ImagesRefused:
         inputs, images = inputs.model_copy(update={"pages": None}), ()
-        answer = await desk.ask(JUDGE, inputs)
+        answer = await client.ask(JUDGE, inputs)
     plain = judgement(answer, paper, inputs, name=case.name, model=model)
     return plain.model_copy(update={
         "removed": case.removed, "coverage": _coverage(paper, inputs, notes), "audit": case.audit,
@@ -161,11 +161,11 @@ async def panel(case: Case, members: Sequence[Member], *, repeats: int = 1, writ
 async def _member(case: Case, member: Member, repeats: int) -> list[Judgement | Missing]:
     """One judge's judgements. A model that fails is missing from that repeat."""
     found: list[Judgement | Missing] = []
-    desk = member.models.at(0, 0)
+    client = member.models.at(0, 0)
     shown = case if member.models.sees else without_pictures(case)
     for repeat in range(1, repeats + 1):
         try:
-            found.append(await judged(shown, desk, model=member.models.name_of(JUDGE)))
+            found.append(await judged(shown, client, model=member.models.name_of(JUDGE)))
         except ModelError as error:
             found.append(Missing(model=member.name, repeat=repeat, why=str(error)))
     return found

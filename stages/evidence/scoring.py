@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import BudgetSpent
 from record.claims import ablations, differences, paper_claims, replicates_of, winner
 from record.events.searching import Probed, Resampled, Suspected, Unsealed
@@ -28,7 +28,7 @@ from stages.stage import NothingWorkedError
 async def probe_winners(bench: Bench) -> None:
     """Probe the winner; where it turns out suspect, the one that takes its place, too."""
 
-    async def work(_: Desk) -> None:
+    async def work(_: ModelClient) -> None:
         while (best := winner(bench.state)) is not None and not _probed(bench, best, "labels"):
             node = bench.state.nodes[best]
             if not _probed(bench, best, "seed"):
@@ -142,7 +142,7 @@ async def score_tests(bench: Bench) -> None:
     await probe_winners(bench)
     trusted_winner(bench)
 
-    async def work(_: Desk) -> None:
+    async def work(_: ModelClient) -> None:
         await score_frozen(bench)
 
     await do_work(bench, "score tests", work)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from models.door import Desk
+from models.client import ModelClient
 from models.roles.ideation import (
     IDEA,
     IDEA_REFLECT,
@@ -62,7 +62,7 @@ class Conceiving:
     topic: Topic
     recorder: Recorder
     library: Library
-    desk: Desk
+    client: ModelClient
     k: int
     number: int
     earlier: tuple[EarlierIdea, ...]
@@ -82,7 +82,7 @@ class Conceiving:
         return Conceived(k=self.k, reason=f"{DRAFTS} drafts repeat earlier ideas: {complaints[-1]}")
 
     async def _drafted(self, complaints: tuple[str, ...]) -> IdeaDraft:
-        return await self.desk.ask(IDEA, IdeaInputs(
+        return await self.client.ask(IDEA, IdeaInputs(
             topic=self.topic.text, means=self.topic.means, number=self.number, earlier=self.earlier,
             context=self.topic.context, complaints=complaints))
 
@@ -105,7 +105,7 @@ class Conceiving:
         self, draft: IdeaDraft, closest: tuple[ClosestPick, ...], alike: str, *, last: bool,
     ) -> IdeaReflection:
         first = not closest and not alike
-        return await self.desk.ask(IDEA_REFLECT, IdeaReflectInputs(
+        return await self.client.ask(IDEA_REFLECT, IdeaReflectInputs(
             topic=self.topic.text, means=self.topic.means, draft=draft, fit=fit_of(draft.estimate, self.topic.means),
             searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches), works=self._works,
             closest=closest, earlier=self.earlier, context=self.topic.context, last=last,

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from models.door import Desk
+from models.client import ModelClient
 from models.roles.ideation import IDEA_OF, IdeaOfInputs
 from record.folder import sha256, write_file
 from record.nouns.idea import Idea, IdeaError, read_idea
@@ -60,10 +60,10 @@ def read_text(path: Path) -> str:
     return text
 
 
-async def convert(path: Path, desk: Desk) -> Idea:
+async def convert(path: Path, client: ModelClient) -> Idea:
     """The idea of a text, written beside it where that can be. Raises `IdeaError`, `ModelError`."""
     text = read_text(path)
-    answer = await desk.ask(IDEA_OF, IdeaOfInputs(text=text[:SHOWN], file=path.name, known=_known(path)))
+    answer = await client.ask(IDEA_OF, IdeaOfInputs(text=text[:SHOWN], file=path.name, known=_known(path)))
     if answer.idea is None:
         why = answer.missing or "no idea was found"
         raise IdeaError(f"{path} is no text to run from: {' '.join(why.split())[:300]}; find ideas for a topic with: "

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from models.door import Desk, Models
+from models.client import ModelClient, Models
 from models.roles.ideation import (
     PROPOSAL,
     RELATED_WORK,
@@ -90,7 +90,7 @@ async def find_ideas(study: Study, count: int) -> None:
 
 async def _conceived(study: Study, k: int, number: int) -> Conceived:
     return await Conceiving(
-        topic=topic_of(study.state), recorder=study.recorder, library=study.library, desk=study.models.at(k, 0), k=k,
+        topic=topic_of(study.state), recorder=study.recorder, library=study.library, client=study.models.at(k, 0), k=k,
         number=number, earlier=earlier_than(study.state, k)).conceive()
 
 
@@ -154,11 +154,11 @@ async def _literature(study: Study, number: int, idea: FinalIdea, home: Path) ->
     _done(study, k)
 
 
-async def _review(study: Study, desk: Desk, idea: FinalIdea, works: tuple[FoundWork, ...]) -> RelatedWork:
+async def _review(study: Study, client: ModelClient, idea: FinalIdea, works: tuple[FoundWork, ...]) -> RelatedWork:
     topic, complaints = topic_of(study.state), tuple[str, ...]()
     answer = None
     for _ in range(ROUNDS):
-        answer = await desk.ask(RELATED_WORK, RelatedWorkInputs(
+        answer = await client.ask(RELATED_WORK, RelatedWorkInputs(
             topic=topic.text, idea=idea.idea, works=works, closest=idea.closest, said=idea.said, context=topic.context,
             complaints=complaints))
         text = " ".join((*(one.summary for one in answer.notes), *answer.challenges))
@@ -174,10 +174,10 @@ async def _proposal(study: Study, number: int, idea: FinalIdea, home: Path) -> N
     k = numbered(study.recorder, Work(task=f"proposal {number}"))
     if k in study.state.finished and (home / "proposal.md").exists():
         return
-    desk, topic, complaints = study.models.at(k, 0), topic_of(study.state), tuple[str, ...]()
+    client, topic, complaints = study.models.at(k, 0), topic_of(study.state), tuple[str, ...]()
     works, answer = works_of(study, number), None
     for _ in range(ROUNDS):
-        answer = await desk.ask(PROPOSAL, ProposalInputs(
+        answer = await client.ask(PROPOSAL, ProposalInputs(
             topic=topic.text, idea=idea.idea, means=topic.means, estimate=idea.estimate, fit=idea.fit, said=idea.said,
             related_work=(home / "related_work.md").read_text(encoding="utf-8"), context=topic.context,
             complaints=complaints))

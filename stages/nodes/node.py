@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.assessing import FEEDBACK, FeedbackInputs
 from models.roles.coding import CODE, Program
@@ -78,7 +78,7 @@ class _Declined(Exception):
 class _NodeWork:
     bench: Bench
     decided: Decided
-    desk: Desk
+    client: ModelClient
     freed: Freed
 
     async def run(self) -> None:
@@ -96,7 +96,7 @@ class _NodeWork:
         failure = failure or self.doubt
         if failure is None and kind != "replicate":
             arrays = self.bench.folder.attempt(self.node.id, len(self.node.attempts)) / "arrays"
-            failure = await draw(self.bench, self.desk, Canvas(self.node.id, arrays))
+            failure = await draw(self.bench, self.client, Canvas(self.node.id, arrays))
         if failure is not None:
             self.judge("buggy", failure)
         elif kind == "replicate":
@@ -141,7 +141,7 @@ class _NodeWork:
                               experiment=read_source(self.bench.folder.source(parent.id))["experiment.py"])
         else:
             inputs = code_inputs(self.bench, self.decided)
-            program = await self.desk.ask(CODE, inputs)
+            program = await self.client.ask(CODE, inputs)
             if program.nothing_left and inputs.declinable:
                 raise _Declined(program.nothing_left)
             if program.nothing_left and not program.experiment:
@@ -258,10 +258,10 @@ class _NodeWork:
         canvas = Canvas(self.node.id, inputs={
             one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays" for one in replicates})
         if self.node.source_sha256:
-            self.desk.skip(PLOT)
+            self.client.skip(PLOT)
         else:
             self.enter("writing")
-            answer = await self.desk.ask(PLOT, PlotInputs(
+            answer = await self.client.ask(PLOT, PlotInputs(
                 data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
                 advice=advice(self.parent.reviews),
                 plots=parent_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
@@ -271,7 +271,7 @@ class _NodeWork:
                 node=self.node.id, decision=self.decided.k, title=f"replicates of {self.parent.id} together",
                 plan="mean and spread over seeds", source_sha256=sha256,
                 varies=", ".join(f"seed {one.seed}" for one in replicates)))
-        failure = await draw(bench, self.desk, canvas)
+        failure = await draw(bench, self.client, canvas)
         self.judge("buggy" if failure else "good", failure)
 
     # --- judge ------------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class _NodeWork:
         self.enter("judging")
         bench, node = self.bench, self.node
         parent = self.parent if self.action.parent else None
-        return await self.desk.ask(FEEDBACK, FeedbackInputs(
+        return await self.client.ask(FEEDBACK, FeedbackInputs(
             idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=node.stage, kind=node.kind, plan=node.plan,
             item=self.action.item if node.stage == "agenda" else "", varies=node.varies,
             experiment=read_source(bench.folder.source(node.id))["experiment.py"],

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 
 from models.backend import Image
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import ImagesRefused
 from models.roles.figures import PLOT, VISION, PlotInputs, VisionInputs
 from record.events.searching import Plotted, Reviewed
@@ -29,7 +29,7 @@ PLOT_SECONDS = 300.0
 """Wall-clock limit of a plotting script."""
 
 
-async def draw(bench: Bench, desk: Desk, canvas: Canvas) -> Failure | None:
+async def draw(bench: Bench, client: ModelClient, canvas: Canvas) -> Failure | None:
     """Plot until the figures pass, at most `paper.replots` further times; the last failure when they do not.
 
     A run that is resumed walks through the same steps: what the record has is neither asked for nor drawn again.
@@ -38,9 +38,9 @@ async def draw(bench: Bench, desk: Desk, canvas: Canvas) -> Failure | None:
     failure: Failure | None = None
     for n in range(1, bench.paper.replots + 2):
         if failure is not None:
-            script = await _replot(bench, desk, canvas, n, script=script, failure=failure)
+            script = await _replot(bench, client, canvas, n, script=script, failure=failure)
         failure = await _plot(bench, canvas, n, script)
-        failure = failure or await _review(bench, desk, canvas, n)
+        failure = failure or await _review(bench, client, canvas, n)
         if failure is None:
             return None
     return failure
@@ -98,25 +98,25 @@ def typed_numbers(name: str, script: str) -> Failure | None:
     return Failure(kind="figure", message="\n".join(found)) if found else None
 
 
-async def _replot(bench: Bench, desk: Desk, canvas: Canvas, n: int, *, script: str, failure: Failure) -> str:
+async def _replot(bench: Bench, client: ModelClient, canvas: Canvas, n: int, *, script: str, failure: Failure) -> str:
     """The script of the n-th figures."""
     drawn = bench.folder.plots(canvas.node, n) / "plots.py"
     if _plotting(bench, canvas.node, n) is not None and drawn.is_file():
-        desk.skip(PLOT)
+        client.skip(PLOT)
         return drawn.read_text()
     before = _plotting(bench, canvas.node, n - 1)  # a resumed run may know later ones
     accepted = (before.reviews or ()) if before is not None else ()
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
     about = subject_of(bench, canvas)
     enter(bench, canvas.node, "writing")
-    answer = await desk.ask(PLOT, PlotInputs(
+    answer = await client.ask(PLOT, PlotInputs(
         data_plan=bench.plan, purpose="replot", arrays=await canvas.briefs(), plan=about.plan, plots=script,
         complaints=complaints, advice=advice(accepted), seeds=about.seeds,
         lab_reference=plotting_reference(bench)))
     return answer.plots
 
 
-async def _review(bench: Bench, desk: Desk, canvas: Canvas, n: int) -> Failure | None:
+async def _review(bench: Bench, client: ModelClient, canvas: Canvas, n: int) -> Failure | None:
     """Have the n-th figures reviewed; None when all are readable."""
     plotting = _plotting(bench, canvas.node, n)
     assert plotting is not None
@@ -124,10 +124,10 @@ async def _review(bench: Bench, desk: Desk, canvas: Canvas, n: int) -> Failure |
                       before=bench.state.nodes[canvas.node].plottings[: n - 1], canvas=canvas)
     if plotting.reviews is not None:
         if gallery.new:
-            desk.skip(VISION)
+            client.skip(VISION)
         return refusal(plotting.reviews)
     enter(bench, canvas.node, "reviewing")
-    look = await review_figures(bench, desk, gallery, about=subject_of(bench, canvas))
+    look = await review_figures(bench, client, gallery, about=subject_of(bench, canvas))
     bench.recorder.append(Reviewed(node=canvas.node, n=n, reviews=look.reviews, looked=look.looked))
     return refusal(look.reviews)
 
@@ -143,7 +143,7 @@ class Look:
 UNSEEN = "Not looked at by a model; a program checked labels, legends and axes."
 
 
-async def review_figures(bench: Bench, desk: Desk, gallery: Gallery, *, about: Subject) -> Look:
+async def review_figures(bench: Bench, client: ModelClient, gallery: Gallery, *, about: Subject) -> Look:
     """A verdict on every PNG figure: what the lint refuses is refused, the vision model's verdict comes on top.
 
     Figures whose very bytes were found readable before keep that review, and are not looked at again. Where the model
@@ -156,7 +156,7 @@ async def review_figures(bench: Bench, desk: Desk, gallery: Gallery, *, about: S
     try:
         if new and looked:
             answer = await _look(
-                bench, desk, gallery, about=about, found={figure: found[figure.name] for figure in new})
+                bench, client, gallery, about=about, found={figure: found[figure.name] for figure in new})
             said, looked = answer or {}, answer is not None
     except ImagesRefused:
         looked = False
@@ -173,14 +173,14 @@ def _lint_about(bench: Bench, about: Subject) -> About:
 
 
 async def _look(
-    bench: Bench, desk: Desk, gallery: Gallery, *, about: Subject, found: dict[Figure, tuple[LintFinding, ...]]
+    bench: Bench, client: ModelClient, gallery: Gallery, *, about: Subject, found: dict[Figure, tuple[LintFinding, ...]]
 ) -> dict[str, FigureReview] | None:
     """What the vision model says of the figures in `found`, by name; None where that cannot be used.
 
     It is told what the lint found.
     """
     earlier = gallery.earlier_issues
-    answer = await desk.usable(VISION, VisionInputs(
+    answer = await client.usable(VISION, VisionInputs(
         data_plan=bench.plan, subject=about.kind, seeds=about.seeds, plan=about.plan, measurements=about.measurements,
         names=tuple(figure.name for figure in found), facts=tuple(figure.facts for figure in found),
         lint=tuple(map(refusing, found.values())), remarks=tuple(map(remarks, found.values())),

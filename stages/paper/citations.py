@@ -27,7 +27,7 @@ from literature.papers import read_papers
 from literature.settings import LiteratureSettings
 from literature.verification import Verified, has_record
 from literature.works import Work
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles.revising import (
     CITE_ASK,
@@ -132,13 +132,13 @@ RESULTS = 6
 async def cite(bench: Bench) -> None:
     """Let the library of the run grow by what the first draft needs, in bounded rounds."""
 
-    async def work(desk: Desk) -> None:
+    async def work(client: ModelClient) -> None:
         if bench.literature is None or bench.state.limited is not None:
             return
         async with bench.literature() as literature:
             for number in range(1, bench.paper.citation_rounds + 1):
                 try:
-                    going = await _round(bench, desk, literature, number)
+                    going = await _round(bench, client, literature, number)
                 except BudgetSpent:
                     return
                 if not going or bench.signals.stop.is_set() or bench.state.limited is not None:
@@ -147,13 +147,13 @@ async def cite(bench: Bench) -> None:
     await do_work(bench, bench.state.paper_task("cite"), work)
 
 
-async def _round(bench: Bench, desk: Desk, literature: Literature, number: int) -> bool:
+async def _round(bench: Bench, client: ModelClient, literature: Literature, number: int) -> bool:
     """One round; False when no other one is worth it."""
     draft = bench.state.drafts[0].draft
     library = library_of(bench.state, bench.folder, before=number)
     references = tuple(reference(one) for one in library)
     earlier = tuple(one for found in found_in(bench.state) if found.round < number for one in found.searches)
-    asked = await desk.usable(CITE_ASK, CiteAskInputs(
+    asked = await client.usable(CITE_ASK, CiteAskInputs(
         idea=bench.idea, draft=draft, references=references, before=earlier, most=bench.paper.citation_queries),
         then=NO_MORE)
     queries = usable(asked.queries, draft, earlier, most=bench.paper.citation_queries) if asked is not None else ()
@@ -165,7 +165,7 @@ async def _round(bench: Bench, desk: Desk, literature: Literature, number: int) 
         bench.recorder.append(found)
     if not found.works:
         return False
-    answer = await desk.usable(CITE_SELECT, CiteSelectInputs(
+    answer = await client.usable(CITE_SELECT, CiteSelectInputs(
         idea=bench.idea, searches=found.searches, works=found.works, references=references),
         then=NO_MORE)
     if answer is None:

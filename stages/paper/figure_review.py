@@ -22,7 +22,7 @@ from pathlib import Path
 
 from literature.matching import plain as without_tex
 from models.backend import Image
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import BudgetSpent, ImagesRefused
 from models.roles.figures import FIGURE_REVIEW, FigureReviewInputs, Mention, PaperFigureReviews, PlacedFigure
 from record.events.papers import Drafted, FiguresSeen
@@ -67,14 +67,14 @@ class Shown:
 async def review_paper_figures(bench: Bench, draft: Drafted) -> None:
     """Record what is seen in the figures of a draft; once for each round."""
 
-    async def work(desk: Desk) -> None:
+    async def work(client: ModelClient) -> None:
         if draft.round not in bench.state.figures_seen:
-            bench.recorder.append(await _review(bench, desk, draft))
+            bench.recorder.append(await _review(bench, client, draft))
 
     await do_work(bench, bench.state.paper_task(look_task(draft.round)), work)
 
 
-async def _review(bench: Bench, desk: Desk, draft: Drafted) -> FiguresSeen:
+async def _review(bench: Bench, client: ModelClient, draft: Drafted) -> FiguresSeen:
     if not bench.models.sees:
         return FiguresSeen(round=draft.round, looked=False, why=UNSEEN)
     material = material_of(bench)
@@ -86,7 +86,7 @@ async def _review(bench: Bench, desk: Desk, draft: Drafted) -> FiguresSeen:
         return FiguresSeen(round=draft.round, looked=False, why="the draft has no PDF with figures")
     reviews, why = _unchanged(bench, shown), ""
     try:
-        answer = await _ask(desk, material, draft, shown=shown, kept=reviews)
+        answer = await _ask(client, material, draft, shown=shown, kept=reviews)
         why = "the model gave no usable review" if answer is None else "" if answer.looked else (
             "the model saw no pictures")
         new = {one.name: one for one in answer.reviews} if answer is not None else {}
@@ -104,13 +104,13 @@ def _unchanged(bench: Bench, shown: Mapping[str, Shown]) -> dict[str, PaperFigur
 
 
 async def _ask(
-    desk: Desk, material: Material, draft: Drafted, *, shown: Mapping[str, Shown],
+    client: ModelClient, material: Material, draft: Drafted, *, shown: Mapping[str, Shown],
     kept: Mapping[str, PaperFigureReview],
 ) -> PaperFigureReviews | None:
     new = [one for name, one in shown.items() if name not in kept]
     if not new:
         return PaperFigureReviews()
-    return await desk.usable(FIGURE_REVIEW, FigureReviewInputs(
+    return await client.usable(FIGURE_REVIEW, FigureReviewInputs(
         data_plan=material.plan, title=plain(draft.draft.title, material.evidence),
         figures=tuple(one.figure for one in new),
         others=tuple(shown[name].figure for name in kept), pages=draft.pages, over=draft.over,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles.figures import FIGURES, FigurePart, FiguresInputs
 from record.claims import ablation_conditions, paper_claims, replicates_of
@@ -50,16 +50,16 @@ class _Drawn:
 
 async def draw_figures(bench: Bench) -> None:
     """Draw the final figures, review them, keep those that are readable, and record them."""
-    await do_work(bench, "figures", lambda desk: _work(bench, desk))
+    await do_work(bench, "figures", lambda client: _work(bench, client))
 
 
-async def _work(bench: Bench, desk: Desk) -> None:
+async def _work(bench: Bench, client: ModelClient) -> None:
     node = trusted_winner(bench)
     studio, drawn = _studio(bench, node), _Drawn()
     lacking = "the model gave no figures that can be used"
     try:
         for turn in range(bench.paper.replots + 1):
-            if not await _turn(bench, desk, studio, drawn, turn=turn, node=node) or not drawn.failed:
+            if not await _turn(bench, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
                 break
     except BudgetSpent as error:
         lacking = str(error)
@@ -80,9 +80,9 @@ def _studio(bench: Bench, node: Node) -> Studio:
         statistics=tuple(statistic(claim) for claim in paper_claims(bench.state)))
 
 
-async def _turn(bench: Bench, desk: Desk, studio: Studio, drawn: _Drawn, *, turn: int, node: Node) -> bool:
+async def _turn(bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn, *, turn: int, node: Node) -> bool:
     """Ask for the figures that are not there yet, draw them and look at them; False where no model gave any."""
-    script = await desk.usable(FIGURES, await _inputs(bench, studio, drawn, node),
+    script = await client.usable(FIGURES, await _inputs(bench, studio, drawn, node),
                                then="the paper goes without the figures that are not drawn yet")
     if script is None:
         return False
@@ -90,7 +90,7 @@ async def _turn(bench: Bench, desk: Desk, studio: Studio, drawn: _Drawn, *, turn
     asked = script.model_copy(update={"figures": tuple(parts.values())[: 2 * MOST]})
     drawings = await draw_all(studio, asked, turn=turn)
     try:
-        reviews = await _review(bench, desk, studio, drawn, drawings=drawings, node=node)
+        reviews = await _review(bench, client, studio, drawn, drawings=drawings, node=node)
     except Exception as error:  # noqa: BLE001  a worker's edge: figures that cannot be looked at are drawn again
         failure, reviews = of_node(error), ()
         drawings = [replace(one, failure=one.failure or failure) for one in drawings]
@@ -121,7 +121,7 @@ async def _inputs(bench: Bench, studio: Studio, drawn: _Drawn, node: Node) -> Fi
 
 
 async def _review(
-    bench: Bench, desk: Desk, studio: Studio, drawn: _Drawn, *, drawings: Sequence[Drawing], node: Node
+    bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn, *, drawings: Sequence[Drawing], node: Node
 ) -> tuple[FigureReview, ...]:
     """The reviews of what was drawn in this turn, by file; what was kept is there to be compared with."""
     if not any(one.figures for one in drawings):
@@ -129,7 +129,7 @@ async def _review(
     figures: tuple[Figure, ...] = tuple(figure for one in (*drawn.kept.values(), *drawings) for figure in one.figures)
     gallery = Gallery(studio.folder / "figures", figures, before=tuple(drawn.shown), canvas=studio.canvas)
     about = Subject("paper", node.plan, node.measurements, width=studio.style.text_width)
-    look = await review_figures(bench, desk, gallery, about=about)
+    look = await review_figures(bench, client, gallery, about=about)
     drawn.shown.append(Plotting(n=1, figures=figures, reviews=look.reviews, looked=look.looked))
     drawn.looked = drawn.looked and look.looked
     drawn.reviews |= {review.name: review for review in look.reviews}

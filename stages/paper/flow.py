@@ -19,7 +19,7 @@ import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 
-from models.door import Desk
+from models.client import ModelClient
 from models.roles.role import AnyRole
 from models.roles.writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, SectionInputs, Sections, WriteInputs
 from record.events.papers import Drafted, Released
@@ -51,9 +51,9 @@ async def write(bench: Bench) -> None:
     Raises: `NoDraftError`.
     """
 
-    async def work(desk: Desk) -> None:
-        inputs = write_inputs(material_of(bench, desk.decision))
-        draft = await _written(desk, inputs, await _outlined(desk, inputs), size=bench.paper.sections_per_call)
+    async def work(client: ModelClient) -> None:
+        inputs = write_inputs(material_of(bench, client.decision))
+        draft = await _written(client, inputs, await _outlined(client, inputs), size=bench.paper.sections_per_call)
         if not bench.state.drafts:
             bench.recorder.append(await drafted(bench, draft, number=0))
 
@@ -63,7 +63,7 @@ async def write(bench: Bench) -> None:
 async def release(bench: Bench) -> None:
     """Build the best draft for the last time: released when nothing is untied, else a watermarked DRAFT."""
 
-    async def work(_: Desk) -> None:
+    async def work(_: ModelClient) -> None:
         material, best = material_of(bench), best_of(bench.state.drafts)
         found = await assess_draft(bench, material, best.draft, "final")
         reasons = reasons_against(found)
@@ -105,45 +105,45 @@ def _publish(bench: Bench) -> None:
 # --- outline and sections -------------------------------------------------------------------------------------------
 
 
-async def _outlined(desk: Desk, inputs: WriteInputs) -> PaperOutline:
+async def _outlined(client: ModelClient, inputs: WriteInputs) -> PaperOutline:
     """An outline in which all that it names is there, and all that has to be reported has a place."""
     outline: PaperOutline | None = None
     complaints: tuple[str, ...] = ()
     for _ in range(OUTLINES):
         asked = OutlineInputs(inputs=inputs, complaints=complaints, previous=outline)
-        outline = await desk.usable(OUTLINE, asked, then=THEN) or outline
+        outline = await client.usable(OUTLINE, asked, then=THEN) or outline
         complaints = (AGAIN,) if outline is None else complaints_on(outline, inputs)
         if not complaints:
             break
     if outline is None:
-        raise NoDraftError(_no_draft(OUTLINE, desk))
+        raise NoDraftError(_no_draft(OUTLINE, client))
     return repaired(outline, inputs)
 
 
-async def _written(desk: Desk, inputs: WriteInputs, outline: PaperOutline, *, size: int) -> Draft:
+async def _written(client: ModelClient, inputs: WriteInputs, outline: PaperOutline, *, size: int) -> Draft:
     sections: tuple[Section, ...] = ()
     captions: dict[str, str] = {}
     abstract = ""
     for asked in groups(outline, size):
-        answer = await _sections(desk, section_inputs(inputs, outline, asked, sections))
+        answer = await _sections(client, section_inputs(inputs, outline, asked, sections))
         sections += taken(asked, answer.sections)
         captions |= answer.captions
         abstract = answer.abstract or abstract
     return Draft(title=outline.title, abstract=abstract, sections=sections, captions=captions)
 
 
-async def _sections(desk: Desk, inputs: SectionInputs) -> Sections:
+async def _sections(client: ModelClient, inputs: SectionInputs) -> Sections:
     """The sections that are asked for, at the second try if need be. Raises `NoDraftError`."""
     for complaints in ((), (AGAIN,)):
         given = inputs.model_copy(update={"complaints": complaints})
-        answer = await desk.usable(WRITE, given, then=THEN)
+        answer = await client.usable(WRITE, given, then=THEN)
         if answer is not None:
             return answer
-    raise NoDraftError(_no_draft(WRITE, desk))
+    raise NoDraftError(_no_draft(WRITE, client))
 
 
-def _no_draft(role: AnyRole, desk: Desk) -> str:
-    return (f"no paper: {desk.name_of(role)} gave no answer as {role} that can be used, twice; experiments are kept: "
+def _no_draft(role: AnyRole, client: ModelClient) -> str:
+    return (f"no paper: {client.name_of(role)} gave no answer as {role} that can be used, twice; experiments are kept: "
             "write it with another model (scientist write RUN --model NAME), or resume")
 
 

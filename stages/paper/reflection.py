@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from models.door import Desk
+from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles import REFLECT
 from models.roles.revising import ReflectInputs, Reflection, Round, SectionEdit, TextEdit
@@ -42,20 +42,20 @@ SHOWN = 80
 async def reflect(bench: Bench) -> None:
     """Record edited drafts until nothing is left to fix, the reflector is done, or the rounds are used up."""
 
-    async def work(desk: Desk) -> None:
-        await revise(bench, desk, range(1, bench.paper.reflections + 1))
+    async def work(client: ModelClient) -> None:
+        await revise(bench, client, range(1, bench.paper.reflections + 1))
         bench.recorder.append(best_of(bench.state.drafts).model_copy(update={"done": True}))
 
     await do_work(bench, bench.state.paper_task("reflect"), work)
 
 
-async def revise(bench: Bench, desk: Desk, rounds: Iterable[int], *, news: tuple[str, ...] = ()) -> None:
+async def revise(bench: Bench, client: ModelClient, rounds: Iterable[int], *, news: tuple[str, ...] = ()) -> None:
     """Record a draft a round, by the rounds' numbers. `news` is shown in each: what was run since the last draft."""
     for number in rounds:
         before = _before(bench.state.drafts, number)
         await review_paper_figures(bench, best_of(before))
         try:
-            answer = await desk.usable(REFLECT, reflect_inputs(bench, before, desk.decision, news=news),
+            answer = await client.usable(REFLECT, reflect_inputs(bench, before, client.decision, news=news),
                                        then="the draft stands as it is")
         except BudgetSpent:
             return

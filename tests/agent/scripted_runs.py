@@ -14,7 +14,7 @@ import pytest
 
 from agent import process, run
 from agent.cli import main
-from models.backend import Request
+from models.backend import ModelRequest
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events import Event
@@ -141,6 +141,6 @@ def answered(role: str, ordinal: int = 0) -> Callable[[Event], bool]:
     return lambda event: event.type == "answered" and (event.key.role, event.key.ordinal) == (role, ordinal)
 
 
-def shown(requests: list[Request], role: str) -> str:
+def shown(requests: list[ModelRequest], role: str) -> str:
     """The prompt of the last request of a role."""
     return next(one.prompt.user for one in reversed(requests) if one.role.name == role)

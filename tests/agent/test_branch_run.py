@@ -17,7 +17,7 @@ from agent.audit import audit
 from agent.branch import Shoot, make, trunk_of
 from agent.cli import main
 from agent.settings import override
-from models.backend import Reply, Request
+from models.backend import ModelRequest, Reply
 from models.scripted import ScriptedModel
 from record import control
 from record.branching import PointError
@@ -65,7 +65,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stopped_at(run: Path, role: str) -> ScriptedModel:
     """The small study's model; who asks it in that role is asked to stop."""
     class Stopping(ScriptedModel):
-        async def answer(self, request: Request) -> Reply:
+        async def answer(self, request: ModelRequest) -> Reply:
             if request.role.name == role:
                 control.send(run, Commanded(verb="stop", text="enough"))
             return await small.answer(request)

@@ -18,7 +18,7 @@ from pydantic_ai import models as pydantic_ai_models
 from agent.cli import main
 from agent.doctor import kernel, machine, model, packages
 from agent.doctor.finding import Finding
-from models.backend import open_backend
+from models.failover import open_backend
 from models.settings import ModelSettings, RoleModel
 from tests.models.openai_server import Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool
 

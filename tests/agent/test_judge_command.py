@@ -47,7 +47,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[ScriptedModel], ScriptedModel]:
-    """Puts a scripted model behind the door, whatever --model says."""
+    """Puts a scripted model in place, whatever --model says."""
 
     def put(one: ScriptedModel) -> ScriptedModel:
         monkeypatch.setattr(asking, "open_backend", lambda settings: one)  # pyright: ignore

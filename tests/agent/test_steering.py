@@ -14,7 +14,7 @@ import pytest
 from agent.cli import main
 from agent.commands import control as commands
 from agent.steering import TOLD, Steering
-from models.backend import Reply, Request
+from models.backend import ModelRequest, Reply
 from models.roles.coding import Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
@@ -239,7 +239,7 @@ def test_status_tree_and_why_show_what_was_asked(tmp_path: Path, capsys: pytest.
 def sleepy() -> ScriptedModel:
     """The small study; its first draft sleeps for a minute."""
     class Sleepy(ScriptedModel):
-        async def answer(self, request: Request) -> Reply:
+        async def answer(self, request: ModelRequest) -> Reply:
             reply = await small.answer(request)
             if not isinstance(reply.output, Program) or '"draft 0"' not in reply.output.model_dump_json():
                 return reply

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from models.backend import Reply, Request
+from models.backend import ModelRequest, Reply
 from models.errors import ModelOutputInvalid
 from models.scripted import ScriptedModel
 from record.events import Event
@@ -31,7 +31,7 @@ class Nonsense(ScriptedModel):
         super().__init__(_never)
         self._small, self._role, self.left = small_model(), role, times
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         self.requests.append(request)
         if request.role.name == self._role and self.left > 0:
             self.left -= 1
@@ -39,7 +39,7 @@ class Nonsense(ScriptedModel):
         return await self._small.answer(request)
 
 
-def _never(_: Request) -> BaseModel:
+def _never(_: ModelRequest) -> BaseModel:
     raise AssertionError("another model answers")
 
 

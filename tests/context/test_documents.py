@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from models.door import Models
+from models.client import Models
 from models.ledger import MemoryLedger
 from models.offline.ideating import digest as offline_digest
 from models.render import render

@@ -9,7 +9,7 @@ from typing import cast
 
 from agent.budget import shares_of
 from agent.settings import compose
-from models.door import Models
+from models.client import Models
 from models.offline.ideating import digest
 from models.roles.ideation import DigestInputs
 from models.scripted import ScriptedModel

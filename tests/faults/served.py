@@ -20,8 +20,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent.settings import Settings, compose
-from models.backend import Backend, Reply, Request, open_backend
-from models.door import request_sha256
+from models.backend import Backend, ModelRequest, Reply
+from models.failover import open_backend
+from models.ledger import request_sha256
 from models.settings import ModelSettings
 from record.events import Event
 from record.fold.state import RunState
@@ -43,7 +44,7 @@ class Noted:
     """A request and the hash under which the record knows it. Its output type is left out: it may not be picklable."""
 
     sha256: str
-    request: Request
+    request: ModelRequest
 
 
 class Noting:
@@ -56,7 +57,7 @@ class Noting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         path = self._folder / _name(request.prompt.system, request.prompt.user)
         part = path.with_suffix(f".{os.getpid()}")
         asked = f"{self._backend.name_of(request.role)} at temperature {request.temperature:g}"

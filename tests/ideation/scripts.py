@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from models.door import Models
+from models.client import Models
 from models.roles.ideation import ClosestPick, IdeaDraft, IdeaInputs, IdeaReflectInputs, IdeaReflection, IdeaText
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings

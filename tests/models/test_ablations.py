@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from models import roles
-from models.backend import open_backend
-from models.door import Models
+from models.client import Models
+from models.failover import open_backend
 from models.render import render
 from models.roles import ROLES
 from models.settings import ModelSettings

@@ -1,4 +1,4 @@
-"""What every backend promises the door, held against all that we have."""
+"""What every backend promises, held against all that we have."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import AsyncIterator
 import pytest
 
 from models import roles
-from models.backend import Backend, Prompt, Reply, Request, open_backend
+from models.backend import Backend, ModelRequest, Prompt, Reply
 from models.errors import CatalogueError, ModelError
+from models.failover import open_backend
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.nouns.data import DataPlan
 from tests.models.examples import INPUTS, PLAN
 from tests.models.openai_server import OpenAIServer, tool
 
-REQUEST = Request(role=roles.PLAN, inputs=INPUTS["plan"], prompt=Prompt("Plan.", "This."), output_type=DataPlan)
+REQUEST = ModelRequest(role=roles.PLAN, inputs=INPUTS["plan"], prompt=Prompt("Plan.", "This."), output_type=DataPlan)
 
 
 class BackendContract:

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from agent.budget import check_priced
 from agent.settings import compose
 from models import prices
-from models.backend import Image, Reply, Request
+from models.backend import Image, ModelRequest, Reply
 from models.budget import Budget, BudgetSettings, most_of_call, prompt_tokens, unpriced
-from models.door import Models
+from models.client import Models
 from models.errors import (
     AnswerCut,
     BudgetSpent,
@@ -70,7 +70,7 @@ class Answers(ScriptedModel):
         super().__init__(lambda request: Preference(better="a", reasons="r"))
         self._told = iter(told)
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         told = next(self._told)
         if isinstance(told, ModelError):
             raise told

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from models import prices, roles
-from models.backend import Prompt, Request
+from models.backend import ModelRequest, Prompt
 from models.naming import locate
 from models.providers import ProviderModel, open_model
 from models.settings import ModelSettings, Price
@@ -17,8 +17,8 @@ from tests.models.json_server import JsonServer
 from tests.models.test_malformed import Count, good
 
 pytestmark = [pytest.mark.usefixtures("local_requests"), pytest.mark.asyncio]
-QUESTION = Request(role=roles.CODE, inputs=CODE, prompt=Prompt("You count. " * 400, "How many?"), output_type=Count,
-                   temperature=0.5, max_tokens=100)
+QUESTION = ModelRequest(role=roles.CODE, inputs=CODE, prompt=Prompt("You count. " * 400, "How many?"),
+                        output_type=Count, temperature=0.5, max_tokens=100)
 
 
 def told(shape: str, **used: Any) -> dict[str, Any]:

@@ -9,9 +9,10 @@ import pytest
 from pydantic import BaseModel
 
 from models import roles
-from models.backend import Image, Prompt, Request, open_backend
+from models.backend import Image, ModelRequest, Prompt
 from models.context import CHARS_A_TOKEN, IMAGE_TOKENS, LEAST, OLLAMA_DEFAULT, estimated_tokens, fitted
 from models.errors import ContextTooLong, ModelRefused
+from models.failover import open_backend
 from models.providers import ProviderModel
 from models.settings import ModelSettings
 from tests.models.examples import CODE
@@ -24,9 +25,9 @@ class Count(BaseModel):
     value: int
 
 
-def request(characters: int, *images: Image, max_tokens: int = 8192) -> Request:
-    return Request(role=roles.CODE, inputs=CODE, prompt=Prompt("", "x" * characters), output_type=Count, images=images,
-                   max_tokens=max_tokens)
+def request(characters: int, *images: Image, max_tokens: int = 8192) -> ModelRequest:
+    return ModelRequest(role=roles.CODE, inputs=CODE, prompt=Prompt("", "x" * characters), output_type=Count,
+                        images=images, max_tokens=max_tokens)
 
 
 def test_tokens_are_estimated_with_schema_and_pictures() -> None:

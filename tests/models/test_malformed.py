@@ -10,8 +10,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from models import roles
-from models.backend import Backend, Prompt, Reply, Request, open_backend
+from models.backend import Backend, ModelRequest, Prompt, Reply
 from models.errors import AnswerCut, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable
+from models.failover import open_backend
 from models.settings import ModelSettings
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, called, completion
@@ -31,7 +32,7 @@ class Count(BaseModel):
     value: int = Field(ge=0, le=9)
 
 
-QUESTION = Request(role=roles.CODE, inputs=CODE, prompt=Prompt("You count.", "How many?"), output_type=Count,
+QUESTION = ModelRequest(role=roles.CODE, inputs=CODE, prompt=Prompt("You count.", "How many?"), output_type=Count,
                    temperature=0.5, max_tokens=100)
 
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from models.backend import open_backend
 from models.errors import ModelConfigError
+from models.failover import open_backend
 from models.naming import Address, locate
 from models.roles import FEEDBACK, VISION
 from models.roles.assessing import SUMMARY
@@ -82,7 +82,7 @@ def test_settings_that_are_wrong(wrong: dict[str, object]) -> None:
 
 def test_importing_the_room_loads_no_provider() -> None:
     code = (
-        "import sys, models, models.door, models.backend, models.settings, models.errors\n"
+        "import sys, models, models.client, models.failover, models.backend, models.settings, models.errors\n"
         "import models.scripted, models.naming\n"
         "print([name for name in ('pydantic_ai', 'openai', 'anthropic', 'torch', 'matplotlib') if name in sys.modules])"
     )

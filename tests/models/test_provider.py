@@ -15,9 +15,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from models import roles
-from models.backend import Image, Prompt, Request, open_backend
+from models.backend import Image, ModelRequest, Prompt
+from models.client import Models
 from models.context import estimated_tokens
-from models.door import Models
 from models.errors import (
     AccessLost,
     AnswerCut,
@@ -28,6 +28,7 @@ from models.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
+from models.failover import open_backend
 from models.ledger import MemoryLedger
 from models.naming import locate
 from models.providers import ProviderModel, open_model, open_provider
@@ -47,12 +48,12 @@ class Count(BaseModel):
     value: int = Field(ge=0, le=9)
 
 
-def request(**changes: object) -> Request:
+def request(**changes: object) -> ModelRequest:
     fields: dict[str, object] = {
         "role": "code", "inputs": CODE, "prompt": Prompt("Count.", "How many?"), "output_type": Count,
         "temperature": 0.5, "max_tokens": 100,
     }
-    return Request(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
+    return ModelRequest(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
 
 
 def at(server: OpenAIServer, *, timeout: float = 10.0, waits: list[float] | None = None) -> ProviderModel:
@@ -264,7 +265,7 @@ def limits(server: OpenAIServer) -> list[int]:
     return [one["max_completion_tokens"] for one in server.requests]
 
 
-ASKED = Request(role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program)
+ASKED = ModelRequest(role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program)
 FULL = estimated_tokens(ASKED) + 1000
 """A context that has room for an answer of 1000 tokens and no more."""
 

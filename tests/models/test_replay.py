@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from models.backend import Backend, Prompt, Request, open_backend
+from models.backend import Backend, ModelRequest, Prompt
 from models.errors import ModelConfigError, ModelError, ModelOutputInvalid
+from models.failover import open_backend
 from models.prices import usd
 from models.replay import Recorded, ReplayModel, exchange_of, open_replay, written
 from models.roles import ROLES
@@ -37,8 +38,9 @@ OUTPUTS: dict[str, type[BaseModel]] = {
     "reflect": Reflection, "figure_review": PaperFigureReviews, "ablation_plan": AblationPlan}
 
 
-def asked(role: str, output_type: type[BaseModel]) -> Request:
-    return Request(role=ROLES[role], inputs=INPUTS["plan"], prompt=Prompt("", "changed since"), output_type=output_type)
+def asked(role: str, output_type: type[BaseModel]) -> ModelRequest:
+    return ModelRequest(role=ROLES[role], inputs=INPUTS["plan"], prompt=Prompt("", "changed since"),
+                        output_type=output_type)
 
 
 def recorded(*plans: DataPlan) -> list[Recorded]:

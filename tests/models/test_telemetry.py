@@ -18,15 +18,16 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from agent.cli import main
 from agent.settings import SettingsError, compose
 from models import roles, telemetry, tracing
-from models.backend import Image, open_backend
-from models.door import Models
+from models.backend import BELOW, Image
+from models.client import Models
 from models.errors import ModelConfigError, ModelOutputInvalid, ModelUnavailable
+from models.failover import open_backend
 from models.ledger import MemoryLedger
 from models.roles import ROLES
 from models.roles.coding import Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from models.tracing import BELOW, SILENT, Tracing, open_tracing
+from models.tracing import SILENT, Tracing, open_tracing
 from record.fold.apply import fold
 from record.prompts import prompt_of
 from record.reading import read_events

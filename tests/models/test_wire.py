@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from models.backend import Backend, Image, Prompt, Request, open_backend
+from models.backend import Backend, Image, ModelRequest, Prompt
 from models.errors import ImagesRefused, ModelConfigError, ModelOutputInvalid, ModelRefused
+from models.failover import open_backend
 from models.roles.assessing import Preference
 from models.roles.revising import Reflection
 from models.settings import ModelSettings
@@ -29,12 +30,12 @@ class Count(BaseModel):
     value: int = Field(ge=0, le=9)
 
 
-def request(**changes: object) -> Request:
+def request(**changes: object) -> ModelRequest:
     fields: dict[str, object] = {
         "role": "code", "inputs": CODE, "prompt": Prompt("You count. " * 400, "How many?"), "output_type": Count,
         "temperature": 0.5, "max_tokens": 100,
     }
-    return Request(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
+    return ModelRequest(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
 
 
 def opened(name: str, **settings: object) -> Backend:

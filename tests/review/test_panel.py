@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from models.backend import Request
-from models.door import Models
+from models.backend import ModelRequest
+from models.client import Models
 from models.errors import ImagesRefused, ModelUnavailable
 from models.families import alike, family
 from models.ledger import MemoryLedger
@@ -60,7 +60,7 @@ def giving(*scores: int) -> ScriptedModel:
     """A judge that gives these overall scores one after the other; 0: it is not available then."""
     left = iter(scores)
 
-    def script(request: Request) -> BaseModel:
+    def script(request: ModelRequest) -> BaseModel:
         if (score := next(left)) == 0:
             raise ModelUnavailable("no answer within 1 s")
         return request.output_type.model_validate(given_answer(overall={"score": score}))
@@ -125,7 +125,7 @@ def test_the_family_of_a_model(name: str, expected: str | None) -> None:
 
 
 def noting(*, failing: bool = False) -> ScriptedModel:
-    def script(request: Request) -> BaseModel:
+    def script(request: ModelRequest) -> BaseModel:
         if isinstance(request.inputs, PartInputs):
             if failing:
                 raise ModelUnavailable("no answer within 1 s")
@@ -222,7 +222,7 @@ async def test_pages_go_to_a_model_that_sees_and_a_blind_one_is_asked_without(tm
     seen = await judged(Case(found, RUBRIC, "p.pdf", pictures=shown), door(model).at(0, 0), model="m")
     assert seen.pages == (1,) and "Pictures of 1 of its 1 pages" in model.requests[0].prompt.user
 
-    def script(request: Request) -> BaseModel:
+    def script(request: ModelRequest) -> BaseModel:
         if request.images:
             raise ImagesRefused("it takes no pictures")
         assert "Figures are not shown" in request.prompt.user

@@ -15,9 +15,9 @@ import pytest
 
 from agent.budget import shares_of
 from agent.settings import Settings, compose
-from models.backend import Reply, Request
+from models.backend import ModelRequest, Reply
 from models.budget import Budget
-from models.door import Models
+from models.client import Models
 from models.errors import ModelOutputInvalid
 from models.roles.coding import CodeInputs
 from models.roles.planning import AblationPlan, AblationPlanInputs, MissingAblations, MissingAblationsInputs, RiskTested
@@ -67,7 +67,7 @@ class Model(ScriptedModel):
         self._small, self._roles = small_model(), roles
         self.inputs: dict[str, list[Any]] = {}
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         await asyncio.sleep(0)
         self.inputs.setdefault(request.role.name, []).append(request.inputs)
         kind = getattr(request.inputs, "kind", "")

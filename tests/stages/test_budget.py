@@ -17,9 +17,9 @@ from agent.outlook import ahead_of
 from agent.settings import Settings, compose, override
 from inspector.render import status_lines
 from inspector.status import status_of
-from models.backend import Reply, Request
+from models.backend import ModelRequest, Reply
 from models.budget import Budget, most_of_call, prompt_tokens
-from models.door import Models
+from models.client import Models
 from models.errors import ModelOutputInvalid
 from models.roles.coding import CodeInputs, Program
 from models.scripted import ScriptedModel
@@ -50,7 +50,7 @@ FLAGS: dict[str, Any] = {
     "search.agenda.nodes": 4, "search.ablation.nodes": 3, "paper.reflections": 1, "seed": 5}
 
 
-def mended(_: Request) -> Program:
+def mended(_: ModelRequest) -> Program:
     return Program(title="again", plan="as before", varies="", experiment=experiment(), plots=plots())
 
 
@@ -63,7 +63,7 @@ class Paid(ScriptedModel):
         self._settings, self._rng, self._least = settings, rng, least
         self.bill = Spending()
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         for _ in range(self._rng.randrange(6)):
             await asyncio.sleep(0)
         most = most_of_call(self._settings, request.role, prompt_tokens(request))

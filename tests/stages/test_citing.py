@@ -15,7 +15,7 @@ from literature.library import as_bibtex
 from literature.lookup import open_literature
 from literature.settings import SOURCES, Credentials, LiteratureSettings
 from literature.verification import has_record
-from models.door import Models
+from models.client import Models
 from models.roles.revising import (
     Chosen,
     CiteAskInputs,

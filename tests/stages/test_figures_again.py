@@ -7,8 +7,8 @@ import hashlib
 import time
 from pathlib import Path
 
-from models.backend import Reply, Request
-from models.door import Models
+from models.backend import ModelRequest, Reply
+from models.client import Models
 from models.errors import ImagesRefused
 from models.roles.figures import FigureReviews, PlotInputs, Plots, VisionInputs
 from models.scripted import ScriptedModel
@@ -87,7 +87,7 @@ class Blind(ScriptedModel):
     def sees(self) -> bool:
         return not self.shown
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         if request.images:
             self.shown += 1
             raise ImagesRefused("it takes no pictures")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from models.door import Models
+from models.client import Models
 from models.roles.figures import FigurePart, FigureReviews, FigureScript, FiguresInputs, House, VisionInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings

@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from benchmarks.studies import measured
-from models.backend import Request
-from models.door import Models
+from models.backend import ModelRequest
+from models.client import Models
 from models.roles.coding import CodeInputs, Program
 from models.roles.figures import PlotInputs, Plots
 from models.scripted import ScriptedModel
@@ -45,7 +45,7 @@ TYPED = 'import lab\nlab.result("accuracy", 0.97, condition="method", dataset="d
 async def test_a_suspect_node_is_debugged_and_disclosed(tmp_path: Path) -> None:
     told: list[CodeInputs] = []
 
-    def model(request: Request) -> BaseModel:
+    def model(request: ModelRequest) -> BaseModel:
         if isinstance(request.inputs, CodeInputs):
             told.append(request.inputs)
             if request.inputs.kind != "debug":

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from models.backend import Backend
-from models.door import Models
+from models.client import Models
 from models.errors import ModelOutputInvalid, ModelRefused, ModelUnavailable
 from models.offline.researcher import OfflineResearcher
 from models.roles.judge import JudgeInputs, answer_type

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from models.backend import Reply, Request
-from models.door import Models
+from models.backend import ModelRequest, Reply
+from models.client import Models
 from models.roles.figures import FigureReviewInputs, PaperFigureReviews
 from models.roles.revising import Reflection
 from models.scripted import ScriptedModel
@@ -40,7 +40,7 @@ class Blind(ScriptedModel):
     def sees(self) -> bool:
         return False
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         raise AssertionError("a blind model is not asked")
 
 

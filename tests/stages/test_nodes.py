@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
-from models.backend import Request
+from models.backend import ModelRequest
 from models.errors import ContextTooLong, ModelOutputInvalid
 from models.roles.coding import CodeInputs
 from models.roles.figures import PlotInputs, Plots
@@ -24,7 +24,7 @@ Script = Callable[[Job], Outcome | None]
 
 
 def search(
-    tmp_path: Path, script: Script, *, nodes: int = 2, model: Callable[[Request], BaseModel] | None = None
+    tmp_path: Path, script: Script, *, nodes: int = 2, model: Callable[[ModelRequest], BaseModel] | None = None
 ) -> tuple[Bench, list[Job]]:
     """A workbench in the agenda stage; where the script says nothing, code measures and plots draw."""
     jobs: list[Job] = []
@@ -40,7 +40,7 @@ def search(
     return bench_for(tmp_path, answers, ScriptedExecutor(run, places=2), settings), jobs
 
 
-def program_or_plots(request: Request) -> BaseModel:
+def program_or_plots(request: ModelRequest) -> BaseModel:
     return Plots(plots="# again") if isinstance(request.inputs, PlotInputs) else program_of(request)
 
 
@@ -122,7 +122,7 @@ async def test_a_hopeless_attempt_is_pruned_and_not_debugged(tmp_path: Path) -> 
 @pytest.mark.parametrize("error", [
     ModelOutputInvalid("no JSON in three tries"), ContextTooLong("no JSON: the prompt is longer than the model reads")])
 async def test_a_failed_expansion_is_an_event_and_others_go_on(tmp_path: Path, error: Exception) -> None:
-    def silent(request: Request) -> BaseModel:
+    def silent(request: ModelRequest) -> BaseModel:
         if isinstance(request.inputs, CodeInputs) and request.inputs.ordinal == 0:
             raise error
         return program_or_plots(request)

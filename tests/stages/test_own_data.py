@@ -14,7 +14,7 @@ import pytest
 
 from agent.audit import audit
 from agent.settings import Settings, compose
-from models.backend import Reply, Request
+from models.backend import ModelRequest, Reply
 from models.roles.coding import Program
 from models.roles.planning import PlanInputs
 from models.roles.revising import ReflectInputs, Reflection, TextEdit
@@ -52,7 +52,7 @@ class OnOther:
     def name_of(self, role: AnyRole) -> str:
         return self.base.name_of(role)
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         reply = await self.base.answer(request)
         if isinstance(request.inputs, PlanInputs):
             self.planned.append(request.inputs)
@@ -79,13 +79,13 @@ class Telling(ScriptedModel):
         super().__init__(_told)
         self._small = small_model("half-weight")
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         if isinstance(request.inputs, ReflectInputs) and request.inputs.news:
             return await super().answer(request)
         return await self._small.answer(request)
 
 
-def _told(request: Request) -> Reflection:
+def _told(request: ModelRequest) -> Reflection:
     inputs = request.inputs
     assert isinstance(inputs, ReflectInputs)
     if inputs.tried:
@@ -193,7 +193,7 @@ def test_a_file_that_changes_before_it_is_cut_is_refused(tmp_path: Path) -> None
     """The fingerprint is taken when the run begins; the cut is made of these bytes or not at all."""
 
     class Meddling(OnOther):
-        async def answer(self, request: Request) -> Reply:
+        async def answer(self, request: ModelRequest) -> Reply:
             table.write_text(table.read_text() + "farm 1,30,clay,50,0.5,no\n")
             return await super().answer(request)
 

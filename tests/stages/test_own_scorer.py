@@ -10,7 +10,7 @@ import pytest
 
 from agent.audit import audit
 from agent.settings import compose
-from models.backend import Reply, Request
+from models.backend import ModelRequest, Reply
 from models.roles.coding import CodeInputs, Program
 from models.roles.planning import PlanInputs
 from models.roles.role import AnyRole
@@ -69,7 +69,7 @@ class Walker:
     def name_of(self, role: AnyRole) -> str:
         return self.base.name_of(role)
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         reply = await self.base.answer(request)
         if isinstance(request.inputs, PlanInputs):
             self.planned.append(request.inputs)

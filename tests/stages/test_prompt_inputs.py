@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from models.door import Models
+from models.client import Models
 from models.errors import ModelOutputInvalid
 from models.render import render
 from models.roles.assessing import COMPARE, CompareInputs, Preference

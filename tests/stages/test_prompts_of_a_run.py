@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from benchmarks.studies import drawn, program_of
-from models.backend import Request
+from models.backend import ModelRequest
 from models.roles.assessing import FeedbackInputs
 from models.roles.coding import CodeInputs, Program
 from models.roles.figures import FigureReviews, PlotInputs, Plots, VisionInputs
@@ -61,7 +61,7 @@ class World:
 
     def __init__(self, folder: Path, *, script: Callable[[Job], Outcome | None] = lambda job: None,
                  program: Callable[[CodeInputs], Program] | None = None, plan: DataPlan = PLAN) -> None:
-        self.asked: list[Request] = []
+        self.asked: list[ModelRequest] = []
         self._program = program
 
         def run(job: Job) -> Outcome | None:
@@ -77,7 +77,7 @@ class World:
         self.log.state.nodes["n0001"] = root.model_copy(update={
             "attempts": (root.attempts[0].model_copy(update={"measurements": measured()}),)})
 
-    def answer(self, request: Request) -> BaseModel:
+    def answer(self, request: ModelRequest) -> BaseModel:
         self.asked.append(request)
         inputs = request.inputs
         if isinstance(inputs, CodeInputs) and self._program is not None:

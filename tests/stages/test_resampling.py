@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.door import Models
+from models.client import Models
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims import Difference, claims_on_test, differences

@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
-from models.backend import Reply, Request
-from models.door import Models
+from models.backend import ModelRequest, Reply
+from models.client import Models
 from models.roles.coding import CodeInputs
 from models.settings import ModelSettings
 from record.events.running import Commanded
@@ -39,7 +39,7 @@ class Model(SlowModel):
         super().__init__(program_of, 0.0)
         self.slow, self.code = slow, list[CodeInputs]()
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         if isinstance(request.inputs, CodeInputs):
             self.code.append(request.inputs)
             if request.inputs.ordinal == self.slow:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.door import Models
+from models.client import Models
 from models.roles.assessing import StageReport
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings

@@ -49,7 +49,7 @@ def _scripted(_: ModelSettings) -> ScriptedModel:
 
 
 def start(runs: Path, name: str, settings: Settings) -> int:
-    """A run with the scripted model behind the door."""
+    """A run with the scripted model instead of the configured one."""
     from agent import run
 
     with pytest.MonkeyPatch.context() as patch:

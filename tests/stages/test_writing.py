@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from models.door import Models
+from models.client import Models
 from models.roles.revising import ReflectInputs, Reflection, SectionEdit, TextEdit
 from models.roles.writing import OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, SectionInputs, Sections
 from models.scripted import ScriptedModel

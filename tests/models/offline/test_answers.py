@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from models.backend import Prompt, Request
+from models.backend import ModelRequest, Prompt
 from models.errors import CatalogueError
 from models.offline.coding import code
 from models.offline.researcher import ANSWERS, OfflineResearcher
@@ -90,7 +90,7 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
 
 
 def ask(role: str, inputs: BaseModel, output_type: type[BaseModel]) -> BaseModel:
-    request = Request(role=ROLES[role], inputs=inputs, prompt=Prompt(system="", user=""), output_type=output_type)
+    request = ModelRequest(role=ROLES[role], inputs=inputs, prompt=Prompt(system="", user=""), output_type=output_type)
     reply = asyncio.run(OfflineResearcher().answer(request))
     assert reply.usage.usd == 0.0 and reply.model == "offline"
     return reply.output

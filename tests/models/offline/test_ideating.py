@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from pydantic import BaseModel
 
-from models.backend import Request
+from models.backend import ModelRequest
 from models.errors import CatalogueError
 from models.offline.researcher import OfflineResearcher
 from models.offline.study import study_of_idea, the_study
@@ -33,7 +33,8 @@ KNOWN = IdeaInputs(topic="Label noise and calibration.", means=MEANS)
 
 
 def ask(role: str, inputs: BaseModel) -> BaseModel:
-    request = Request(role=ROLES[role], inputs=inputs, prompt=render(ROLES[role], inputs), output_type=ANSWERS[role])
+    request = ModelRequest(role=ROLES[role], inputs=inputs, prompt=render(ROLES[role], inputs),
+                           output_type=ANSWERS[role])
     return asyncio.run(OfflineResearcher().answer(request)).output
 
 

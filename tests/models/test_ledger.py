@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from models import roles
-from models.backend import Image, Reply, Request
-from models.door import Models, request_sha256
+from models.backend import Image, ModelRequest, Reply
+from models.client import Models
 from models.errors import ModelOutputInvalid, ModelUnavailable
-from models.ledger import MemoryLedger
+from models.ledger import MemoryLedger, request_sha256
 from models.replay import exchange_of
 from models.roles import ROLES
 from models.roles.coding import Program
@@ -88,7 +88,7 @@ async def test_equal_prompts_are_different_calls_and_ordinals_count_by_role() ->
 @pytest.mark.asyncio
 async def test_calls_side_by_side_get_their_ordinals_in_the_order_of_asking() -> None:
     class Slow(ScriptedModel):
-        async def answer(self, request: Request) -> Reply:
+        async def answer(self, request: ModelRequest) -> Reply:
             await asyncio.sleep(0.02 if not self.requests else 0)
             return await super().answer(request)
 
@@ -167,7 +167,7 @@ async def test_an_answer_of_an_older_schema_is_asked_for_anew() -> None:
 
 @pytest.mark.asyncio
 async def test_what_fails_is_not_committed_and_is_asked_again() -> None:
-    def script(request: Request) -> Program:
+    def script(request: ModelRequest) -> Program:
         if len(scripted.requests) == 1:
             raise ModelUnavailable("down")
         return PROGRAM
@@ -182,7 +182,7 @@ async def test_what_fails_is_not_committed_and_is_asked_again() -> None:
 @pytest.mark.asyncio
 async def test_a_backend_that_never_answers_is_given_up() -> None:
     class Silent(ScriptedModel):
-        async def answer(self, request: Request) -> Reply:
+        async def answer(self, request: ModelRequest) -> Reply:
             await asyncio.sleep(30)
             raise AssertionError("it was not given up")
 
@@ -212,7 +212,7 @@ async def test_a_script_of_the_wrong_type_is_an_error() -> None:
 
 @pytest.mark.asyncio
 async def test_a_question_is_kept_before_it_is_asked_and_is_what_the_answer_vouches_for(tmp_path: Path) -> None:
-    def script(request: Request) -> FigureReviews:
+    def script(request: ModelRequest) -> FigureReviews:
         assert len(list((tmp_path / "prompts").iterdir())) == 1, "kept before it goes out"
         return FigureReviews(reviews=())
 

@@ -1,14 +1,16 @@
-"""A model a role, and models that stand in: over real HTTP with the real clients, through the door."""
+"""A model a role, and models that stand in: over real HTTP with the real clients, through all layers."""
 
 from __future__ import annotations
 
 import itertools
+import time
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from models import roles
-from models.backend import Backend, Image, Reply, Request, open_backend
-from models.door import Models
+from models.backend import Backend, Image, ModelRequest, Reply
+from models.client import Models
 from models.errors import (
     ImagesRefused,
     ModelConfigError,
@@ -17,8 +19,8 @@ from models.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
+from models.failover import REST, Failover, open_backend
 from models.ledger import MemoryLedger
-from models.lineup import REST, Chain
 from models.roles import ROLES
 from models.roles.coding import Program
 from models.roles.figures import FigureReviews
@@ -39,6 +41,10 @@ def settings(**given: object) -> ModelSettings:
     """Settings; what is given under the name of a role is the role's."""
     own = {name: given.pop(name) for name in ROLES if name in given}
     return ModelSettings.model_validate({"retry_wait": 0, "retries": 1, "roles": own, **given})
+
+
+def chained(models: Sequence[Backend], clock: Callable[[], float] = time.monotonic) -> Failover:
+    return Failover("several", {"code": models}, clock)
 
 
 def opened(given: ModelSettings, ledger: MemoryLedger | None = None) -> Models:
@@ -166,23 +172,24 @@ async def test_what_is_no_outage_is_not_passed_on(step: object, error: type[Exce
 
 
 def failing(error: Exception, name: str = "first") -> ScriptedModel:
-    def script(request: Request) -> Program:
+    def script(request: ModelRequest) -> Program:
         raise error
 
     return ScriptedModel(script, name)
 
 
-def question(*images: Image) -> Request:
+def question(*images: Image) -> ModelRequest:
     from models.render import render
 
-    return Request(role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program, images=images)
+    return ModelRequest(role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program,
+                        images=images)
 
 
 @pytest.mark.asyncio
 async def test_a_model_that_was_down_is_asked_again_after_its_rest() -> None:
     now = [0.0]
     first, spare = failing(ModelUnavailable("down")), ScriptedModel(lambda request: PROGRAM)
-    chain = Chain([first, spare], lambda: now[0])
+    chain = chained([first, spare], lambda: now[0])
     for seconds, asked in ((0.0, 1), (REST - 1, 1), (REST + 1, 2)):
         now[0] = seconds
         assert (await chain.answer(question())).output == PROGRAM
@@ -194,7 +201,7 @@ async def test_the_failure_that_may_pass_first_is_raised() -> None:
     quota, down = QuotaSpent("quota", 3600.0), ModelUnavailable("down")
     for errors in ((quota, down), (down, quota)):
         with pytest.raises(ModelUnavailable) as caught:
-            await Chain([failing(error) for error in errors]).answer(question())
+            await chained([failing(error) for error in errors]).answer(question())
         assert not isinstance(caught.value, QuotaSpent)
 
 
@@ -203,7 +210,7 @@ class Blind(ScriptedModel):
     def sees(self) -> bool:
         return False
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: ModelRequest) -> Reply:
         if request.images:
             raise ImagesRefused("none")
         return await super().answer(request)
@@ -213,6 +220,6 @@ class Blind(ScriptedModel):
 async def test_a_blind_model_does_not_stand_in_for_one_that_sees() -> None:
     blind: Backend = Blind(lambda request: PROGRAM)
     with pytest.raises(ModelUnavailable, match=r"^down$"):
-        await Chain([failing(ModelUnavailable("down")), blind]).answer(question(PICTURE))
+        await chained([failing(ModelUnavailable("down")), blind]).answer(question(PICTURE))
     with pytest.raises(ImagesRefused):
-        await Chain([blind, ScriptedModel(lambda request: PROGRAM)]).answer(question(PICTURE))
+        await chained([blind, ScriptedModel(lambda request: PROGRAM)]).answer(question(PICTURE))

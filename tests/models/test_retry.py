@@ -1,19 +1,23 @@
-"""The circuit breaker in a time of its own: what is asked, when, and what the record is told."""
+"""The circuit of the retry layer in a time of its own: what is asked, when, and what the record is told."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from models.backend import Reply
-from models.breaker import Breaker
+from models.backend import ModelRequest, Prompt, Reply
 from models.errors import AccessLost, ModelConfigError, ModelRefused, ModelUnavailable, ProviderDown, QuotaSpent
+from models.retry import Retry
+from models.roles.coding import CODE
 from models.settings import ModelSettings
 from record.events.running import Paused, Recovered
-from record.nouns.decisions import Usage
+from record.nouns.decisions import CallKey, Usage
+from tests.models.examples import INPUTS
 
+KEY = CallKey(decision=1, attempt=0, role="code", ordinal=0)
+REQUEST = ModelRequest(role=CODE, inputs=INPUTS["code"], prompt=Prompt("", ""), output_type=ModelSettings)
 REPLY = Reply(output=ModelSettings(), usage=Usage(input_tokens=1, output_tokens=1), model="m")
 
 
@@ -25,13 +29,16 @@ class World:
         self.asked: list[tuple[float, str]] = []
         self.told: list[Paused | Recovered] = []
         left = bounds.pop("time_limit", float("inf"))
-        self.breaker = Breaker(
+        self.retry = Retry(
             ModelSettings(**bounds), self.told.append, lambda: left - self.now,  # pyright: ignore[reportArgumentType]
             clock=lambda: self.now, wall=lambda: 1000.0 + self.now, sleep=self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
         self.now += seconds
+
+    async def answer(self, call: Callable[[], Awaitable[Reply]]) -> Reply:
+        return await self.retry.answer(KEY, REQUEST, lambda key, request: call())
 
     async def ask(self, name: str = "a") -> Reply:
         async def call() -> Reply:
@@ -41,7 +48,7 @@ class World:
                 raise error
             return REPLY
 
-        return await self.breaker.through(call)
+        return await self.answer(call)
 
 
 def down_until(end: float) -> Callable[[float], ModelUnavailable | None]:
@@ -108,7 +115,7 @@ async def test_one_request_that_never_gets_an_answer_is_not_taken_for_an_outage(
             await world.ask("other")
             await asyncio.sleep(0)
 
-    lonely = asyncio.ensure_future(world.breaker.through(hopeless))
+    lonely = asyncio.ensure_future(world.answer(hopeless))
     await asyncio.gather(asyncio.wait({lonely}), others())
     with pytest.raises(ModelRefused, match="this request got no answer 3 times while others did"):
         lonely.result()
@@ -125,7 +132,7 @@ async def test_a_refusal_is_an_answer() -> None:
         raise ModelRefused("no")
 
     with pytest.raises(ModelRefused, match=r"^no$"):
-        await world.breaker.through(refused)
+        await world.answer(refused)
     assert [one.type for one in world.told] == ["paused", "recovered"]
 
 
@@ -149,7 +156,7 @@ async def test_a_key_that_is_gone_while_other_models_answer_ends_the_run_and_is_
             await world.ask("other")
             await asyncio.sleep(0)
 
-    lonely = asyncio.ensure_future(world.breaker.through(locked_out))
+    lonely = asyncio.ensure_future(world.answer(locked_out))
     await asyncio.gather(asyncio.wait({lonely}), others())
     with pytest.raises(ProviderDown, match="no longer accepted; other models answer meanwhile"):
         lonely.result()
@@ -164,7 +171,7 @@ async def test_a_wrong_key_is_wrong_use_until_something_was_answered_and_then_th
 
     for _ in range(2):
         with pytest.raises(ModelConfigError):
-            await world.breaker.through(wrong)
+            await world.answer(wrong)
     await world.ask()
     with pytest.raises(ProviderDown, match="the key is not accepted; then resume"):
-        await world.breaker.through(wrong)
+        await world.answer(wrong)

@@ -1,0 +1,200 @@
+"""The retry layer: a question is asked again after an outage, and with more room where its answer was cut.
+
+A call comes here when the provider's own retries are used up. While a provider is down the circuit is open: one call at
+a time probes it, others wait, and experiments go on. Each wait is an event (`Paused`, with the time of the next try),
+and so is the recovery. An outage is probed at growing waits, for up to `models.outage_timeout` altogether (a key that
+is no longer accepted and a model that is gone are outages, too: they may be fixed at the provider); a quota window is
+waited out in one piece, if it ends within that or before the run's time limit.
+
+Not told apart: one circuit serves all models of a run; where one provider of several is down, all wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from models.backend import ModelRequest, Reply
+from models.errors import (
+    AccessLost,
+    AnswerCut,
+    BudgetSpent,
+    ModelConfigError,
+    ModelError,
+    ModelOutputInvalid,
+    ModelRefused,
+    ModelUnavailable,
+    ProviderDown,
+    QuotaSpent,
+)
+from models.settings import ModelSettings
+from record.events.running import Paused, Recovered
+from record.nouns.decisions import CallKey
+
+Ask = Callable[[CallKey, ModelRequest], Awaitable[Reply]]
+LONELY = 3
+"""Rounds in which one request gets no answer while others do, before it is given up."""
+
+
+@dataclass
+class Retry:
+    """Asks until there is an answer. Where `tell` commits no events, outages are not waited for.
+
+    `seconds_left` is what remains of the run's time limit.
+    """
+
+    settings: ModelSettings
+    tell: Callable[[Paused | Recovered], object] | None = None
+    seconds_left: Callable[[], float] = lambda: math.inf
+    clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _since: float | None = None
+    """When the circuit opened; None while it is closed."""
+    _next: float = 0.0
+    _wait: float = 0.0
+    _answers: int = 0
+    _needed: dict[str, int] = field(default_factory=dict[str, int])
+    """Tokens that an answer of a role needed, where they are more than was set."""
+
+    async def answer(self, key: CallKey, request: ModelRequest, ask: Ask) -> Reply:
+        """The reply, with all that was paid for it.
+
+        Raises: `ProviderDown`; `ModelOutputInvalid`: it was cut at the most that can be had; and what `ask` raises.
+        """
+        asked = replace(request, max_tokens=max(request.max_tokens, self._needed.get(request.role.name, 0)))
+        cuts: list[AnswerCut] = []
+        lonely = 0
+        while True:
+            answers = self._answers
+            try:
+                async with self._one_try(key):
+                    reply = await ask(key, asked)
+            except AnswerCut as cut:
+                cuts.append(cut)
+                asked = self._longer(asked, cuts)
+            except BudgetSpent:
+                if not asked.cuts:
+                    raise
+                raise _given_up(cuts[-1], asked, "and the budget has no room for a longer one") from None
+            except ModelUnavailable as error:
+                if self.tell is None or isinstance(error, ProviderDown):
+                    raise
+                lonely += self._answers > answers
+                _check_lonely(error, lonely)
+            else:
+                if not cuts:
+                    return reply
+                self._needed[asked.role.name] = asked.max_tokens
+                return replace(reply, usage=sum((cut.usage for cut in cuts), start=reply.usage),
+                               retries=reply.retries + sum(cut.retries for cut in cuts))
+
+    def _longer(self, asked: ModelRequest, cuts: Sequence[AnswerCut]) -> ModelRequest:
+        """The question with twice the room. Raises `ModelOutputInvalid` where there is no more to be had."""
+        tries, cut = 1 + self.settings.output_retries, cuts[-1]
+        if cut.tokens <= asked.cut_at:
+            raise _given_up(cut, asked, "the most that the model gives") from None
+        if len(cuts) == tries:
+            raise _given_up(cut, asked, f"in the last of {tries} answers") from None
+        return replace(asked, max_tokens=2 * cut.tokens, cut_at=cut.tokens, cuts=len(cuts))
+
+    # --- the circuit ------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _one_try(self, key: CallKey) -> AsyncGenerator[None]:
+        """Around one request: waits while the circuit is open, and opens or closes it by what comes of the request."""
+        probe = await self._is_probe()
+        try:
+            async with asyncio.timeout(self.settings.answer_limit):
+                yield
+        except TimeoutError:
+            late = ModelUnavailable(f"no answer for {key} within {self.settings.answer_limit:g} s, retries included; "
+                                    "raise models.timeout or choose a faster model")
+            late.billed = True
+            self._failed(late, probe)
+            raise late from None
+        except ModelUnavailable as error:
+            self._failed(error, probe)
+            raise
+        except ModelConfigError as error:
+            if self._answers and self.tell is not None:  # a model that is asked late: what others gave is kept
+                raise ProviderDown(f"{error}; then resume") from None
+            raise
+        except ModelError:
+            self._answered()  # a refusal is an answer too
+            raise
+        else:
+            self._answered()
+        finally:
+            if probe:
+                self._turn.release()
+
+    @property
+    def _open(self) -> bool:
+        return self._since is not None
+
+    async def _is_probe(self) -> bool:
+        """Whether this request is the one that looks whether the provider is back; it holds the turn then."""
+        while self._open:
+            await self._turn.acquire()
+            if self._open:
+                try:
+                    await self.sleep(max(0.0, self._next - self.clock()))
+                except BaseException:
+                    self._turn.release()
+                    raise
+                return True
+            self._turn.release()
+        return False
+
+    def _failed(self, error: ModelUnavailable, probe: bool) -> None:
+        if self.tell is None or (self._open and not probe):
+            return
+        now = self.clock()
+        if self._since is None:
+            self._since, self._wait = now, self.settings.outage_wait
+        else:
+            self._wait = min(2 * self._wait, self.settings.outage_wait_cap)
+        wait = self._until_next(error, lasted=now - self._since)
+        self._next = now + wait
+        self.tell(Paused(reason=str(error), until=self.wall() + wait))
+
+    def _until_next(self, error: ModelUnavailable, *, lasted: float) -> float:
+        """Seconds to the next try. Raises `ProviderDown` where they are more than may be waited for."""
+        longest = self.settings.outage_timeout - lasted
+        quota = error.seconds if isinstance(error, QuotaSpent) else None
+        if quota is not None:
+            if quota > max(longest, self.seconds_left()):
+                raise ProviderDown(f"{error}; it ends in {quota:.0f} s, after the run's time limit (and "
+                                   "models.outage_timeout): resume then") from None
+            return quota
+        if longest <= 0:
+            raise ProviderDown(f"{error}; it has been so for {lasted:.0f} s, more is not waited for "
+                               "(models.outage_timeout): resume when the provider is back") from None
+        return min(self._wait, longest)
+
+    def _answered(self) -> None:
+        self._answers += 1
+        if self._since is not None and self.tell is not None:
+            since, self._since = self._since, None
+            self.tell(Recovered(seconds=max(0.0, self.clock() - since)))
+
+
+def _check_lonely(error: ModelUnavailable, lonely: int) -> None:
+    """Raises where a request got no answer several times while others did."""
+    if lonely < LONELY:
+        return
+    if isinstance(error, AccessLost | QuotaSpent):
+        raise ProviderDown(f"{error}; other models answer meanwhile, so it is not waited for any longer") from None
+    raise ModelRefused(f"this request got no answer {lonely} times while others did, so the provider is not down; "
+                       f"raise models.timeout, or choose another model: {error}") from None
+
+
+def _given_up(cut: AnswerCut, request: ModelRequest, why: str) -> ModelOutputInvalid:
+    return ModelOutputInvalid(f"{cut} (role {request.role}), {why}; raise models.roles.{request.role}.max_tokens where "
+                              "the model writes more, or choose another")
