@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent.settings import Settings
 from record.nouns.idea import Idea
+from sandbox.data.own import OwnData
 from sandbox.data.spec import of_idea
 from sandbox.datasets import Sources, catalogue, registry
 from sandbox.scorers import read_scorer, scorers_of
@@ -39,8 +40,6 @@ def survey(settings: Settings) -> tuple[str, ...]:
 def pinned(settings: Settings) -> Settings:
     """The settings with the fingerprints of own data, so that a change is seen. Raises `DatasetError`."""
     check_scorers(settings)
-    from sandbox.data.own import OwnData
-
     limit = settings.sandbox.data_bytes
     return settings.model_copy(update={
         "data": tuple(OwnData(spec, limit).pinned(settings.seed) for spec in settings.data)})
@@ -57,8 +56,6 @@ def check_unchanged(settings: Settings) -> None:
 
     A file that is gone is not missed: the run has a copy of its own.
     """
-    from sandbox.data.own import OwnData
-
     for spec in settings.data:
         if spec.path is not None and (spec.path.exists() or spec.task == "none"):
             OwnData(spec, settings.sandbox.data_bytes).check_unchanged()

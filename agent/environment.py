@@ -56,9 +56,9 @@ def rate_of(settings: SandboxSettings, *, at_once: int, known: Rate | None = Non
     Raises `ExecutorError` where the interpreter of the kernels does not run.
     """
     machine, gpus = machine_of(settings), devices_of(settings)
-    places = len(gpus) * settings.places_per_gpu // settings.gpus_per_node if gpus else at_once
+    places = len(gpus) * settings.slots_per_gpu // settings.gpus_per_node if gpus else at_once
     terms = Rate(processor=machine.processor, cores=machine.cores, gpus=machine.gpus, threads=settings.threads,
-                 memory_bytes=limits_of(settings, places=at_once).memory, at_once=max(1, min(at_once, places)),
+                 memory_bytes=limits_of(settings, slots=at_once).memory, at_once=max(1, min(at_once, places)),
                  library="torch" if gpus else "numpy", moved=known is not None)
     if known is not None and known.untimed == terms.untimed:
         return None

@@ -14,6 +14,5 @@ from sandbox.pretrained import pretrained_of, provide
 
 def provided(settings: Settings, folder: RunFolder) -> dict[str, Path]:
     """`OWNER/NAME@REVISION` -> its folder in the run, fetched where it is not there yet. Raises `PretrainedError`."""
-    limit = settings.sandbox.pretrained_bytes
     models = pretrained_of(settings.sandbox.pretrained)
-    return {str(model): provide(model, folder.root / "data" / "pretrained", limit=limit).folder for model in models}
+    return {str(model): provide(model, folder.root / "data" / "pretrained").folder for model in models}

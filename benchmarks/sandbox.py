@@ -34,7 +34,7 @@ MODES: tuple[Mode, ...] = ("required", "none")
 TARGET = 0.1
 """Seconds beyond its code that a pooled attempt may take."""
 LONGEST = 2.0
-"""Seconds within which everything that an experiment started must be gone. Without walls what leaves its parents (a
+"""Seconds within which everything that an experiment started must be gone. Without a sandbox what leaves its parents (a
 daemon) is not found, which no code here does."""
 
 IMPORTS = """
@@ -75,7 +75,7 @@ async def start(settings: SandboxSettings, place: Path) -> dict[str, float]:
         started = clock()
         memory = resource_use(process_tree(kernel.pid))
         script = Script(kernel.folder, "experiment.py", 0, "experiment", {})
-        await execute(kernel, script, "pass", limits=limits_of(settings, places=1), timeout=10)
+        await execute(kernel, script, "pass", limits=limits_of(settings, slots=1), timeout=10)
         executed = clock()
         kernel.kill()
         return {"start": started - began, "empty_script": executed - started, "end": clock() - executed,
@@ -89,7 +89,7 @@ async def stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
         script = Script(kernel.folder, "experiment.py", 0, "experiment", {})
         began = time.perf_counter()
         running = asyncio.create_task(
-            execute(kernel, script, code, limits=limits_of(settings, places=1), timeout=0.5))
+            execute(kernel, script, code, limits=limits_of(settings, slots=1), timeout=0.5))
         await asyncio.sleep(0.45)
         before = process_tree(kernel.pid)
         execution = await running
@@ -108,7 +108,7 @@ async def attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
     took = time.perf_counter() - began
     assert outcome.failure is None, outcome.failure
     pool: Pool = executor._pool  # pyright: ignore[reportPrivateUsage]
-    while pool.places and not len(pool):
+    while pool.slots and not len(pool):
         assert not pool.why_off, pool.why_off
         await asyncio.sleep(0.05)
     return {"whole": took, "code": outcome.seconds, "overhead": took - outcome.seconds,

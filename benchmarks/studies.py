@@ -80,7 +80,7 @@ def scripted_jobs(unit: float, places: int) -> Executor:
         seconds = LENGTHS[k % len(LENGTHS)] * unit
         return seconds, Outcome(seconds=seconds, measurements=measured(0.5 - 0.0001 * k))
 
-    return ScriptedExecutor(script, places=places)
+    return ScriptedExecutor(script, slots=places)
 
 
 def measured(value: float) -> tuple[Measurement, ...]:

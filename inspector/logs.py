@@ -4,7 +4,7 @@ While code runs the host keeps the beginning of its output beside the folder tha
 (`RunFolder.live`); then `stdout.txt` in the sealed folder has it. No link is followed, and text is safe for a terminal.
 
 What it does not guarantee: that output is shown the moment it is printed (it comes by lines, up to `LOOK` seconds
-later), or that all of it is kept (`sandbox.output_chars`).
+later), or that all of it is kept.
 """
 
 from __future__ import annotations

@@ -1,19 +1,11 @@
-"""Datasets that come with scikit-learn: real, small, and there without a network.
+"""Datasets that are there without a network: those of scikit-learn, and generated images and expressions.
 
-scikit-learn is imported when one is loaded, not to list them: the numbers in the table are checked by a test.
+scikit-learn is imported when one is loaded, not to list them: a test checks the numbers in the table. Generated sets
+are always the same; only how they are split depends on the seed of a run.
 
-A set of small grey images that is generated: shapes at random places and sizes under noise, always the same images.
-
-What it does not stand for: photographs. It is there to have a second set of images without a network, whose classes
-are balanced and whose nuisance factors (place, size, brightness, noise) are known.
-
-Generated arithmetic expressions as rows of tokens, labelled by the range that their value lies in.
-
-An expression with k operators is a random tree over the digits 0 to 9 and the operators +, - and *, printed with the
-brackets that it needs and no others. A dataset is a fixed list of distinct expressions, drawn from a seed of its own:
-only its cut into splits depends on the seed of a run, and since no row stands twice, no row can stand in two splits.
-
-What it does not stand for: expressions with the same value, or equal but for the order of a sum, are different rows
+The images are shapes at random places and sizes under noise: no photographs, but balanced classes and known nuisance
+factors (place, size, brightness, noise). The expressions are rows of tokens, labelled by the range that their value
+lies in; no row stands twice, but expressions of the same value, or equal but for the order of a sum, are different rows
 and may fall into different splits.
 """
 

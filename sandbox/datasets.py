@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 from record.nouns.data import DatasetFacts
 from sandbox.bundled import ARITHMETIC, BUNDLED, Shapes
 from sandbox.data import DatasetSource
+from sandbox.data.own import OwnData
+from sandbox.data.prepare import fingerprint, prepare
 from sandbox.data.spec import DataSpec
 from sandbox.data.splits import SHARES
 from sandbox.errors import DatasetError
@@ -53,8 +56,6 @@ def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str,
 
     A further source of data is a further line here.
     """
-    from sandbox.data.own import OwnData
-
     sources: dict[str, DatasetSource] = {source.name: source for source in (*BUNDLED, Shapes(), *ARITHMETIC)}
     for spec in own:
         if spec.name in sources:
@@ -65,8 +66,6 @@ def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str,
 
 def files_of(sources: Sources) -> tuple[Path, ...]:
     """The files and folders that own data come from, labels and all."""
-    from sandbox.data.own import OwnData
-
     return tuple(one.spec.path for one in sources.values() if isinstance(one, OwnData) and one.spec.path is not None)
 
 
@@ -77,8 +76,6 @@ def catalogue(sources: Sources | None = None, *, seed: int = 0) -> tuple[Entry, 
 
 
 def _entry(source: DatasetSource, seed: int) -> Entry:
-    from sandbox.data.own import OwnData
-
     if not isinstance(source, OwnData):
         return Entry(source.name, source.title, source.examples, source.features, source.classes)
     facts = source.facts(seed)
@@ -105,8 +102,6 @@ def materialise(
 
 
 def _write(source: DatasetSource, *, views: Path, labels: Path, seed: int) -> DatasetFacts:
-    from sandbox.data.own import OwnData
-    from sandbox.data.prepare import prepare
 
     examples = source.load()
     made = prepare(source, examples, seed)
@@ -129,9 +124,6 @@ def _text(text: str) -> Array:
 
 def undamaged(name: str, views: Path, labels: Path) -> DatasetFacts | None:
     """The facts of what stands in the folders; None where something is missing or damaged."""
-    import zipfile
-
-    from sandbox.data.prepare import fingerprint
 
     try:
         arrays = _load(views / f"{name}.npz")

@@ -21,8 +21,10 @@ from sandbox.failures import Origin, from_death, from_exception, from_flood, fro
 from sandbox.isolation.limits import Limits
 from sandbox.kernels import Kernel
 from sandbox.monitor import Monitor
-from sandbox.output import LiveOutput, Transcript
+from sandbox.output import OUTPUT_CHARS, LiveOutput, Transcript
 
+FLOOD_CHARS = 10**9
+"""Characters of output after which code is killed: nobody prints so much on purpose."""
 _POLL = 0.1
 """Seconds between two looks at whether the kernel lives."""
 _DRAIN = 2.0
@@ -70,16 +72,16 @@ class Execution:
     evaluated: tuple[Measurement, ...] = ()
     """What frozen scorers gave afterwards."""
 
-    def called_off(self, words: str) -> Execution:
+    def stopped(self, reason: str) -> Execution:
         """The same, ended by the watch of its job for the reason given."""
-        return replace(self, failure=Failure(kind="hopeless", message=words))
+        return replace(self, failure=Failure(kind="hopeless", message=reason))
 
 
 async def execute(
-    kernel: Kernel, script: Script, source: str, *, limits: Limits, timeout: float, lookout: Monitor | None = None,
+    kernel: Kernel, script: Script, source: str, *, limits: Limits, timeout: float, monitor: Monitor | None = None,
 ) -> Execution:
-    """Run the source to its end, to `timeout` seconds of wall clock, or until the lookout calls it off."""
-    return await _Running(kernel, script, limits).run(source, timeout, lookout)
+    """Run the source to its end, to `timeout` seconds of wall clock, or until the monitor calls it off."""
+    return await _Running(kernel, script, limits).run(source, timeout, monitor)
 
 
 class _Running:
@@ -88,32 +90,32 @@ class _Running:
         self._script = script
         self._settings = kernel.terms.settings
         self._limits = limits
-        self._transcript = Transcript(self._settings.output_chars)
-        self._live = LiveOutput(script.live, self._settings.output_chars // 2)
+        self._transcript = Transcript(OUTPUT_CHARS)
+        self._live = LiveOutput(script.live, OUTPUT_CHARS // 2)
         self._flooded = False
 
-    async def run(self, source: str, timeout: float, lookout: Monitor | None) -> Execution:
+    async def run(self, source: str, timeout: float, monitor: Monitor | None) -> Execution:
         began = time.monotonic()
-        self._kernel.give(self._job(timeout))
+        self._kernel.write_job(self._job(timeout))
         self._watchdog = self._kernel.guard(self._limits)
         request = self._kernel.request(source)
         reply = asyncio.create_task(self._kernel.reply(request))
         death = asyncio.create_task(self._death())
         listener = asyncio.create_task(self._listen(request))
-        called_off = asyncio.ensure_future(lookout.follow(self._transcript) if lookout else _never())
+        stopped = asyncio.ensure_future(monitor.follow(self._transcript) if monitor else _never())
         try:
-            late = not await _first(reply, death, called_off, within=timeout)
-            words = called_off.result() if called_off.done() else None
-            if late or words is not None:
+            late = not await _first(reply, death, stopped, within=timeout)
+            reason = stopped.result() if stopped.done() else None
+            if late or reason is not None:
                 self._kernel.process.interrupt()
                 await _first(reply, death, within=self._settings.grace)
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN if reply.done() else _POLL)
-            if words is not None:
-                return Execution(seconds, None, self._transcript).called_off(words)
+            if reason is not None:
+                return Execution(seconds, None, self._transcript).stopped(reason)
             failure = self._failure(reply, death, timeout=timeout if late else None)
         finally:
-            await _end(reply, death, listener, called_off)
+            await _cancel_all(reply, death, listener, stopped)
             self._live.close()
         return Execution(seconds, failure, self._transcript)
 
@@ -128,16 +130,16 @@ class _Running:
 
     async def _listen(self, request: str) -> None:
         """Take in output until the request is done."""
-        async for kind, content in self._kernel.heard(request):
-            if self._transcript.chars > self._settings.output_gb * 1e9 and not self._flooded:
+        async for kind, content in self._kernel.messages(request):
+            if self._transcript.chars > FLOOD_CHARS and not self._flooded:
                 self._flooded = True
-                self._kernel.process.strike()
+                self._kernel.process.kill_all()
             if kind == "stream":
-                self._take(content["name"], content["text"])
+                self._add_output(content["name"], content["text"])
             elif kind in ("display_data", "execute_result"):
-                self._take("stdout", f"{content['data'].get('text/plain', '')}\n")
+                self._add_output("stdout", f"{content['data'].get('text/plain', '')}\n")
 
-    def _take(self, stream: str, text: str) -> None:
+    def _add_output(self, stream: str, text: str) -> None:
         shown = plain_output(text)
         self._transcript.add(stream, shown)
         self._live.add(shown)
@@ -152,11 +154,11 @@ class _Running:
     ) -> Failure | None:
         answer = reply.result() if reply.done() else {}
         trace = [line.replace("Cell In[1]", self._script.entry) for line in answer.get("traceback", ())]
-        of = Origin(self._kernel.seen, self._settings.traceback_chars)
+        of = Origin(self._kernel.seen)
         if self._watchdog.failure is not None:
             return self._watchdog.failure
         if self._flooded:
-            return from_flood(self._settings.output_gb)
+            return from_flood(FLOOD_CHARS)
         if timeout is not None:
             return from_timeout(timeout, stopped=reply.done(), traceback=trace, of=of)
         if not reply.done():
@@ -180,7 +182,7 @@ async def _never() -> str:
     return await asyncio.get_running_loop().create_future()
 
 
-async def _end(*tasks: asyncio.Task[Any]) -> None:
+async def _cancel_all(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

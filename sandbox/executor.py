@@ -1,4 +1,4 @@
-"""Runs jobs on this machine, each in a kernel of its own, at most `places` at a time."""
+"""Runs jobs on this machine, each in a kernel of its own, at most `slots` at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sandbox.isolation.scratch import sweep
 from sandbox.job import CHECKPOINTS, Job, Outcome, Slots, TooLate
 from sandbox.kernels import Kernel, KernelConfig, StartOptions
 from sandbox.monitor import Meter, Monitor, Usage
-from sandbox.output import Transcript, notebook
+from sandbox.output import TAIL_CHARS, Transcript, notebook
 from sandbox.pool import Pool
 from sandbox.results import collect_figures, failure_of, hash_arrays, hash_artifacts, measure, missing_measurement
 from sandbox.scorer_tasks import ENTRY, Task, lay_out, read_scores, tasks_of
@@ -45,18 +45,18 @@ class LocalExecutor:
 
     `views` and `labels` hold what `sandbox.datasets.materialise` wrote; `cache` is shared by the kernels. `pretrained`
     maps `OWNER/NAME@REVISION` to what `sandbox.pretrained.provide` wrote. Raises `ExecutorError`, and `GpuError` where
-    the settings want a GPU and there is none, `IsolationError` where they want walls that cannot be had; `gpus` are the
-    leases to use instead of those of this machine. `secret` are files that isolated code never sees; `scorers` holds
-    what `sandbox.scorers.freeze` wrote.
+    the settings want a GPU and there is none, `IsolationError` where they want a sandbox that cannot be had; `gpus` are
+    the leases to use instead of those of this machine. `secret` are files that isolated code never sees; `scorers`
+    holds what `sandbox.scorers.freeze` wrote.
     """
 
     def __init__(
-        self, places: int, views: Path, *, labels: Path, settings: SandboxSettings, cache: Path,
+        self, slots: int, views: Path, *, labels: Path, settings: SandboxSettings, cache: Path,
         gpus: GpuLeases | None = None, pretrained: Mapping[str, Path] | None = None,
         secret: Iterable[Path] = (), scorers: Path | None = None,
     ) -> None:
         one_at_a_time()  # what code left is read in several threads
-        self.places = places
+        self.slots = slots
         self._views = views
         self._labels = labels
         self._settings = settings
@@ -69,10 +69,10 @@ class LocalExecutor:
         self._tasks = self._terms.cache.parent / "scoring"
         shutil.rmtree(self._tasks, ignore_errors=True)
         self._gpus = gpus or open_leases(settings, cuda_visible_devices())
-        self._meter = Meter(self._gpus.nvml, interval=settings.meter_seconds, alone=self._gpus.alone)
+        self._meter = Meter(self._gpus.nvml, alone=self._gpus.alone)
         self._pretrained = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
-        self._gate = Slots(places)
-        self._pool = Pool(self._terms, places=1 if self._gpus.devices else places, views=views,
+        self._gate = Slots(slots)
+        self._pool = Pool(self._terms, slots=1 if self._gpus.devices else slots, views=views,
                           readable=map(Path, self._pretrained.values()))
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
@@ -81,7 +81,7 @@ class LocalExecutor:
     def device(self) -> str:
         """What `lab.device` stands for here, as prompts say it."""
         return describe_devices(self._gpus.devices, each=self._settings.gpus_per_node,
-                                shared_by=self._settings.places_per_gpu)
+                                shared_by=self._settings.slots_per_gpu)
 
     @property
     def grade(self) -> Grade:
@@ -147,21 +147,20 @@ class LocalExecutor:
                 name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"))
             self._terms.cache.mkdir(parents=True, exist_ok=True)
             source = (script.folder / job.entry).read_text(encoding="utf-8", errors="replace")
-            lookout = self._lookout(job, script)
-            execution = await self._execute(job, script, source, kernel, lookout)
+            monitor = Monitor(job.watch, script.folder) if job.watch is not None else None
+            execution = await self._execute(job, script, source, kernel, monitor)
         finally:
             if kernel is not None:
                 kernel.kill()
         try:
-            if lookout is not None and not _hopeless(execution.failure):
-                words = await lookout.last(execution.seconds)
-                execution = execution if words is None else execution.called_off(words)
+            if monitor is not None and not _hopeless(execution.failure):
+                reason = await monitor.last(execution.seconds)
+                execution = execution if reason is None else execution.stopped(reason)
             if job.mode == "experiment" and execution.failure is None and scorers:
                 execution = await self._evaluated(job, script, execution, scorers)
             return await asyncio.to_thread(self._outcome, job, script, source, execution)
         except Exception as error:  # noqa: BLE001  a worker's edge: what code left may be anything
-            failure = failure_of(error)
-            return replace(self._ran(script, execution), failure=execution.failure or failure)
+            return replace(self._ran(script, execution), failure=execution.failure or failure_of(error))
 
     # --- frozen scorers, in kernels of their own ----------------------------------------------------------------------
 
@@ -173,8 +172,8 @@ class LocalExecutor:
             return tasks_of(read_submitted(script.folder, self.grade), "validation", scorers)
 
         try:
-            found = await self._scores(await asyncio.to_thread(tasks), script.folder / "submissions", job.seed)
-            return replace(execution, evaluated=found)
+            return replace(execution, evaluated=await self._scores(
+                await asyncio.to_thread(tasks), script.folder / "submissions", job.seed))
         except SubmissionRefused as error:
             return replace(execution, failure=failure_of(error))
 
@@ -200,11 +199,6 @@ class LocalExecutor:
 
     # --- the code of an experiment ------------------------------------------------------------------------------------
 
-    def _lookout(self, job: Job, script: Script) -> Monitor | None:
-        if job.watch is None:
-            return None
-        return Monitor(job.watch, script.folder, interval=self._settings.watch_seconds, limit=self._settings.file_bytes)
-
     def _from_pool(self, job: Job) -> Kernel | None:
         """A kernel that is ready for the job; figures are drawn without a GPU, and so may be drawn in one too."""
         if self._gpus.devices and job.mode == "experiment":
@@ -212,10 +206,10 @@ class LocalExecutor:
         return self._pool.take(job.folder.absolute(), source=job.source, datasets=job.datasets)
 
     async def _execute(
-        self, job: Job, script: Script, source: str, ready: Kernel | None, lookout: Monitor | None,
+        self, job: Job, script: Script, source: str, ready: Kernel | None, monitor: Monitor | None,
     ) -> Execution:
         lease, usage = await self._lease(job), Usage()
-        limits = limits_of(self._settings, places=1 if job.alone else self.places)
+        limits = limits_of(self._settings, slots=1 if job.alone else self.slots)
         kernel = ready or Kernel(script.folder, terms=self._terms, start=StartOptions(script.paths, lease.devices))
         try:
             if ready is None:
@@ -225,7 +219,7 @@ class LocalExecutor:
                 began = time.monotonic()
                 try:
                     execution = await execute(
-                        kernel, script, source, limits=limits, timeout=job.timeout, lookout=lookout)
+                        kernel, script, source, limits=limits, timeout=job.timeout, monitor=monitor)
                 except Exception as error:  # noqa: BLE001  a kernel says what its code makes it say
                     execution = Execution(time.monotonic() - began, failure_of(error), Transcript(1000))
             return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu)
@@ -267,26 +261,26 @@ class LocalExecutor:
         """What is known of code without a look at what it left."""
         return Outcome(seconds=execution.seconds, failure=execution.failure, resumed=script.resumed,
                        peak_host_bytes=execution.peak_host_bytes, peak_gpu_bytes=execution.peak_gpu_bytes,
-                       stdout_tail=execution.transcript.tail(self._settings.tail_chars))
+                       stdout_tail=execution.transcript.tail(TAIL_CHARS))
 
     def _experiment(self, job: Job, folder: Path, ran: Outcome, evaluated: Sequence[Measurement]) -> Outcome:
         done = self._with_artifacts(folder, self._with_arrays(folder, ran))
         try:
-            measured = measure(folder, self._labels, seed=job.seed, limit=self._settings.file_bytes, grade=self.grade,
+            measured = measure(folder, self._labels, seed=job.seed, grade=self.grade,
                                cut=_hopeless(ran.failure), evaluated=evaluated)
-        except (Unfit, SubmissionRefused) as error:
+        except SubmissionRefused as error:
             return replace(done, failure=done.failure or failure_of(error))
         return replace(done, failure=done.failure or missing_measurement(measured), measurements=measured.final,
                        said=measured.said, sealed=measured.sealed, curves_sha256=measured.curves_sha256)
 
     def _plots(self, folder: Path, ran: Outcome) -> Outcome:
         done = self._with_arrays(folder, ran)
-        figures, failure = collect_figures(folder, self._settings.figure_bytes)
+        figures, failure = collect_figures(folder)
         return replace(done, figures=figures, failure=done.failure or failure)
 
     def _with_arrays(self, folder: Path, ran: Outcome) -> Outcome:
         try:
-            return replace(ran, arrays=hash_arrays(folder, self._settings.file_bytes))
+            return replace(ran, arrays=hash_arrays(folder))
         except Unfit as error:
             return replace(ran, failure=ran.failure or failure_of(error))
 

@@ -12,6 +12,8 @@ from record.nouns.frozen import encodable
 from record.nouns.nodes import ErrorClass, Failure
 
 _MESSAGE_CHARS = 2000
+_TRACEBACK_CHARS = 8000
+"""About two hundred lines: more is a recursion, whose middle repeats itself."""
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 
 _BY_NAME: dict[str, ErrorClass] = {
@@ -46,13 +48,12 @@ def classify(name: str, message: str) -> ErrorClass:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a failure comes from: the folder whose paths are shortened, and the length of tracebacks (characters)."""
+    """Where a failure comes from: the folder whose paths are shortened, ."""
 
     folder: Path
-    traceback_chars: int
 
     def trace(self, text: str) -> str:
-        return cut_middle(self.short(plain_output(text)), self.traceback_chars)
+        return cut_middle(self.short(plain_output(text)), _TRACEBACK_CHARS)
 
     def short(self, text: str) -> str:
         """The text with paths relative to the folder."""
@@ -89,9 +90,9 @@ def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], of: O
                    traceback=of.trace("\n".join(traceback)))
 
 
-def from_flood(limit: float) -> Failure:
-    """The failure for code that printed more than `limit` (10^9 characters)."""
-    return Failure(kind="other", message=f"it printed more than {limit:g} GB (sandbox.output_gb) and was killed: print "
+def from_flood(limit: int) -> Failure:
+    """The failure for code that printed more than `limit` characters."""
+    return Failure(kind="other", message=f"it printed more than {limit:,} characters and was killed: print "
                    "less, a line an epoch at most")
 
 

@@ -1,13 +1,11 @@
-"""Locks on GPUs that all runs of a user on this machine share.
+"""Leases of GPUs: which attempt may use which, and until when.
 
-A lock is a `flock` on a file named by the GPU's UUID: the kernel drops it when its process dies, however it dies. Kept:
-of the runs of one user, those that take a GPU alone have it alone, and those that share one do not exceed the places of
-the most generous. Not kept: other users, and runs in another container, are seen by the memory that they use alone.
+A lease begins where a slot on the GPU is free and enough of its memory is, so that neighbours are respected. It ends
+when the driver lists none of the attempt's processes any more.
 
-Leases of GPUs: which attempt may use which, and until when.
-
-A lease is given where a place on the GPU is free (`sandbox.gpu_leases`) and enough of its memory is, so that neighbours
-are respected. It ends when the driver lists none of the attempt's processes any more.
+A slot is a `flock` on a file named by the GPU's UUID, which the kernel drops when its process dies, however it dies. So
+of the runs of one user on a machine, those that take a GPU alone have it alone, and those that share one do not exceed
+the slots of the most generous. Other users, and runs in another container, are seen by the memory that they use alone.
 """
 
 from __future__ import annotations
@@ -44,22 +42,22 @@ class HeldLocks:
 
 
 class GpuLocks:
-    """Takes places on GPUs. With one place a GPU, whoever takes it has it alone."""
+    """Takes slots on GPUs. With one place a GPU, whoever takes it has it alone."""
 
-    def __init__(self, folder: Path, places: int) -> None:
+    def __init__(self, folder: Path, slots: int) -> None:
         self._folder = folder
-        self._places = places
+        self._slots = slots
 
     def take(self, uuid: str) -> HeldLocks | None:
         """A place on this GPU, or None where all are taken. Never waits. Raises `GpuError`."""
         held = HeldLocks([])
-        device = self._lock(f"gpu-{uuid}.lock", fcntl.LOCK_EX if self._places == 1 else fcntl.LOCK_SH)
+        device = self._lock(f"gpu-{uuid}.lock", fcntl.LOCK_EX if self._slots == 1 else fcntl.LOCK_SH)
         if device is None:
             return None
         held.files.append(device)
-        if self._places == 1:
+        if self._slots == 1:
             return held
-        for place in range(self._places):
+        for place in range(self._slots):
             file = self._lock(f"gpu-{uuid}.{place}.lock", fcntl.LOCK_EX)
             if file is not None:
                 held.files.append(file)
@@ -128,10 +126,10 @@ class GpuLeases:
     ) -> None:
         self.nvml = nvml
         self.devices = tuple(devices)
-        self.alone = settings.places_per_gpu == 1
+        self.alone = settings.slots_per_gpu == 1
         self._settings = settings
         self._clock = clock
-        self._locks = GpuLocks(folder or runtime_folder(), settings.places_per_gpu)
+        self._locks = GpuLocks(folder or runtime_folder(), settings.slots_per_gpu)
         self._turn = asyncio.Lock()
         self._out: set[Lease] = set()
         self._ending: dict[Lease, frozenset[int]] = {}
@@ -143,7 +141,7 @@ class GpuLeases:
         """Attempts that fit at the same time; None on the CPU, where GPUs limit nothing."""
         if not self.devices:
             return None
-        return len(self.devices) * self._settings.places_per_gpu // self._settings.gpus_per_node
+        return len(self.devices) * self._settings.slots_per_gpu // self._settings.gpus_per_node
 
     async def acquire(self) -> Lease:
         """Wait for GPUs, first come, first served.
@@ -158,7 +156,7 @@ class GpuLeases:
                 if self._out:
                     idle_since = self._clock()
                 if self._clock() - idle_since > max(self._settings.gpu_wait, _LEAVING if self._ending else 0.0):
-                    raise GpuError(self._nothing())
+                    raise GpuError(self._describe_shortage())
                 await asyncio.sleep(_POLL)
             self._out.add(lease)
             return lease
@@ -185,11 +183,11 @@ class GpuLeases:
             self._drop(lease)
 
     async def _return(self, lease: Lease) -> None:
-        told_at = self._clock() + self._settings.gpu_wait
+        warn_at = self._clock() + self._settings.gpu_wait
         while self._still_on(lease):
-            if self._clock() > told_at:
-                told_at = math.inf
-                LOG.warning("%s; the run goes on with what other GPUs it has", self._outliving(lease))
+            if self._clock() > warn_at:
+                warn_at = math.inf
+                LOG.warning("%s; the run goes on with what other GPUs it has", self._describe_leftovers(lease))
             await asyncio.sleep(_POLL)
         self._drop(lease)
 
@@ -206,7 +204,7 @@ class GpuLeases:
             return {uuid: pids for uuid, pids in on.items() if pids}
         return {}
 
-    def _outliving(self, lease: Lease) -> str:
+    def _describe_leftovers(self, lease: Lease) -> str:
         where = ", ".join(f"{uuid} by process {' and '.join(map(str, pids))}"
                           for uuid, pids in self._still_on(lease).items())
         return (f"an experiment is over, but still holds {where}: end it with kill -9; where that does not help, reset "
@@ -248,10 +246,10 @@ class GpuLeases:
             raise GpuError("there are devices, but no driver that knows them")
         return self.nvml
 
-    def _nothing(self) -> str:
+    def _describe_shortage(self) -> str:
         states = ", ".join(f"{one.uuid}: {self._driver.free(one.uuid) / 1e9:.1f} GB free, "
                            f"{len(self._driver.processes(one.uuid))} processes" for one in self.devices)
-        outliving = "".join(f"{self._outliving(lease)}; so there is "
+        outliving = "".join(f"{self._describe_leftovers(lease)}; so there is "
                             for lease in self._ending if self._still_on(lease))
         return (f"{outliving}no {self._settings.gpus_per_node} GPU(s) with {self._settings.gpu_free_gb:g} GB free and "
                 f"no other run of yours on them within {self._settings.gpu_wait:g} s ({states}): end what uses them, "

@@ -1,8 +1,6 @@
-"""A GPU, and what can be asked about it. `DriverNvml` asks the driver, `ScriptedNvml` stands in where there is none.
+"""The GPUs of this machine, and which of them a run may use.
 
-Which GPUs a run may use: those that CUDA_VISIBLE_DEVICES leaves, and of these the ones that were asked for.
-
-NVIDIA's management library, as the driver brings it.
+`DriverNvml` asks NVIDIA's management library; `sandbox.scripted.ScriptedNvml` stands in where there is no driver.
 """
 
 from __future__ import annotations
@@ -29,10 +27,6 @@ class Device:
     memory: int
     capability: tuple[int, int] | None = None
     """CUDA compute capability, where the driver says it."""
-
-    @property
-    def sliced(self) -> bool:
-        return self.uuid.startswith("MIG-")
 
 
 def describe_devices(devices: Sequence[Device], *, each: int = 1, shared_by: int = 1) -> str:

@@ -1,9 +1,7 @@
 """What is run in a kernel, and what came of it: the contract between the research loop and an executor.
 
-An executor runs a `Job` and returns an `Outcome`. Code that fails is data (`Outcome.failure`), not an exception;
-only a broken executor raises (`ExecutorError`).
-
-The places of an executor: who runs now, and who is next.
+An executor runs a `Job` and returns an `Outcome`. Code that fails is data (`Outcome.failure`), not an exception; only a
+broken executor raises (`ExecutorError`). `Slots` decide who runs now, and who is next.
 """
 
 from __future__ import annotations
@@ -97,7 +95,7 @@ class Job:
     earlier: Path | None = None
     """The folder of an attempt of the same node that was cut, whose checkpoints `lab.restore` finds."""
     watch: Watch | None = None
-    """Called about every `SandboxSettings.watch_seconds` while the code runs, and once when it has ended. The text
+    """Called about every `sandbox.monitor.WATCH_SECONDS` while the code runs, and once when it has ended. The text
     that it returns ends the code as the time limit does, and becomes its failure, of kind `hopeless`."""
     live: Path | None = None
     """A file that the code cannot write, which holds the beginning of its output while it runs; gone afterwards."""
@@ -138,9 +136,9 @@ class Outcome:
 
 
 class Executor(Protocol):
-    """Runs jobs, at most `places` at a time; further calls wait their turn, in the order in which they came."""
+    """Runs jobs, at most `slots` at a time; further calls wait their turn, in the order in which they came."""
 
-    places: int
+    slots: int
 
     async def run(self, job: Job) -> Outcome:
         """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`, `TooLate`."""

@@ -1,8 +1,8 @@
-"""Fresh Jupyter kernels, behind walls where code is isolated: their start, their means and their end.
+"""Fresh Jupyter kernels, in a sandbox where code is isolated: their start, their means and their end.
 
-Kept: `kill` leaves no process of a kernel (without walls: none that can be found, see `sandbox.isolation.provisioner`).
-The environment is an allow-list (`sandbox.isolation.mounts`); what is limited is told in `sandbox.isolation.limits`.
-What is run in a kernel, and what comes of it, is the business of `sandbox.execution`.
+Kept: `kill` leaves no process of a kernel (without a sandbox: none that can be found, see
+`sandbox.isolation.provisioner`). The environment is an allow-list (`sandbox.isolation.mounts`); what is limited is told
+in `sandbox.isolation.limits`. What is run in a kernel, and what comes of it, is the business of `sandbox.execution`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ECHO = 0.1
 
 @dataclass(frozen=True)
 class KernelConfig:
-    """On what terms the kernels of an executor run: behind which walls, with which cache, never seeing what."""
+    """On what terms the kernels of an executor run: in which sandbox, with which cache, never seeing what."""
 
     settings: SandboxSettings
     isolation: Isolation
@@ -85,13 +85,13 @@ class Kernel:
         from jupyter_client.manager import AsyncKernelManager
 
         settings = self.terms.settings
-        self.give({"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "folder": str(self.seen),
+        self.write_job({"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "folder": str(self.seen),
                    "entry": "", "datasets": {}})
         self._group = task_group(self._scratch.root.name, settings.tasks)
         before = [*(("nice", "-n", "19") if self.given.nice else ()), *self._group.entering()]
-        walls = await to_thread(self._walls)
+        wrapper = await to_thread(self._wrapper)
         self._manager = AsyncKernelManager(
-            kernel_name="lab", kernel_spec_manager=_one_spec(settings.python, walls, before),
+            kernel_name="lab", kernel_spec_manager=_kernel_specs(settings.python, wrapper, before),
             transport="ipc", ip=str(self._scratch.sockets / "k"), connection_file=str(self._scratch.connection),
         )
         self._manager.context.setsockopt(zmq.MAXMSGSIZE, _MESSAGE)
@@ -154,7 +154,7 @@ class Kernel:
             return frozenset((self._scratch.tmp / "loaded").read_text(encoding="utf-8").split())
         return frozenset()
 
-    def give(self, job: dict[str, Any]) -> None:
+    def write_job(self, job: dict[str, Any]) -> None:
         """Write the job file, which `lab` reads (`lab._job.JobFile`)."""
         self._scratch.job.write_text(json.dumps(job), encoding="utf-8")
 
@@ -162,7 +162,7 @@ class Kernel:
         """From now on until its end, kill it when it passes a limit."""
         self._watchdog = Watchdog(
             self.pid, limits, folders=(self.folder, self._scratch.root), shared=self.terms.cache,
-            strike=self.process.strike, inside=self.process.first)
+            kill_all=self.process.kill_all, inside=self.process.first)
         self._watchdog.start()
         return self._watchdog
 
@@ -177,7 +177,7 @@ class Kernel:
         os.truncate(self._scratch.crash_log, 0)
         (self._scratch.tmp / "loaded").unlink(missing_ok=True)
 
-    def _walls(self) -> list[str]:
+    def _wrapper(self) -> list[str]:
         """The words before the kernel's command; none without isolation."""
         if not self.terms.isolation.on:
             return []
@@ -199,7 +199,7 @@ class Kernel:
             if message["parent_header"].get("msg_id") == request:
                 return message["content"]
 
-    async def heard(self, request: str) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
+    async def messages(self, request: str) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
         """Type and content of what it publishes, until the request is done."""
         while True:
             message: dict[str, Any] = await self._client.get_iopub_msg(timeout=None)
@@ -226,17 +226,17 @@ class Kernel:
                             f"{settings.start_timeout:g} s (sandbox.start_timeout)")
 
     async def _echo(self, request: str) -> None:
-        async for _ in self.heard(request):
+        async for _ in self.messages(request):
             pass
 
 
-def _one_spec(python: str, walls: list[str], before: list[str]) -> Any:
+def _kernel_specs(python: str, wrapper: list[str], before: list[str]) -> Any:
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
     from sandbox.isolation import provisioner as provisioning
 
     provisioning.register()
-    provisioner = {"provisioner_name": provisioning.NAME, "config": {"walls": walls, "before": before}}
+    provisioner = {"provisioner_name": provisioning.NAME, "config": {"wrapper": wrapper, "before": before}}
     argv = [python, str(KERNEL_SIDE / "bootstrap.py"), "-f", "{connection_file}"]
 
     class OneSpec(KernelSpecManager):

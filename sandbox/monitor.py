@@ -1,12 +1,10 @@
-"""Looks at code while it runs, for the watch of its job. What the code writes meanwhile is read as untrusted.
+"""What is seen of code while it runs: the curves that it logs, for the watch of its job, and the memory that it takes.
 
-Kept: no look blocks the event loop, follows a link, or takes in more than `LOOK` bytes; at most `POINTS` values are
-held. Lines that are none of `lab.log`'s, or are half written, count for nothing.
+What the code writes is read as untrusted: no look blocks the event loop, follows a link, or takes in more than `LOOK`
+bytes; at most `POINTS` values are held. Lines that are none of `lab.log`'s, or are half written, count for nothing.
 
-What the processes of an attempt take: peaks of memory, on the host and on leased GPUs, by looking now and then.
-
-Host memory is that of the kernel and all that it started, pages which several processes share counted once where the
-system tells (else in each). A peak between two looks is missed, except of a single process: that the system keeps.
+Memory of the host is that of the kernel and all that it started, pages which several processes share counted once where
+the system tells (else in each). A peak between two looks is missed, except of a single process: that the system keeps.
 Memory of a GPU is what its driver lists for these processes. Where the driver does not know them (in most containers)
 and the GPU was leased alone, it is how far its free memory fell, neighbours' use included; else it stays unknown.
 """
@@ -14,8 +12,6 @@ and the GPU was leased alone, it is how far its free memory fell, neighbours' us
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import re
 import time
 from collections.abc import AsyncGenerator
@@ -23,16 +19,22 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from sandbox.errors import GpuError
 from sandbox.gpu_leases import Lease
 from sandbox.gpus import Nvml
 from sandbox.isolation.processes import process_tree, proportional_bytes
-from sandbox.job import MEASUREMENTS, Curve, Logged, Progress, Watch
+from sandbox.job import MEASUREMENTS, Logged, Progress, Watch
 from sandbox.output import Transcript
-from sandbox.untrusted import Unfit, open_regular
+from sandbox.untrusted import FILE_BYTES, Unfit, open_regular
 
+WATCH_SECONDS = 5.0
+"""Between two looks at what running code logs, for the pruning of hopeless experiments, which run for minutes."""
+METER_SECONDS = 1.0
+"""Between two looks at the memory that experiments use: a look takes milliseconds."""
 LOOK = 4 * 2**20
 """Bytes that one look reads."""
 POINTS = 10_000
@@ -44,12 +46,11 @@ _WORD = 100
 
 
 class Monitor:
-    """Calls the watch of one job every `interval` seconds while its code runs, and once after it ended."""
+    """Calls the watch of one job every `WATCH_SECONDS` while its code runs, and once after it ended."""
 
-    def __init__(self, watch: Watch, folder: Path, *, interval: float, limit: int) -> None:
+    def __init__(self, watch: Watch, folder: Path) -> None:
         self._watch = watch
-        self._interval = interval
-        self._curves = CurveReader(folder, limit)
+        self._curves = CurveReader(folder)
         self._folder = folder
         self._signs = (0, 0, 0)
         self._heard = 0.0
@@ -59,11 +60,11 @@ class Monitor:
         """Why the code is to be ended. Returns only then: cancel it where the code ends by itself."""
         began = time.monotonic()
         while True:
-            await asyncio.sleep(self._interval)
+            await asyncio.sleep(WATCH_SECONDS)
             seconds = time.monotonic() - began
-            words = await asyncio.to_thread(self._look, seconds, transcript.chars)
-            if words is not None:
-                return words
+            reason = await asyncio.to_thread(self._look, seconds, transcript.chars)
+            if reason is not None:
+                return reason
 
     async def last(self, seconds: float) -> str | None:
         """What the watch says once all processes of the code are gone and everything that it logged can be read."""
@@ -85,15 +86,11 @@ class Monitor:
 
 
 class CurveReader:
-    """The values with a step in a folder's `measurements.jsonl`, `lines`, read on from where the last read ended.
+    """The values with a step in a folder's `measurements.jsonl`, `lines`, read on from where the last read ended."""
 
-    `limit` is the size in bytes beyond which the file is not read.
-    """
-
-    def __init__(self, folder: Path, limit: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.lines: list[Logged] = []
         self._folder = folder
-        self._limit = limit
         self._offset = 0
         self._rest = b""
         self._over = False
@@ -103,14 +100,14 @@ class CurveReader:
         added = b"" if self._over else self._added()
         *whole, self._rest = (self._rest + added).split(b"\n")
         for line in whole:
-            point = _point(line)
+            point = _logged(line)
             if point is not None and len(self.lines) < POINTS:
                 self.lines.append(point)
         self._over = self._over or len(self._rest) > LINE or len(self.lines) >= POINTS
         return bool(added)
 
     def _added(self) -> bytes:
-        with suppress(Unfit, OSError), open_regular(self._folder, MEASUREMENTS, self._limit) as file:
+        with suppress(Unfit, OSError), open_regular(self._folder, MEASUREMENTS, FILE_BYTES) as file:
             file.seek(self._offset)
             added = file.read(LOOK)
             self._offset += len(added)
@@ -118,35 +115,36 @@ class CurveReader:
         return b""
 
 
-def _point(line: bytes) -> Logged | None:
-    """A value with a step, also one that is not finite; None for any other line."""
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("no name")
+    return text
+
+
+_Word = Annotated[str, Field(max_length=_WORD), AfterValidator(_printable)]
+
+
+class _Point(BaseModel):
+    """A line of `lab.log` with a step; its value may be not finite."""
+
+    model_config = ConfigDict(strict=True)
+
+    dataset: _Word
+    condition: _Word
+    name: _Word
+    split: _Word
+    step: int = Field(ge=-2**53, le=2**53)
+    value: int | float
+
+
+def _logged(line: bytes) -> Logged | None:
     if len(line) > LINE:
         return None
     try:
-        fields: dict[str, Any] = json.loads(line)
-        dataset, condition, name, split = (_word(fields[key]) for key in ("dataset", "condition", "name", "split"))
-        curve: Curve = dataset, condition, name, split
-        return Logged(curve, _step(fields["step"]), _number(fields["value"]))
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        point = _Point.model_validate_json(line)
+        return Logged((point.dataset, point.condition, point.name, point.split), point.step, float(point.value))
+    except (ValidationError, OverflowError):
         return None
-
-
-def _word(value: object) -> str:
-    if not isinstance(value, str) or len(value) > _WORD or not value.isprintable():
-        raise TypeError("no name")
-    return value
-
-
-def _step(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**53:
-        raise TypeError("no step")
-    return value
-
-
-def _number(value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError("no number")
-    return float(value)
 
 
 def _size(path: Path) -> int:
@@ -170,50 +168,35 @@ class Usage:
 
 
 class Meter:
-    """Looks at followed processes every `interval` seconds."""
+    """Looks at followed processes every `METER_SECONDS`."""
 
-    def __init__(self, nvml: Nvml | None, *, interval: float, alone: bool = True) -> None:
+    def __init__(self, nvml: Nvml | None, *, alone: bool = True) -> None:
         self._nvml = nvml
-        self._interval = interval
         self._alone = alone
-        self._followed: dict[int, tuple[Lease, Usage]] = {}
-        self._task: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def follow(self, root: int, lease: Lease, usage: Usage) -> AsyncGenerator[None]:
         """While inside, the peaks of a process and its descendants go to `usage`; looked at a last time at the end."""
-        self._followed[root] = lease, usage
-        self._begin()
+        task = asyncio.create_task(self._look_on(root, lease, usage))
         try:
             yield
         finally:
-            del self._followed[root]
-            await asyncio.to_thread(self._look, {root: (lease, usage)})
-            self._cease()
+            task.cancel()
+            await asyncio.to_thread(self._look, root, lease, usage)
 
-    def _begin(self) -> None:
-        if self._task is None:
-            self._task = asyncio.create_task(self._look_on())
-
-    def _cease(self) -> None:
-        if self._task is not None and not self._followed:
-            self._task.cancel()
-            self._task = None
-
-    async def _look_on(self) -> None:
+    async def _look_on(self, root: int, lease: Lease, usage: Usage) -> None:
         while True:
-            await asyncio.to_thread(self._look, dict(self._followed))
-            await asyncio.sleep(self._interval)
+            await asyncio.to_thread(self._look, root, lease, usage)
+            await asyncio.sleep(METER_SECONDS)
 
-    def _look(self, followed: dict[int, tuple[Lease, Usage]]) -> None:
-        for root, (lease, usage) in followed.items():
-            processes = process_tree(root)
-            usage.processes |= processes
-            sizes = {one: _resident(one) for one in processes}
-            now = sum(_part(one, whole, alone=len(sizes) == 1) for one, (whole, _) in sizes.items())
-            usage.host = max(usage.host, now, *(most for _, most in sizes.values()))
-            with contextlib.suppress(GpuError):
-                self._look_at_gpus(lease, usage)
+    def _look(self, root: int, lease: Lease, usage: Usage) -> None:
+        processes = process_tree(root)
+        usage.processes |= processes
+        sizes = {one: _resident(one) for one in processes}
+        now = sum(_part(one, whole, alone=len(sizes) == 1) for one, (whole, _) in sizes.items())
+        usage.host = max(usage.host, now, *(most for _, most in sizes.values()))
+        with suppress(GpuError):
+            self._look_at_gpus(lease, usage)
 
     def _look_at_gpus(self, lease: Lease, usage: Usage) -> None:
         """Peaks add up over the GPUs of a lease."""
@@ -234,12 +217,14 @@ class Meter:
 def _part(process: int, whole: int, *, alone: bool) -> int:
     """What counts of the `whole` that a process holds; one that is alone shares nothing that would count elsewhere."""
     part = None if alone else proportional_bytes(process)
-    return whole if part is None else part
+    if part is not None:
+        return part
+    return whole if alone else _resident(process)[0]  # again: it may have ended between the two looks
 
 
 def _resident(process: int) -> tuple[int, int]:
     """Bytes that a process holds now, and the most that it ever held; none once it is gone."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         fields = dict(_STATUS.findall(Path(f"/proc/{process}/status").read_text(errors="replace")))
         return int(fields.get("VmRSS", 0)) * 1024, int(fields.get("VmHWM", 0)) * 1024
     return 0, 0

@@ -1,7 +1,4 @@
-"""What a script printed, held in bounded memory, and in a file for whoever looks on while it runs.
-
-What was run and what it printed, as a Jupyter notebook that anybody can open.
-"""
+"""What a script printed: held in bounded memory, shown in a file while it runs, and kept as a notebook."""
 
 from __future__ import annotations
 
@@ -15,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from record.nouns.nodes import Failure
+
+OUTPUT_CHARS = 200_000
+"""Characters of output that are kept, half from the beginning and half from the end: what a person reads of a log."""
+TAIL_CHARS = 4000
+"""Characters of output that the record and prompts carry, from the end."""
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from sandbox.errors import ExecutorError
 from sandbox.isolation.interpreter import interpreter
-from sandbox.isolation.limits import SHARE, available_memory, machine_memory
+from sandbox.isolation.limits import SHARE, machine_memory
 from sandbox.isolation.processes import process_tree, resource_use
 from sandbox.kernels import Kernel, KernelConfig, StartOptions
 from sandbox.workspace import dataset_folders
@@ -52,19 +54,19 @@ class _Waiting:
 
 
 class Pool:
-    """At most `places` kernels, or as many as the settings say. Everything happens in one event loop."""
+    """At most `slots` kernels, or as many as the settings say. Everything happens in one event loop."""
 
-    def __init__(self, terms: KernelConfig, *, places: int, views: Path, readable: Iterable[Path] = ()) -> None:
+    def __init__(self, terms: KernelConfig, *, slots: int, views: Path, readable: Iterable[Path] = ()) -> None:
         self.why_off = ""
         """Why no kernels wait any more, where they cannot."""
         self.bytes = 0
         """Memory of the kernel that was started last; 0 before there was one."""
-        self.places = places if terms.settings.pool is None else terms.settings.pool
+        self.slots = slots if terms.settings.pool is None else terms.settings.pool
         """The most that may wait."""
         self._terms = terms
         self._views = views.absolute()
         self._readable = tuple(readable)
-        self._slots = terms.cache.parent / "slots"
+        self._folders = terms.cache.parent / "slots"
         self._used: set[str] = set()
         self._waiting: list[_Waiting] = []
         self._nice = True
@@ -78,14 +80,14 @@ class Pool:
         """
         self._used |= {name for name in MODULES for text in source.values() if _imports(text, name)}
         beside = {name.partition("/")[0].removesuffix(".py") for name in source}
-        if _holds(folder):
+        if _occupied(folder):
             return None
         while self._waiting and not beside & self._waiting[0].names:
-            one = self._waiting.pop(0)
-            if _fit(one, datasets) and _moved(one.kernel, folder):
-                one.kernel.forget_start()
-                return one.kernel
-            _end(one.kernel)
+            candidate = self._waiting.pop(0)
+            if _usable(candidate, datasets) and _move(candidate.kernel, folder):
+                candidate.kernel.forget_start()
+                return candidate.kernel
+            _discard(candidate.kernel)
         return None
 
     def __len__(self) -> int:
@@ -104,9 +106,9 @@ class Pool:
             self._filling.cancel()
             await asyncio.wait({self._filling})
         while self._waiting:
-            _end(self._waiting.pop().kernel)
+            _discard(self._waiting.pop().kernel)
         with contextlib.suppress(OSError):
-            self._slots.rmdir()
+            self._folders.rmdir()
 
     # --- kernels that are started -------------------------------------------------------------------------------------
 
@@ -122,23 +124,23 @@ class Pool:
         """How many may wait; before one was measured, one."""
         if self._terms.settings.pool is not None:
             return self._terms.settings.pool
-        return room(self.places, size=self.bytes, waiting=len(self)) if self.bytes else 1
+        return room(self.slots, size=self.bytes, waiting=len(self)) if self.bytes else 1
 
     async def _add(self) -> None:
         """Start one more. Raises `ExecutorError`, `OSError`."""
         datasets = frozenset(path.stem for path in self._views.glob("*.npz"))
         readable = (self._views, *await asyncio.to_thread(dataset_folders, datasets, self._views), *self._readable)
         start = StartOptions(readable, modules=await asyncio.to_thread(self._modules), nice=self._nice)
-        kernel = Kernel(Path(tempfile.mkdtemp(dir=self._slots)), terms=self._terms, start=start)
+        kernel = Kernel(Path(tempfile.mkdtemp(dir=self._folders)), terms=self._terms, start=start)
         try:
             await kernel.start()
-            if self._nice and not _hurry(kernel):  # it would run its script as slowly as it was started
+            if self._nice and not _restore_priority(kernel):  # it would run its script as slowly as it was started
                 self._nice = False
-                _end(kernel)
+                _discard(kernel)
                 return
             self.bytes = resource_use(process_tree(kernel.pid)).private
         except BaseException:
-            _end(kernel)
+            _discard(kernel)
             raise
         self._waiting.append(_Waiting(kernel, time.monotonic(), datasets, _names(kernel)))
 
@@ -149,17 +151,17 @@ class Pool:
 
     def _sweep(self) -> None:
         """Remove the slots of kernels whose program was killed, known by their age."""
-        self._slots.mkdir(parents=True, exist_ok=True)
-        for slot in self._slots.iterdir():
+        self._folders.mkdir(parents=True, exist_ok=True)
+        for slot in self._folders.iterdir():
             with contextlib.suppress(OSError):
                 if time.time() - slot.lstat().st_mtime > FRESH:
                     slot.rmdir()
 
 
-def room(places: int, *, size: int, waiting: int) -> int:
+def room(slots: int, *, size: int, waiting: int) -> int:
     """How many kernels of that size (bytes) may wait: no more than fit into what experiments leave of the memory."""
-    free = min((1 - SHARE) * machine_memory(), available_memory() + waiting * size)
-    return min(places, int(free * (1 + 1e-9) / size))
+    free = min((1 - SHARE) * machine_memory(), psutil.virtual_memory().available + waiting * size)
+    return min(slots, int(free * (1 + 1e-9) / size))
 
 
 def _imports(text: str, package: str) -> bool:
@@ -167,17 +169,17 @@ def _imports(text: str, package: str) -> bool:
     return re.search(rf"^\s*(import|from)\b.*\b{package}\b", text, re.MULTILINE) is not None
 
 
-def _holds(folder: Path) -> bool:
+def _occupied(folder: Path) -> bool:
     return os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or any(folder.iterdir()))
 
 
-def _fit(one: _Waiting, datasets: Iterable[str]) -> bool:
+def _usable(candidate: _Waiting, datasets: Iterable[str]) -> bool:
     """Whether it lives, is not too old, and sees all that it must."""
-    young = time.monotonic() - one.since < FRESH
-    return young and one.kernel.process.exit_code() is None and one.datasets.issuperset(datasets)
+    young = time.monotonic() - candidate.since < FRESH
+    return young and candidate.kernel.process.exit_code() is None and candidate.datasets.issuperset(datasets)
 
 
-def _moved(kernel: Kernel, folder: Path) -> bool:
+def _move(kernel: Kernel, folder: Path) -> bool:
     """Whether its folder could be made the one that is given, still empty."""
     with contextlib.suppress(OSError):
         if not any(kernel.folder.iterdir()):
@@ -187,13 +189,13 @@ def _moved(kernel: Kernel, folder: Path) -> bool:
     return False
 
 
-def _end(kernel: Kernel) -> None:
+def _discard(kernel: Kernel) -> None:
     kernel.kill()
     with contextlib.suppress(OSError):
         kernel.folder.rmdir()
 
 
-def _hurry(kernel: Kernel) -> bool:
+def _restore_priority(kernel: Kernel) -> bool:
     """Give all its threads our own priority; False where we may not raise it."""
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     for process in process_tree(kernel.pid):

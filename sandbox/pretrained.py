@@ -22,6 +22,8 @@ from sandbox.errors import PretrainedError
 _SPEC = re.compile(r"(?P<id>[\w.-]+(/[\w.-]+)?)@(?P<revision>[\w./-]+)")
 _UNUSED = ("*.msgpack", "*.h5", "*.ot", "*.onnx", "*.tflite", "onnx/*", "openvino/*", "coreml/*", ".gitattributes")
 """Weights for other frameworks: what `from_pretrained` of torch never reads."""
+MOST_BYTES = 160 * 2**30
+"""Of one model: 80 billion parameters in 16 bits, more than the GPUs of one node hold."""
 _FACTS = "fetched.json"
 
 
@@ -72,14 +74,11 @@ def fetch(model: Pretrained, *, hub: Path | None = None) -> Path:
                               f" prefetch where there is a network, or check its name ({said})") from None
 
 
-def provide(model: Pretrained, store: Path, *, limit: int, hub: Path | None = None) -> Fetched:
-    """A model in a folder of its own under `store`, copied and hashed there once. Raises `PretrainedError`.
-
-    `limit` is in bytes, of all its files.
-    """
+def provide(model: Pretrained, store: Path, *, hub: Path | None = None) -> Fetched:
+    """A model in a folder of its own under `store`, copied and hashed there once. Raises `PretrainedError`."""
     place = store / str(model).replace("/", "--")
     if not place.is_dir():
-        _copy(model, fetch(model, hub=hub), place, limit)
+        _copy(model, fetch(model, hub=hub), place)
     facts: dict[str, Any] = json.loads((place / _FACTS).read_text())
     return Fetched(model, place / "files", **facts)
 
@@ -92,13 +91,13 @@ def _parsed(word: str) -> Pretrained:
     return Pretrained(found["id"], found["revision"])
 
 
-def _copy(model: Pretrained, snapshot: Path, place: Path, limit: int) -> None:
+def _copy(model: Pretrained, snapshot: Path, place: Path) -> None:
     """Copy a snapshot, whose files are links into the cache, whole or not at all; the copies are read-only."""
     files = sorted(path for path in snapshot.rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in files)
-    if not files or size > limit:
+    if not files or size > MOST_BYTES:
         raise PretrainedError(f"pretrained model {model} holds {size} bytes in {len(files)} files; the limit is "
-                              f"{limit} (sandbox.pretrained_bytes)")
+                              f"{MOST_BYTES}")
     part = place.with_name(f".{place.name}.{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)
     digest = hashlib.sha256()

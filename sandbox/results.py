@@ -1,7 +1,4 @@
-"""What a finished experiment left in its folder, read as untrusted and graded by us.
-
-Figures that a plotting script drew, with the facts that its live figures gave. The files are untrusted.
-"""
+"""What finished code left in its folder (values, arrays, artifacts, figures), read as untrusted and graded by us."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from record.unexpected import of_machine, stumbled
 from sandbox.errors import SandboxError, SubmissionRefused
 from sandbox.job import ARTIFACTS, MEASUREMENTS
 from sandbox.scoring import score_submissions, seal
-from sandbox.untrusted import Unfit, names_in, open_regular, read_as, read_lines, write_whole
+from sandbox.untrusted import FILE_BYTES, Unfit, names_in, open_regular, read_as, read_lines, write_whole
 
 _MOST_FILES = 10_000
 SAID = 400
@@ -45,9 +42,9 @@ class Measured:
     """The last of each final value that the code gave of train and dev, at most `SAID` of them."""
 
 
-def hash_arrays(folder: Path, limit: int) -> dict[str, str]:
+def hash_arrays(folder: Path) -> dict[str, str]:
     """File name under arrays/ -> sha256. Raises `Unfit` for a file that is no array, or needs unpickling."""
-    return {name: _hash_array(folder, name, limit) for name in names_in(folder, "arrays", ".npy")}
+    return {name: _hash_array(folder, name) for name in names_in(folder, "arrays", ".npy")}
 
 
 def hash_artifacts(folder: Path, limit: int) -> dict[str, str]:
@@ -80,7 +77,7 @@ def _artifact_files(folder: Path) -> list[str]:
 
 
 def measure(
-    folder: Path, labels: Path, *, seed: int, limit: int, grade: Grade = "computed", cut: bool = False,
+    folder: Path, labels: Path, *, seed: int, grade: Grade = "computed", cut: bool = False,
     evaluated: Sequence[Measurement] = (),
 ) -> Measured:
     """Score, seal, and write `measurements.jsonl` anew. Raises `Unfit`, `SubmissionRefused`.
@@ -90,11 +87,11 @@ def measure(
     for code that we ended midway, lines that cannot be read are left out.
     """
     scored = (*score_submissions(folder, labels, split="validation", seed=seed, grade=grade), *evaluated)
-    logged = _logged(folder, seed=seed, limit=limit, cut=cut)
+    logged = _logged(folder, seed=seed, cut=cut)
     sealed = seal(folder, labels, grade=grade)
     every = [*scored, *logged]
     curves = _write(folder, every) if every else None
-    return Measured(_final(scored, logged), sealed, curves, _said(logged))
+    return Measured(_final(scored, logged), sealed, curves, _learning_values(logged))
 
 
 def missing_measurement(measured: Measured) -> Failure | None:
@@ -110,14 +107,14 @@ def failure_of(error: Exception) -> Failure:
 
     Raises the error again where it is none of the experiment's: of our disk, kernels, devices or isolation.
     """
-    if isinstance(error, Unfit | SubmissionRefused):
+    if isinstance(error, SubmissionRefused):
         return Failure(kind="other", message=str(error))
     if isinstance(error, SandboxError) or of_machine(error):
         raise error
     return stumbled(error)
 
 
-def _said(logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
+def _learning_values(logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """The last of each quantity that has no step and is not of validation, newest last."""
     last = {(*_quantity(one), one.split): one for one in logged if one.step is None and one.split != "validation"}
     return tuple(last.values())[-SAID:]
@@ -138,10 +135,10 @@ def _quantity(one: Measurement) -> tuple[str, str, str]:
     return one.dataset, one.condition, one.name
 
 
-def _logged(folder: Path, *, seed: int, limit: int, cut: bool) -> list[Measurement]:
+def _logged(folder: Path, *, seed: int, cut: bool) -> list[Measurement]:
     """What the code wrote. Lines about the test split are left out: the code cannot know them, selection must not."""
     found: list[Measurement] = []
-    for number, line in enumerate(read_lines(folder, MEASUREMENTS, limit), start=1):
+    for number, line in enumerate(read_lines(folder, MEASUREMENTS, FILE_BYTES), start=1):
         try:
             fields: dict[str, Any] = json.loads(line)
             chosen = encodable({key: fields[key] for key in _FIELDS if key in fields})
@@ -165,8 +162,8 @@ def _write(folder: Path, values: Iterable[Measurement]) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _hash_array(folder: Path, name: str, limit: int) -> str:
-    with open_regular(folder, f"arrays/{name}", limit) as file:
+def _hash_array(folder: Path, name: str) -> str:
+    with open_regular(folder, f"arrays/{name}", FILE_BYTES) as file:
         _check_header(file, name)
         file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -187,15 +184,17 @@ def _check_header(file: BufferedReader, name: str) -> None:
 
 
 _MAX_FIGURES = 50
+FIGURE_BYTES = 20 * 2**20
+"""Of one figure: a picture of the pixels below seldom takes more, and prompts and papers carry it."""
 _FACTS_BYTES = 2**20
 MOST_PIXELS = 40_000_000
 """Of a figure: ten times a page at 300 dots an inch would have more; a small file may unpack to any number."""
 
 
-def collect_figures(folder: Path, limit: int) -> tuple[tuple[Figure, ...], Failure | None]:
+def collect_figures(folder: Path) -> tuple[tuple[Figure, ...], Failure | None]:
     """The figures under figures/ (PNG and PDF, by name), and a failure where one is no image or none was drawn.
 
-    `limit` is in bytes of one file. A figure that matplotlib did not save has no facts.
+    A figure that matplotlib did not save has no facts.
     """
     figures: list[Figure] = []
     try:
@@ -203,7 +202,7 @@ def collect_figures(folder: Path, limit: int) -> tuple[tuple[Figure, ...], Failu
         if len(names) > _MAX_FIGURES:
             raise Unfit(f"figures/ holds {len(names)} figures, more than the limit of {_MAX_FIGURES}")
         for name in sorted(names):
-            figures.append(_figure(folder, name, limit))
+            figures.append(_figure(folder, name))
     except Unfit as error:
         return tuple(figures), Failure(kind="figure", message=str(error))
     if not any(figure.name.endswith(".png") for figure in figures):
@@ -211,8 +210,8 @@ def collect_figures(folder: Path, limit: int) -> tuple[tuple[Figure, ...], Failu
     return tuple(figures), None
 
 
-def _figure(folder: Path, name: str, limit: int) -> Figure:
-    with open_regular(folder, f"figures/{name}", limit) as file:
+def _figure(folder: Path, name: str) -> Figure:
+    with open_regular(folder, f"figures/{name}", FIGURE_BYTES) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
         (_check_png if name.endswith(".png") else _check_pdf)(file, name)
@@ -249,12 +248,12 @@ def _finite(said: Any) -> Any:
     """What was said without the fields that hold a number which is not finite."""
     if isinstance(said, dict):
         fields = cast("dict[str, Any]", said).items()
-        return {name: _finite(value) for name, value in fields if not _endless(value)}
+        return {name: _finite(value) for name, value in fields if not _not_finite(value)}
     return [_finite(one) for one in cast("list[Any]", said)] if isinstance(said, list) else said
 
 
-def _endless(value: Any) -> bool:
+def _not_finite(value: Any) -> bool:
     """Whether it is a number that is not finite, or a list with one."""
     if isinstance(value, list):
-        return any(_endless(one) for one in cast("list[Any]", value))
+        return any(_not_finite(one) for one in cast("list[Any]", value))
     return isinstance(value, float) and not math.isfinite(value)

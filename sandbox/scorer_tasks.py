@@ -23,8 +23,8 @@ from record.nouns.data import Measurement, Scorer, Split
 from record.nouns.frozen import encodable
 from sandbox.errors import SubmissionRefused
 from sandbox.execution import Script
-from sandbox.scoring import MAX_BYTES, Submission, truth_of
-from sandbox.untrusted import Unfit, open_regular, read_lines
+from sandbox.scoring import Submission, truth_of
+from sandbox.untrusted import FILE_BYTES, Unfit, open_regular, read_lines
 from sandbox.workspace import dataset_folders
 
 ENTRY = "evaluate.py"
@@ -69,14 +69,11 @@ def lay_out(task: Task, place: Path, target: Path, *, views: Path, labels: Path,
     for name, text in ((ENTRY, _DRIVER.read_text()), ("scorer.py", task.text)):
         (target / name).write_text(text)
     (target / "submissions").mkdir()
-    try:
-        for one in task.submissions:
-            with open_regular(place, one.file, left if one.kind == "artifact" else MAX_BYTES) as file, \
-                    open(target / "submissions" / one.file, "wb") as copy:
-                shutil.copyfileobj(file, copy)
-                left -= copy.tell() if one.kind == "artifact" else 0
-    except Unfit as error:
-        raise SubmissionRefused(str(error)) from error
+    for one in task.submissions:
+        with open_regular(place, one.file, left if one.kind == "artifact" else FILE_BYTES) as file, \
+                open(target / "submissions" / one.file, "wb") as copy:
+            shutil.copyfileobj(file, copy)
+            left -= copy.tell() if one.kind == "artifact" else 0
     if (labels / f"{dataset}.npz").is_file():
         np.save(target / "truth.npy", truth_of(labels, task.submissions[0]).y)
     (target / "task.json").write_text(json.dumps({
@@ -89,7 +86,7 @@ def lay_out(task: Task, place: Path, target: Path, *, views: Path, labels: Path,
 def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ...]:
     """The values that the scorer gave, every metric for every submission. Raises `SubmissionRefused`."""
     try:
-        lines: list[Any] = [json.loads(line) for line in read_lines(folder, "scores.jsonl", MAX_BYTES)]
+        lines: list[Any] = [json.loads(line) for line in read_lines(folder, "scores.jsonl", FILE_BYTES)]
         answers = {int(line["number"]): line for line in lines}
     except (Unfit, ValueError, TypeError, KeyError) as error:
         raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} left no scores: {error}") from error

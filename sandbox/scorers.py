@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from record.nouns.data import MetricSpec, Scorer
 from record.syntax import parse
 from sandbox.data import DatasetSource
+from sandbox.data.own import OwnData
 from sandbox.errors import DatasetError, SubmissionRefused
 from sandbox.metrics import METRICS
 
@@ -39,8 +40,6 @@ _BETTER = {"higher": True, "lower": False}
 
 def scorers_of(sources: Mapping[str, DatasetSource], named: Iterable[str] = ()) -> dict[str, str]:
     """Dataset -> `FILE:FUNCTION`: from own data, and from `NAME=FILE:FUNCTION` texts. Raises `DatasetError`."""
-    from sandbox.data.own import OwnData
-
     found = {name: one.spec.scorer for name, one in sources.items() if isinstance(one, OwnData) and one.spec.scorer}
     for text in named:
         name, equals, place = text.partition("=")

@@ -1,11 +1,7 @@
-"""Submitted predictions as the host reads them: from untrusted files, checked again in full.
+"""Submitted predictions, read from untrusted files and checked again in full, and the measurements that they give.
 
-Measurements from submitted predictions, computed on the host.
-
-The grade is `scored` where the labels were out of the code's reach, else `computed`: without isolation the code finds
-them by path, if it looks for them, so nobody can promise that it did not see them.
-
-What a prediction that knows nothing of its example scores: class shares, or the mean, of the validation labels.
+The grade is `scored` where the labels were out of the code's reach, else `computed`: without isolation the code could
+find them by path, so nobody can promise that it did not see them.
 """
 
 from __future__ import annotations
@@ -25,14 +21,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from record.nouns.data import LARGEST, MOST_STEPS, Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.metrics import METRICS, score
-from sandbox.untrusted import NAME, Unfit, open_regular, read_as, read_lines, remove, write_whole
+from sandbox.untrusted import FILE_BYTES, NAME, open_regular, read_as, read_lines, remove, write_whole
 
 Array = NDArray[Any]
 
-SCORED_SPLITS: tuple[Split, ...] = ("validation", "test")
 MAX_SUBMISSIONS = 20_000
-MAX_BYTES = 256 * 2**20
-"""Largest submission file that is read."""
 ARTIFACT_BYTES = 2**40
 """Largest artifact that is hashed; what may be submitted is `SandboxSettings.artifact_bytes`."""
 _SUM_TOLERANCE = 1e-2
@@ -76,13 +69,11 @@ class Truth:
 
 def read_index(folder: Path, index: str) -> list[Submission]:
     """The submissions that an index file lists. Raises `SubmissionRefused`."""
+    lines = read_lines(folder, index, FILE_BYTES)
+    if len(lines) > MAX_SUBMISSIONS:
+        raise SubmissionRefused(f"{len(lines)} submissions, more than the limit of {MAX_SUBMISSIONS}")
     try:
-        lines = read_lines(folder, index, MAX_BYTES)
-        if len(lines) > MAX_SUBMISSIONS:
-            raise SubmissionRefused(f"{len(lines)} submissions, more than the limit of {MAX_SUBMISSIONS}")
         found = [Submission.model_validate_json(line) for line in lines]
-    except Unfit as error:
-        raise SubmissionRefused(str(error)) from error
     except ValidationError as error:
         raise SubmissionRefused(f"{index} was not written by lab.submit: {error.errors()[0]['msg']}") from error
     _refuse_twins(found)
@@ -114,31 +105,20 @@ def truth_of(labels: Path, submission: Submission) -> Truth:
 
 def values_of(folder: Path, place: str, submission: Submission, truth: Truth) -> Array:
     """The submitted values, fit to be scored. Raises `SubmissionRefused`."""
-    try:
-        with (read_as(f"{submission.where} is not what lab.submit writes", SubmissionRefused),
-              open_regular(folder, f"{place}/{submission.file}", MAX_BYTES) as file,
-              np.load(file, allow_pickle=False) as archive):
-            _check_members(archive.zip, submission)
-            values = archive[submission.kind]
-    except Unfit as error:
-        raise SubmissionRefused(str(error)) from error
+    with (read_as(f"{submission.where} is not what lab.submit writes", SubmissionRefused),
+          open_regular(folder, f"{place}/{submission.file}", FILE_BYTES) as file,
+          np.load(file, allow_pickle=False) as archive):
+        _check_members(archive.zip, submission)
+        values = archive[submission.kind]
     _check(submission, values, truth)
     return values
-
-
-def check_artifact(folder: Path, place: str, submission: Submission) -> None:
-    """Make sure that an artifact is there as one plain file. Raises `SubmissionRefused`."""
-    try:
-        open_regular(folder, f"{place}/{submission.file}", ARTIFACT_BYTES).close()
-    except Unfit as error:
-        raise SubmissionRefused(str(error)) from error
 
 
 def _check_members(archive: zipfile.ZipFile, submission: Submission) -> None:
     """A small archive may unpack to any size; ask before unpacking."""
     size = sum(member.file_size for member in archive.infolist())
-    if size > MAX_BYTES:
-        raise SubmissionRefused(f"{submission.where} unpacks to {size} bytes, more than the limit of {MAX_BYTES}")
+    if size > FILE_BYTES:
+        raise SubmissionRefused(f"{submission.where} unpacks to {size} bytes, more than the limit of {FILE_BYTES}")
 
 
 def _check(submission: Submission, values: Array, truth: Truth) -> None:
@@ -188,7 +168,7 @@ def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, 
         return {}
     _measurements(folder, "submissions", tests, labels=labels, seed=0)
     for one in (one for one in tests if one.kind == "artifact"):
-        check_artifact(folder, "submissions", one)
+        open_regular(folder, f"submissions/{one.file}", ARTIFACT_BYTES).close()
     (folder / "sealed").mkdir()
     for one in tests:
         (folder / "submissions" / one.file).rename(folder / "sealed" / one.file)
@@ -266,11 +246,8 @@ def _lines(submissions: Sequence[Submission]) -> str:
 
 
 def _sha256(folder: Path, name: str) -> str:
-    try:
-        with open_regular(folder, f"sealed/{name}", ARTIFACT_BYTES) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except Unfit as error:
-        raise SubmissionRefused(str(error)) from error
+    with open_regular(folder, f"sealed/{name}", ARTIFACT_BYTES) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def chance_level(labels: Path, metric: str) -> dict[str, float]:

@@ -1,6 +1,6 @@
-"""An executor that runs no code: a function says what each job comes to. For benchmarks of the search, and tests.
+"""An executor that runs no code, and GPUs that do not exist: what they do is written down.
 
-GPUs that are only written down. For tests, and to try settings on a machine that has none.
+For benchmarks of the search, for tests, and to try settings of GPUs on a machine that has none.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class ScriptedExecutor:
     """
 
     def __init__(
-        self, script: Callable[[Job], ScriptedOutcome | tuple[float, Outcome]], *, places: int = 1,
+        self, script: Callable[[Job], ScriptedOutcome | tuple[float, Outcome]], *, slots: int = 1,
         watch_seconds: float = 5.0,
     ) -> None:
-        self.places = places
+        self.slots = slots
         self.device = "cpu"
         self.started: list[str] = []
         self.most = 0
         self._script = script
         self._watch_seconds = watch_seconds
-        self._gate = Slots(places)
+        self._gate = Slots(slots)
         self._closed = asyncio.Event()
         self._holding = 0
 
@@ -56,8 +56,8 @@ class ScriptedExecutor:
             job.begins()
             self._enter(job)
             try:
-                told = self._script(job)
-                act = told if isinstance(told, ScriptedOutcome) else ScriptedOutcome(*told)
+                written = self._script(job)
+                act = written if isinstance(written, ScriptedOutcome) else ScriptedOutcome(*written)
                 if job.watch is not None:
                     return await self._watched(act, job.watch)
                 await self._pause(act.delay)
@@ -87,13 +87,13 @@ class ScriptedExecutor:
         while seconds + self._watch_seconds < act.delay:
             await self._pause(self._watch_seconds)
             seconds += self._watch_seconds
-            words = watch(_glance(act, seconds))
-            if words is not None:
-                return Outcome(seconds=seconds, failure=Failure(kind="hopeless", message=words))
+            reason = watch(_glance(act, seconds))
+            if reason is not None:
+                return Outcome(seconds=seconds, failure=Failure(kind="hopeless", message=reason))
         await self._pause(act.delay - seconds)
-        words = watch(replace(_glance(act, act.delay), quiet=0.0, ended=True))
-        return act.outcome if words is None else replace(
-            act.outcome, failure=Failure(kind="hopeless", message=words))
+        reason = watch(replace(_glance(act, act.delay), quiet=0.0, ended=True))
+        return act.outcome if reason is None else replace(
+            act.outcome, failure=Failure(kind="hopeless", message=reason))
 
     async def _pause(self, delay: float) -> None:
         if delay <= 0:

@@ -59,7 +59,7 @@ async def run_file(
 def _models(source: dict[str, str], settings: SandboxSettings, store: Path) -> dict[str, Path]:
     """The pretrained models whose name stands in the source. Raises `PretrainedError`."""
     named = {text for one in source.values() for text in _strings(one)}
-    return {str(model): provide(model, store, limit=settings.pretrained_bytes).folder
+    return {str(model): provide(model, store).folder
             for model in pretrained_of(settings.pretrained) if model.id in named}
 
 

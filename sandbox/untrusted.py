@@ -24,8 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from record.unexpected import of_machine
-from sandbox.errors import SandboxError
+from sandbox.errors import SandboxError, SubmissionRefused
 
+FILE_BYTES = 256 * 2**20
+"""Largest file (an array, a submission, measurements) that is read: a few of them must fit into our memory at once."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 
 _ODD = (ArithmeticError, AttributeError, EOFError, LookupError, LZMAError, MemoryError, OSError, RuntimeError,
@@ -33,8 +35,8 @@ _ODD = (ArithmeticError, AttributeError, EOFError, LookupError, LZMAError, Memor
 """What libraries raise over bytes that are not what they say: numpy parses its headers as Python, archives nest."""
 
 
-class Unfit(SandboxError):
-    """The code left something that we do not read. The executor turns it into the failure of the attempt."""
+class Unfit(SubmissionRefused):
+    """The code left a file that cannot be read. The executor turns it into the failure of the attempt."""
 
 
 @contextmanager

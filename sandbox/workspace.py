@@ -1,9 +1,7 @@
-"""What one attempt leaves for another: checkpoints for the next attempt of its node, artifacts for other nodes.
+"""The folder of a job, made ready before its code runs: source, inputs, and what earlier attempts left for it.
 
-Everything is copied, never linked, and never read by us beyond its bytes: the code of either side is untrusted. An
-artifact is given on only as it was recorded.
-
-The folder of a job, made ready before its code runs.
+An earlier attempt of the same node leaves checkpoints, other nodes leave artifacts. Everything is copied, never linked,
+and only its bytes are read here: the code of either side is untrusted. An artifact is copied only as it was recorded.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from sandbox.errors import ExecutorError
 from sandbox.execution import Script
 from sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
 from sandbox.settings import SandboxSettings
-from sandbox.untrusted import NAME, Unfit, names_in, open_regular, remove, write_whole
+from sandbox.untrusted import FILE_BYTES, NAME, Unfit, names_in, open_regular, remove, write_whole
 
 GIVEN = f"inputs/{ARTIFACTS}"
 _CHUNK = 2**20
@@ -142,7 +140,7 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Scrip
         for name, text in job.source.items():
             write_whole(folder, name, text)
         for name, source in job.inputs.items():
-            _copy_input(source, folder, name, settings.file_bytes)
+            _copy_input(source, folder, name)
         resumed = _resumed(job, folder, settings.checkpoint_bytes)
         copy_artifacts(job.source, job.artifacts, folder, settings.artifact_bytes)
     except (OSError, Unfit) as error:
@@ -182,7 +180,7 @@ def dataset_folders(names: Iterable[str], views: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def _copy_input(source: Path, folder: Path, name: str, limit: int) -> None:
+def _copy_input(source: Path, folder: Path, name: str) -> None:
     """Copy the plain files of a folder (or one file) to inputs/<name>; links are refused, not followed."""
     if not NAME.fullmatch(name):
         raise Unfit(f"input {name!r}: use letters, digits and _ . - only")
@@ -196,5 +194,5 @@ def _copy_input(source: Path, folder: Path, name: str, limit: int) -> None:
     for one in sorted(os.listdir(source)):
         if one.startswith("."):
             continue
-        with open_regular(source, one, limit) as file, open(target / one, "wb") as copy:
+        with open_regular(source, one, FILE_BYTES) as file, open(target / one, "wb") as copy:
             shutil.copyfileobj(file, copy)

@@ -302,7 +302,7 @@ def check_gpus(settings: Settings) -> None:
     fit, workers = open_leases(settings.sandbox, cuda_visible_devices()).capacity, settings.search.num_workers
     if fit is not None and fit < workers:
         say(f"{workers} workers, but {fit} experiment(s) fit on the GPUs at a time: give more --gpus, fewer --workers, "
-            "or raise sandbox.places_per_gpu")
+            "or raise sandbox.slots_per_gpu")
 
 
 def check_writable(runs: Path) -> None:

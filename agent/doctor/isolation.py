@@ -20,7 +20,7 @@ def isolation(
     if found.on:
         with_users = "user, process and network" if found.user_namespace else "process and network"
         return ok("isolation", f"bubblewrap with {with_users} namespaces works")
-    mend = system.install(["bubblewrap"]) if found.fix == INSTALL else found.mend
+    mend = system.install(["bubblewrap"]) if found.fix == INSTALL else found.fix
     if wanted == "required":
         return fault("isolation", f"{found.why}, {REFUSED}", f"{mend}; or, without isolation: --set "
                      "sandbox.isolation=auto")

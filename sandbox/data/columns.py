@@ -1,7 +1,4 @@
-"""One column of a table, read as numbers or as a few categories.
-
-Columns that say how rows are to be cut: given splits, groups and times.
-"""
+"""One column of a table: as numbers, as a few categories, or as the split, group or time of each row."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""CSV and Parquet files as Arrow tables. A file that is at fault is refused in one line that says where.
+"""CSV and Parquet files, sets of the Hugging Face hub and saved ones, as Arrow tables.
 
-Rows are counted from 1, without the header.
-
-Hugging Face `datasets`: from the hub (or its local cache), and folders that `save_to_disk` wrote.
+A file that is at fault is refused in one line that says where; rows are counted from 1, without the header. pandas
+would read the same files, but neither says the row of a fault nor keeps texts as they are written.
 """
 
 from __future__ import annotations
@@ -62,15 +61,15 @@ def _csv(path: Path) -> Any:
             convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(names, text), null_values=list(MISSING),
                                                  strings_can_be_null=True))
     except pyarrow().ArrowInvalid as error:
-        said = " ".join(str(error).split())
-        if "invalid UTF8" in said:
+        message = " ".join(str(error).split())
+        if "invalid UTF8" in message:
             raise DatasetError("it is not UTF-8 text: save it as UTF-8") from None
-        raise DatasetError(f"it is not a well-formed CSV: {_plain(said)[:200]}") from None
+        raise DatasetError(f"it is not a well-formed CSV: {_plain(message)[:200]}") from None
 
 
-def _plain(said: str) -> str:
+def _plain(message: str) -> str:
     """Arrow's words, with its rows named as what they are: lines of the file."""
-    return said.removeprefix("CSV parse error: ").replace("Row #", "line ")
+    return message.removeprefix("CSV parse error: ").replace("Row #", "line ")
 
 
 def _header(path: Path) -> tuple[list[str], str]:
@@ -115,7 +114,7 @@ def from_disk(folder: Path, spec: DataSpec, limit: int) -> Frame:
         try:
             loaded = hugging_face().load_from_disk(str(folder))
         except Exception as error:  # noqa: BLE001  the library raises what its many readers raise
-            raise DatasetError(f"the datasets library cannot read it: {_said(error)}") from None
+            raise DatasetError(f"the datasets library cannot read it: {_describe(error)}") from None
         return _frame(loaded, spec, limit)
 
 
@@ -130,17 +129,17 @@ def from_hub(spec: DataSpec, limit: int) -> Frame:
 
 
 def _hub_fault(spec: DataSpec, error: Exception) -> str:
-    said = _said(error)
-    if isinstance(error, ConnectionError) or any(word in f"{type(error).__name__} {said}" for word in (
+    message = _describe(error)
+    if isinstance(error, ConnectionError) or any(word in f"{type(error).__name__} {message}" for word in (
             "Offline", "offline", "Connection", "reach", "resolve", "Timeout", "timed out", "LocalEntryNotFound")):
         return (f"the hub cannot be reached and {spec.hub!r} is not in the local cache: fetch it once where there is a "
-                f"network, or save it with save_to_disk and give the folder ({said})")
-    if "Config name is missing" in said or "BuilderConfig" in said:
-        return f"it needs one of its configurations: say config=NAME ({said})"
-    return f"the hub does not give {spec.hub!r}: {said}"
+                f"network, or save it with save_to_disk and give the folder ({message})")
+    if "Config name is missing" in message or "BuilderConfig" in message:
+        return f"it needs one of its configurations: say config=NAME ({message})"
+    return f"the hub does not give {spec.hub!r}: {message}"
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
 
 

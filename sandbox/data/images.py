@@ -1,9 +1,7 @@
-"""Images as one array: a folder with a folder for each class, or pictures from a table.
+"""Images as one array: from a folder with a folder for each class, or from the one column of a table that holds them.
 
 All are brought to the most common size (bilinear). Where every picture is grey there is one channel, otherwise three;
-16-bit grey is reduced to 8, transparency is dropped.
-
-A column whose values are images or lists of one length, as an array of examples: the other columns are refused.
+16-bit grey is reduced to 8, transparency is dropped. Such a column, as one of lists, must be the only feature.
 """
 
 from __future__ import annotations

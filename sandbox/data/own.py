@@ -72,13 +72,13 @@ class OwnData:
         if path is None:
             return ""
         with self._named():
-            there = _there(path)
+            there = _resolved(path)
             return fingerprint(there, ends=there.is_dir() and _kind(self.spec) == "folder")
 
     def load(self) -> Examples:
         """All examples. Raises `DatasetError`, also where they are not those that the run began with."""
+        self.check_unchanged()
         with self._named():
-            self.check_unchanged()
             examples = _read(self.spec, self.limit)
             if self.spec.hub and self.spec.sha256 not in ("", origin_of(examples)):
                 raise DatasetError("it changed on the hub since the run began: name the revision of then")
@@ -99,23 +99,17 @@ class OwnData:
         task = "none" if found.task == "none" else self.spec.task
         return self.spec.model_copy(update={"sha256": found.origin, "task": task})
 
+    def refuse(self, message: str) -> DatasetError:
+        """An error about this dataset."""
+        place = self.spec.path.name if self.spec.path is not None else HUB + self.spec.hub
+        return DatasetError(f"data {self.name!r} ({place}): {message}")
+
     @contextmanager
     def _named(self) -> Generator[None]:
-        place = self.spec.path.name if self.spec.path is not None else HUB + self.spec.hub
-        prefix = f"data {self.name!r} ({place}): "
         try:
             yield
         except DatasetError as error:
-            said = str(error)
-            raise DatasetError(said if said.startswith(prefix) else prefix + said) from None
-
-    def refuse(self, message: str) -> DatasetError:
-        """An error about this dataset."""
-        try:
-            with self._named():
-                raise DatasetError(message)
-        except DatasetError as error:
-            return error
+            raise self.refuse(str(error)) from None
 
 
 @lru_cache(maxsize=64)
@@ -143,7 +137,7 @@ def origin_of(examples: Examples) -> str:
 def _read(spec: DataSpec, limit: int) -> Examples:
     if spec.path is None:
         return tables.table_examples(frames.from_hub(spec, limit), spec, limit)
-    path = _there(spec.path)
+    path = _resolved(spec.path)
     kind = _kind(spec)
     if kind != "folder" and path.is_file() and path.stat().st_size > limit:
         raise DatasetError(f"it holds {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): take a part "
@@ -157,13 +151,13 @@ def _read(spec: DataSpec, limit: int) -> Examples:
     _check_options(spec)
     if kind == "images":
         return images.from_folder(images.pictures(path, columns.PARTS), path, limit)
-    return _as_path(path, scored=bool(spec.scorer))
+    return _folder_examples(path, scored=bool(spec.scorer))
 
 
 def _kind(spec: DataSpec) -> str:
     """table, npz, saved, images or folder."""
     assert spec.path is not None
-    path = _there(spec.path)
+    path = _resolved(spec.path)
     suffix = path.suffix.lower()
     if path.is_dir():
         if spec.task == "none":
@@ -178,7 +172,7 @@ def _kind(spec: DataSpec) -> str:
     raise DatasetError(f"{suffix or 'a file without an ending'} is no kind that is read: give {KINDS}")
 
 
-def _there(path: Path) -> Path:
+def _resolved(path: Path) -> Path:
     try:
         found = path.resolve(strict=True)
     except FileNotFoundError:
@@ -200,7 +194,7 @@ def _check_options(spec: DataSpec) -> None:
         raise DatasetError("task=regression is for tables, a folder has classes or no labels at all")
 
 
-def _as_path(path: Path, *, scored: bool) -> Examples:
+def _folder_examples(path: Path, *, scored: bool) -> Examples:
     """A folder that the code reads by itself. We have no labels to score with; the user may have a scorer."""
     files = files_in(path, path)
     if not files:

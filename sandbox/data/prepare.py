@@ -2,12 +2,14 @@
 
 Tables: what is missing becomes the median of train, then measured columns are standardised with mean and deviation of
 train (columns constant there are only centred). Images become float32 in [0, 1]. All else is served as it is.
+scikit-learn's imputer and scaler do the same but for the last bits, which fingerprints of recorded runs hold.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -45,15 +47,14 @@ def prepare(source: DatasetSource, examples: Examples, seed: int) -> Prepared:
     shared = duplicates(examples.x, made.rows)
     sizes = {split: len(index) for split, index in made.rows.items()}
     shape = examples.x.shape[1:]
-    features = 1
-    for length in shape:
-        features *= length
     facts = DatasetFacts(
-        name=source.name, title=source.title, source=source.source, features=features, classes=_classes(examples),
-        sizes=sizes, duplicates=sum(shared.get(f"{split} in train", 0) for split in ("validation", "test")),
+        name=source.name, title=source.title, source=source.source, features=math.prod(shape),
+        classes=_classes(examples), sizes=sizes,
+        duplicates=sum(shared.get((split, "train"), 0) for split in ("validation", "test")),
         fingerprint=fingerprint(arrays), seed=seed, task="classification" if _classes(examples) else "regression",
         target=examples.target, columns=examples.columns, class_names=examples.class_names,
-        shape=shape if len(shape) > 1 else (), split_rule=made.rule, duplicates_by=shared,
+        shape=shape if len(shape) > 1 else (), split_rule=made.rule,
+        duplicates_by={f"{later} in {earlier}": count for (later, earlier), count in shared.items()},
         missing=dict(examples.missing), warnings=_warnings(examples, made, shared))
     return Prepared(arrays, facts, examples.names)
 
@@ -71,10 +72,9 @@ def _folder_facts(source: DatasetSource, examples: Examples, seed: int) -> Datas
         warnings=examples.warnings)
 
 
-def _warnings(examples: Examples, made: Splits, shared: Mapping[str, int]) -> tuple[str, ...]:
+def _warnings(examples: Examples, made: Splits, shared: Mapping[tuple[str, str], int]) -> tuple[str, ...]:
     found: list[str] = [*examples.warnings, *made.warnings]
-    for pair, count in shared.items():
-        split, _, other = pair.partition(" in ")
+    for (split, other), count in shared.items():
         share = count / len(made.rows[split])
         if share > WARN_SHARE:
             found.append(f"{count} of {len(made.rows[split])} rows of {split} ({share:.1%}) also stand in {other}, "
@@ -82,8 +82,8 @@ def _warnings(examples: Examples, made: Splits, shared: Mapping[str, int]) -> tu
     return tuple(found)
 
 
-def duplicates(x: Array, rows: Mapping[str, Array]) -> dict[str, int]:
-    """`later in earlier` -> rows of the later split whose exact features also stand in the earlier; only what is there.
+def duplicates(x: Array, rows: Mapping[str, Array]) -> dict[tuple[str, str], int]:
+    """(later, earlier split) -> rows of the later one whose exact features also stand in the earlier; without zeros.
 
     A NaN equals a NaN.
     """
@@ -93,7 +93,7 @@ def duplicates(x: Array, rows: Mapping[str, Array]) -> dict[str, int]:
     seen = {split: [hashlib.blake2b(flat[i].tobytes(), digest_size=16).digest() for i in index]
             for split, index in rows.items()}
     known = {split: set(found) for split, found in seen.items()}
-    counts = {f"{later} in {earlier}": sum(one in known[earlier] for one in seen[later])
+    counts = {(later, earlier): sum(one in known[earlier] for one in seen[later])
               for earlier, later in combinations(rows, 2)}
     return {pair: count for pair, count in counts.items() if count}
 

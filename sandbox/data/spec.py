@@ -47,7 +47,7 @@ class DataSpec(BaseModel):
     sha256: str = Field(default="", description="of what was read when the run began; another one is refused")
 
     @model_validator(mode="after")
-    def _one_place(self) -> DataSpec:
+    def _check_fields(self) -> DataSpec:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"the name {self.name!r} is unfit: a letter, then up to 39 letters, digits, _ and -")
         if (self.path is None) == (not self.hub):
@@ -95,7 +95,7 @@ def spec_of(value: Any, folder: Path) -> DataSpec:
     try:
         return DataSpec.model_validate(fields)
     except ValidationError as error:
-        raise DatasetError(_said(error, fields)) from None
+        raise DatasetError(_describe(error, fields)) from None
 
 
 def of_idea(named: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
@@ -155,7 +155,7 @@ def _absolute(path: Path) -> Path:
     return Path.cwd() / path
 
 
-def _said(error: ValidationError, fields: Mapping[str, Any]) -> str:
+def _describe(error: ValidationError, fields: Mapping[str, Any]) -> str:
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     name = fields.get("name", "?")

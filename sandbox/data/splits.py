@@ -1,6 +1,9 @@
 """Which rows go into which split: by the data's own splits, by group, by time, else by us, stratified and from a seed.
 
 Whatever split the data do not bring is cut from their train rows by the same rule; dev always is.
+
+scikit-learn's splitters cut in two or into equal folds: four shares of a class of five rows, or of five groups, need
+rules of their own, and another rule would change what recorded studies measured.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ def split_rows(examples: Examples, seed: int) -> Splits:
     total = sum(open_shares.values()) if given else 1.0
     rows = given | _divided(examples, pool, {split: share / total for split, share in open_shares.items()}, seed)
     made = Splits({split: np.sort(rows[split]) for split in SHARES}, _rule(examples, given, seed))
-    return Splits(made.rows, made.rule, (*_checked(examples, made.rows), *_torn(examples, made.rows)))
+    return Splits(made.rows, made.rule, (*_checked(examples, made.rows), *_split_groups(examples, made.rows)))
 
 
 def _given(examples: Examples) -> Rows:
@@ -151,7 +154,7 @@ def _checked(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
                  for split, gone in lacking.items() if len(gone))
 
 
-def _torn(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
+def _split_groups(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
     """Groups that the data's own splits put into several parts: said, since those splits are kept."""
     if examples.groups is None:
         return ()

@@ -1,9 +1,9 @@
-"""What a command behind walls sees of this machine, written as arguments of bubblewrap.
+"""What a command in a sandbox sees of this machine, written as arguments of bubblewrap.
 
 Kept: the filesystem holds the system's programs and libraries read-only, what is named in `Sandbox`, a private /tmp and
 /dev/shm, and nothing else: no home, no source tree, no other run. Processes, System V objects, the host's name and (by
 default) the network are its own; it has no capability and can gain no privilege, and it makes no further user
-namespaces. When bubblewrap ends, so do all processes behind the walls.
+namespaces. When bubblewrap ends, so do all processes in the sandbox.
 
 Not kept: what a hole in the kernel allows. System calls are not filtered. Names of the host's folders can be seen where
 something below them is bound; /usr and parts of /etc can be read.
@@ -59,10 +59,10 @@ class Sandbox:
     """False only where the kernel forbids user namespaces and we are root: then capabilities alone are dropped."""
 
 
-def wrap(command: Sequence[str], walls: Sandbox) -> list[str]:
-    """The command line that runs a command behind the walls, in its folder; the environment is handed on."""
-    return [PROGRAM, *_namespaces(walls), *_system(walls), *_memory(walls), *_places(walls),
-            "--remount-ro", "/", "--chdir", str(walls.seen or walls.folder), "--", *command]
+def wrap(command: Sequence[str], sandbox: Sandbox) -> list[str]:
+    """The command line that runs a command in the sandbox, in its folder; the environment is handed on."""
+    return [PROGRAM, *_namespaces(sandbox), *_system(sandbox), *_memory(sandbox), *_mounts(sandbox),
+            "--remount-ro", "/", "--chdir", str(sandbox.seen or sandbox.folder), "--", *command]
 
 
 def is_visible(path: Path, trees: Iterable[Path]) -> bool:
@@ -81,7 +81,7 @@ def exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def check_readable(paths: Iterable[str]) -> None:
-    """Refuse what code behind the walls is not to read, or cannot. Raises `IsolationError`."""
+    """Refuse what code in the sandbox is not to read, or cannot. Raises `IsolationError`."""
     home = Path.home()
     for name in paths:
         path = Path(name)
@@ -94,40 +94,40 @@ def check_readable(paths: Iterable[str]) -> None:
             raise IsolationError(f"{name!r} (sandbox.readable) {why}: name folders of your own, as your packages")
 
 
-def _namespaces(walls: Sandbox) -> list[str]:
+def _namespaces(sandbox: Sandbox) -> list[str]:
     """JPY_PARENT_PID would make ipykernel wait for a process that it cannot see."""
-    user = ["--unshare-user", "--disable-userns"] if walls.user_namespace else []
-    net = [] if walls.network else ["--unshare-net"]
+    user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
+    net = [] if sandbox.network else ["--unshare-net"]
     return ["--die-with-parent", "--new-session", *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts",
             "--unshare-cgroup-try", *net, "--hostname", "sandbox", "--cap-drop", "ALL", "--unsetenv", "JPY_PARENT_PID"]
 
 
-def _system(walls: Sandbox) -> list[str]:
+def _system(sandbox: Sandbox) -> list[str]:
     found: list[str] = []
     for path in SYSTEM:
         if os.path.islink(path):
             found += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
             found += ["--ro-bind", path, path]
-    return [*found, *_each("--ro-bind", map(Path, _FILES + (_NETWORK if walls.network else ()))),
+    return [*found, *_each("--ro-bind", map(Path, _FILES + (_NETWORK if sandbox.network else ()))),
             "--proc", "/proc", *_each("--ro-bind", map(Path, _PROC)), "--dev", "/dev",
-            *_each("--dev-bind", walls.devices)]
+            *_each("--dev-bind", sandbox.devices)]
 
 
-def _memory(walls: Sandbox) -> list[str]:
-    shm = ["--perms", "1777", "--size", str(walls.shm_bytes), "--tmpfs", "/dev/shm"]
-    tmp = ["--bind", str(walls.tmp), "/tmp"] if walls.tmp else [
-        "--perms", "1777", "--size", str(walls.shm_bytes), "--tmpfs", "/tmp"]
+def _memory(sandbox: Sandbox) -> list[str]:
+    shm = ["--perms", "1777", "--size", str(sandbox.shm_bytes), "--tmpfs", "/dev/shm"]
+    tmp = ["--bind", str(sandbox.tmp), "/tmp"] if sandbox.tmp else [
+        "--perms", "1777", "--size", str(sandbox.shm_bytes), "--tmpfs", "/tmp"]
     return [*shm, "--remount-ro", "/dev", *tmp]
 
 
-def _places(walls: Sandbox) -> list[str]:
+def _mounts(sandbox: Sandbox) -> list[str]:
     """Trees, then what hides parts of them, then what shines through, then what can be written."""
-    hidden = [path for path in sorted(walls.hidden) if path.exists()]
+    hidden = [path for path in sorted(sandbox.hidden) if path.exists()]
     covers = [word for path in hidden for word in _cover(path)]
     closed = [word for path in hidden if path.is_dir() for word in ("--remount-ro", str(path))]
-    return [*_each("--ro-bind", sorted(walls.environments)), *covers, *_each("--ro-bind", walls.readable), *closed,
-            *_each("--bind", walls.writable), "--bind", str(walls.folder), str(walls.seen or walls.folder)]
+    return [*_each("--ro-bind", sorted(sandbox.environments)), *covers, *_each("--ro-bind", sandbox.readable), *closed,
+            *_each("--bind", sandbox.writable), "--bind", str(sandbox.folder), str(sandbox.seen or sandbox.folder)]
 
 
 def _each(option: str, paths: Iterable[Path]) -> list[str]:

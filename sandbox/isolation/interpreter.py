@@ -1,8 +1,7 @@
-"""An interpreter that runs experiments: where it lives, and which packages it has. It is asked once a process.
+"""The interpreter that runs experiments: where it lives, which packages it has, and how fast it computes.
 
-How fast experiments run: timed once a run, by processes with what an experiment gets, as many at once as may run.
-
-Not kept: that it holds for other shapes of work, or while others use the machine.
+The speed is measured once a run, by as many processes at once as experiments may run, with the threads or the GPU that
+an experiment gets. It need not hold for other shapes of work, or while others use the machine.
 """
 
 from __future__ import annotations
@@ -62,16 +61,16 @@ def interpreter(python: str) -> Interpreter:
     try:
         ran = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, timeout=LIMIT, check=False,
                              env=environment, cwd="/", stdin=subprocess.DEVNULL)
-        said = json.loads(ran.stdout)
+        answer = json.loads(ran.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         why = f"it is no Python {'.'.join(map(str, OLDEST))}" if isinstance(error, ValueError) else _first_line(error)
         raise ExecutorError(f"cannot run {python!r} (sandbox.python): {why}; a run that was made "
                             "elsewhere names an interpreter of that machine: give one of this one, "
                             "--set sandbox.python=PATH") from error
-    named = [*said["prefixes"], said["user_site"], *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),
+    named = [*answer["prefixes"], answer["user_site"], *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),
              os.environ.get("CUDA_HOME", "")]
     trees = {Path(one) for one in named if one} | set(_behind_links(Path(shutil.which(python) or python)))
-    return Interpreter(said["version"], said["platform"], exposable(trees), dict(said["packages"]))
+    return Interpreter(answer["version"], answer["platform"], exposable(trees), dict(answer["packages"]))
 
 
 def check_interpreter(python: str) -> None:
@@ -96,8 +95,8 @@ def _behind_links(python: Path) -> Iterator[Path]:
 
 
 def _first_line(error: Exception) -> str:
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(said.split())[:300]
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split())[:300]
 
 
 TIMING_LIMIT = 60.0
@@ -188,8 +187,8 @@ def _times(
                                 stdin=subprocess.DEVNULL, cwd="/", env=environment | dict(variables))
                for _ in range(at_once)]
     try:
-        said = [json.loads(one.communicate(timeout=TIMING_LIMIT)[0]) for one in running]
-        products, epochs = zip(*said, strict=True)  # each gave two numbers
+        times = [json.loads(one.communicate(timeout=TIMING_LIMIT)[0]) for one in running]
+        products, epochs = zip(*times, strict=True)  # each gave two numbers
         return fmean(products), fmean(epochs)
     except (ValueError, TypeError, subprocess.TimeoutExpired):
         return None

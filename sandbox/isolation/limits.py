@@ -1,26 +1,23 @@
-"""How much one experiment may use, and the part of it that the system itself enforces.
+"""How much one experiment may use: part of it the system enforces, the rest a watchdog, which kills it.
 
-Limits of what all processes of an experiment use together: memory, tasks and disk. Who passes one is killed.
-
-A thread looks about five times a second, so that a busy event loop cannot hold it up. Between two looks a limit can be
-passed: memory by what can be written in 0.2 s, disk by what can be written in a second or two (there is no quota).
-A single file is limited by the system at once (RLIMIT_FSIZE), and so is the number of tasks where control groups can be
-written to or we are not root (`sandbox.isolation.limits`).
-
-Memory is what no file could take back: anonymous pages and shared memory, a page that several of the processes share
-counted once. Not limited: memory of GPUs.
+The watchdog looks about five times a second, in a thread, so that a busy event loop cannot hold it up. Between two
+looks a limit can be passed: memory by what can be written in 0.2 s, disk by what can be written in a second or two
+(there is no quota). A single file is limited by the system at once (RLIMIT_FSIZE), and so is the number of tasks where
+control groups can be written to or we are not root. Memory is what no file could take back: anonymous pages and shared
+memory, a page that several of the processes share counted once. Not limited: memory of GPUs.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from record.nouns.nodes import Failure
 from sandbox.isolation.processes import (
@@ -46,25 +43,19 @@ class Limits:
     tasks: int
 
 
-def limits_of(settings: SandboxSettings, *, places: int) -> Limits:
-    """The limits of one experiment of `places` that may run at the same time."""
-    memory = settings.memory_gb * 1e9 if settings.memory_gb is not None else SHARE * machine_memory() / places
+def limits_of(settings: SandboxSettings, *, slots: int) -> Limits:
+    """The limits of one experiment of `slots` that may run at the same time."""
+    memory = settings.memory_gb * 1e9 if settings.memory_gb is not None else SHARE * machine_memory() / slots
     return Limits(memory=int(memory), disk=int(settings.disk_gb * 1e9), tasks=settings.tasks)
 
 
 def machine_memory() -> int:
     """Bytes of memory of this machine, or of the control group that we are in where that has less."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    found = [int(psutil.virtual_memory().total)]
     for path in (*_own("memory", "memory.max"), *_own("memory", "memory.limit_in_bytes")):
         with contextlib.suppress(OSError, ValueError):
             found.append(int(path.read_text()))
     return min(found)
-
-
-def available_memory() -> int:
-    """Bytes of memory that could be had now without swapping, on the machine as a whole."""
-    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    return int(found[1]) * 1024 if found else machine_memory()
 
 
 def rlimits(settings: SandboxSettings) -> str:
@@ -73,7 +64,7 @@ def rlimits(settings: SandboxSettings) -> str:
     NPROC counts all tasks of the user, or with user namespaces (since Linux 5.14) those of the namespace; the rest of
     what the user runs is added. It does not bind root.
     """
-    limits = {"FSIZE": int(settings.file_gb * 1e9), "CORE": 0}
+    limits = {"FSIZE": int(settings.disk_gb * 1e9), "CORE": 0}
     if os.geteuid() != 0:
         limits["NPROC"] = settings.tasks + _tasks_of_user()
     return ",".join(f"{name}={value}" for name, value in limits.items())
@@ -131,10 +122,9 @@ def _own(controller: str, name: str) -> list[Path]:
 
 def _tasks_of_user() -> int:
     total = 0
-    for entry in os.scandir("/proc"):
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and entry.stat().st_uid == os.geteuid():
-                total += len(os.listdir(f"/proc/{entry.name}/task"))
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            total += process.num_threads() if process.uids().real == os.geteuid() else 0
     return total
 
 
@@ -145,14 +135,14 @@ _DISK = 1.0
 
 
 class Watchdog:
-    """Looks at a process and its descendants until `stop`; calls `strike` when a limit is passed.
+    """Looks at a process and its descendants until `stop`; calls `kill_all` when a limit is passed.
 
     `shared` is a folder that others write to too: only by how much it grows since the start counts. `inside` is a
     process that sees a /dev/shm of the experiment's own.
     """
 
     def __init__(
-        self, root: int, limits: Limits, *, folders: Sequence[Path], shared: Path, strike: Callable[[], None],
+        self, root: int, limits: Limits, *, folders: Sequence[Path], shared: Path, kill_all: Callable[[], None],
         inside: int | None = None,
     ) -> None:
         self.failure: Failure | None = None
@@ -162,7 +152,7 @@ class Watchdog:
         self._folders = folders
         self._shared = shared
         self._before = 0
-        self._strike = strike
+        self._kill_all = kill_all
         self._inside = inside
         self._ended = threading.Event()
         self._disk_at = 0.0
@@ -182,7 +172,7 @@ class Watchdog:
             failure = self.look()
             if failure is not None and not self._ended.is_set():
                 self.failure = failure
-                self._strike()
+                self._kill_all()
                 return
 
     def look(self) -> Failure | None:

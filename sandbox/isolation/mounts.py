@@ -1,13 +1,10 @@
-"""Files with labels that lie within what kernels see: they are covered, so that `lab.data` is the only way to data.
+"""What a kernel sees: its interpreter, its folder, its data, and an allow-list of environment variables.
 
-Covered are the datasets that packages bring along (scikit-learn's own, and the copies of iris and others in tests and
-samples of SciPy, plotly, bokeh and Vega), package caches that hold them again (conda), caches of downloaded datasets,
-and our own packages where they are installed beside those of the code. Not covered: a dataset that stands in a package
-not named here. Of the datasets that come with us, a test looks through the environment for further copies.
-
-What a kernel sees: its interpreter, its folder, its data, and the scratch folder through which we speak to it.
-
-The environment of a kernel: an allow-list of the host's, and what makes code repeatable.
+Files with labels within that are covered, so that `lab.data` is the only way to data: the datasets that packages bring
+along (scikit-learn's own, and the copies of iris and others in tests and samples of SciPy, plotly, bokeh and Vega),
+package caches that hold them again (conda), caches of downloaded datasets, and our own packages where they are
+installed beside those of the code. Not covered: a dataset in a package that is not named here. A test looks through the
+environment for further copies of the datasets that come with us.
 """
 
 from __future__ import annotations
@@ -56,6 +53,8 @@ def _folders(tree: Path, library: str) -> Iterable[Path]:
     return tree.glob(library) if library else (tree,)
 
 
+SHM_BYTES = 8 * 10**9
+"""Size of /dev/shm, through which data loaders pass batches. What is used of it counts as memory, which has a limit."""
 _GPU_FILES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps")
 
 
@@ -75,14 +74,14 @@ class KernelMounts:
 def kernel_sandbox(
     needs: KernelMounts, *, settings: SandboxSettings, isolation: Isolation, secret: Iterable[Path] = (),
 ) -> Sandbox:
-    """The walls of one kernel. `secret` is never seen, wherever it lies. Raises `ExecutorError`."""
+    """The sandbox of one kernel. `secret` is never seen, wherever it lies. Raises `ExecutorError`."""
     trees = (*interpreter(settings.python).trees, *map(Path, settings.readable))
     visible = (*trees, *map(Path, SYSTEM))
     hidden = (*label_files(trees, os.environ), *(path for path in secret if is_visible(path, visible)))
     return Sandbox(
         needs.folder, needs.seen, writable=(needs.cache, needs.scratch.sockets), environments=trees, hidden=hidden,
         readable=(*needs.readable, needs.scratch.root), tmp=needs.scratch.tmp, devices=device_files(needs.gpus),
-        network=settings.network == "on", shm_bytes=int(settings.shm_gb * 1e9),
+        network=settings.network == "on", shm_bytes=SHM_BYTES,
         user_namespace=isolation.user_namespace)
 
 

@@ -1,10 +1,8 @@
-"""Why bubblewrap does not work on a machine, and what to do about it.
+"""Whether code can be isolated on this machine, tried once a process; if not, why, and how to fix it.
 
 Sources: Ubuntu 24.04 restricts unprivileged user namespaces by AppArmor (sysctl
 kernel.apparmor_restrict_unprivileged_userns); Debian's kernels have kernel.unprivileged_userns_clone; every kernel has
 user.max_user_namespaces.
-
-Whether code can be isolated here, tried once a process, and what `sandbox.isolation` makes of the answer.
 """
 
 from __future__ import annotations
@@ -55,13 +53,12 @@ def fix_for(kernel: KernelFacts, path: str) -> str:
 
 
 def in_container(kind: str) -> str:
-    """How a container is started so that it may make namespaces; where it cannot, the container is the wall."""
+    """How a container is started so that it may make namespaces; where it cannot, the container is the sandbox."""
+    alone = "let this container be the sandbox: mount nothing in it that experiments must not touch"
     if kind in ("docker", "podman"):
         return (f"start it with: {kind} run --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
-                "--security-opt systempaths=unconfined ...; where you may not, let this container be the wall: mount "
-                "nothing in it that experiments must not touch")
-    return (f"in {kind} it can rarely be had: ask for a pod or job that may make user namespaces, or let this "
-            "container be the wall: mount nothing in it that experiments must not touch")
+                f"--security-opt systempaths=unconfined ...; where you may not, {alone}")
+    return f"in {kind} it can rarely be had: ask for a pod or job that may make user namespaces, or {alone}"
 
 
 def read_kernel(root: Path = Path("/")) -> KernelFacts:
@@ -95,12 +92,12 @@ def _number(path: Path) -> int | None:
 
 BUBBLEWRAP = "bubblewrap"
 LIMIT = 15.0
-"""Seconds that an empty command behind walls may take."""
+"""Seconds that an empty command in a sandbox may take."""
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """Whether code runs behind walls; if not, why not and what to do about it."""
+    """Whether code runs in a sandbox; if not, why not and what to do about it."""
 
     on: bool
     why: str = ""
@@ -112,7 +109,8 @@ CHOSEN = Isolation(on=False, why="sandbox.isolation is none")
 
 
 def isolation_of(settings: SandboxSettings) -> Isolation:
-    """How code runs under these settings on this machine. Raises `IsolationError` where walls are required."""
+    """How code runs under these settings on this machine. Raises `IsolationError` where that is required and
+    impossible."""
     if settings.isolation == "none":
         return CHOSEN
     found = probed()
@@ -140,25 +138,25 @@ def probed() -> Isolation:
 
 
 def probe(kernel: KernelFacts | None = None) -> Isolation:
-    """Start an empty command behind walls, now. `kernel` stands in for what this one says of itself."""
+    """Start an empty command in a sandbox, now. `kernel` stands in for what this one says of itself."""
     path = shutil.which(PROGRAM)
     if path is None:
         return Isolation(on=False, why="bubblewrap (bwrap) is not installed", fix=INSTALL)
-    said = _attempt(user_namespace=True)
-    if said is None:
+    problem = _attempt(user_namespace=True)
+    if problem is None:
         return Isolation(on=True)
     if os.geteuid() == 0 and _attempt(user_namespace=False) is None:
         return Isolation(on=True, user_namespace=False)
-    return Isolation(on=False, why=f"bubblewrap cannot make namespaces ({said})",
+    return Isolation(on=False, why=f"bubblewrap cannot make namespaces ({problem})",
                      fix=fix_for(kernel or read_kernel(), path))
 
 
 def _attempt(*, user_namespace: bool) -> str | None:
     """None where it worked, else what was said."""
     with tempfile.TemporaryDirectory(prefix="lab-probe-") as name:
-        walls = replace(Sandbox(Path(name)), user_namespace=user_namespace)
+        sandbox = replace(Sandbox(Path(name)), user_namespace=user_namespace)
         try:
-            ran = subprocess.run(wrap(["true"], walls), capture_output=True, text=True, timeout=LIMIT, check=False,
+            ran = subprocess.run(wrap(["true"], sandbox), capture_output=True, text=True, timeout=LIMIT, check=False,
                                  stdin=subprocess.DEVNULL, errors="replace")
         except (OSError, subprocess.TimeoutExpired) as error:
             return " ".join(str(error).split())[:300]

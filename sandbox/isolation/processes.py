@@ -1,15 +1,11 @@
 """The processes of an experiment, and what they hold, as the system tells it in /proc.
 
-Behind walls a process cannot leave the family: what loses its parents becomes a child of the namespace's first process.
-Without walls it can (a daemon), and is then neither seen nor counted. Needs a kernel with /proc/PID/task/TID/children
-(CONFIG_PROC_CHILDREN, which the distributions set).
+In the sandbox a process cannot leave this tree: what loses its parents becomes a child of the namespace's first
+process. Without a sandbox it can (a daemon), and is then neither seen nor counted, until `kill_orphans` looks for it.
 
-Processes of a run's kernels that outlived the program, found by what their environment says.
-
-Behind walls there are none: bubblewrap ends them with the program. Without walls a `kill -9` of the program leaves the
-code that ran, and all that it started. Every kernel of a run has the run's cache in its environment, and so has what
-it starts, whatever sessions and groups that makes; a process that replaced its environment is not found, nor one on
-another machine.
+psutil finds what outlived a run. It is not asked about the tree and its memory, which are looked at five times a
+second: it would read every process of the machine each time, and does not tell anonymous and shared memory apart. Needs
+a kernel with /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN, which the distributions set).
 """
 
 from __future__ import annotations
@@ -17,12 +13,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import stat
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 _STATUS = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
 _PART = re.compile(r"^(Pss|Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
@@ -126,50 +122,28 @@ def _children(process: int) -> list[int]:
     return found
 
 
-_LONGEST = 5.0
+_GONE = 5.0
 """Seconds to wait until what was killed is gone."""
 
 
 def kill_orphans(cache: Path) -> list[int]:
-    """Kill what is left of the kernels that were started with this cache; their process ids. Call under the lock."""
-    found = find_orphans(cache)
-    for _, handle in found:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-    end = time.monotonic() + _LONGEST
-    while any(_lives(pid) for pid, _ in found) and time.monotonic() < end:
-        time.sleep(0.02)
-    for _, handle in found:
-        os.close(handle)
-    return [pid for pid, _ in found]
+    """Kill what outlived the program of the kernels that were started with this cache; the process ids.
+
+    In the sandbox there are none: bubblewrap ends them with the program. Every kernel of a run has the run's cache in
+    its environment, and so has what it starts, whatever sessions and groups that makes. A process that replaced its
+    environment is not found, nor one on another machine. Call under the lock of the run.
+    """
+    found = [process for process in psutil.process_iter() if process.pid != os.getpid() and _used(process, cache)]
+    for process in found:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(found, timeout=_GONE)
+    return [process.pid for process in found]
 
 
-def find_orphans(cache: Path) -> list[tuple[int, int]]:
-    """Process ids, each with a descriptor which, unlike the number, never names another process."""
-    marks = {f"XDG_CACHE_HOME={cache.absolute()}".encode(), b"PYTHONHASHSEED=0"}
-    found: list[tuple[int, int]] = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            handle = os.pidfd_open(int(entry.name))
-            variables = _environment(entry)
-            if marks <= variables and any(one.startswith(b"LAB_JOB=") for one in variables):
-                found.append((int(entry.name), handle))
-            else:
-                os.close(handle)
-    return found
-
-
-def _environment(entry: Path) -> set[bytes]:
-    try:
-        return set((entry / "environ").read_bytes().split(b"\0"))
-    except OSError:
-        return set()
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+def _used(process: psutil.Process, cache: Path) -> bool:
+    with contextlib.suppress(psutil.Error, OSError):
+        variables = process.environ()
+        return variables.get("XDG_CACHE_HOME") == str(cache.absolute()) and "LAB_JOB" in variables \
+            and variables.get("PYTHONHASHSEED") == "0"
+    return False

@@ -1,12 +1,12 @@
-"""How Jupyter starts, interrupts and ends a kernel behind walls (or without): its extension point for that.
+"""How Jupyter starts, interrupts and ends a kernel in a sandbox (or without): its extension point for that.
 
 Registered as `lab` in pyproject.toml ([project.entry-points."jupyter_client.kernel_provisioners"]).
 
-Kept: `end` leaves no process of the kernel. Behind walls it kills the first process of their namespace, and the
-system kills all others with it, whatever they did to their groups and sessions. Without walls the kernel's group and
-every descendant that can be seen are killed; one that left its parents (a daemon) escapes.
+Kept: `end` leaves no process of the kernel. In a sandbox it kills the first process of their namespace, and the system
+kills all others with it, whatever they did to their groups and sessions. Without a sandbox the kernel's group and every
+descendant that can be seen are killed; one that left its parents (a daemon) escapes.
 
-Pitfall: an interrupt to the group that Jupyter made would end bubblewrap, which is in it. Behind walls the kernel has a
+Pitfall: an interrupt to the group that Jupyter made would end bubblewrap, which is in it. In a sandbox the kernel has a
 session of its own, led by the first process of the namespace, on which an interrupt has no effect.
 """
 
@@ -46,35 +46,35 @@ def register() -> None:
 
 
 class LabProvisioner(LocalProvisioner):
-    """Starts the kernel's command behind `walls`, the words before it; with none, in a process group of its own."""
+    """Starts the kernel's command behind `wrapper`, the words before it; with none, in a process group of its own."""
 
-    walls: Any = List(Unicode(), config=True)
+    wrapper: Any = List(Unicode(), config=True)
     before: Any = List(Unicode(), config=True)
     """Words before these: what enters a control group."""
 
     first: int | None = None
-    """The first process behind the walls, as numbered outside."""
+    """The first process in the sandbox, as numbered outside."""
     _handle: int | None = None
     """A descriptor of that process: unlike its number it never names another one."""
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
-        if not self.walls:
+        if not self.wrapper:
             return await super().launch_kernel([*self.before, *cmd], **kwargs)
         read, write = os.pipe()
         with open(read, "rb") as answer:
             try:
-                info = await super().launch_kernel(self._behind_walls(cmd, write), pass_fds=(write,), **kwargs)
+                info = await super().launch_kernel(self._wrapped(cmd, write), pass_fds=(write,), **kwargs)
             finally:
                 os.close(write)
-            said = await asyncio.to_thread(_said, answer.fileno())
+            bubblewrap = await asyncio.to_thread(_read_info, answer.fileno())
         with contextlib.suppress(ValueError, KeyError, ProcessLookupError):
-            first: int = json.loads(said)["child-pid"]
+            first: int = json.loads(bubblewrap)["child-pid"]
             self._handle = os.pidfd_open(first)
             self.first = first
         return info
 
-    def _behind_walls(self, cmd: list[str], descriptor: int) -> list[str]:
-        bubblewrap, *options = self.walls
+    def _wrapped(self, cmd: list[str], descriptor: int) -> list[str]:
+        bubblewrap, *options = self.wrapper
         return [*self.before, bubblewrap, "--info-fd", str(descriptor), *options, *cmd]
 
     @property
@@ -92,16 +92,16 @@ class LabProvisioner(LocalProvisioner):
         if status is None:
             return None
         code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
-        return 128 - code if self.walls and code > 128 else code  # bubblewrap tells signals as a shell does
+        return 128 - code if self.wrapper and code > 128 else code  # bubblewrap tells signals as a shell does
 
     def interrupt(self) -> None:
         """Send SIGINT to the kernel and the processes in its group."""
-        group = self.first if self.walls else self.started and self.started.pid
+        group = self.first if self.wrapper else self.started and self.started.pid
         if group is not None and self.exit_code() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGINT)
 
-    def strike(self) -> None:
+    def kill_all(self) -> None:
         """Kill every process at once, without waiting. May be called from any thread."""
         process = self.started
         if process is None or process.returncode is not None:
@@ -120,7 +120,7 @@ class LabProvisioner(LocalProvisioner):
 
     def end(self) -> None:
         """Kill every process, wait until they are gone, and reap. Idempotent; blocks some milliseconds."""
-        self.strike()
+        self.kill_all()
         process = self.started
         if self._handle is not None:
             select.select([self._handle], [], [], _GONE)
@@ -129,7 +129,7 @@ class LabProvisioner(LocalProvisioner):
         if process is None or process.returncode is not None:
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=_REAPED if self.walls else 0)
+            process.wait(timeout=_REAPED if self.wrapper else 0)
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -141,15 +141,15 @@ class LabProvisioner(LocalProvisioner):
         if signum == signal.SIGINT:
             self.interrupt()
         elif signum in (signal.SIGKILL, signal.SIGTERM):
-            self.strike()
+            self.kill_all()
 
 
-def _said(descriptor: int) -> bytes:
+def _read_info(descriptor: int) -> bytes:
     """What bubblewrap says of itself, or what came of it within `_TELLS` seconds."""
-    said, until = b"", time.monotonic() + _TELLS
+    info, until = b"", time.monotonic() + _TELLS
     while select.select([descriptor], [], [], max(0.0, until - time.monotonic()))[0]:
         piece = os.read(descriptor, 4096)
         if not piece:
             break
-        said += piece
-    return said
+        info += piece
+    return info

@@ -44,13 +44,13 @@ def main() -> None:
     faulthandler.enable(crash_log, all_threads=False)
     modules = [one for one in os.environ.pop("LAB_MODULES").split(",") if one]
     _flush_at_the_end(app.shell)
-    if modules and (said := _import_ahead(modules)):
-        crash_log.write(f"importing {', '.join(modules)} said: {said[:300]}")
+    if modules and (output := _import_ahead(modules)):
+        crash_log.write(f"importing {', '.join(modules)} said: {output[:300]}")
         crash_log.flush()
         os._exit(1)
     for stream in (sys.stdout, sys.stderr):
         _send_in_pieces(stream)
-    _dress_at_first(app.shell)
+    _prepare_at_first(app.shell)
     app.start()
 
 
@@ -84,41 +84,41 @@ def _send_in_pieces(stream: Any) -> None:
 
 def _import_ahead(modules: list[str]) -> str:
     """Import modules and leave the names of all that are new in TMPDIR/loaded; what they said meanwhile."""
-    said: list[str] = []
+    output: list[str] = []
     before = set(sys.modules)
     for stream in (sys.stdout, sys.stderr):
-        stream.write = _into(said)
+        stream.write = _collect(output)
     try:
         for name in modules:
             importlib.import_module(name)
     except Exception as error:
-        said.append(f"{type(error).__name__}: {error}")
+        output.append(f"{type(error).__name__}: {error}")
     for stream in (sys.stdout, sys.stderr):
         del stream.write
     gc.freeze()  # neither collections nor `_flush_open_files` look at what is there to stay
     new = {name.partition(".")[0] for name in set(sys.modules) - before}
     with open(os.path.join(os.environ["TMPDIR"], "loaded"), "w", encoding="utf-8") as file:
         file.write(" ".join(sorted(new)))
-    return "".join(said)
+    return "".join(output)
 
 
-def _into(said: list[str]) -> Any:
+def _collect(output: list[str]) -> Any:
     def write(text: str) -> int:
-        said.append(text)
+        output.append(text)
         return len(text)
 
     return write
 
 
-def _dress_at_first(shell: Any) -> None:
-    def dress() -> None:
-        shell.events.unregister("pre_execute", dress)
-        _dress_as_script(shell)
+def _prepare_at_first(shell: Any) -> None:
+    def prepare() -> None:
+        shell.events.unregister("pre_execute", prepare)
+        _prepare_as_script(shell)
 
-    shell.events.register("pre_execute", dress)
+    shell.events.register("pre_execute", prepare)
 
 
-def _dress_as_script(shell: Any) -> None:
+def _prepare_as_script(shell: Any) -> None:
     with open(os.environ["LAB_JOB"], encoding="utf-8") as file:
         job: dict[str, str] = json.load(file)
     os.chdir(job["folder"])
@@ -128,9 +128,9 @@ def _dress_as_script(shell: Any) -> None:
     sys.path[:] = [os.path.dirname(entry), *(path for path in sys.path if path)]
     importlib.invalidate_caches()
     if "lab" in sys.modules:
-        from lab import _seeding
+        from lab import _job
 
-        _seeding.begin()
+        _job.begin()
     # The shell's own `exit` lets the rest of a cell run; a script expects to end there.
     shell.user_ns.update(__file__=entry, exit=sys.exit, quit=sys.exit)
     warnings.filterwarnings("ignore", message="To exit: use")

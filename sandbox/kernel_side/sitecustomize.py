@@ -4,7 +4,7 @@ Python imports a module of this name by itself, and PYTHONPATH of a kernel names
 that the experiment starts get the same treatment. It hides the packages of the harness, which an editable or regular
 installation would leave importable, and waits for three third-party modules that need a word when they arrive.
 
-It stops mistakes, not intent: code that wants to undo it can. Isolation is the business of the kernel's walls.
+It stops mistakes, not intent: code that wants to undo it can. Isolation is the business of `sandbox.isolation`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HIDDEN = {
 }
 
 
-def _stands_in(spec: ModuleSpec, place: str) -> bool:
+def _lies_in(spec: ModuleSpec, place: str) -> bool:
     found = [spec.origin or "", *(spec.submodule_search_locations or ())]
     return any(path == place or path.startswith(place + os.sep) for path in map(os.path.realpath, found) if path)
 
@@ -49,7 +49,7 @@ class _Hide:
         if path is not None or name not in _HIDDEN:
             return None
         for spec in _specs(name, without=self):
-            if not _stands_in(spec, _HIDDEN[name]):
+            if not _lies_in(spec, _HIDDEN[name]):
                 return spec
         raise ModuleNotFoundError(f"No module named {name!r} (of the harness, only `lab` can be imported)", name=name)
 
@@ -61,9 +61,9 @@ def _figures(module: ModuleType) -> None:
 
 
 def _torch(module: ModuleType) -> None:
-    from lab import _seeding
+    from lab import _job
 
-    _seeding.torch_arrived(module)
+    _job.torch_arrived(module)
 
 
 def _loaders(module: ModuleType) -> None:

@@ -92,7 +92,7 @@ class World:
             return self.model
 
         def executor(places: int, *_: object, **__: object) -> ScriptedExecutor:
-            made = ScriptedExecutor(self._ran, places=places)
+            made = ScriptedExecutor(self._ran, slots=places)
             made.device = self.device
             return made
 

@@ -278,7 +278,7 @@ class Case(NamedTuple):
     Case(probe.KernelFacts(clone_allowed=False), "kernel.unprivileged_userns_clone=1"),
     Case(probe.KernelFacts(most_namespaces=0), "user.max_user_namespaces="),
     Case(probe.KernelFacts(container="docker", restricted_by_apparmor=True), "docker run --security-opt"),
-    Case(probe.KernelFacts(container="kubernetes"), "let this container be the wall"),
+    Case(probe.KernelFacts(container="kubernetes"), "let this container be the sandbox"),
     Case(probe.KernelFacts(), "dmesg"),
 ])
 def test_each_reason_has_its_own_mend(bin: Path, case: Case) -> None:

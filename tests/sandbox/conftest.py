@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from sandbox import monitor
 from sandbox.datasets import materialise
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.mounts import KERNEL_SIDE
@@ -23,7 +24,12 @@ sys.path.append(str(KERNEL_SIDE))
 pytest.register_assert_rewrite("tests.sandbox.contract")
 
 SETTINGS = SandboxSettings(grace=0.5, isolation="none", pool=0)
-"""Without walls and pool, for what they change nothing about: such tests run on any machine."""
+"""Without a sandbox and pool, for what they change nothing about: such tests run on any machine."""
+
+
+@pytest.fixture(autouse=True)
+def looks_are_frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "WATCH_SECONDS", 0.1)
 
 
 @dataclass(frozen=True)

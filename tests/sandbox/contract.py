@@ -38,7 +38,7 @@ def job(folder: Path, code: str, seed: int = 0) -> Job:
 class ExecutorContract:
     """Run over an implementation by a subclass that makes it."""
 
-    def make(self, places: int, store: Store) -> Executor:
+    def make(self, slots: int, store: Store) -> Executor:
         """An executor that looks every `WATCH_SECONDS` at what it runs. The test closes it."""
         raise NotImplementedError
 
@@ -90,11 +90,11 @@ class ExecutorContract:
         assert outcome.failure is not None
         assert (outcome.failure.kind, outcome.failure.message) == ("hopeless", "seen enough")
 
-    # --- places -----------------------------------------------------------------------------------------------------
+    # --- slots -----------------------------------------------------------------------------------------------------
 
     async def test_as_many_run_at_a_time_as_there_are_places(self, store: Store, tmp_path: Path) -> None:
         executor = self.make(2, store)
-        assert executor.places == 2
+        assert executor.slots == 2
         running: set[str] = set()
         tasks = [asyncio.create_task(executor.run(replace(job(tmp_path / name, SLOW), watch=_notes(name, running))))
                  for name in "abc"]
@@ -138,8 +138,8 @@ class ExecutorContract:
         assert (await later).failure is None
         await executor.close()
 
-    async def test_it_needs_a_place(self, store: Store) -> None:
-        with pytest.raises(ExecutorError, match="at least one place"):
+    async def test_it_needs_a_slot(self, store: Store) -> None:
+        with pytest.raises(ExecutorError, match="at least one slot"):
             self.make(0, store)
 
     # --- the end ----------------------------------------------------------------------------------------------------

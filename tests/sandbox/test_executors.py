@@ -18,7 +18,6 @@ from tests.sandbox.written import written
 
 pytestmark = pytest.mark.slow
 
-WATCHFUL = SETTINGS.model_copy(update={"watch_seconds": WATCH_SECONDS})
 RENDEZVOUS = """
 import pathlib, time
 here = pathlib.Path.cwd()
@@ -31,11 +30,11 @@ print(len(list(here.parent.glob('*/in'))))
 
 
 class TestScripted(ExecutorContract):
-    def make(self, places: int, store: Store) -> Executor:
-        return ScriptedExecutor(written, places=places, watch_seconds=WATCH_SECONDS)
+    def make(self, slots: int, store: Store) -> Executor:
+        return ScriptedExecutor(written, slots=slots, watch_seconds=WATCH_SECONDS)
 
     async def test_it_tells_who_ran_and_how_many_at_once(self, tmp_path: Path) -> None:
-        executor = ScriptedExecutor(written, places=2)
+        executor = ScriptedExecutor(written, slots=2)
         await asyncio.gather(*(executor.run(job(tmp_path / name, TINY)) for name in "abcd"))
         assert executor.started == ["a", "b", "c", "d"]
         assert executor.most == 2
@@ -50,8 +49,8 @@ BROKEN: list[Callable[[Path], Job]] = [
 
 
 class TestLocal(ExecutorContract):
-    def make(self, places: int, store: Store) -> Executor:
-        return LocalExecutor(places, store.views, labels=store.labels, settings=WATCHFUL, cache=store.cache)
+    def make(self, slots: int, store: Store) -> Executor:
+        return LocalExecutor(slots, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
 
     async def test_kernels_do_not_wait_for_each_other(self, store: Store, tmp_path: Path) -> None:
         executor = self.make(2, store)

@@ -25,8 +25,9 @@ import pytest
 
 from agent.cli import main
 from review.evidence import tex
+from sandbox import execution
 from sandbox.executor import LocalExecutor
-from sandbox.isolation import limits, probe
+from sandbox.isolation import limits, mounts, probe
 from sandbox.isolation.bubblewrap import Sandbox, wrap
 from sandbox.isolation.interpreter import interpreter
 from sandbox.isolation.scratch import MARK, Scratch, sweep
@@ -288,16 +289,17 @@ def test_a_memory_bomb_is_put_out_with_its_peak(run: Run) -> None:
     assert found["stdout_tail"] == "begun\n"
 
 
-def test_shared_memory_is_memory(run: Run) -> None:
+def test_shared_memory_is_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found = run("""
         import time
         with open("/dev/shm/held", "wb") as file:
             for _ in range(40):
                 file.write(b"x" * 50_000_000)
                 time.sleep(0.02)
-    """, "sandbox.memory_gb=0.6", "sandbox.shm_gb=1.5")
+    """, "sandbox.memory_gb=0.6")
     assert failure(found)[0] == "memory"
-    small = run("open('/dev/shm/held', 'wb').write(b'x' * 50_000_000)", "sandbox.shm_gb=0.01")
+    monkeypatch.setattr(mounts, "SHM_BYTES", 10**7)
+    small = run("open('/dev/shm/held', 'wb').write(b'x' * 50_000_000)")
     assert "No space left" in failure(small)[1]
 
 
@@ -351,16 +353,18 @@ def test_a_disk_bomb_is_put_out(run: Run, attack: str) -> None:
     assert kind == "other" and "sandbox.disk_gb" in message
 
 
-def test_one_file_has_a_limit_of_its_own(run: Run) -> None:
-    kind, message = failure(run("open('file', 'wb').write(b'x' * 20_000_000)", "sandbox.file_gb=0.01"))
+def test_one_file_has_the_limit_of_all_at_once(run: Run) -> None:
+    hole = "with open('file', 'wb') as file:\n    file.seek(300_000_000)\n    file.write(b'x')"  # takes no room on disk
+    kind, message = failure(run(hole, "sandbox.disk_gb=0.2"))
     assert kind == "other" and "File too large" in message
 
 
-def test_ten_gigabytes_of_output_are_cut_off(run: Run) -> None:
+def test_ten_gigabytes_of_output_are_cut_off(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "FLOOD_CHARS", 10**8)
     began = time.monotonic()
-    found = run("for i in range(10_000):\n    print('x' * 1_000_000)\n", "sandbox.output_gb=0.1", timeout="20s")
+    found = run("for i in range(10_000):\n    print('x' * 1_000_000)\n", timeout="20s")
     kind, message = failure(found)
-    assert kind == "other" and "sandbox.output_gb" in message
+    assert kind == "other" and "it printed more than 100,000,000 characters" in message
     assert time.monotonic() - began < 15
     assert len(found["stdout_tail"]) == 4000
 

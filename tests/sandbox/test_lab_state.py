@@ -200,7 +200,7 @@ def test_checkpoints_of_a_killed_run_are_put_aside(tmp_path: Path) -> None:
 
 @pytest_asyncio.fixture(params=[pytest.param("none", marks=pytest.mark.bench), "auto"])
 async def anywhere(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> AsyncIterator[Bench]:
-    """Without walls, and behind them where this machine can have them."""
+    """Without a sandbox, and behind them where this machine can have them."""
     settings = SETTINGS.model_copy(update={"isolation": request.param})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
     yield Bench(executor, tmp_path / "job")

@@ -86,7 +86,7 @@ async def test_each_attempt_has_a_gpu_of_its_own_and_waits_for_one(tmp_path: Pat
 
 
 async def test_places_of_a_gpu_are_spread_over_the_gpus(tmp_path: Path) -> None:
-    ours = leases(tmp_path / "locks", ScriptedNvml(FOUR[:2]), places_per_gpu=2)
+    ours = leases(tmp_path / "locks", ScriptedNvml(FOUR[:2]), slots_per_gpu=2)
     given = [(await ours.acquire()).uuids for _ in range(4)]
     assert given == [(uuid(0),), (uuid(1),), (uuid(0),), (uuid(1),)]
     await ours.close()

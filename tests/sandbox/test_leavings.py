@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts
+from sandbox import results
 from sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure
 from sandbox.untrusted import Unfit, remove, write_whole
 
@@ -30,7 +31,7 @@ PLOTS = [
     ("Path('figures/a.pdf').write_text('no pdf')", "a.pdf is not a PDF"),
     ("import os\nos.symlink('/etc/passwd', 'figures/a.png')", "a.png cannot be read"),
     ("Path('figures/a b.png').touch()", "letters, digits"),
-    ("Path('figures/a.png').write_bytes(bytes(2**20 + 1))", "more than the limit"),
+    ("Path('figures/a.png').write_bytes(bytes(20 * 2**20 + 1))", "more than the limit"),
 ]
 
 
@@ -41,8 +42,8 @@ def test_what_cannot_be_read_is_refused_in_words(
     monkeypatch.chdir(tmp_path)
     exec(code, {"Path": Path})
     with pytest.raises(Unfit, match=words):
-        hash_arrays(tmp_path, LIMIT)
-        measure(tmp_path, tmp_path / "labels", seed=0, limit=LIMIT)
+        hash_arrays(tmp_path)
+        measure(tmp_path, tmp_path / "labels", seed=0)
 
 
 @pytest.mark.parametrize(("code", "words"), PLOTS)
@@ -52,7 +53,7 @@ def test_figures_that_cannot_be_used_are_a_failure(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "figures").mkdir()
     exec(code, {"Path": Path})
-    figures, failure = collect_figures(tmp_path, LIMIT)
+    figures, failure = collect_figures(tmp_path)
     assert figures == ()
     assert failure is not None and failure.kind == "figure"
     assert words in failure.message
@@ -61,7 +62,7 @@ def test_figures_that_cannot_be_used_are_a_failure(
 def test_words_that_utf8_cannot_hold_are_measured_as_far_as_they_can(tmp_path: Path) -> None:
     line = {"name": "caf\udce9", "value": 1.0, "condition": "\ud800", "dataset": "d", "split": "validation"}
     (tmp_path / "measurements.jsonl").write_text(json.dumps(line) + "\n")
-    [found] = measure(tmp_path, tmp_path / "labels", seed=0, limit=LIMIT).final
+    [found] = measure(tmp_path, tmp_path / "labels", seed=0).final
     assert (found.name, found.condition) == ("caf?", "?")
 
 
@@ -78,7 +79,7 @@ def test_facts_of_a_figure_that_could_not_be_read_again_are_left_out(
     (tmp_path / "figures").mkdir()
     Image.new("L", (2, 2)).save(tmp_path / "figures" / "a.png")
     (tmp_path / "figures" / "a.png.facts.json").write_text(said)
-    [figure], failure = collect_figures(tmp_path, LIMIT)
+    [figure], failure = collect_figures(tmp_path)
     assert (failure, figure.facts) == (None, kept)
 
 
@@ -94,15 +95,16 @@ def test_what_code_says_last_of_train_and_dev_is_kept_beside_its_results(tmp_pat
              for split, value, step in (("dev", 0.1, None), ("dev", 0.003, None), ("train", 0.5, None),
                                         ("dev", 0.7, 3), ("validation", 0.9, None), ("test", 0.9, None))]
     (tmp_path / "measurements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = measure(tmp_path, tmp_path / "labels", seed=0, limit=LIMIT)
+    found = measure(tmp_path, tmp_path / "labels", seed=0)
     assert [(one.split, one.value) for one in found.said] == [("dev", 0.003), ("train", 0.5)]
     assert [(one.split, one.value) for one in found.final] == [("validation", 0.9)], "dev is no result"
 
 
-def test_a_large_file_is_refused(tmp_path: Path) -> None:
+def test_a_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "FILE_BYTES", 1000)
     (tmp_path / "measurements.jsonl").write_bytes(b"x" * 2000)
     with pytest.raises(Unfit, match="holds 2000 bytes, more than the limit of 1000"):
-        measure(tmp_path, tmp_path, seed=0, limit=1000)
+        measure(tmp_path, tmp_path, seed=0)
 
 
 @pytest.mark.parametrize("name", ["../out", "/etc/out", "linked/out", ""])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sklearn.metrics as sk  # pyright: ignore[reportMissingTypeStubs]
+import sklearn.metrics as reference  # pyright: ignore[reportMissingTypeStubs]
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -16,6 +16,7 @@ from sandbox import metrics
 from sandbox.metrics import METRICS, draw_counts, resampled_scores, score
 
 NAMES = frozenset(METRICS)
+sk: Any = reference  # its signatures are only partly typed
 
 
 def predictions(kind: str, seed: int, n: int, classes: int) -> tuple[Any, Any]:

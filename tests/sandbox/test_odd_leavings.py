@@ -28,7 +28,6 @@ from sandbox.scoring import seal
 from sandbox.untrusted import Unfit, disarm, load_array
 from stages.nodes.canvas import array_briefs
 
-LIMIT = 2**24
 HEADERS = (
     "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}",
     "{'descr': '<f8', 'fortran_order': False, 'shape': (10**30,)}",
@@ -88,7 +87,7 @@ def test_an_array_with_an_odd_header_is_refused_and_left_out_of_what_is_shown(tm
     (tmp_path / "arrays").mkdir()
     (tmp_path / "arrays" / "a.npy").write_bytes(headed(header))
     with pytest.raises(Unfit, match=r"arrays/a\.npy"):
-        hash_arrays(tmp_path, LIMIT)
+        hash_arrays(tmp_path)
     asyncio.run(array_briefs([("arrays", tmp_path / "arrays")]))
 
 
@@ -99,7 +98,7 @@ def test_a_damaged_array_is_read_or_refused(tmp_path: Path, edits: list[tuple[in
     (tmp_path / "arrays").mkdir(exist_ok=True)
     (tmp_path / "arrays" / "a.npy").write_bytes(changed(npy(np.arange(6.0).reshape(2, 3)), edits))
     try:
-        hash_arrays(tmp_path, LIMIT)
+        hash_arrays(tmp_path)
     except Unfit:
         return
     assert load_array(tmp_path / "arrays" / "a.npy").size >= 0, "what was hashed can be read"
@@ -119,8 +118,8 @@ def test_huge_values_have_no_mean_and_no_warning(tmp_path: Path) -> None:
 def test_an_odd_line_is_refused_or_left_out_of_code_that_was_cut(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "measurements.jsonl").write_bytes(line)
     with pytest.raises(Unfit, match=r"measurements\.jsonl line 1 was not written by lab"):
-        measure(tmp_path, tmp_path, seed=0, limit=LIMIT)
-    assert measure(tmp_path, tmp_path, seed=0, limit=LIMIT, cut=True).final == ()
+        measure(tmp_path, tmp_path, seed=0)
+    assert measure(tmp_path, tmp_path, seed=0, cut=True).final == ()
 
 
 @pytest.mark.parametrize("index", [
@@ -131,7 +130,7 @@ def test_an_odd_line_is_refused_or_left_out_of_code_that_was_cut(tmp_path: Path,
 def test_an_odd_index_of_submissions_is_refused(tmp_path: Path, labels: Path, index: bytes) -> None:
     (tmp_path / "submissions.jsonl").write_bytes(index)
     with pytest.raises(SubmissionRefused, match=r"not written by lab\.submit"):
-        measure(tmp_path, labels, seed=0, limit=LIMIT)
+        measure(tmp_path, labels, seed=0)
 
 
 def submitted(folder: Path, data: bytes, *, dataset: str, split: str, kind: str) -> None:
@@ -157,7 +156,7 @@ def test_a_finite_but_huge_prediction_is_refused(tmp_path: Path, labels: Path, v
     y[3] = value
     submitted(tmp_path, npz(predictions=y), dataset="diabetes", split=split, kind="predictions")
     with pytest.raises(SubmissionRefused, match=f"submission of 'm' for diabetes/{split}.* finite"):
-        measure(tmp_path, labels, seed=0, limit=LIMIT)
+        measure(tmp_path, labels, seed=0)
     assert not (tmp_path / "sealed").exists()
 
 
@@ -166,7 +165,7 @@ def test_huge_logits_are_scored_as_what_they_say(tmp_path: Path, labels: Path) -
     logits = np.full((len(y), 3), -1.7e308)
     logits[np.arange(len(y)), y] = 1.7e308
     submitted(tmp_path, npz(logits=logits), dataset="iris", split="validation", kind="logits")
-    values = {one.name: one.value for one in measure(tmp_path, labels, seed=0, limit=LIMIT).final}
+    values = {one.name: one.value for one in measure(tmp_path, labels, seed=0).final}
     assert values["accuracy"] == 1.0 and values["brier"] == 0.0
 
 
@@ -189,7 +188,7 @@ def test_a_damaged_archive_is_read_or_refused(
         archive.writestr("logits.npy", npy(np.zeros((len(truth(labels, "iris", "validation")), 3))))
     submitted(tmp_path, changed(file.getvalue(), edits), dataset="iris", split="validation", kind="logits")
     try:
-        measure(tmp_path, labels, seed=0, limit=LIMIT)
+        measure(tmp_path, labels, seed=0)
     except SubmissionRefused as error:
         assert "submission of " in str(error)
 
@@ -214,7 +213,7 @@ def test_a_damaged_picture_is_read_or_refused(
     Image.new(mode, (40, 30)).save(file, "PNG")
     (tmp_path / "figures" / "a.png").write_bytes(changed(file.getvalue(), edits))
     (tmp_path / "figures" / "a.png.facts.json").write_bytes(b"[" * 100_000)
-    figures, failure = collect_figures(tmp_path, LIMIT)
+    figures, failure = collect_figures(tmp_path)
     assert figures or failure is not None
     lint_all(figures, tmp_path / "figures")
 
@@ -222,7 +221,7 @@ def test_a_damaged_picture_is_read_or_refused(
 def test_a_small_file_of_many_pixels_is_refused(tmp_path: Path) -> None:
     (tmp_path / "figures").mkdir()
     Image.new("1", (8000, 8000)).save(tmp_path / "figures" / "a.png")
-    _, failure = collect_figures(tmp_path, LIMIT)
+    _, failure = collect_figures(tmp_path)
     assert failure is not None and f"8000 x 8000 pixels, more than the limit of {MOST_PIXELS}" in failure.message
 
 

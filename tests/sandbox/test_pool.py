@@ -8,7 +8,9 @@ import signal
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 import pytest_asyncio
 
@@ -19,11 +21,11 @@ from sandbox.kernels import INSIDE, Kernel
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import SETTINGS, Store, eventually, gone
-from tests.sandbox.contract import TINY, WATCH_SECONDS, ExecutorContract, job
+from tests.sandbox.contract import TINY, ExecutorContract, job
 
 pytestmark = pytest.mark.slow
 
-POOLED = SETTINGS.model_copy(update={"pool": 1, "watch_seconds": WATCH_SECONDS})
+POOLED = SETTINGS.model_copy(update={"pool": 1})
 ISOLATION = [pytest.param("none", marks=pytest.mark.bench), "auto"]
 
 TELLING = """
@@ -77,8 +79,8 @@ async def filled(executor: LocalExecutor, count: int = 1) -> Pool:
 class TestPooled(ExecutorContract):
     """The contract of executors, with every job but the first in a kernel that waited."""
 
-    def make(self, places: int, store: Store) -> Executor:
-        return Filled(places, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
+    def make(self, slots: int, store: Store) -> Executor:
+        return Filled(slots, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
 
 
 class Filled(LocalExecutor):
@@ -208,15 +210,15 @@ async def test_a_module_that_speaks_when_it_is_imported_ends_the_pool(
     assert "importing lab, this said: The Zen of Python" in pool.why_off
 
 
-@pytest.mark.parametrize(("places", "available", "expected"), [(4, 10**12, 4), (4, 2 * 10**9, 2), (4, 5 * 10**8, 0)])
+@pytest.mark.parametrize(("slots", "available", "expected"), [(4, 10**12, 4), (4, 2 * 10**9, 2), (4, 5 * 10**8, 0)])
 def test_by_default_as_many_wait_as_a_tenth_of_the_memory_holds(
-    store: Store, monkeypatch: pytest.MonkeyPatch, places: int, available: int, expected: int,
+    store: Store, monkeypatch: pytest.MonkeyPatch, slots: int, available: int, expected: int,
 ) -> None:
-    monkeypatch.setattr(pooling, "available_memory", lambda: available)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=available))
     monkeypatch.setattr(pooling, "machine_memory", lambda: 10**12)
-    assert pooling.room(places, size=10**9, waiting=0) == expected
+    assert pooling.room(slots, size=10**9, waiting=0) == expected
     monkeypatch.setattr(pooling, "machine_memory", lambda: 10**10)
-    assert pooling.room(places, size=10**9, waiting=0) <= 1
+    assert pooling.room(slots, size=10**9, waiting=0) <= 1
 
 
 def waiting(pool: Pool) -> Kernel:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent.cli import main
+from sandbox import pretrained
 from sandbox.errors import PretrainedError
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job
@@ -48,26 +49,27 @@ def put(repository: Path, name: str, content: bytes) -> None:
 
 
 def test_a_model_is_copied_and_hashed_once(hub: Path, tmp_path: Path) -> None:
-    fetched = provide(MODEL, tmp_path / "store", limit=1000, hub=hub)
+    fetched = provide(MODEL, tmp_path / "store", hub=hub)
     assert (fetched.commit, fetched.size) == (COMMIT, 6)
     files = sorted(path for path in fetched.folder.rglob("*") if path.is_file())
     assert [str(path.relative_to(fetched.folder)) for path in files] == ["config.json", "sub/vocab.txt"]
     assert not any(path.is_symlink() or path.stat().st_mode & 0o222 for path in files)
     put(hub / "models--tiny--bert", "config.json", b"changed")
-    assert provide(MODEL, tmp_path / "store", limit=1000, hub=hub) == fetched
-    other = provide(MODEL, tmp_path / "other", limit=1000, hub=hub)
+    assert provide(MODEL, tmp_path / "store", hub=hub) == fetched
+    other = provide(MODEL, tmp_path / "other", hub=hub)
     assert other.sha256 != fetched.sha256
 
 
-def test_a_model_that_is_too_large_is_refused(hub: Path, tmp_path: Path) -> None:
+def test_a_model_that_is_too_large_is_refused(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pretrained, "MOST_BYTES", 5)
     with pytest.raises(PretrainedError, match=r"tiny/bert@v1 holds 6 bytes in 2 files; the limit is 5"):
-        provide(MODEL, tmp_path / "store", limit=5, hub=hub)
+        provide(MODEL, tmp_path / "store", hub=hub)
     assert not (tmp_path / "store").exists()
 
 
 def test_what_cannot_be_fetched_is_said_in_one_line(hub: Path, tmp_path: Path) -> None:
     with pytest.raises(PretrainedError, match=r"tiny/gpt@v1 cannot be fetched .* run scientist prefetch") as caught:
-        provide(Pretrained("tiny/gpt", "v1"), tmp_path / "store", limit=1000, hub=hub)
+        provide(Pretrained("tiny/gpt", "v1"), tmp_path / "store", hub=hub)
     assert "\n" not in str(caught.value)
 
 
@@ -136,7 +138,7 @@ async def test_a_kernel_loads_a_pretrained_model(hub: Path, store: Store, tmp_pa
     library.BertModel(config).save_pretrained(tmp_path / "made")
     for path in (tmp_path / "made").iterdir():
         put(hub / "models--tiny--bert", path.name, path.read_bytes())
-    fetched = provide(MODEL, tmp_path / "store", limit=10**7, hub=hub)
+    fetched = provide(MODEL, tmp_path / "store", hub=hub)
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache,
                              pretrained={str(MODEL): fetched.folder})
     outcome = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": LOAD}, timeout=60.0))

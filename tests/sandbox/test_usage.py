@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from sandbox import monitor
 from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
 from sandbox.gpu_leases import GpuLeases
@@ -22,12 +23,16 @@ pytestmark = pytest.mark.slow
 
 MB = 10**6
 TINY = "\nimport lab\nlab.result('size', 3, condition='baseline', dataset='digits')\n"
-CUDA = SETTINGS.model_copy(update={"device": "cuda", "meter_seconds": 0.05, "gpu_wait": 0.3, "isolation": "none"})
+CUDA = SETTINGS.model_copy(update={"device": "cuda", "gpu_wait": 0.3, "isolation": "none"})
+
+
+@pytest.fixture(autouse=True)
+def looks_at_memory_are_frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "METER_SECONDS", 0.1)
 
 
 async def test_the_peak_of_the_host_counts_short_ones_and_children(store: Store, tmp_path: Path) -> None:
-    settings = SETTINGS.model_copy(update={"meter_seconds": 0.1})
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
 
     async def peak(code: str) -> float:
         outcome = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=20.0))
@@ -117,7 +122,7 @@ async def test_where_the_driver_does_not_know_us_the_fall_of_free_memory_counts(
     alone = Machine(store, tmp_path / "alone", knows_us=False)
     assert (await alone.run("a", HOLD)).peak_gpu_bytes == 6 * 10**9  # the neighbour came meanwhile, and is in it
     await alone.executor.close()
-    shared = Machine(store, tmp_path / "shared", knows_us=False, places_per_gpu=2)
+    shared = Machine(store, tmp_path / "shared", knows_us=False, slots_per_gpu=2)
     assert (await shared.run("a", HOLD)).peak_gpu_bytes is None
     await shared.executor.close()
 

@@ -55,10 +55,10 @@ def test_the_devices_of_a_lease_and_no_others_are_bound(tmp_path: Path) -> None:
 
 
 def test_memory_is_shared_by_the_places_unless_it_is_set() -> None:
-    whole, half = limits_of(SandboxSettings(), places=1), limits_of(SandboxSettings(), places=2)
+    whole, half = limits_of(SandboxSettings(), slots=1), limits_of(SandboxSettings(), slots=2)
     assert 0.89 * machine_memory() < whole.memory < 0.91 * machine_memory()
     assert abs(whole.memory - 2 * half.memory) <= 2
-    assert limits_of(SandboxSettings(memory_gb=3), places=7).memory == 3_000_000_000
+    assert limits_of(SandboxSettings(memory_gb=3), slots=7).memory == 3_000_000_000
 
 
 @pytest.mark.parametrize(("given", "network"), [("on", "on"), (True, "on"), (False, "off"), ("off", "off")])

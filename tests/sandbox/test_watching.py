@@ -17,6 +17,7 @@ import pytest
 
 from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
+from sandbox import monitor
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Logged, Outcome, Progress, Watch
 from sandbox.monitor import LINE, LOOK, POINTS, CurveReader
@@ -25,7 +26,6 @@ from tests.sandbox.conftest import SETTINGS, Store, eventually
 
 pytestmark = pytest.mark.slow
 
-WATCHED = SETTINGS.model_copy(update={"watch_seconds": 0.2})
 CURVE = ("digits", "method", "loss", "train")
 
 
@@ -42,7 +42,7 @@ class Watcher:
 
 
 async def run(store: Store, folder: Path, code: str, watch: Watch, timeout: float = 60.0) -> Outcome:
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=WATCHED, cache=store.cache)
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
     try:
         return await executor.run(Job(name="watched", folder=folder, source={"experiment.py": code}, timeout=timeout,
                                       watch=watch))
@@ -95,7 +95,7 @@ for step in range(10_000):
 
 
 async def test_what_prints_or_logs_is_alive_and_what_does_not_is_quiet(store: Store, tmp_path: Path) -> None:
-    watch = Watcher(lambda glance: glance.quiet > 0.5)
+    watch = Watcher(lambda glance: bool(glance.lines) and glance.quiet > 0.5)
     outcome = await run(store, tmp_path / "job", """
 import time, lab
 for _ in range(4):
@@ -181,7 +181,7 @@ def read_all(reader: CurveReader) -> list[float]:
 
 
 def test_reading_goes_on_where_it_ended_and_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
-    reader = CurveReader(tmp_path, 10**9)
+    reader = CurveReader(tmp_path)
     assert not reader.read()
     file = tmp_path / "measurements.jsonl"
     file.write_text(line("1") + line("2")[:20])
@@ -198,10 +198,13 @@ def test_reading_goes_on_where_it_ended_and_waits_for_the_end_of_a_line(tmp_path
 ])
 def test_lines_that_lab_did_not_write_count_for_nothing(tmp_path: Path, bad: str) -> None:
     (tmp_path / "measurements.jsonl").write_text(line("1") + bad + line("2"), errors="surrogateescape")
-    assert read_all(CurveReader(tmp_path, 10**9)) == [1.0, 2.0]
+    assert read_all(CurveReader(tmp_path)) == [1.0, 2.0]
 
 
-def test_links_pipes_folders_and_files_too_large_are_not_read(tmp_path: Path) -> None:
+def test_links_pipes_folders_and_files_too_large_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(monitor, "FILE_BYTES", 1000)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text(line())
     cases: dict[str, Callable[[Path], object]] = {
@@ -210,23 +213,23 @@ def test_links_pipes_folders_and_files_too_large_are_not_read(tmp_path: Path) ->
     for name, make in cases.items():
         (tmp_path / name).mkdir()
         make(tmp_path / name / "measurements.jsonl")
-        assert read_all(CurveReader(tmp_path / name, 1000)) == []
+        assert read_all(CurveReader(tmp_path / name)) == []
 
 
 def test_what_is_read_at_once_and_held_is_bounded(tmp_path: Path) -> None:
     file = tmp_path / "measurements.jsonl"
     file.write_text(line() * (POINTS + 50_000))
-    reader = CurveReader(tmp_path, 10**9)
+    reader = CurveReader(tmp_path)
     assert reader.read() and 0 < len(reader.lines) <= POINTS
     assert len(read_all(reader)) == POINTS and not reader.read()
     file.write_text("x" * (LOOK + 10))
-    assert read_all(CurveReader(tmp_path, 10**9)) == []
+    assert read_all(CurveReader(tmp_path)) == []
 
 
 def test_a_file_that_is_cut_or_replaced_midway_does_no_harm(tmp_path: Path) -> None:
     file = tmp_path / "measurements.jsonl"
     file.write_text(line("1") * 3)
-    reader = CurveReader(tmp_path, 10**9)
+    reader = CurveReader(tmp_path)
     assert read_all(reader) == [1.0] * 3
     file.write_text("")
     assert not reader.read()

@@ -40,5 +40,5 @@ def written(job: Job) -> tuple[float, Outcome]:
 def _slow(job: Job) -> tuple[float, Outcome]:
     if job.timeout >= 60:
         return 60.0, Outcome(seconds=60.0)
-    late = from_timeout(job.timeout, stopped=True, traceback=(), of=Origin(job.folder, 500))
+    late = from_timeout(job.timeout, stopped=True, traceback=(), of=Origin(job.folder))
     return job.timeout, Outcome(seconds=job.timeout, failure=late)

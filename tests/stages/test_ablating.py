@@ -94,7 +94,7 @@ class World:
         folder.create()
         budget = Budget(self.settings.budget, self.log, shares_of(self.settings), self.settings.models)
         self.bench = Bench(
-            recorder=self.log, folder=folder, executor=ScriptedExecutor(self._ran, places=2),
+            recorder=self.log, folder=folder, executor=ScriptedExecutor(self._ran, slots=2),
             search=self.settings.search, paper=self.settings.paper, budget=budget,
             models=Models(self.model, self.log, self.settings.models, lambda: 0.0, budget=budget),
             node_seconds=self.settings.sandbox.timeout, run_seconds=self.settings.time_limit)

@@ -133,7 +133,7 @@ def over(settings: Settings, spent: Spending) -> bool:
 
 def bench_of(settings: Settings, root: Path, model: Paid, log: MemoryLog) -> Bench:
     budget = Budget(settings.budget, log, shares_of(settings), settings.models)
-    executor = ScriptedExecutor(code(Random(settings.seed)), places=PLACES)
+    executor = ScriptedExecutor(code(Random(settings.seed)), slots=PLACES)
     folder = RunFolder(root)
     folder.create()
     return Bench(recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
@@ -194,7 +194,7 @@ def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
         device = "cuda"
 
     def scripted(places: int, *_: object, **__: object) -> ScriptedExecutor:
-        return Scripted(code(Random(seed)), places=places)
+        return Scripted(code(Random(seed)), slots=places)
 
     def opened(_: ModelSettings) -> Paid:
         return Paid(settings.models, Random(seed))

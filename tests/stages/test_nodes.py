@@ -37,7 +37,7 @@ def search(
     settings = SearchSettings(num_workers=2, lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=0),
                               preliminary=StageLimits(num_seeds=0), tuning=StageLimits(num_seeds=0))
     answers = SlowModel(model or program_or_plots, 0.0)
-    return bench_for(tmp_path, answers, ScriptedExecutor(run, places=2), settings), jobs
+    return bench_for(tmp_path, answers, ScriptedExecutor(run, slots=2), settings), jobs
 
 
 def program_or_plots(request: ModelRequest) -> BaseModel:

@@ -53,7 +53,7 @@ def executor_of(slow: str = "", *, seconds: float = SLOW) -> ScriptedExecutor:
         outcome = drawn(job) if job.mode == "plot" else Outcome(seconds=1, measurements=measured(0.5))
         return (seconds if job.name == slow else 0.0), outcome
 
-    return ScriptedExecutor(run, places=1)
+    return ScriptedExecutor(run, slots=1)
 
 
 def settings(nodes: int = 3) -> SearchSettings:

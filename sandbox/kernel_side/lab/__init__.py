@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 
-from lab._artifacts import artifact, pretrained, save_artifact
 from lab._data import Dataset, data
-from lab._job import LabError, job
+from lab._job import LabError, job, seed_everything
 from lab._launch import launch
 from lab._record import log, result, save
-from lab._seeding import seed_everything
-from lab._state import cache, checkpoint, restore
+from lab._state import artifact, cache, checkpoint, pretrained, restore, save_artifact
 from lab._submit import submit, submit_artifact
 
 seed: int

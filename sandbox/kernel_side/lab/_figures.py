@@ -33,7 +33,7 @@ def watch(figure_class: Any) -> None:
     def savefig(self: Any, fname: Any, *args: Any, **options: Any) -> Any:
         done = save(self, fname, *args, **options)
         if isinstance(fname, (str, os.PathLike)):
-            _leave(self, os.fspath(fname), options)
+            _write_facts(self, os.fspath(fname), options)
         return done
 
     figure_class.savefig = savefig
@@ -48,17 +48,17 @@ class _Saved:
     tight: bool
 
 
-def _leave(figure: Any, name: Any, options: dict[str, Any]) -> None:
+def _write_facts(figure: Any, name: Any, options: dict[str, Any]) -> None:
     try:
         path = _written(name, options.get("format"))
-        said = _guarded(figure, path, options)
+        fields = _facts_or_error(figure, path, options)
         with open(f"{path}.facts.json", "w", encoding="utf-8") as file:
-            json.dump(said, file)
+            json.dump(fields, file)
     except Exception:  # a figure that was saved must stay saved; without facts the host judges the image alone
         return
 
 
-def _guarded(figure: Any, path: str, options: dict[str, Any]) -> dict[str, Any]:
+def _facts_or_error(figure: Any, path: str, options: dict[str, Any]) -> dict[str, Any]:
     try:
         return facts(figure, _saved(figure, path, options))
     except Exception as error:
@@ -79,7 +79,7 @@ def facts(figure: Any, saved: _Saved | None = None) -> dict[str, Any]:
     """The fields of `FigureFacts`; colour bars are no axes of their own. A figure that was not saved is laid out."""
     until = time.monotonic() + SECONDS
     width, height = (float(side) for side in figure.get_size_inches())
-    said: dict[str, Any] = {"width_inches": width, "height_inches": height,
+    fields: dict[str, Any] = {"width_inches": width, "height_inches": height,
                             "dpi": saved.dpi if saved else float(figure.dpi)}
     before = figure.dpi
     try:
@@ -87,36 +87,36 @@ def facts(figure: Any, saved: _Saved | None = None) -> dict[str, Any]:
             figure.draw_without_rendering()
         else:
             figure.dpi = saved.placed
-        return said | _seen(figure, saved is not None and saved.tight, until)
+        return fields | _drawn_facts(figure, saved is not None and saved.tight, until)
     finally:
         figure.dpi = before
 
 
-def _seen(figure: Any, tight: bool, until: float) -> dict[str, Any]:
+def _drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
     """What is drawn on each axes, and where texts stand."""
     plots = [axes for axes in figure.axes if not _is_colourbar(axes)]
     bars = [axes for axes in figure.axes if _is_colourbar(axes)]
-    said: dict[str, Any] = {
-        "axes": [_axes_facts(axes, plots, bars) for axes in plots[:_PANELS]], "words": _words(figure),
+    fields: dict[str, Any] = {
+        "axes": [_axes_facts(axes, plots, bars) for axes in plots[:_PANELS]], "words": _outer_texts(figure),
         "scales": [_cut(_own_label(axes)) for axes in bars]}
     try:
-        return said | _geometry(figure, plots, tight, until)
+        return fields | _geometry(figure, plots, tight, until)
     except Exception as error:
-        return said | {"error": f"{type(error).__name__}: {error}"[:_TEXT]}
+        return fields | {"error": f"{type(error).__name__}: {error}"[:_TEXT]}
 
 
 def _geometry(figure: Any, plots: list[Any], tight: bool, until: float) -> dict[str, Any]:
     """Where texts stand, how small they are; the size of the file where it was cut to what is drawn."""
     found = _texts.texts_of(figure, until)
     sizes = sorted((item.points, item.text) for item in (*found.items, *found.inside) if item.points > 0)
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "cut": found.cut, "overlaps": _texts.overlaps(found, plots),
         "clipped": [] if tight else _texts.clipped(found, (*figure.bbox.min, *figure.bbox.max)),
         "smallest_font": sizes[0][0] if sizes else None, "smallest_text": sizes[0][1] if sizes else ""}
     if tight:
         box = figure.get_tightbbox()
-        said |= {"width_inches": float(box.width), "height_inches": float(box.height)}
-    return said
+        fields |= {"width_inches": float(box.width), "height_inches": float(box.height)}
+    return fields
 
 
 def _written(path: str, form: str | None) -> str:
@@ -132,7 +132,7 @@ def _is_colourbar(axes: Any) -> bool:
     return axes.get_label() == "<colorbar>" or getattr(axes, "_colorbar", None) is not None
 
 
-def _words(figure: Any) -> list[str]:
+def _outer_texts(figure: Any) -> list[str]:
     """What is written on the figure, outside of its axes."""
     legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     around = [*(text.get_text() for text in figure.texts), *legends]
@@ -147,7 +147,7 @@ def _own_label(axes: Any) -> str:
 
 
 def _axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "title": _cut(axes.get_title() or axes.get_title(loc="left") or axes.get_title(loc="right")),
         "xlabel": _cut(_label(axes, "x")), "ylabel": _cut(_label(axes, "y")),
         # three-dimensional axes switch `axison` off while they draw, and keep what was asked for beside it
@@ -155,33 +155,33 @@ def _axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str, Any]:
     try:
         series = _series.series_of(axes)
     except Exception:  # artists are of any library's making; a figure must not fail because we cannot count them
-        return said | {"series": 1, "legend": _has_legend(axes, plots, set())}
+        return fields | {"series": 1, "legend": _has_legend(axes, plots, set())}
     labels = {one.label for one in series if one.label}
     drawn, labelled = _series.count(series)
-    said |= {"series": drawn, "labelled_series": labelled, "legend": _has_legend(axes, plots, labels),
+    fields |= {"series": drawn, "labelled_series": labelled, "legend": _has_legend(axes, plots, labels),
              "empty": not any(one.finite for one in series)}
     try:
-        return said | _more(axes, bars) | {"drawn": [_series.fields(one) for one in series[:_SERIES]]}
+        return fields | _more(axes, bars) | {"drawn": [_series.fields(one) for one in series[:_SERIES]]}
     except Exception:  # likewise
-        return said
+        return fields
 
 
 def _more(axes: Any, bars: list[Any]) -> dict[str, Any]:
-    said: dict[str, Any] = {"spread": _series.has_spread(axes), "covered": round(_texts.covered(axes), 3)}
+    fields: dict[str, Any] = {"spread": _series.has_spread(axes), "covered": round(_texts.covered(axes), 3)}
     words: list[str] = []
     if hasattr(axes, "get_zlabel"):
-        said["zlabel"] = _cut(axes.get_zlabel())
+        fields["zlabel"] = _cut(axes.get_zlabel())
     for side, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
         texts = [text.get_text() for text in _texts.tick_labels(axis)] if axis.get_visible() else []
-        said |= {f"{side}ticks": len(texts), f"{side}scale": str(axis.get_scale()),
+        fields |= {f"{side}ticks": len(texts), f"{side}scale": str(axis.get_scale()),
                  f"{side}limits": [float(end) for end in axis.get_view_interval()],
                  f"{side}words": bool(texts) and not any(_is_number(text) for text in texts)}
         words += [text for text in texts if not _is_number(text)]
     if axes.name == "polar":  # angles and radii need no names
-        said |= {"xticks": 0, "yticks": 0}
+        fields |= {"xticks": 0, "yticks": 0}
     legend = axes.get_legend()
     notes = [text.get_text() for text in axes.texts if text.get_visible() and text.get_text().strip()]
-    return said | {
+    return fields | {
         "tick_words": [_cut(text) for text in words[:_WORDS]], "notes": [_cut(text) for text in notes[:_WORDS]],
         "note_count": len(notes), "colourbar": bool(bars),
         "legend_entries": [_cut(text.get_text()) for text in legend.get_texts()[:_WORDS]] if legend else []}

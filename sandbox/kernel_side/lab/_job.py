@@ -1,13 +1,21 @@
-"""What this script was asked to do: the one JSON file that LAB_JOB names."""
+"""What this script was asked to do (the one JSON file that LAB_JOB names), and the seeds and threads that this means.
+
+The same file with the same `lab.seed` computes the same numbers.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
+import random
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
+
+import numpy as np
 
 
 class LabError(Exception):
@@ -59,3 +67,34 @@ def experiment(function: str) -> JobFile:
     if current.mode != "experiment":
         raise LabError(f"lab.{function} belongs in experiment.py: a plotting script only reads recorded arrays")
     return current
+
+
+# --- seeds and threads ----------------------------------------------------------------------------------------------
+
+
+def seed_everything() -> None:
+    """Seed random, numpy and torch with `lab.seed`. A torch that is imported later is seeded when it arrives."""
+    random.seed(job().seed)
+    np.random.seed(job().seed)
+    if "torch" in sys.modules:
+        _seed_torch(sys.modules["torch"])
+
+
+def begin() -> None:
+    """Turn to the job at hand, where modules were imported before there was one."""
+    job.cache_clear()
+    if "torch" in sys.modules:
+        _seed_torch(sys.modules["torch"])
+
+
+def torch_arrived(torch: ModuleType) -> None:
+    """Fix torch's threads and seed. Convolutions differ in the last bits between one and two threads."""
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    _seed_torch(torch)
+
+
+def _seed_torch(torch: ModuleType) -> None:
+    torch.manual_seed(job().seed)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(os.environ.get("LAB_DETERMINISTIC") == "1")

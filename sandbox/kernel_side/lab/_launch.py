@@ -21,6 +21,7 @@ from typing import Any
 
 from lab._job import LabError, experiment
 
+_CALL = "from lab._launch import run_function; run_function()"
 _TAIL = 60
 """Lines of output that an error carries."""
 
@@ -39,11 +40,11 @@ def launch(work: Callable[[], Any] | str, *, processes: int | None = None, argum
     with tempfile.TemporaryDirectory(prefix="launch-") as scratch:
         answer = Path(scratch) / "answer"
         if callable(work):
-            command = [sys.executable, "-m", "lab._worker", _packed(work, Path(scratch) / "work"), str(answer)]
+            command = [sys.executable, "-c", _CALL, _packed(work, Path(scratch) / "work"), str(answer)]
         else:
             command = [sys.executable, str(work), *arguments]
         _Group(command, count, current.folder).wait()
-        return unpacked(answer) if callable(work) else None
+        return _unpacked(answer) if callable(work) else None
 
 
 class _Group:
@@ -111,7 +112,7 @@ def _packed(work: Callable[[], Any], path: Path) -> str:
     return str(path)
 
 
-def unpacked(path: Path) -> Any:
+def _unpacked(path: Path) -> Any:
     """What another process pickled there; None without."""
     return _cloudpickle().loads(path.read_bytes()) if path.is_file() else None
 
@@ -123,3 +124,11 @@ def _cloudpickle() -> Any:
         raise LabError("lab.launch of a function needs the package cloudpickle, which this environment lacks: "
                        "give a script, lab.launch('train.py')") from None
     return cloudpickle
+
+
+def run_function() -> None:
+    """Call, in a process of its own, the function whose file the command line names; rank 0 keeps what it returned."""
+    function, answer = map(Path, sys.argv[1:])
+    value = _unpacked(function)()
+    if os.environ["RANK"] == "0":
+        answer.write_bytes(_cloudpickle().dumps(value))

@@ -55,7 +55,7 @@ def submit_artifact(dataset: str, split: str, condition: str, content: object) -
         raise LabError(f"{where}: cannot submit for split {split!r}: give 'validation' or 'test'")
     cell = _cell(where, dataset, split, condition, None)
     with _claimed(current.folder / "submissions", cell, "bin", where) as file:
-        name, packed = _leave(content, file, where)
+        name, packed = _write_artifact(content, file, where)
         size = sum(one.stat().st_size for one in file.parent.glob("*.bin"))
         if size > current.artifact_bytes:
             raise LabError(f"{where}: with it, artifacts hold {size} bytes, more than the {current.artifact_bytes} "
@@ -63,7 +63,7 @@ def submit_artifact(dataset: str, split: str, condition: str, content: object) -
         append("submissions.jsonl", {"file": file.name, **cell, "kind": "artifact", "name": name, "packed": packed})
 
 
-def _leave(content: object, file: Path, where: str) -> tuple[str, bool]:
+def _write_artifact(content: object, file: Path, where: str) -> tuple[str, bool]:
     """Write an artifact as one file; its name, and whether it is a folder in an archive."""
     if not isinstance(content, str | Path):
         array = as_array(content, where)
