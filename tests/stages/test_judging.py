@@ -189,11 +189,6 @@ def phase(*more: Any) -> str:
     return fold((event, 0.0) for event in (*finished.events(), *more)).phase
 
 
-@pytest.mark.parametrize("code", [0, 3, 4])
-def test_a_run_that_ended_before_there_was_a_judge_is_over(code: int) -> None:
-    assert phase(Ended(exit_code=code, reason="")) == "done"
-
-
 def test_a_run_cut_off_between_release_and_judge_goes_on_with_the_judge() -> None:
     assert phase() == "judge" and phase(Ended(exit_code=130, reason="stopped")) == "judge"
     assert phase(Resumed()) == "judge" and phase(Assessed(why="x")) == "done"
