@@ -191,7 +191,7 @@ class Sources:
         """Key -> where the paper prints it."""
         found: dict[str, list[Place]] = {}
         for file, number, line in self._lines:
-            bits = bits_of(line, self._printed) if USE.search(line) else ()
+            bits = bits_of(line.replace(r"\allowbreak{}", ""), self._printed) if USE.search(line) else ()
             for at, bit in enumerate(bits):
                 if bit.key and bit.key not in {one.key for one in bits[:at]}:
                     found.setdefault(bit.key, []).append(Place(file=file, line=number, text=_around(bits, at)))
