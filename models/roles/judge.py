@@ -221,5 +221,10 @@ def _answer_type(text: str) -> type[JudgeAnswer]:
         "Judgement", __base__=JudgeAnswer, scores=(scores, ...), confidence=(confidence, ...), **more)
 
 
-JUDGE = Role("judge", JudgeInputs, JudgeAnswer, answer=lambda inputs: answer_type(inputs.rubric), temperature=0.0,
+def _answer_of(inputs: JudgeInputs) -> type[JudgeAnswer]:
+    """By name, since a role is pickled with its requests (tests/faults/served.py)."""
+    return answer_type(inputs.rubric)
+
+
+JUDGE = Role("judge", JudgeInputs, JudgeAnswer, answer=_answer_of, temperature=0.0,
              prompt_tokens=50_000, usual=(14_000, 2000))
