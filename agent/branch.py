@@ -1,4 +1,4 @@
-"""A new run that goes on from any point of another one: its folder, made whole or not at all.
+"""A new run that continues from any point of another one: its folder, made whole or not at all.
 
 The parent is only read, whatever state it is in. The folder is made under a hidden name beside its place and renamed
 when its log is complete: a kill on the way leaves that hidden folder and nothing else. From then on the branch is a run
@@ -36,8 +36,8 @@ from stages.paper import template
 
 
 @dataclass(frozen=True)
-class Trunk:
-    """A parent as it is continued: its rows up to the point, the state there, and marks that came after it."""
+class Origin:
+    """The parent of a branch: its rows up to the point, the state there, and marks that came after it."""
 
     folder: RunFolder
     point: str
@@ -47,7 +47,7 @@ class Trunk:
 
 
 @dataclass(frozen=True)
-class Shoot:
+class Addition:
     """What is new in a branch."""
 
     settings: Settings
@@ -58,16 +58,16 @@ class Shoot:
     by: str = ""
 
 
-def trunk_of(parent: Path, point: str) -> Trunk:
+def origin_of(parent: Path, point: str) -> Origin:
     """A run up to a point. Raises `PointError`, `RecordError`."""
     folder = RunFolder(parent)
     rows = read_rows(folder.db)
     events = list(events_in(rows, folder.db))
     cut = cut_at(events, point)
-    return Trunk(folder, point, tuple(rows[: cut.events]), cut, tuple(_marks(events[cut.events:], cut)))
+    return Origin(folder, point, tuple(rows[: cut.events]), cut, tuple(_marks(events[cut.events:], cut)))
 
 
-def make(trunk: Trunk, shoot: Shoot, root: Path) -> None:
+def make(origin: Origin, addition: Addition, root: Path) -> None:
     """Make the folder of a branch. Raises `RecordError`, `CodeError`, `FileExistsError`, `OSError`: nothing is left
     behind then."""
     draft = root.with_name(f".{root.name}.{os.getpid()}.part")
@@ -75,14 +75,14 @@ def make(trunk: Trunk, shoot: Shoot, root: Path) -> None:
     try:
         folder = RunFolder(draft)
         folder.create()
-        copy_run(trunk.folder, folder, trunk.cut.state)
-        _check_data(trunk, folder)
-        write_file(draft / "config.yaml", as_yaml(shoot.settings))
-        write_file(draft / "environment.txt", environment_text(shoot.settings.sandbox.python))
+        copy_run(origin.folder, folder, origin.cut.state)
+        _check_data(origin, folder)
+        write_file(draft / "config.yaml", as_yaml(addition.settings))
+        write_file(draft / "environment.txt", environment_text(addition.settings.sandbox.python))
         now = time.time()
-        added = [(now, event.model_dump_json()) for event in _first_events(trunk, shoot, folder, name=root.name)]
-        network = shoot.settings.network_folder
-        write_log(draft, [*trunk.rows, *added], network=on_network(root.parent) if network is None else network)
+        added = [(now, event.model_dump_json()) for event in _first_events(origin, addition, folder, name=root.name)]
+        network = addition.settings.network_folder
+        write_log(draft, [*origin.rows, *added], network=on_network(root.parent) if network is None else network)
         if root.exists():
             raise FileExistsError(f"{root} exists")
         os.rename(draft, root)
@@ -91,26 +91,27 @@ def make(trunk: Trunk, shoot: Shoot, root: Path) -> None:
         raise
 
 
-def _first_events(trunk: Trunk, shoot: Shoot, folder: RunFolder, *, name: str) -> Iterator[Event]:
+def _first_events(origin: Origin, addition: Addition, folder: RunFolder, *, name: str) -> Iterator[Event]:
     """What the log of a branch holds beside its copied part."""
-    yield _branched(trunk, shoot, folder, name)
-    yield from trunk.marks
-    if shoot.note:
-        yield Commanded(verb="note", target=trunk.cut.state.stage or "", text=shoot.note, by=shoot.by)
-    if shoot.written is not None:
-        yield from first_choice(trunk.cut.state, trunk.point, shoot.written, folder)
+    yield _branched(origin, addition, folder, name)
+    yield from origin.marks
+    if addition.note:
+        yield Commanded(verb="note", target=origin.cut.state.stage or "", text=addition.note, by=addition.by)
+    if addition.written is not None:
+        yield from first_choice(origin.cut.state, origin.point, addition.written, folder)
 
 
-def _branched(trunk: Trunk, shoot: Shoot, folder: RunFolder, name: str) -> Branched:
+def _branched(origin: Origin, addition: Addition, folder: RunFolder, name: str) -> Branched:
     copied = ""
-    if "paper.template" in shoot.overrides:
-        copied = template.keep(template.load(shoot.settings.paper.template), folder.templates)
-    parent, sha256 = trunk.folder.root.resolve(), digest_of(trunk.rows)
+    if "paper.template" in addition.overrides:
+        copied = template.keep(template.load(addition.settings.paper.template), folder.templates)
+    parent, sha256 = origin.folder.root.resolve(), digest_of(origin.rows)
     return Branched(
-        parent=parent.name, path=str(parent), point=trunk.point, events=len(trunk.rows), sha256=sha256,
-        seed=_seed(sha256, name) if shoot.seed is None else shoot.seed, settings=json.loads(json.dumps(
-            shoot.overrides, default=str)), template=copied, version=version("scientist"), note=shoot.note, by=shoot.by,
-        beyond=tuple(one.parent for one in trunk.cut.beyond))
+        parent=parent.name, path=str(parent), point=origin.point, events=len(origin.rows), sha256=sha256,
+        seed=_seed(sha256, name) if addition.seed is None else addition.seed,
+        settings=json.loads(json.dumps(addition.overrides, default=str)), template=copied,
+        version=version("scientist"), note=addition.note, by=addition.by,
+        beyond=tuple(one.parent for one in origin.cut.beyond))
 
 
 def _seed(sha256: str, name: str) -> int:
@@ -119,16 +120,16 @@ def _seed(sha256: str, name: str) -> int:
 
 
 def _marks(later: Sequence[tuple[Event, float]], cut: Cut) -> Iterator[Commanded]:
-    """What people said later against numbers that are copied: it holds in the branch too."""
+    """Marks that people set later on nodes that are copied: they hold in the branch too."""
     for event, _ in later:
         if isinstance(event, Commanded) and event.verb == "mark" and event.mark == "suspect" and (
                 event.target in cut.state.nodes):
             yield event.model_copy(update={"file": ""})
 
 
-def _check_data(trunk: Trunk, folder: RunFolder) -> None:
-    for facts in trunk.cut.state.datasets:
+def _check_data(origin: Origin, folder: RunFolder) -> None:
+    for facts in origin.cut.state.datasets:
         found = undamaged(facts.name, folder.views, folder.labels)
         if found is None or found.fingerprint != facts.fingerprint:
-            raise RecordError(f"the copy of {facts.name!r} in {trunk.folder.root} is gone, or not what the record says "
-                              "was used: a branch would go on with other data")
+            raise RecordError(f"the copy of {facts.name!r} in {origin.folder.root} is gone, or not what the record "
+                              "says was used: a branch would continue with other data")

@@ -1,6 +1,7 @@
-"""The data of the user's own that a run may use: from flags, file and idea to sources that were read and found fit.
+"""The data and pretrained models that a run may use: from flags, file and idea to sources that were read and checked.
 
-    DatasetError    (sandbox.errors) you: a file or an option is at fault; nothing was created
+    DatasetError       (sandbox.errors) you: a file or an option is at fault; nothing was created
+    PretrainedError    (sandbox.errors) you: a model is not named as it must be, or cannot be fetched
 """
 
 from __future__ import annotations
@@ -8,15 +9,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.settings import Settings
+from record.folder import RunFolder
 from record.nouns.idea import Idea
 from sandbox.data.own import OwnData
 from sandbox.data.spec import of_idea
 from sandbox.datasets import Sources, catalogue, registry
+from sandbox.pretrained import pretrained_of, provide
 from sandbox.scorers import read_scorer, scorers_of
 
 
 def with_idea(settings: Settings, idea: Idea, folder: Path) -> Settings:
-    """The settings with the data that the idea brings, seen from its file's folder; ours of a name go first."""
+    """The settings with the data of the idea, relative to its file's folder; settings win where both have a name."""
     taken = {spec.name for spec in settings.data}
     brought = [spec for spec in of_idea(idea.datasets, folder) if spec.name not in taken]
     return settings.model_copy(update={"data": (*settings.data, *brought)})
@@ -28,7 +31,7 @@ def sources_of(settings: Settings) -> Sources:
 
 
 def survey(settings: Settings) -> tuple[str, ...]:
-    """What must be known of own data before a run, one line each, after reading all of it. Raises `DatasetError`."""
+    """Warnings on own data before a run, one line each, after reading all of it. Raises `DatasetError`."""
     check_scorers(settings)
     if not settings.data:
         return ()
@@ -54,8 +57,14 @@ def check_scorers(settings: Settings) -> None:
 def check_unchanged(settings: Settings) -> None:
     """Raises `DatasetError` for own data that changed since the run began, and for a folder by path that is gone.
 
-    A file that is gone is not missed: the run has a copy of its own.
+    A file that is gone does not matter: the run has its own copy.
     """
     for spec in settings.data:
         if spec.path is not None and (spec.path.exists() or spec.task == "none"):
             OwnData(spec, settings.sandbox.data_bytes).check_unchanged()
+
+
+def provided(settings: Settings, folder: RunFolder) -> dict[str, Path]:
+    """`OWNER/NAME@REVISION` -> its folder in the run, fetched where it is not there yet. Raises `PretrainedError`."""
+    models = pretrained_of(settings.sandbox.pretrained)
+    return {str(model): provide(model, folder.root / "data" / "pretrained").folder for model in models}

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypedDict
 
-from langgraph.graph import END, START, StateGraph
-
 from record.fold.state import RunState
 from record.nouns.nodes import PHASES, Phase
 
@@ -34,6 +32,9 @@ class StuckError(Exception):
 
 async def run_graph(steps: Mapping[Phase, Step], state: Callable[[], RunState]) -> bool:
     """Drive a run to its end; True when it is done, False when it was asked to stop."""
+    # takes longer to import than all the rest of the command line, and only a run at work needs it
+    from langgraph.graph import END, START, StateGraph
+
     graph: Any = StateGraph(Position)
     worked = PHASES[:-1]  # in `done` nothing is left to do
     targets = {phase: phase for phase in worked} | {END: END}

@@ -16,10 +16,9 @@ from functools import partial
 from typing import Any
 
 from agent.budget import shares_of
-from agent.data import sources_of
+from agent.data import provided, sources_of
 from agent.environment import isolation_text, notice, packages
 from agent.graph import Step, run_graph
-from agent.pretrained import provided
 from agent.settings import Settings, credentials
 from agent.slurm import job_end
 from agent.steering import Steering
@@ -145,12 +144,14 @@ class Process:
         def searched(stage: StageName) -> Step:
             return lambda: research.stage(stage)
 
-        return {
+        steps: dict[Phase, Step] = {
             "prepare": lambda: whole(prepare), "score": lambda: whole(score_tests),
-            "judge": lambda: whole(judge), "missing": missing,
-            **{name: partial(whole, step) for name, step in flow.STEPS.items()},
-            **{stage: searched(stage) for stage in STAGES},
-        }
+            "judge": lambda: whole(judge), "missing": missing}
+        for stage in STAGES:
+            steps[stage] = searched(stage)
+        for name, step in flow.STEPS.items():
+            steps[name] = partial(whole, step)
+        return steps
 
     # --- attention to the outside -----------------------------------------------------------------------------------
 

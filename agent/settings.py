@@ -3,7 +3,7 @@
 Defaults < configuration file (YAML, `${NAME}` from the environment) < `SCIENTIST_*` environment < flags. Every layer is
 flattened to dotted keys, so that one place checks names, resolves the familiar ones and tells where a value came from.
 The environment is read here and nowhere else in the program (a provider's key is read by its own library; `.env` adds
-missing ones, see `agent.dotenv`).
+missing ones, see `agent.keys`).
 
     SettingsError   you: a key or value is wrong; the message names the key, the layer and the nearest known key
 """
@@ -23,7 +23,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from agent.alerts import AlertSettings
-from agent.dotenv import read_keys
+from agent.keys import read_keys
 from agent.slurm import JobSettings
 from literature.settings import Credentials, LiteratureSettings
 from models.budget import BudgetSettings

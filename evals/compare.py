@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agent.cli.asking import Took, open_model
+from agent.cli.edge import DONE, FAILED, WrongUse
 from agent.cli.options import AsJson, settings_options
-from agent.commands.asking import Took, open_model
-from agent.commands.edge import DONE, FAILED, WrongUse
-from agent.commands.look import run_folder
+from agent.cli.status import run_folder
 from agent.settings import compose
 from evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, pairs_of, shown, side_of, tally
 from inspector.text import dollars, duration, plain
@@ -103,9 +103,9 @@ async def _judged(
     entrants = await _entrants(states)
     pairs, failed = list[Pair](), list[FailedPair]()
     for number, (a, b) in enumerate(pairs_of(entrants)):
-        desk = asking.desk(number)
+        client = asking.client(number)
         try:
-            pairs.append(await paired(a, b, lambda asked, desk=desk: desk.ask(PREFER, asked)))
+            pairs.append(await paired(a, b, lambda asked, client=client: client.ask(PREFER, asked)))
         except (CatalogueError, ModelConfigError):
             raise
         except ModelError as error:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.commands.control import ask
+from agent.cli.control import ask
 from record.events.running import Commanded
 from record.fold.state import RunState
 from record.folder import RunFolder

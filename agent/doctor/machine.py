@@ -1,20 +1,29 @@
-"""What the machine itself offers: GPU, memory, disk, the filesystem of the runs, the clock."""
+"""What the machine offers: GPU, memory, disk, the filesystem of the runs, the clock, isolation, a kernel, keys."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from agent.doctor.command import run
-from agent.doctor.finding import Finding, fault, ok, warning
+from agent.doctor.probe import Finding, fault, ok, run, warning
+from agent.doctor.software import System
+from agent.keys import NAMES
+from inspector.text import duration
 from record.network import kind_of, on_network
+from sandbox.errors import SandboxError
+from sandbox.isolation.probe import INSTALL, KernelFacts, probe
+from sandbox.job import Outcome
+from sandbox.settings import SandboxSettings
+from sandbox.single_file import run_file
 
 GPU_LIMIT = 20.0
 TORCH_LIMIT = 90.0
@@ -27,6 +36,16 @@ ROOMY_GB = 10.0
 
 SKEW = 2.0
 """Seconds that a file's time may differ from the clock."""
+WITHOUT = "experiments would run without isolation: as you, with your files and network"
+REFUSED = "and sandbox.isolation is required: no run begins"
+KERNEL_LIMIT = 30.0
+"""Seconds for the two lines that the kernel runs."""
+ANSWER = 42.0
+SCRIPT = f"""
+import lab
+lab.result("answer", {ANSWER}, condition="probe", dataset="none", split="validation")
+print("hello")
+"""
 
 
 # --- GPU ------------------------------------------------------------------------------------------------------------
@@ -39,11 +58,11 @@ def gpu(interpreter: str, device: str) -> Finding:
     usable = cuda(interpreter)
     if not cards and not usable.count:
         if device == "cuda":
-            why = usable.why or (ran.said if shutil.which("nvidia-smi") else "no NVIDIA driver was found")
+            why = usable.why or (ran.problem if shutil.which("nvidia-smi") else "no NVIDIA driver was found")
             return fault("gpu", f"none can be used ({why}), and sandbox.device is cuda",
                          "install the NVIDIA driver and a CUDA build of torch, or: --set sandbox.device=cpu")
         if shutil.which("nvidia-smi"):
-            return warning("gpu", f"none: experiments run on the CPU (nvidia-smi failed: {ran.said})",
+            return warning("gpu", f"none: experiments run on the CPU (nvidia-smi failed: {ran.problem})",
                            "if there should be a GPU: mend the driver until nvidia-smi lists it")
         return ok("gpu", "none: experiments run on the CPU")
     shown = "; ".join(cards) or f"{usable.count} CUDA device(s)"
@@ -71,7 +90,7 @@ def cuda(interpreter: str, *, limit: float = TORCH_LIMIT) -> Cuda:
     """Devices that torch can use; asked in a process of its own, since a broken driver may hang."""
     ran = run([interpreter, "-c", TORCH], limit=limit)
     found = re.search(r"^(\d+) (\S+)$", ran.out, re.MULTILINE)
-    return Cuda(int(found[1]), found[2]) if ran.good and found else Cuda(why=f"torch could not be asked: {ran.said}")
+    return Cuda(int(found[1]), found[2]) if ran.good and found else Cuda(why=f"torch could not be asked: {ran.problem}")
 
 
 # --- memory and disk ------------------------------------------------------------------------------------------------
@@ -150,3 +169,76 @@ def clock(
     if abs(skew) > SKEW:
         return warning("clock", f"files at {place} are dated {skew:+.1f} s from this machine's clock", mend)
     return ok("clock", f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(wall()))}, files agree with it")
+
+
+# --- isolation, kernel, keys -----------------------------------------------------------------------------------------
+
+
+def isolation(
+    system: System, kernel: KernelFacts | None = None, *, wanted: Literal["required", "auto", "none"] = "auto",
+) -> Finding:
+    """Whether kernels can be isolated, which is a fault where the settings want them to be."""
+    found = probe(kernel)
+    if found.on:
+        with_users = "user, process and network" if found.user_namespace else "process and network"
+        return ok("isolation", f"bubblewrap with {with_users} namespaces works")
+    mend = system.install(["bubblewrap"]) if found.fix == INSTALL else found.fix
+    if wanted == "required":
+        return fault("isolation", f"{found.why}, {REFUSED}", f"{mend}; or, without isolation: --set "
+                     "sandbox.isolation=auto")
+    return warning("isolation", f"{found.why}: {WITHOUT}", mend)
+
+
+def kernel(settings: SandboxSettings) -> Finding:
+    """One real kernel that runs two lines and returns a measurement, within the limits that experiments get.
+
+    Isolated where that is possible; that it is not is another finding.
+    """
+    if settings.isolation == "required":
+        settings = settings.model_copy(update={"isolation": "auto"})
+    mend = f"check sandbox.python ({settings.python}): it needs ipykernel and numpy"
+    limit = KERNEL_LIMIT + settings.start_timeout + settings.grace
+    try:
+        outcome = asyncio.run(_tried(settings, limit))
+    except TimeoutError:
+        return fault("kernel", f"none answered within {limit:g} s", mend)
+    except (SandboxError, OSError) as error:
+        return fault("kernel", " ".join(str(error).split())[-400:], mend)
+    if outcome.failure is not None:
+        return fault("kernel", f"its code failed: {outcome.failure.message}", mend)
+    if "hello" not in outcome.stdout_tail or [one.value for one in outcome.measurements] != [ANSWER]:
+        return fault("kernel", "it ran, but what it printed and measured did not come back", mend)
+    return ok("kernel", f"one started, ran and was measured (code {duration(outcome.seconds)})")
+
+
+async def _tried(settings: SandboxSettings, limit: float) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="scientist-doctor-") as folder:
+        path = Path(folder) / "probe.py"
+        path.write_text(SCRIPT)
+        async with asyncio.timeout(limit):
+            return await run_file(path, timeout=KERNEL_LIMIT, settings=settings)
+
+
+_PLACEHOLDERS = ("...", "changeme", "your-", "your_", "<", "xxx")
+
+
+def keys(environment: Mapping[str, str]) -> Finding:
+    """The names of the keys that are set, and those that cannot be right."""
+    held = [name for name in NAMES if name in environment]
+    doubts = [f"{name} {why}" for name in held if (why := doubt(environment[name]))]
+    good = [name for name in held if not doubt(environment[name])]
+    found = ", ".join(good) or "none set: only the offline model and servers of your own can be used"
+    if doubts:
+        return warning("keys", f"{found}; {', '.join(doubts)}", "export it again, without quotes and spaces inside")
+    return ok("keys", found)
+
+
+def doubt(value: str) -> str:
+    """What cannot be right about a key, without showing any of it; empty where nothing is."""
+    if not value.strip():
+        return "is empty"
+    if value != value.strip() or any(space in value for space in (" ", "\t", "\n", "\r")):
+        return "holds white space"
+    if value[0] in "\"'" or value[-1] in "\"'":
+        return "holds quotes"
+    return "is a placeholder" if value.lower().startswith(_PLACEHOLDERS) else ""

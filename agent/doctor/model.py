@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from agent.doctor.finding import Finding, fault, ok, warning
+from agent.doctor.probe import Finding, fault, ok, warning
 from inspector.text import count, duration
 from models.backend import Backend, Image, ModelRequest, Prompt, Reply
 from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable, QuotaSpent

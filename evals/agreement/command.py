@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agent.cli.edge import DONE, WrongUse
 from agent.cli.options import AsJson
-from agent.commands.edge import DONE, WrongUse
 from evals.agreement.figure import check_form, draw
 from evals.agreement.measures import Interval, Test
 from evals.agreement.report import Agreement, DimensionAgreement, agreement

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agent.cli.asking import open_model
+from agent.cli.checks import check_parts, check_space, check_writable
+from agent.cli.edge import DONE, FAILED, INTERRUPTED, WrongUse, say
 from agent.cli.options import MODEL, AsJson, Config, settings_options
-from agent.commands.asking import open_model
-from agent.commands.edge import DONE, FAILED, INTERRUPTED, WrongUse, say
-from agent.commands.run import check_parts, check_space, check_writable
 from agent.settings import Settings, compose
 from evals.bench.makers import Makers, StepJudge
 from evals.bench.table import BenchTable, StepTable, as_csv, table
@@ -36,7 +36,7 @@ class ModelNames(Frozen):
     judge: str
 
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.callback()

@@ -12,8 +12,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.commands.asking import Took, open_model
-from agent.commands.edge import INTERRUPTED
+from agent.cli.asking import Took, open_model
+from agent.cli.edge import INTERRUPTED
 from agent.ideation import Order, ideate
 from agent.run import resume, start
 from agent.settings import Settings
@@ -145,7 +145,7 @@ class StepJudge:
         """The judgement. Raises `ModelError`, `JudgeError`, `TexError`."""
         asking = open_model(self.settings)
         case = asyncio.run(_case(step, folder, outcome))
-        judgement = asyncio.run(judged(case, asking.desk(0), model=asking.models.name_of(JUDGE)))
+        judgement = asyncio.run(judged(case, asking.client(0), model=asking.models.name_of(JUDGE)))
         return Scoring(judgement=judgement, state="done", took=asking.took)
 
 

@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 
 from pydantic import Field
 
-from agent.commands.asking import Took
+from agent.cli.asking import Took
 from evals.bench.tasks import STEPS, Line, StepName
 from record.nouns.frozen import Frozen
 from record.nouns.papers import Judgement

@@ -14,8 +14,8 @@ from typing import Literal, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
-from agent.commands.asking import Took
-from agent.commands.edge import WrongUse
+from agent.cli.asking import Took
+from agent.cli.edge import WrongUse
 from record.folder import write_file
 from record.nouns.frozen import Frozen
 from record.nouns.papers import Judgement

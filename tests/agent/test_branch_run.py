@@ -14,7 +14,7 @@ import pytest
 
 from agent import branch, run
 from agent.audit import audit
-from agent.branch import Shoot, make, trunk_of
+from agent.branch import Addition, make, origin_of
 from agent.cli import main
 from agent.settings import override
 from models.backend import ModelRequest, Reply
@@ -165,10 +165,10 @@ def _told_of_its_ancestors(made: Path, state: RunState) -> None:
 
 
 def shot(parent: Path, point: str, root: Path, **changes: object) -> Path:
-    trunk = trunk_of(parent, point)
-    assert trunk.cut.state.started is not None
-    settings = override(trunk.cut.state.started.settings, {})
-    make(trunk, Shoot(settings, **changes), root)  # pyright: ignore[reportArgumentType]
+    origin = origin_of(parent, point)
+    assert origin.cut.state.started is not None
+    settings = override(origin.cut.state.started.settings, {})
+    make(origin, Addition(settings, **changes), root)  # pyright: ignore[reportArgumentType]
     return root
 
 
@@ -220,7 +220,7 @@ def test_a_branch_that_cannot_be_made_whole_leaves_nothing(
         shot(damaged, "tuning", tmp_path / "runs" / "made")
     assert list((tmp_path / "runs").iterdir()) == []
     with pytest.raises(PointError, match="has not begun"):
-        trunk_of(parent, "ablation")
+        origin_of(parent, "ablation")
 
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -17,12 +17,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from agent.cli import main
-from agent.doctor import isolation, kernel, keys, machine, packages, typesetting
-from agent.doctor.command import run
-from agent.doctor.examination import templates
-from agent.doctor.finding import Finding, guarded
-from agent.doctor.packages import Package
-from agent.doctor.systems import System, read_system
+from agent.cli.doctor import TEMPLATES
+from agent.doctor import machine, software
+from agent.doctor.probe import Finding, guarded, run
+from agent.doctor.software import Package, System, read_system
+from agent.keys import NAMES
 from record.network import kind_of
 from sandbox.isolation import probe
 from sandbox.settings import SandboxSettings
@@ -58,7 +57,7 @@ def test_a_program_that_does_not_end_is_killed_with_all_that_it_started(tmp_path
     plant(tmp_path, "slow", f"/bin/sleep 5 & echo $! > {tmp_path}/child; wait")
     began = time.monotonic()
     ran = run([str(tmp_path / "slow")], limit=0.3)
-    assert ran.code is None and "within 0.3 s" in ran.said
+    assert ran.code is None and "within 0.3 s" in ran.problem
     assert time.monotonic() - began < 3
     child = Path("/proc") / (tmp_path / "child").read_text().strip() / "stat"
     until = time.monotonic() + 2
@@ -68,7 +67,7 @@ def test_a_program_that_does_not_end_is_killed_with_all_that_it_started(tmp_path
 
 
 def test_a_program_that_cannot_be_started_says_so(tmp_path: Path) -> None:
-    assert "cannot be started" in run([str(tmp_path / "none")], limit=1).said
+    assert "cannot be started" in run([str(tmp_path / "none")], limit=1).problem
 
 
 def test_a_probe_that_breaks_is_a_fault_and_hides_no_other() -> None:
@@ -83,20 +82,20 @@ def test_a_probe_that_breaks_is_a_fault_and_hides_no_other() -> None:
 
 
 def test_an_old_python_is_a_fault() -> None:
-    assert grade(packages.python((3, 10, 9))) == "fault"
-    assert grade(packages.python((3, 13, 0))) == "ok"
+    assert grade(software.python((3, 10, 9))) == "fault"
+    assert grade(software.python((3, 13, 0))) == "ok"
 
 
 def test_every_dependency_is_looked_at_and_every_tested_version_known() -> None:
-    names = {one.name for one in packages.declared()}
+    names = {one.name for one in software.declared()}
     assert {"torch", "numpy", "pydantic-ai-slim", "typer"} <= names
-    assert set(packages.tested()) >= {one.lower() for one in names}
+    assert set(software.tested()) >= {one.lower() for one in names}
 
 
 def test_every_dependency_is_imported_by_a_name_that_its_metadata_has() -> None:
     provided = packages_distributions()
-    for one in packages.declared():
-        name = packages.IMPORTED_AS.get(one.name, one.name.replace("-", "_"))
+    for one in software.declared():
+        name = software.IMPORTED_AS.get(one.name, one.name.replace("-", "_"))
         assert canonicalize_name(one.name) in {canonicalize_name(by) for by in provided.get(name, [])}, one.name
 
 
@@ -110,24 +109,24 @@ for name, _ in json.loads(sys.argv[3]):
     print("found " + json.dumps({{"name": name, "version": "1", "error": "no module" * (name == "{lacks}")}}))"""
     (tmp_path / "answer.py").write_text(script)
     plant(tmp_path, "python", f'exec {sys.executable} {tmp_path}/answer.py "$@"')
-    found = packages.of_experiments(str(tmp_path / "python"))
+    found = software.of_experiments(str(tmp_path / "python"))
     assert grade(found) == expected and (not lacks or expected == "ok" or f"pip install {lacks}" in found.mend)
 
 
 @pytest.mark.slow
 def test_the_environment_of_the_program_itself_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    assert grade(packages.packages()) == "ok"
-    assert packages.of_experiments(sys.executable).found == "their interpreter is the program's own"
+    assert grade(software.packages()) == "ok"
+    assert software.of_experiments(sys.executable).found == "their interpreter is the program's own"
 
 
 def test_an_import_is_really_tried() -> None:
-    found = packages.installed(sys.executable, ["packaging", "no-such-package"], limit=30)
+    found = software.installed(sys.executable, ["packaging", "no-such-package"], limit=30)
     assert [bool(one.error) for one in found if isinstance(one, Package)] == [False, True]
 
 
 def test_a_package_that_breaks_the_interpreter_is_named(tmp_path: Path) -> None:
     plant(tmp_path, "python", 'echo \'found {"name": "good", "version": "1", "error": ""}\'; echo boom >&2; exit 139')
-    found = packages.installed(str(tmp_path / "python"), ["good", "bad"], limit=5)
+    found = software.installed(str(tmp_path / "python"), ["good", "bad"], limit=5)
     assert found == "importing bad broke the interpreter: boom"
 
 
@@ -136,7 +135,7 @@ def test_a_package_that_breaks_the_interpreter_is_named(tmp_path: Path) -> None:
     ("2.0", "ImportError: libcuda", "fault"), (None, "not installed", "fault"),
 ])
 def test_versions_are_held_against_what_is_wanted_and_tested(version: str | None, error: str, expected: str) -> None:
-    found = packages.judged([Requirement("torch>=1.5")], [Package("torch", version, error)], {"torch": "2.0"})
+    found = software.judged([Requirement("torch>=1.5")], [Package("torch", version, error)], {"torch": "2.0"})
     assert grade(found) == expected
 
 
@@ -229,27 +228,27 @@ def test_a_clock_of_another_time_is_found(tmp_path: Path) -> None:
 
 
 def test_the_files_that_templates_load_are_read_from_them() -> None:
-    wanted = typesetting.wanted(templates())
+    wanted = software.wanted(TEMPLATES)
     assert {"article.cls", "natbib.sty", "booktabs.sty", "hyperref.sty", "ptmr8t.tfm"} <= set(wanted)
     assert "scientist-workshop.sty" not in wanted
 
 
 def test_a_missing_tex_set_names_the_packages_of_this_distribution(bin: Path) -> None:
-    found = typesetting.typesetting(DEBIAN, templates())
+    found = software.typesetting(DEBIAN, TEMPLATES)
     assert grade(found) == "fault" and "pdflatex" in found.found
     assert found.mend == ("sudo apt-get install -y --no-install-recommends latexmk poppler-utils texlive-latex-base")
-    fedora = typesetting.typesetting(System("fedora", "41", "fedora"), templates())
+    fedora = software.typesetting(System("fedora", "41", "fedora"), TEMPLATES)
     assert fedora.mend.startswith("sudo dnf install -y ") and "texlive-bibtex" in fedora.mend
 
 
 def test_a_missing_style_is_a_fault_and_a_missing_chktex_is_not(bin: Path) -> None:
-    for name in typesetting.NEEDED:
+    for name in software.NEEDED:
         plant(bin, name, "exit 0")
     plant(bin, "kpsewhich", 'for f in "$@"; do [ "$f" = microtype.sty ] || echo /tex/$f; done; exit 1')
-    found = typesetting.typesetting(DEBIAN, templates())
+    found = software.typesetting(DEBIAN, TEMPLATES)
     assert grade(found) == "fault" and found.mend.endswith("texlive-latex-recommended")
     plant(bin, "kpsewhich", 'for f in "$@"; do echo /tex/$f; done')
-    found = typesetting.typesetting(DEBIAN, templates())
+    found = software.typesetting(DEBIAN, TEMPLATES)
     assert grade(found) == "warning" and found.mend.endswith("chktex")
 
 
@@ -258,11 +257,11 @@ def test_a_missing_style_is_a_fault_and_a_missing_chktex_is_not(bin: Path) -> No
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
 def test_bubblewrap_is_really_tried() -> None:
-    assert grade(isolation.isolation(DEBIAN)) in ("ok", "warning")
+    assert grade(machine.isolation(DEBIAN)) in ("ok", "warning")
 
 
 def test_a_missing_bubblewrap_is_a_warning_that_says_what_it_means(bin: Path) -> None:
-    found = isolation.isolation(DEBIAN)
+    found = machine.isolation(DEBIAN)
     assert grade(found) == "warning" and "without isolation" in found.found
     assert found.mend.endswith("bubblewrap")
 
@@ -283,10 +282,10 @@ class Case(NamedTuple):
 ])
 def test_each_reason_has_its_own_mend(bin: Path, case: Case) -> None:
     plant(bin, "bwrap", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
-    found = isolation.isolation(DEBIAN, case.kernel)
+    found = machine.isolation(DEBIAN, case.kernel)
     assert grade(found) == "warning" and case.words in found.mend
     assert "No permissions" in found.found and "\n" not in found.mend
-    required = isolation.isolation(DEBIAN, case.kernel, wanted="required")
+    required = machine.isolation(DEBIAN, case.kernel, wanted="required")
     assert grade(required) == "fault" and case.words in required.mend
 
 
@@ -314,11 +313,11 @@ def test_distributions_are_told_apart(tmp_path: Path, text: str, expected: Syste
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 
-@given(st.text("QXZJ9876", min_size=4, max_size=60), st.sampled_from(keys.NAMES))
+@given(st.text("QXZJ9876", min_size=4, max_size=60), st.sampled_from(NAMES))
 def test_no_part_of_a_key_is_ever_shown(secret: str, name: str) -> None:
     parts = {secret[n: n + 3] for n in range(len(secret) - 2)}
     for held in (secret, f" {secret}", f"'{secret}'", f"{secret}\n", f"<{secret}>", f"your-{secret}"):
-        shown = keys.keys({name: held}).model_dump_json()
+        shown = machine.keys({name: held}).model_dump_json()
         assert name in shown and not any(part in shown for part in parts) and str(len(held)) not in shown
 
 
@@ -327,7 +326,7 @@ def test_no_part_of_a_key_is_ever_shown(secret: str, name: str) -> None:
     ("'abc'", "holds quotes"), ("your-key-here", "is a placeholder"), ("...", "is a placeholder"),
 ])
 def test_a_key_that_cannot_be_right_is_a_warning(value: str, words: str) -> None:
-    found = keys.keys({"OPENAI_API_KEY": value, "HF_TOKEN": "hf-good"})
+    found = machine.keys({"OPENAI_API_KEY": value, "HF_TOKEN": "hf-good"})
     assert grade(found) == "warning" and words in found.found and "HF_TOKEN" in found.found
 
 
@@ -336,14 +335,14 @@ def test_a_key_that_cannot_be_right_is_a_warning(value: str, words: str) -> None
 
 @pytest.mark.slow
 def test_a_real_kernel_makes_the_round_trip() -> None:
-    assert grade(kernel.kernel(SandboxSettings())) == "ok"
+    assert grade(machine.kernel(SandboxSettings())) == "ok"
 
 
 def test_an_interpreter_that_cannot_be_a_kernel_is_a_fault(tmp_path: Path) -> None:
     for script in ("echo no module named ipykernel >&2; exit 1", None):
         python = tmp_path / "python"
         plant(tmp_path, "python", script) if script else python.unlink()
-        found = kernel.kernel(SandboxSettings(python=str(python), start_timeout=5))
+        found = machine.kernel(SandboxSettings(python=str(python), start_timeout=5))
         assert grade(found) == "fault" and "sandbox.python" in found.mend
 
 
@@ -353,9 +352,9 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fine(*_: object) -> Finding:
         return Finding(check="x", grade="ok", found="fine")
 
-    monkeypatch.setattr(packages, "packages", fine)
-    monkeypatch.setattr(packages, "of_experiments", fine)
-    monkeypatch.setattr(kernel, "kernel", fine)
+    monkeypatch.setattr(software, "packages", fine)
+    monkeypatch.setattr(software, "of_experiments", fine)
+    monkeypatch.setattr(machine, "kernel", fine)
     monkeypatch.setattr(machine, "gpu", fine)
     monkeypatch.chdir(tmp_path)
 

@@ -16,8 +16,8 @@ from PIL import Image as Pillow
 from pydantic_ai import models as pydantic_ai_models
 
 from agent.cli import main
-from agent.doctor import kernel, machine, model, packages
-from agent.doctor.finding import Finding
+from agent.doctor import machine, model, software
+from agent.doctor.probe import Finding
 from models.failover import open_backend
 from models.settings import ModelSettings, RoleModel
 from tests.models.openai_server import Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool
@@ -220,7 +220,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fine(*_: object) -> Finding:
         return Finding(check="x", grade="ok", found="fine")
 
-    for module, name in ((packages, "packages"), (kernel, "kernel"), (machine, "gpu")):
+    for module, name in ((software, "packages"), (machine, "kernel"), (machine, "gpu")):
         monkeypatch.setattr(module, name, fine)
     monkeypatch.chdir(tmp_path)
 

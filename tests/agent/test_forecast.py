@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.dry_run import priced
+from agent.cli.dry_run import priced
 from agent.forecast import Forecast, Shape, forecast
 from agent.settings import Settings
 from models import prices

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from pydantic_ai import models as pydantic_ai_models
 
-from agent.cli import main
-from agent.commands import asking
-from agent.commands.run import summary
+from agent.cli import asking, main
+from agent.cli.run import summary
 from models.scripted import ScriptedModel
 from record.events.papers import Assessed
 from record.events.running import Ended

@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from agent.commands.judge_table import show_audit, show_panel
+from agent.cli.judge_table import show_audit, show_panel
 from record.nouns.papers import AuditFacts, DimensionScore, Judgement, Panel, spreads
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.cli import main
-from agent.commands.reproduce import unlike as run_unlike
+from agent.cli.reproduce import unlike as run_unlike
 from agent.environment import machine_of
 from agent.settings import Settings, compose
 from record.events import Event

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.cli import control as commands
 from agent.cli import main
-from agent.commands import control as commands
 from agent.steering import TOLD, Steering
 from models.backend import ModelRequest, Reply
 from models.roles.coding import Program

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent.cli import main
-from agent.commands import asking
-from agent.commands.asking import Took
+from agent.cli import asking, main
+from agent.cli.asking import Took
 from evals.bench.table import as_csv, table
 from evals.bench.tasks import STEPS, Line, Outcome, Scoring, StepName, Task, needed, read_outcome, read_tasks
 from evals.bench.work import Bench, Interrupted, Maker, lines_of, work

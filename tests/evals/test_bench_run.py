@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent import run
-from agent.commands.edge import INTERRUPTED
+from agent.cli.edge import INTERRUPTED
 from evals.bench import makers as makers_of
 from evals.bench.makers import Makers
 from evals.bench.tasks import Task

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
-from agent.commands import asking
+from agent.cli import asking, main
 from models.errors import ModelUnavailable
 from models.roles.exhibits import PaperPreference, PreferInputs
 from models.scripted import ScriptedModel

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agent.commands.piped import lasting
+from agent.cli.edge import unbreakable
 from inspector.live import frame_lines, frame_of, watch
 from record.events.running import Ended
 from record.lock import hold
@@ -87,7 +87,7 @@ def test_ctrl_c_leaves_the_run_alone(tmp_path: Path) -> None:
 def test_a_stream_that_nobody_reads_takes_everything(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     with open(writing, "w") as stream:
-        kept = lasting(stream)
+        kept = unbreakable(stream)
         os.close(reading)
         for _ in range(3):
             assert kept.write("x" * 100_000)
@@ -100,7 +100,7 @@ def test_a_full_disk_is_not_taken_for_a_reader_that_left() -> None:
             raise OSError(errno.ENOSPC, "full")
 
     with pytest.raises(OSError, match="full"):
-        lasting(Full()).write("x")
+        unbreakable(Full()).write("x")
 
 
 # --- a real terminal ------------------------------------------------------------------------------------------------

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from agent.commands.edge import DONE, WrongUse, data_refused
+import typer
+
+from agent.cli.checks import data_errors_refused
+from agent.cli.edge import DONE, WrongUse
+from agent.cli.options import Config, settings_options
 from agent.data import with_idea
 from agent.settings import Settings, compose
 from record.nouns.idea import read_idea
@@ -15,18 +19,20 @@ from sandbox.data.spec import HUB
 from sandbox.pretrained import fetch, pretrained_of
 
 
-def prefetch(file: Path, *, index: int | None, config: Path | None, flags: dict[str, Any]) -> int:
-    """Fetch the datasets and models that an idea (.json) or configuration (.yaml) names; returns 0.
-
-    Raises: `WrongUse`, `SettingsError`, `IdeaError`, `PretrainedError`.
-    """
-    settings = _settings(file, index, config, flags)
-    said = False
-    with data_refused():
-        for line in _fetched(settings):
+@settings_options("assignments", "data")
+def prefetch(
+    file: Annotated[Path, typer.Argument(metavar="IDEA|CONFIG", help="An idea (.json) or a configuration (.yaml).")],
+    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
+    config: Config = None,
+    *, flags: dict[str, Any],
+) -> int:
+    """Fetch what a run needs from the hub. Datasets and pretrained models, for a machine without a network."""
+    with data_errors_refused():
+        fetched = False
+        for line in _fetched(_settings(file, idea_idx, config, flags)):
             print(line)
-            said = True
-    if not said:
+            fetched = True
+    if not fetched:
         print("nothing to fetch: neither data from the hub (hf:OWNER/SET) nor sandbox.pretrained is named")
     return DONE
 
@@ -37,7 +43,7 @@ def _settings(file: Path, index: int | None, config: Path | None, flags: dict[st
             raise WrongUse(f"{file} is a configuration already: leave out --config, or give an idea (.json)")
         return compose(config=file, flags=flags)
     idea = read_idea(file, index)
-    with data_refused():
+    with data_errors_refused():
         return with_idea(compose(config=config, flags=flags), idea, file.parent)
 
 

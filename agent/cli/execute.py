@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import json
+from json import dumps
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.commands.edge import DONE, FAILED, WrongUse, data_refused, isolation_told, say
+from agent.cli.checks import check_isolation, data_errors_refused
+from agent.cli.edge import DONE, FAILED, WrongUse, say
+from agent.cli.options import AsJson, Config, settings_options
 from agent.data import sources_of, survey
 from agent.settings import compose
 from agent.settings import seconds as seconds_of
 from inspector.text import duration, plain
 from sandbox.isolation.probe import describe_isolation
 from sandbox.job import Outcome
+from sandbox.single_file import run_file
 
 
-def execute(file: Path, flags: dict[str, Any], *, config: Path | None, timeout: str | None, as_json: bool) -> int:
-    """Run a file; returns 0 when it ended without an error, else 1."""
+@settings_options("assignments", "data")
+def execute(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")],
+    timeout: Annotated[str | None, typer.Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None,
+    config: Config = None,
+    json: AsJson = False,
+    *, flags: dict[str, Any],
+) -> int:
+    """Run a file exactly as a node would, as isolated. Shows what it printed and measured; exit 1 when it failed."""
     if not file.is_file():
         raise WrongUse(f"there is no file {file}: give the path of a Python file")
     try:
@@ -30,16 +41,14 @@ def execute(file: Path, flags: dict[str, Any], *, config: Path | None, timeout: 
         raise WrongUse(f"cannot read {file}: {error}; give a Python file in UTF-8") from None
     limit = _limit(timeout)
     settings = compose(config=config, flags=flags)
-    isolation_told(settings.sandbox)
-    with data_refused():
+    check_isolation(settings.sandbox)
+    with data_errors_refused():
         for warning in survey(settings):
             say(warning)
-    from sandbox.single_file import run_file
-
     outcome = asyncio.run(run_file(
         file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings)))
-    if as_json:
-        print(json.dumps(as_plain(outcome) | {"isolation": describe_isolation(settings.sandbox)}, indent=1))
+    if json:
+        print(dumps(as_plain(outcome) | {"isolation": describe_isolation(settings.sandbox)}, indent=1))
     else:
         show(outcome, Console())
     return DONE if outcome.failure is None else FAILED

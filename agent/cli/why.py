@@ -1,15 +1,17 @@
-"""`scientist why`: what a run waits for, what failed, what was found, what comes next. It changes nothing."""
+"""`scientist why`: what a run waits for, what failed, what was measured, what comes next. It changes nothing."""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from agent.commands.edge import DONE
-from agent.commands.look import process_on, run_folder
+from agent.cli.edge import DONE
+from agent.cli.options import AsJson, Run
+from agent.cli.status import run_folder
+from agent.outlook import outlook
+from inspector.follow import process_on
 from inspector.text import duration, plain
 from inspector.tree import branch_text
 from inspector.why import BaselineDifference, ErrorCount, Waiting, Why, why_of
@@ -21,14 +23,12 @@ MOST_COMPARED = 24
 MOST_WAITING = 16
 
 
-def why(path: Path, *, as_json: bool) -> int:
-    """Show why a run is where it is."""
-    folder = run_folder(path)
+def why(run: Run, json: AsJson = False) -> int:
+    """Show why a run is in its present state. What workers wait for, errors, baseline differences, next actions."""
+    folder = run_folder(run)
     events = read_events(RunFolder(folder).db)
-    from agent.outlook import outlook
-
-    found = why_of(str(path), events, process_on(folder), outlook=outlook(fold(events)), now=time.time())
-    if as_json:
+    found = why_of(str(run), events, process_on(folder), outlook=outlook(fold(events)), now=time.time())
+    if json:
         print(found.model_dump_json(indent=1))
         return DONE
     console = Console()

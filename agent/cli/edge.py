@@ -1,4 +1,4 @@
-"""The edge of the command line: exit codes, and every error as one line.
+"""The edge of the command line: exit codes, every error as one line, and output that nobody may read any more.
 
     WrongUse    you: an argument or a folder is not what the command needs; nothing was created (exit 2)
     Crashed     us: something unexpected; the traceback was saved where the line says (exit 1)
@@ -15,15 +15,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any, TextIO, cast
 
 from inspector.text import plain
-from sandbox.settings import SandboxSettings
 
 DONE, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 
 class WrongUse(Exception):
-    """A command was asked for something that it cannot do. The message says what and how to mend it."""
+    """A command was asked for something that it cannot do. The message says what and how to fix it."""
 
 
 class Crashed(Exception):
@@ -31,7 +31,8 @@ class Crashed(Exception):
 
 
 def wrong_use() -> tuple[type[Exception], ...]:
-    """The errors of all folders that the person at the keyboard can mend by asking otherwise: exit 2."""
+    """The errors that the person at the keyboard can fix by calling otherwise: exit 2."""
+    # only when something went wrong: these modules would double the time of `scientist --help`
     from typer.exceptions import TyperException
 
     from agent.settings import SettingsError
@@ -46,8 +47,8 @@ def wrong_use() -> tuple[type[Exception], ...]:
             CatalogueError, GpuError, IsolationError, PretrainedError, TemplateError)
 
 
-def told_failures() -> tuple[type[Exception], ...]:
-    """The errors whose message says all that is needed to go on: exit 1, no traceback."""
+def expected_failures() -> tuple[type[Exception], ...]:
+    """The errors whose message says all that is needed to continue: exit 1, no traceback."""
     from models.errors import ModelError
     from record.reading import RecordError
     from sandbox.errors import SandboxError
@@ -61,53 +62,13 @@ def traceback_saved(folder: Path | None = None) -> Generator[None]:
     """Turn what nobody expected into `Crashed`, its traceback saved in a run folder, or else a temporary file."""
     try:
         yield
-    except (*wrong_use(), *told_failures()):
+    except (*wrong_use(), *expected_failures()):
         raise
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # of a path that was asked for
             raise WrongUse(f"{error.filename}: the name is too long; choose a shorter one") from None
-        said = plain(f"{type(error).__name__}: {error}")[:300]
-        raise Crashed(f"unexpected failure: {said}; the traceback is in {_save(error, folder)}") from error
-
-
-@contextmanager
-def data_refused() -> Generator[None]:
-    """Where nothing has begun yet, data that are at fault are wrong use."""
-    from sandbox.errors import DatasetError
-
-    try:
-        yield
-    except DatasetError as error:
-        raise WrongUse(str(error)) from None
-
-
-def isolation_told(settings: SandboxSettings) -> None:
-    """Say where code will run without isolation that was wanted. Raises `IsolationError` where it is required, and
-    where code may not read what it is to read; `WrongUse` where no experiment could run in the interpreter."""
-    from sandbox.errors import ExecutorError
-    from sandbox.isolation.bubblewrap import check_readable
-    from sandbox.isolation.interpreter import check_interpreter
-    from sandbox.isolation.probe import isolation_of
-
-    check_readable(settings.readable)
-    try:
-        check_interpreter(settings.python)
-    except ExecutorError as error:
-        raise WrongUse(str(error)) from None
-    found = isolation_of(settings)
-    if settings.isolation == "auto" and not found.on:
-        say(f"experiments run without isolation, as you, with your files and network: {found.why}; mend it: "
-            f"{found.fix}")
-
-
-def check_papers(folder: Path | None) -> None:
-    """Refuse a folder of papers that holds none. Raises `WrongUse`."""
-    if folder is None:
-        return
-    if not folder.is_dir():
-        raise WrongUse(f"there is no folder {folder}: give --papers a folder of PDFs")
-    if not any(one.suffix.lower() == ".pdf" for one in folder.iterdir()):
-        raise WrongUse(f"--papers {folder} holds no PDF: give a folder of PDFs, or leave it out")
+        words = plain(f"{type(error).__name__}: {error}")[:300]
+        raise Crashed(f"unexpected failure: {words}; the traceback is in {_save(error, folder)}") from error
 
 
 def exit_code_of(error: BaseException) -> int:
@@ -154,3 +115,61 @@ def _save(error: Exception, folder: Path | None) -> Path:
     with open(handle, "w") as file:
         file.write(text)
     return Path(name)
+
+
+# --- output ---------------------------------------------------------------------------------------------------------
+
+GONE = (errno.EPIPE, errno.EIO)
+"""Errors of writing to a pipe or terminal that is closed."""
+
+
+@contextmanager
+def until_reader_gone() -> Generator[None]:
+    """End quietly at Ctrl-C, or when the reader of our output is gone: `| head` is done, or the terminal was closed."""
+    try:
+        yield
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        pass
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
+        _discard_output(sys.stdout)
+
+
+def unbreakable(stream: TextIO) -> TextIO:
+    """A stream that can be written to even when nobody reads it any more: a run does not end because of that."""
+    return cast(TextIO, _Unbreakable(stream))
+
+
+class _Unbreakable:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._reader_gone(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._reader_gone(error)
+
+    def _reader_gone(self, error: OSError) -> None:
+        if error.errno not in GONE:
+            raise error
+        _discard_output(self._stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _discard_output(stream: TextIO) -> None:
+    """Send what is still buffered to the null device, so that flushing it at exit raises nothing."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)

@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.commands.edge import DONE, FINDINGS, WrongUse, check_papers
-from agent.settings import Settings, compose, credentials, from_assignments
+from agent.cli.checks import check_papers
+from agent.cli.edge import DONE, FINDINGS, WrongUse
+from agent.cli.options import AsJson, Config, Papers, settings_options
+from agent.settings import Settings, compose, credentials
 from inspector.text import plain
 from literature import LibraryError
 from literature.library import Entry, as_bibtex, read_own
-from literature.lookup import Checked, Library
+from literature.lookup import Checked, Library, open_literature
+from literature.papers import read_papers
 from record.folder import write_file
 from record.nouns.frozen import Frozen
 
@@ -32,12 +37,27 @@ class _Report(Frozen):
     notes: tuple[str, ...]
 
 
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.callback()
+def bib() -> None:
+    """Look after a library of references."""
+
+
+@app.command("check")
+@settings_options("assignments")
 def check(
-    file: Path, *, out: Path | None, papers: Path | None, config: Path | None, assignments: tuple[str, ...],
-    as_json: bool,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .bib file.")],
+    out: Annotated[Path | None, typer.Option(
+        help="Write the library here, each verified entry with the record of its verification.")] = None,
+    papers: Papers = None,
+    config: Config = None,
+    json: AsJson = False,
+    *, flags: dict[str, Any],
 ) -> int:
-    """Print what may be cited and why the rest may not; `FINDINGS` where there is a rest."""
-    settings = compose(config=config, flags=from_assignments(assignments))
+    """Verify a library. Title, authors and year against public catalogues; exit 5 where something may not be cited."""
+    settings = compose(config=config, flags=flags)
     if out is not None and out.is_dir():
         raise WrongUse(f"--out {out} is a folder: give the path of a .bib file")
     check_papers(papers)
@@ -51,7 +71,7 @@ def check(
         except OSError as error:
             raise WrongUse(f"--out {out} cannot be written ({error.strerror})") from None
     report = _Report(entries=tuple(map(_line, library.checked)), notes=notes)
-    if as_json:
+    if json:
         print(report.model_dump_json(indent=1))
     else:
         _show(report, Console(), out)
@@ -61,9 +81,6 @@ def check(
 async def _checked(
     entries: tuple[Entry, ...], papers: Path | None, settings: Settings,
 ) -> tuple[Library, tuple[str, ...]]:
-    from literature.lookup import open_literature
-    from literature.papers import read_papers
-
     async with open_literature(settings.literature, credentials()) as literature:
         if papers is None:
             return await literature.check(entries), ()

@@ -1,46 +1,97 @@
-"""`scientist audit PAPER`: a paper that is not ours, against its result files, its code and itself."""
+"""`scientist audit`: is every number of a paper tied to the record, and is every file what the record says?
+
+A paper that is not ours is checked against its result files, its code and itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
+from dataclasses import asdict
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.commands.edge import DONE, FINDINGS, WrongUse
+from agent.audit import AuditReport
+from agent.audit import audit as audit_run
+from agent.cli.edge import DONE, FINDINGS, WrongUse
+from agent.cli.options import AsJson
+from agent.cli.status import run_folder
 from inspector.text import plain
-
-if TYPE_CHECKING:
-    from review.foreign import ForeignAudit
-    from review.foreign.audit import Verdict
+from record.reading import RecordError, read_state
+from review.evidence.tex import TexError
+from review.foreign import ForeignAudit, ResultsError, audit_paper
+from review.foreign.audit import Verdict
+from review.judge import PaperError
 
 _STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "unsupported": "red"}
 
 
-def audit_paper(path: Path, *, results: Path | None, code: Path | None, as_json: bool) -> int:
-    """Audit a paper; returns 5 when anything speaks against it."""
-    from review.evidence.tex import TexError
-    from review.foreign import ResultsError
-    from review.foreign import audit_paper as examine
-    from review.judge import PaperError
-
+def audit(
+    path: Annotated[Path, typer.Argument(
+        metavar="RUN|PAPER", help="The folder of a run, or a paper that is not ours (.md, .tex, .pdf).")],
+    results: Annotated[Path | None, typer.Option(help="Of a paper: the folder of its result files.")] = None,
+    code: Annotated[Path | None, typer.Option(help="Of a paper: the folder of its Python code.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Check a run's paper against its record, or any paper against its result files. With findings, it exits 5."""
+    if path.is_file():
+        return _audit_paper(path, results, code, as_json=json)
+    if results is not None or code is not None:
+        raise WrongUse(f"{path} is not a file: --results and --code go with a paper (.md, .tex, .pdf), not with a run")
+    folder = run_folder(path)
+    if read_state(folder).started is None:
+        raise WrongUse(f"{path} was cut off before it began: there is nothing to audit")
     try:
-        report = asyncio.run(examine(path, results=results, code=code))
-    except (PaperError, ResultsError, TexError) as error:
+        report = audit_run(folder)
+    except RecordError as error:
         raise WrongUse(str(error)) from None
-    if as_json:
-        print(json.dumps(as_plain(report), indent=1))
+    if json:
+        print(dumps(run_as_plain(report), indent=1))
     else:
-        show(report, Console())
+        show_run(report, Console())
     return FINDINGS if report.findings else DONE
 
 
-def as_plain(report: ForeignAudit) -> dict[str, object]:
+def run_as_plain(report: AuditReport) -> dict[str, object]:
+    """A report as plain values for JSON (see docs/command-line.md)."""
+    return {"unbound": report.unbound, "released": report.released, "counts": report.counts,
+            "findings": [asdict(finding) for finding in report.findings]}
+
+
+def show_run(report: AuditReport, console: Console) -> None:
+    """Findings, one a line, then what was checked."""
+    for finding in report.findings:
+        colour = "yellow" if finding.kind == "not checked" else "red"
+        line = Text(f"{finding.kind}: ", style=colour) + Text(f"{plain(finding.where)}: {plain(finding.what)}")
+        console.print(line, soft_wrap=True)
+    checked = ", ".join(f"{number} {what}" for what, number in report.counts.items()) or "nothing"
+    console.print(Text(f"checked {checked}"), soft_wrap=True)
+    verdict = "clean" if not report.findings else f"{len(report.findings)} finding{'s'[len(report.findings) == 1:]}"
+    console.print(Text(f"{verdict}: {report.unbound} unbound", style="red" if report.findings else "green"))
+
+
+# --- papers that are not ours ----------------------------------------------------------------------------------------
+
+
+def _audit_paper(path: Path, results: Path | None, code: Path | None, *, as_json: bool) -> int:
+    try:
+        report = asyncio.run(audit_paper(path, results=results, code=code))
+    except (PaperError, ResultsError, TexError) as error:
+        raise WrongUse(str(error)) from None
+    if as_json:
+        print(dumps(paper_as_plain(report), indent=1))
+    else:
+        show_paper(report, Console())
+    return FINDINGS if report.findings else DONE
+
+
+def paper_as_plain(report: ForeignAudit) -> dict[str, object]:
     """A report as plain values for JSON (see docs/audit.md)."""
     return {
         "paper": report.paper, "sha256": report.sha256, "findings": report.findings,
@@ -59,7 +110,7 @@ def as_plain(report: ForeignAudit) -> dict[str, object]:
     }
 
 
-def show(report: ForeignAudit, console: Console) -> None:
+def show_paper(report: ForeignAudit, console: Console) -> None:
     """Every number in a table, what speaks against the paper, then the counts."""
     if report.verdicts:
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")

@@ -117,8 +117,8 @@ def _table(*columns: str) -> Table:
 
 def _lines(lines: Sequence[str], sign: str, style: str, console: Console) -> None:
     for line in lines:
-        said = Text(plain(line), style="dim" if style == "dim" else "")
-        console.print(Text(sign, style=style) + said, soft_wrap=True)
+        text = Text(plain(line), style="dim" if style == "dim" else "")
+        console.print(Text(sign, style=style) + text, soft_wrap=True)
 
 
 def _of(one: DimensionScore) -> Text:
@@ -128,5 +128,5 @@ def _of(one: DimensionScore) -> Text:
 def _ground(reason: str, quote: str, quoted: bool) -> Text:
     """A reason and its quote, marked where it does not stand in the paper."""
     mark = Text("") if quoted else Text(f" ({NOT_QUOTED})", style="bold red")
-    said = Text(f"\u201c{plain(quote)}\u201d", style="dim") if quote else Text("")
-    return Text(f"{plain(reason)} ") + said + mark
+    quotation = Text(f"\u201c{plain(quote)}\u201d", style="dim") if quote else Text("")
+    return Text(f"{plain(reason)} ") + quotation + mark

@@ -4,67 +4,69 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.commands.edge import DONE, FINDINGS, WrongUse, data_refused, isolation_told, say
-from agent.commands.look import run_folder
+from agent.cli.checks import check_isolation, data_errors_refused
+from agent.cli.edge import DONE, FINDINGS, WrongUse, say
+from agent.cli.options import AsJson, Run, settings_options
+from agent.cli.status import run_folder
+from agent.data import provided, sources_of
+from agent.environment import SHOWN as IMPORTED
+from agent.environment import machine_of
+from agent.settings import Settings, override
 from inspector.text import duration, plain
 from record.fold.state import RunState
 from record.folder import RunFolder
+from record.machine import unlike as machines_unlike
 from record.reading import read_state
-
-if TYPE_CHECKING:
-    from agent.settings import Settings
-    from stages.evidence.agreement import Number, Reproduction
+from sandbox.datasets import files_of
+from sandbox.executor import LocalExecutor
+from stages.evidence.agreement import Number, Reproduction
+from stages.evidence.reproduction import Place, ReproductionError, chosen, lay_out_data
+from stages.evidence.reproduction import reproduce as reproduce_nodes
 
 SHOWN = 24
 """Lines of numbers that are printed at most; `--json` has all."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What was asked for. `limit` is of replicates a configuration; `flags` are settings by dotted key."""
-
-    run: Path
-    nodes: tuple[str, ...] = ()
-    limit: int | None = None
-    flags: Mapping[str, Any] | None = None
-    as_json: bool = False
-
-
-def reproduce(request: Request) -> int:
-    """Execute again and compare; returns 5 when a node ended otherwise or a number is another."""
-    folder = run_folder(request.run)
+@settings_options("assignments")
+def reproduce(
+    run: Run,
+    node: Annotated[list[str] | None, typer.Option(help="Only this node, as n0031; may be repeated.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Replicates at most of each configuration.")] = None,
+    json: AsJson = False,
+    *, flags: dict[str, Any],
+) -> int:
+    """Execute the experiments behind a paper again. It exits 5 unless its printed digits come out again
+    (docs/reproduce.md)."""
+    folder = run_folder(run)
     state = read_state(folder)
     if state.started is None or state.data_plan is None:
-        raise WrongUse(f"{request.run} was cut off before it had a data plan: there is nothing to execute again")
-    from agent.settings import override
-    from stages.evidence.reproduction import ReproductionError, chosen
-
-    settings = override(state.started.settings, state.overrides | dict(request.flags or {}))
-    isolation_told(settings.sandbox)
+        raise WrongUse(f"{run} was cut off before it had a data plan: there is nothing to execute again")
+    settings = override(state.started.settings, state.overrides | flags)
+    check_isolation(settings.sandbox)
     try:
-        nodes = [node.id for node in chosen(state, request.nodes, limit=request.limit)]
+        nodes = [one.id for one in chosen(state, tuple(node or ()), limit=limit)]
         scratch = _scratch(folder)
         began = time.monotonic()
-        with data_refused():
+        with data_errors_refused():
             found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(folder), scratch))
     except ReproductionError as error:
         raise WrongUse(str(error)) from None
-    kept = _cleared(scratch, found)
-    if request.as_json:
-        print(json.dumps(as_plain(found) | {"seconds": round(time.monotonic() - began, 1), "kept": kept}, indent=1))
+    kept = _remove_scratch(scratch, found)
+    if json:
+        print(dumps(as_plain(found) | {"seconds": round(time.monotonic() - began, 1), "kept": kept}, indent=1))
     else:
         show(found, Console(), seconds=time.monotonic() - began, kept=kept)
     return DONE if found.good else FINDINGS
@@ -73,22 +75,17 @@ def reproduce(request: Request) -> int:
 async def _reproduced(
     state: RunState, names: Sequence[str], settings: Settings, run: RunFolder, scratch: Path
 ) -> Reproduction:
-    from agent.data import sources_of
-    from agent.pretrained import provided
-    from sandbox.datasets import files_of
-    from sandbox.executor import LocalExecutor
-    from stages.evidence.reproduction import Place, lay_out_data, reproduce
-
-    sources, beside = sources_of(settings), RunFolder(scratch)
+    sources, copy = sources_of(settings), RunFolder(scratch)
+    has_pretrained = (run.root / "data" / "pretrained").is_dir()
     executor: LocalExecutor | None = None
     try:
-        datasets = await asyncio.to_thread(lay_out_data, state, run, beside, sources)
+        datasets = await asyncio.to_thread(lay_out_data, state, run, copy, sources)
         executor = LocalExecutor(
-            settings.search.num_workers, beside.views, labels=beside.labels, settings=settings.sandbox,
-            cache=beside.cache, pretrained=provided(settings, run if _has_pretrained(run) else beside),
-            secret=(*files_of(sources), run.labels), scorers=beside.scorers)
-        place = Place(run, beside, executor, settings.sandbox.timeout, datasets)
-        return await reproduce(
+            settings.search.num_workers, copy.views, labels=copy.labels, settings=settings.sandbox,
+            cache=copy.cache, pretrained=provided(settings, run if has_pretrained else copy),
+            secret=(*files_of(sources), run.labels), scorers=copy.scorers)
+        place = Place(run, copy, executor, settings.sandbox.timeout, datasets)
+        return await reproduce_nodes(
             state, [state.nodes[name] for name in names], place, unlike=unlike(state, settings),
             tell=lambda one, done, of: say(f"{done}/{of}: {one.node} ({one.kind}, seed {one.seed}) in "
                                            f"{duration(one.seconds)}{f': {one.failure}' if one.failure else ''}"))
@@ -100,16 +97,8 @@ async def _reproduced(
             await executor.close()
 
 
-def _has_pretrained(run: RunFolder) -> bool:
-    return (run.root / "data" / "pretrained").is_dir()
-
-
 def unlike(state: RunState, settings: Settings) -> tuple[str, ...]:
     """Why digits need not be equal here: another processor, interpreter, or number of threads; or a GPU."""
-    from agent.environment import SHOWN as IMPORTED
-    from agent.environment import machine_of
-    from record.machine import unlike as machines_unlike
-
     here = machine_of(settings.sandbox)
     found = [one for there in state.machines for one in machines_unlike(there, here, packages=IMPORTED)]
     if not state.machines:
@@ -137,8 +126,8 @@ def _scratch(run: Path) -> Path:
     raise AssertionError
 
 
-def _cleared(scratch: Path, found: Reproduction) -> str | None:
-    """Remove the folder when there is nothing to look into; else say where it is."""
+def _remove_scratch(scratch: Path, found: Reproduction) -> str | None:
+    """Remove the folder when there is nothing to investigate; else return where it is."""
     if found.good:
         shutil.rmtree(scratch, ignore_errors=True)
         return None

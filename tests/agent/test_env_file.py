@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.dotenv import read_keys
+from agent.keys import read_keys
 from agent.settings import compose
 from record.events.papers import Assessed
 from tests.stages import finished

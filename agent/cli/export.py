@@ -13,25 +13,26 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, Annotated
 
-from agent.commands.edge import DONE, WrongUse, say
-from agent.commands.look import run_folder
-from agent.commands.piped import until_left
-from agent.doctor.keys import NAMES
-from inspector.export.archive import event_lines
+import typer
+
+from agent.cli.edge import DONE, WrongUse, say, until_reader_gone
+from agent.cli.options import Run
+from agent.cli.status import run_folder
+from agent.keys import NAMES
+from inspector.export.archive import event_lines, pack
+from inspector.export.html_file import page_of
 from inspector.text import plain
+from inspector.tracking.logged import Record, TrackerError, record_of
 from inspector.tree import tree_of
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.reading import read_rows, read_state
 
-if TYPE_CHECKING:
-    from inspector.tracking.logged import Record
-
 SHORTEST = 16
-"""Characters from which on the value of a key is looked for in what is exported; shorter ones are placeholders."""
-TOLD = 8
+"""Characters of a key, at least, for which its value is searched in what is exported; shorter ones are placeholders."""
+LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,30 @@ class Wanted:
         return [one for one in (self.html, self.events, self.tree, self.zip) if one is not None]
 
 
-def export(path: Path, wanted: Wanted, environment: Mapping[str, str] = os.environ) -> int:
-    """Write what was asked for."""
-    folder = run_folder(path).resolve()
+def export(
+    run: Run,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's page in one file.")] = None,
+    events: Annotated[Path | None, typer.Option(metavar="FILE", help="All events as JSON lines; - to print.")] = None,
+    tree: Annotated[Path | None, typer.Option(metavar="FILE", help="The tree as JSON; - to print it.")] = None,
+    zip: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's folder, without its data.")] = None,
+    with_data: Annotated[bool, typer.Option(
+        "--with-data", help="In the zip also the data, withheld labels too, and documents.")] = False,
+    mlflow: Annotated[str | None, typer.Option(metavar="DIR|URI", help="Into MLflow (extra mlflow).")] = None,
+    wandb: Annotated[Path | None, typer.Option(metavar="DIR", help="Into W&B, offline (extra wandb).")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> int:
+    """Write a run to files that others can look at. Its page, events, tree or folder; its nodes into a tracker."""
+    folder = run_folder(run).resolve()
+    wanted = Wanted(html=html, events=events, tree=tree, zip=zip, mlflow=mlflow, wandb=wandb, with_data=with_data,
+                    force=force)
     if not wanted.files and wanted.mlflow is None and wanted.wandb is None:
         raise WrongUse("export what? Give --html, --events, --tree or --zip with a FILE, --mlflow or --wandb a DIR")
     _check(wanted)
-    secrets = keys_in(environment)
+    secrets = keys_in(os.environ)
     rows = read_rows(RunFolder(folder).db)
     if any(secret.encode() in body.encode() for _, body in rows for secret in secrets):
-        raise WrongUse(f"the log of {path} holds the value of a key that is set here: nothing was exported")
-    with until_left():
+        raise WrongUse(f"the log of {run} holds the value of a key that is set here: nothing was exported")
+    with until_reader_gone():
         _each(_steps(folder, rows, secrets, wanted))
     return DONE
 
@@ -81,6 +95,7 @@ def _steps(
     if (zipped := wanted.zip) is not None:
         yield str(zipped), lambda: _zip(folder, zipped, secrets, wanted)
     if (mlflow := wanted.mlflow) is not None:
+        # each tracker is an extra that need not be installed
         from inspector.tracking.mlflow import to_mlflow
 
         yield mlflow, lambda: _tracked(folder, "MLflow", lambda record: to_mlflow(record, mlflow, force=wanted.force))
@@ -92,14 +107,14 @@ def _steps(
 
 
 def _each(steps: Iterable[tuple[str, Callable[[], None]]]) -> None:
-    """Do one after the other. Raises `WrongUse`, which names what was made before."""
+    """Do the steps in order. Raises `WrongUse`, which names what was made before."""
     made: list[str] = []
     for name, write in steps:
         try:
             write()
         except WrongUse as error:
-            told = f"; made before that, and left there: {', '.join(made)}" if made else ""
-            raise WrongUse(f"{error}{told}") from None
+            before = f"; made before that, and left there: {', '.join(made)}" if made else ""
+            raise WrongUse(f"{error}{before}") from None
         made.append(name)
 
 
@@ -141,8 +156,6 @@ def _text(file: Path, lines: Callable[[], Iterator[str]], wanted: Wanted) -> Non
 
 
 def _html(folder: Path, state: RunState, file: Path, secrets: tuple[str, ...], wanted: Wanted) -> None:
-    from inspector.export.html_file import page_of
-
     as_of = f"{datetime.fromtimestamp(state.last_at).astimezone():%Y-%m-%d %H:%M %Z}"
     page = page_of(folder, as_of=as_of, version=state.version)
     if any(secret in page.html for secret in secrets):
@@ -154,14 +167,12 @@ def _html(folder: Path, state: RunState, file: Path, secrets: tuple[str, ...], w
 
 
 def _zip(folder: Path, file: Path, secrets: tuple[str, ...], wanted: Wanted) -> None:
-    from inspector.export.archive import pack
-
     with whole(file, force=wanted.force) as made:
         packed = pack(folder, made, with_data=wanted.with_data, secrets=[one.encode() for one in secrets])
-    for line in packed.left_out[:TOLD]:
+    for line in packed.left_out[:LISTED]:
         say(f"left out: {line}")
-    if len(packed.left_out) > TOLD:
-        say(f"left out: {len(packed.left_out) - TOLD} more")
+    if len(packed.left_out) > LISTED:
+        say(f"left out: {len(packed.left_out) - LISTED} more")
     _done(file, f"{packed.files} files")
 
 
@@ -200,9 +211,7 @@ def _done(file: Path, what: str = "") -> None:
 
 
 def _tracked(folder: Path, name: str, to: Callable[[Record], str]) -> None:
-    """Hand the record of a run to a tracker. Raises `WrongUse`."""
-    from inspector.tracking.logged import TrackerError, record_of
-
+    """Write the record of a run to a tracker. Raises `WrongUse`."""
     record = record_of(folder)
     try:
         where = to(record)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
-from agent.commands.edge import DONE, FINDINGS, WrongUse
-from agent.commands.look import run_folder
+from agent.cli.edge import DONE, FINDINGS, WrongUse
+from agent.cli.options import AsJson, Run
+from agent.cli.status import run_folder
 from inspector.provenance import Candidate, Trace
 from inspector.text import plain
 from inspector.tracer import Tracer, number_of
@@ -22,17 +24,28 @@ SHOWN = 12
 PLACES = 4
 
 
-def trace(run: Path, text: str, *, as_json: bool) -> int:
-    """Show what a printed number may be; returns 5 when the paper and the record have none like it."""
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command("trace", context_settings={"ignore_unknown_options": True})  # a number may begin with a minus
+def trace(
+    run: Run,
+    number: Annotated[str, typer.Argument(metavar="NUMBER", help="As the paper prints it: 87.3, -0.021 or 5%.")],
+    json: AsJson = False,
+) -> int:
+    """Show where a printed number comes from. Claims, nodes, seeds, files, code, and how to make it again.
+
+    Exits 5 when the paper and the record have no such number.
+    """
     folder = run_folder(run)
-    number = number_of(text)
-    if number is None:
-        raise WrongUse(f"{text!r} is no number: give it as the paper prints it, as 0.873 or -0.021")
+    value = number_of(number)
+    if value is None:
+        raise WrongUse(f"{number!r} is no number: give it as the paper prints it, as 0.873 or -0.021")
     state = read_state(folder)
     if state.data_plan is None:
         raise WrongUse(f"{run} has no data plan yet: there is nothing to trace")
-    found = Tracer(state, RunFolder(folder, state.version), run=shlex.quote(str(run))).number(number)
-    if as_json:
+    found = Tracer(state, RunFolder(folder, state.version), run=shlex.quote(str(run))).number(value)
+    if json:
         print(found.model_dump_json(indent=1))
     else:
         for line in lines(found):

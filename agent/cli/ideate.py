@@ -1,100 +1,96 @@
-"""`scientist ideate`: ideas for a topic, looked up and held against this machine, as an idea file."""
+"""`scientist ideate`: ideas for a topic, looked up and checked against this machine, as an idea file."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
-from agent.commands.edge import DONE, INTERRUPTED, LIMITED, WrongUse, data_refused, say, traceback_saved
-from agent.commands.run import nothing_left_of_refusal
-from agent.settings import compose, from_assignments
+from agent.cli.checks import data_errors_refused, runs_folder_removed_if_refused
+from agent.cli.edge import DONE, INTERRUPTED, LIMITED, WrongUse, say, traceback_saved
+from agent.cli.options import MODEL, AsJson, Config, Context, settings_options
+from agent.ideation import IdeationError, Order, state_in
+from agent.ideation import ideate as find_ideas
+from agent.settings import compose
 from inspector.text import plain
-
-if TYPE_CHECKING:
-    from agent.ideation import Order
-    from record.events.papers import Conceived, ContextRead
-    from record.fold.state import RunState
-    from stages.ideation.ideas import Step
+from models.errors import BudgetSpent
+from record.events.papers import Conceived, ContextRead
+from record.fold.state import RunState
+from stages.documents import ContextError
+from stages.documents import check as check_documents
+from stages.ideation.ideas import Step, idea_work, outcomes_of
 
 MOST_BYTES = 200_000
 """Of a topic's file. Calls for papers have 1 to 10 kB."""
 MOST_IDEAS = 50
-STEPS = ("idea", "literature", "proposal")
+STEPS: tuple[Step, ...] = ("idea", "literature", "proposal")
 
 
-@dataclass(frozen=True)
-class Request:
-    """What was asked for on the command line. `flags` are settings by dotted key."""
-
-    topic: Path
-    count: int
-    rounds: int
-    out: Path | None
-    runs: Path
-    steps: str
-    context: Path | None
-    config: Path | None
-    flags: dict[str, Any] = field(default_factory=dict[str, Any])
-    assignments: tuple[str, ...] = ()
-    as_json: bool = False
-
-
-def ideate(request: Request) -> int:
-    """Find the ideas, or go on with them; returns the exit code: 3 where there are fewer than asked for."""
-    from agent.ideation import ideate as work
-    from models.errors import BudgetSpent
-
-    order = ordered(request)
-    settings = compose(config=request.config, flags=from_assignments(request.assignments) | request.flags)
-    folder = request.out or folder_for(request.runs, order)
-    console = Console(quiet=request.as_json)
+@settings_options(*MODEL, "gpus", "time_limit", "budget_usd", "budget_tokens", "data")
+def ideate(
+    topic: Annotated[Path, typer.Option(help="A text file that describes a topic, as a call for papers does.")],
+    count: Annotated[int, typer.Option("-n", "--count", help="How many ideas.")] = 1,
+    rounds: Annotated[int, typer.Option(help="Reflections on an idea at most.")] = 3,
+    steps: Annotated[str, typer.Option(
+        metavar="STEPS", help="idea, or idea,literature,proposal: each a file, and a start for run.")] = "idea",
+    context: Context = None,
+    out: Annotated[Path | None, typer.Option(help="The folder; by default below --runs, by time and topic.")] = None,
+    runs: Annotated[Path, typer.Option(help="Where a folder is made without --out.")] = Path("runs"),
+    config: Config = None,
+    json: AsJson = False,
+    *, flags: dict[str, Any],
+) -> int:
+    """Find ideas for a topic. They are looked up, and checked against this machine (--time-limit: of a run) and each
+    other. Exits 3 where there are fewer than asked for."""
+    order = _order(topic, count, rounds, steps=steps, context=context)
+    settings = compose(config=config, flags=flags)
+    folder = out or folder_for(runs, order)
+    console = Console(quiet=json)
     show(console, f"ideas for {order.name}, in {folder}")
     try:
-        with nothing_left_of_refusal(folder.parent), traceback_saved(folder), data_refused(), _refused():
-            state = work(order, settings, folder, told=lambda number, one: tell(console, number, one),
-                         read=lambda one: tell_documents(console, one))
+        with (runs_folder_removed_if_refused(folder.parent), traceback_saved(folder), data_errors_refused(),
+              _unfit_folder_refused()):
+            state = find_ideas(order, settings, folder, told=lambda number, idea: show_idea(console, number, idea),
+                               read=lambda documents: show_documents(console, documents))
     except KeyboardInterrupt:
-        say(f"interrupted; go on with the same command (--out {folder})")
+        say(f"interrupted; continue with the same command (--out {folder})")
         return INTERRUPTED
     except BudgetSpent as error:
         say(f"{error}; the ideas so far are in {folder}")
         return LIMITED
     finally:
-        _not_left_empty(folder)
-    return _ended(request, order, folder, state, console)
+        _remove_if_empty(folder)
+    return _finish(order, folder, state, console, as_json=json)
 
 
-def _ended(request: Request, order: Order, folder: Path, state: RunState, console: Console) -> int:
-    from stages.ideation.ideas import outcomes_of
-
+def _finish(order: Order, folder: Path, state: RunState, console: Console, *, as_json: bool) -> int:
     asked = [one for number, one in outcomes_of(state) if number <= order.count]
     missing = [one.reason for one in asked if one.idea is None]
     found = [one.idea for one in asked if one.idea is not None]
-    if request.as_json:
-        print(json.dumps({"folder": str(folder), "file": str(folder / "ideas.json") if found else None,
-                          "ideas": [one.as_json() for one in found], "missing": missing,
-                          "usd": state.total.usd, "calls": state.total.calls}, indent=1))
+    if as_json:
+        print(dumps({"folder": str(folder), "file": str(folder / "ideas.json") if found else None,
+                     "ideas": [one.as_json() for one in found], "missing": missing,
+                     "usd": state.total.usd, "calls": state.total.calls}, indent=1))
     elif found:
         total = state.total
         show(console, f"{len(found)} of {order.count} ideas, {total.calls} model calls: {folder / 'ideas.json'}")
-        show(console, f"go on with: scientist run --idea {folder / 'ideas.json'} --idea-idx 0")
+        show(console, f"continue with: scientist run --idea {folder / 'ideas.json'} --idea-idx 0")
     return LIMITED if len(found) < order.count else DONE
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
-def tell(console: Console, number: int, one: Conceived) -> None:
+def show_idea(console: Console, number: int, one: Conceived) -> None:
     """An idea in a few lines, or why there is none."""
     if one.idea is None:
         show(console, f"idea {number}: none. {one.reason}")
@@ -108,13 +104,13 @@ def tell(console: Console, number: int, one: Conceived) -> None:
     fits = "fits this machine" if idea.fit.fits else f"does not fit: {'; '.join(idea.fit.why)}"
     show(console, f"by its estimate of {idea.estimate.hours:g} h it {fits}", indent=2)
     for remark in idea.remarks:
-        show(console, f"mind: {remark}", indent=2)
+        show(console, f"note: {remark}", indent=2)
 
 
-def tell_documents(console: Console, context: ContextRead) -> None:
+def show_documents(console: Console, context: ContextRead) -> None:
     """What was read, one line a document."""
     for one in context.documents:
-        dropped = f", {one.dropped} left out since their place is wrong" if one.dropped else ""
+        dropped = f", {one.dropped} left out since the place they name is wrong" if one.dropped else ""
         unread = f", its last {one.unread} characters not read" if one.unread else ""
         show(console, f"read {one.file}: {one.pages} {'pages' if one.unit == 'p.' else 'parts'}, {len(one.statements)} "
                       f"statements{dropped}{unread}")
@@ -130,34 +126,28 @@ def show(console: Console, text: str, *, style: str = "", indent: int = 0) -> No
 # --- what was asked for ---------------------------------------------------------------------------------------------
 
 
-def ordered(request: Request) -> Order:
+def _order(topic: Path, count: int, rounds: int, *, steps: str, context: Path | None) -> Order:
     """The order behind a command line. Raises `WrongUse`."""
-    from agent.ideation import Order
-    from stages.documents import ContextError, check
-
-    if not 1 <= request.count <= MOST_IDEAS:
-        raise WrongUse(f"-n {request.count}: ask for 1 to {MOST_IDEAS} ideas")
-    if not 1 <= request.rounds <= 10:
-        raise WrongUse(f"--rounds {request.rounds}: 1 to 10 rounds of reflection; with none, nothing is looked up")
-    text, digest = topic_in(request.topic)
-    if request.context is not None:
+    if not 1 <= count <= MOST_IDEAS:
+        raise WrongUse(f"-n {count}: ask for 1 to {MOST_IDEAS} ideas")
+    if not 1 <= rounds <= 10:
+        raise WrongUse(f"--rounds {rounds}: 1 to 10 rounds of reflection; with none, nothing is looked up")
+    text, digest = topic_in(topic)
+    if context is not None:
         try:
-            check(request.context)
+            check_documents(context)
         except ContextError as error:
             raise WrongUse(str(error)) from None
-    return Order(topic=text, sha256=digest, name=request.topic.name, count=request.count, rounds=request.rounds,
-                 steps=steps_in(request.steps), context=request.context)
+    return Order(topic=text, sha256=digest, name=topic.name, count=count, rounds=rounds,
+                 steps=steps_in(steps), context=context)
 
 
 def steps_in(text: str) -> tuple[Step, ...]:
-    """`idea,literature` as steps in their order; each takes those before it along. Raises `WrongUse`."""
+    """`idea,literature` as steps in their order; each includes those before it. Raises `WrongUse`."""
     named = [one.strip() for one in text.split(",") if one.strip()]
-    wrong = [one for one in named if one not in STEPS]
-    if wrong or not named:
-        raise WrongUse(f"--steps {text!r}: name one or more of {', '.join(STEPS)}, divided by commas")
-    last = max(STEPS.index(one) for one in named)
-    chosen: tuple[Step, ...] = ("idea", "literature", "proposal")
-    return chosen[: last + 1]
+    if not named or any(name not in STEPS for name in named):
+        raise WrongUse(f"--steps {text!r}: name one or more of {', '.join(STEPS)}, separated by commas")
+    return STEPS[: 1 + max(index for index, name in enumerate(STEPS) if name in named)]
 
 
 def topic_in(path: Path) -> tuple[str, str]:
@@ -178,7 +168,7 @@ def topic_in(path: Path) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         raise WrongUse(f"--topic {path} is not UTF-8 text (byte {error.start}): save it as text") from None
     if "\0" in text:
-        raise WrongUse(f"--topic {path} is not text, whatever its name says")
+        raise WrongUse(f"--topic {path} is not text")
     if len(text.split()) < 3:
         raise WrongUse(f"--topic {path} holds fewer than three words: describe the topic")
     return text, hashlib.sha256(data).hexdigest()
@@ -201,9 +191,6 @@ def _free(runs: Path, time: str, ending: str) -> Path:
 
 def unfinished(folder: Path, order: Order) -> bool:
     """Whether a folder holds a part of this order, and not the whole."""
-    from agent.ideation import state_in
-    from stages.ideation.ideas import idea_work
-
     state = state_in(folder)
     if state is None or state.ideating is None or state.ideating.sha256 != order.sha256:
         return False
@@ -213,17 +200,15 @@ def unfinished(folder: Path, order: Order) -> bool:
 
 
 @contextmanager
-def _refused() -> Generator[None]:
+def _unfit_folder_refused() -> Generator[None]:
     """A folder that is not fit is wrong use."""
-    from agent.ideation import IdeationError
-
     try:
         yield
     except IdeationError as error:
         raise WrongUse(str(error)) from None
 
 
-def _not_left_empty(folder: Path) -> None:
+def _remove_if_empty(folder: Path) -> None:
     """Remove a folder in which nothing was begun, as for a model that cannot be opened."""
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

@@ -1,0 +1,187 @@
+"""What is refused before anything is created, each with its reason and the way to fix it.
+
+Functions here raise `WrongUse`, or the error of the room that they ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from agent.budget import check_budget
+from agent.cli.edge import WrongUse, say, wrong_use
+from agent.data import survey
+from agent.settings import Settings
+from literature import LibraryError
+from literature.library import read_own
+from models.failover import open_backend
+from record.nouns.idea import Idea
+from review.evidence.tex import TexMissing
+from sandbox.errors import DatasetError, ExecutorError
+from sandbox.gpu_leases import open_leases
+from sandbox.gpus import cuda_visible_devices
+from sandbox.isolation.bubblewrap import check_readable
+from sandbox.isolation.interpreter import check_interpreter
+from sandbox.isolation.probe import isolation_of
+from sandbox.settings import SandboxSettings
+from stages.documents import ContextError
+from stages.documents import check as check_documents
+from stages.paper.sample import try_out
+from stages.paper.template import load, names
+
+LONGEST_NAME = 80
+
+
+def check(settings: Settings, folder: Path) -> None:
+    """Refuse what cannot work. Raises `WrongUse`, `ModelConfigError`."""
+    if folder.exists():
+        raise WrongUse(f"{folder} exists already: choose another --name, or continue it: scientist resume {folder}")
+    check_writable(folder.parent)
+    check_space(settings, folder)
+    if settings.paper.bib is not None and not settings.paper.bib.is_file():
+        raise WrongUse(f"there is no bibliography {settings.paper.bib}: give --bib the path of a .bib file")
+    check_papers(settings.paper.papers)
+    if settings.alerts.command and shutil.which(settings.alerts.command[0]) is None:
+        raise WrongUse(f"there is no program {settings.alerts.command[0]!r} (alerts.command): give its path, or none")
+    check_context(settings)
+    check_parts(settings)
+    with data_errors_refused():
+        for warning in survey(settings):
+            say(warning)
+
+
+def check_context(settings: Settings) -> None:
+    """Refuse a context folder without documents. Raises `WrongUse`."""
+    if settings.context is None:
+        return
+    try:
+        check_documents(settings.context)
+    except ContextError as error:
+        raise WrongUse(str(error)) from None
+
+
+def check_parts(settings: Settings, *, template: bool = True) -> None:
+    """Refuse a model, template or library that cannot be opened, in the words of the room that opens it."""
+    if template:
+        check_template(settings.paper.template)
+    try:
+        if settings.paper.bib is not None:
+            read_own(settings.paper.bib)
+    except LibraryError as error:
+        raise WrongUse(str(error)) from None
+    open_backend(settings.models)
+    check_budget(settings)
+    check_isolation(settings.sandbox)
+
+
+def check_template(name: str) -> None:
+    """Refuse a template that does not work: one of a user's own sets a paper of two lines, where TeX is installed.
+
+    Raises `TemplateError`.
+    """
+    found = load(name)
+    if name not in names():
+        with suppress(TexMissing):
+            asyncio.run(try_out(found))
+
+
+def check_gpus(settings: Settings) -> None:
+    """Refuse a GPU that is not there, and say where workers will wait for one. Raises `GpuError`."""
+    fit, workers = open_leases(settings.sandbox, cuda_visible_devices()).capacity, settings.search.num_workers
+    if fit is not None and fit < workers:
+        say(f"{workers} workers, but {fit} experiment(s) fit on the GPUs at a time: give more --gpus, fewer --workers, "
+            "or raise sandbox.slots_per_gpu")
+
+
+def check_writable(runs: Path) -> None:
+    """Refuse a runs folder that nothing can be written to; it is probed with a file that vanishes at once."""
+    place = existing(runs)
+    if not place.is_dir():
+        raise WrongUse(f"--runs {runs}: {place} is a file, not a folder; choose another --runs")
+    try:
+        tempfile.TemporaryFile(dir=place).close()
+    except OSError as error:
+        raise WrongUse(f"--runs {runs} cannot be written to ({error.strerror}): choose another --runs") from None
+
+
+def check_space(settings: Settings, folder: Path) -> None:
+    """Refuse a disk without the room that `min_free_gb` asks for."""
+    place = existing(folder)
+    free = shutil.disk_usage(place).free / 1e9
+    if free < settings.min_free_gb:
+        raise WrongUse(f"only {free:.2f} GB are free at {place}, {settings.min_free_gb:g} are wanted: free some, "
+                       "choose another --runs, or lower min_free_gb")
+
+
+def existing(path: Path) -> Path:
+    """The path itself, or its nearest ancestor that exists."""
+    path = path.absolute()
+    return next(one for one in (path, *path.parents) if one.exists())
+
+
+def check_name(name: str) -> str:
+    """A name that is fit for a folder. Raises `WrongUse`."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or len(name) > LONGEST_NAME:
+        raise WrongUse(
+            f"--name {name!r} is not fit for a folder: use up to {LONGEST_NAME} letters, digits, '.', '_' and '-'")
+    return name
+
+
+def default_name(idea: Idea) -> str:
+    """Time and the idea's name, as a folder."""
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", idea.name).strip("-.")[:60]
+    return f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{slug or 'idea'}"
+
+
+@contextmanager
+def runs_folder_removed_if_refused(runs: Path) -> Generator[None]:
+    """Remove the runs folder again where it was made for a run that is then refused (an idea outside the catalogue)."""
+    made = not runs.exists()
+    try:
+        yield
+    except wrong_use():
+        if made and runs.is_dir() and not any(runs.iterdir()):
+            runs.rmdir()
+        raise
+
+
+@contextmanager
+def data_errors_refused() -> Generator[None]:
+    """Turn errors of data into wrong use, where nothing has begun yet."""
+    try:
+        yield
+    except DatasetError as error:
+        raise WrongUse(str(error)) from None
+
+
+def check_isolation(settings: SandboxSettings) -> None:
+    """Warn where code will run without isolation that was wanted.
+
+    Raises `IsolationError` where it is required, and where code could not read what it should; `WrongUse` where no
+    experiment could run in the interpreter.
+    """
+    check_readable(settings.readable)
+    try:
+        check_interpreter(settings.python)
+    except ExecutorError as error:
+        raise WrongUse(str(error)) from None
+    found = isolation_of(settings)
+    if settings.isolation == "auto" and not found.on:
+        say(f"experiments run without isolation, as you, with your files and network: {found.why}; to fix it: "
+            f"{found.fix}")
+
+
+def check_papers(folder: Path | None) -> None:
+    """Refuse a folder of papers that holds none. Raises `WrongUse`."""
+    if folder is None:
+        return
+    if not folder.is_dir():
+        raise WrongUse(f"there is no folder {folder}: give --papers a folder of PDFs")
+    if not any(one.suffix.lower() == ".pdf" for one in folder.iterdir()):
+        raise WrongUse(f"--papers {folder} holds no PDF: give a folder of PDFs, or leave it out")

@@ -1,0 +1,100 @@
+"""`scientist doctor`: is this machine, and a model, fit for a run?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from agent.cli.checks import existing
+from agent.cli.edge import DONE, FINDINGS, WrongUse
+from agent.cli.options import MODEL, AsJson, Config, settings_options
+from agent.doctor import machine, model, software
+from agent.doctor.probe import Finding, as_json, fault, guarded
+from agent.settings import Settings, compose
+from inspector.text import plain
+from stages.paper.template import names
+
+COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates_latex"
+
+
+@settings_options(*MODEL)
+def doctor(
+    config: Config = None,
+    runs: Annotated[Path, typer.Option(
+        help="Where runs are made: its disk and filesystem are checked.")] = Path("runs"),
+    probe_context: Annotated[bool, typer.Option(
+        "--probe-context", help="With --model: find out how long a prompt it really reads (up to 500 k characters).",
+    )] = False,
+    json: AsJson = False,
+    *, flags: dict[str, Any],
+) -> int:
+    """Check whether this machine is fit for a run. With --model also the model, which is asked some small questions."""
+    named = "models.name" in flags
+    if not named and (probe_context or "models.base_url" in flags):
+        raise WrongUse("--probe-context and --base-url go with --model: nothing is sent without it")
+    place = existing(runs)
+    if not place.is_dir():
+        raise WrongUse(f"--runs {runs}: {place} is a file, not a folder; choose another --runs")
+    settings, console = compose(config=config, flags=flags), Console()
+    findings: list[Finding] = []
+    asked = examine_model(settings, probe_context=probe_context) if named else iter(())
+    for finding in chain(examine(settings, place, os.environ), asked):
+        findings.append(finding)
+        if not json:
+            console.print(line(finding), soft_wrap=True)
+    if json:
+        print(as_json(findings))
+    elif not named:
+        console.print(Text("model      not asked: give --model to have it examined", style="dim"), soft_wrap=True)
+    return FINDINGS if any(one.grade == "fault" for one in findings) else DONE
+
+
+def examine(settings: Settings, place: Path, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Every finding on the machine, as soon as it is there. `place`: an existing folder where runs are made."""
+    system, sandbox = software.read_system(), settings.sandbox
+    probes: tuple[tuple[str, Callable[[], Finding]], ...] = (
+        ("python", software.python),
+        ("packages", software.packages),
+        ("experiments", lambda: software.of_experiments(sandbox.python)),
+        ("gpu", lambda: machine.gpu(sandbox.python, sandbox.device)),
+        ("memory", lambda: machine.memory(settings.search.num_workers)),
+        ("disk", lambda: machine.disk(place, settings.min_free_gb)),
+        ("filesystem", lambda: machine.filesystem(place)),
+        ("clock", lambda: machine.clock(place)),
+        ("tex", lambda: software.typesetting(system, TEMPLATES)),
+        ("isolation", lambda: machine.isolation(system, wanted=sandbox.isolation)),
+        ("keys", lambda: machine.keys(environment)),
+        ("kernel", lambda: machine.kernel(sandbox)),
+    )
+    if settings.paper.template not in names():
+        probes = (*probes, ("template", lambda: software.template(settings.paper.template)))
+    for check, probe in probes:
+        yield guarded(check, probe)
+
+
+def examine_model(settings: Settings, *, probe_context: bool) -> Iterator[Finding]:
+    """Every finding on the models that are named."""
+    try:
+        yield from model.examine(settings.models, probe_context=probe_context, rng=Random())
+    except Exception as error:  # noqa: BLE001  the edge of the probes of a model, as in `guarded`
+        problem = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        yield fault("model", f"could not be examined: {problem}", "look at what the message names, then ask again")
+
+
+def line(finding: Finding) -> Text:
+    """A finding on one line."""
+    text = Text(f"{finding.grade:<8}", style=COLOURS[finding.grade])
+    text.append(f"{finding.check:<12}", style="bold default")
+    text.append(plain(finding.found), style="default")
+    if finding.mend:
+        text.append(f"; mend: {plain(finding.mend)}", style="default")
+    return text

@@ -1,0 +1,236 @@
+"""`scientist run`, `resume` and `write`: everything that can be refused is refused before anything is created."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from agent.budget import check_priced
+from agent.cli.checks import (
+    check,
+    check_gpus,
+    check_isolation,
+    check_name,
+    check_parts,
+    check_space,
+    check_template,
+    data_errors_refused,
+    default_name,
+    runs_folder_removed_if_refused,
+)
+from agent.cli.control import ask
+from agent.cli.dry_run import show_plan
+from agent.cli.edge import INTERRUPTED, WrongUse, say, traceback_saved, unbreakable
+from agent.cli.options import BUDGET, MODEL, Config, Run, Runs, settings_options
+from agent.cli.status import run_folder
+from agent.data import check_unchanged, with_idea
+from agent.ideation import NoShares
+from agent.outlook import ahead_of
+from agent.run import RunExistsError, rewrite, start
+from agent.run import resume as resume_run
+from agent.settings import FAMILIAR, Settings, compose, override
+from inspector.describe import describe, judgement_text
+from inspector.follow import process_on
+from inspector.live import view_for
+from inspector.render import ahead_text, print_lines, tree_lines
+from inspector.status import condition_of
+from inspector.text import dollars, duration
+from inspector.tree import SEARCH_KINDS, tree_of
+from models.budget import Budget
+from models.client import Models
+from models.failover import open_backend
+from models.roles.ideation import IDEA_OF
+from record.events import Event
+from record.events.running import Commanded
+from record.events.searching import Prepared
+from record.fold.state import RunState
+from record.folder import RunFolder
+from record.log import Listener, MemoryLog
+from record.nouns.idea import Idea, read_idea
+from record.reading import read_state
+from sandbox.pretrained import fetch, pretrained_of
+from sandbox.scorers import copy_frozen
+from stages.ideation.converting import beside, convert, is_text, kept, read_text
+
+
+@settings_options(*MODEL, "workers", "gpus", *BUDGET, "bib", "papers", "template", "data", "context")
+def run(
+    idea: Annotated[Path, typer.Option(
+        help="JSON as AI-Scientist-v2 writes it, one idea or a list; or a proposal (.md), read by the model.")],
+    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
+    config: Config = None,
+    runs: Runs = Path("runs"),
+    name: Annotated[str | None, typer.Option(help="Name of the run's folder; by default time and idea.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,
+    dry_run: Annotated[bool, typer.Option(
+        "--dry-run", help="Only make and show the data plan (asks the planner), with a forecast of the run.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
+    *, flags: dict[str, Any],
+) -> int:
+    """Run an idea: experiments in four stages, then figures and a paper."""
+    if json and not dry_run:
+        raise WrongUse("--json goes with --dry-run; of a run ask: scientist status RUN --json")
+    written = None if is_text(idea) else read_idea(idea, idea_idx)
+    settings = compose(config=config, flags=flags if seed is None else flags | {"seed": seed})
+    chosen = written or idea_in_text(idea, settings)
+    with data_errors_refused():
+        settings = with_idea(settings, chosen, idea.parent)
+    folder = runs / (default_name(chosen) if name is None else check_name(name))
+    check(settings, folder)
+    if dry_run:
+        return show_plan(chosen, settings, as_json=json)
+    check_gpus(settings)
+    for model in pretrained_of(settings.sandbox.pretrained):
+        fetch(model)
+    with runs_folder_removed_if_refused(runs):
+        return show_while(lambda listener: _started(chosen, settings, folder, listener), folder)
+
+
+def _started(idea: Idea, settings: Settings, folder: Path, listener: Listener) -> int:
+    try:
+        return start(idea, settings, runs=folder.parent, name=folder.name, listener=listener)
+    except RunExistsError as error:
+        raise WrongUse(str(error)) from None
+
+
+@settings_options(*MODEL, "workers", "gpus", *BUDGET)
+def resume(run: Run, *, flags: dict[str, Any]) -> int:
+    """Continue a run where it stopped; overrides are recorded. Nothing finished is done again."""
+    folder = run_folder(run)
+    state = read_state(folder)
+    if state.started is None:
+        raise WrongUse(f"{run} was cut off before it began: start it again with 'scientist run'")
+    if state.paused and process_on(folder) is not None:
+        if flags:
+            raise WrongUse(f"a process works on {run}, which is paused: settings change with a new process; stop it "
+                           "first, or resume without them")
+        return ask(run, Commanded(verb="resume"))
+    if "data" in flags:
+        raise WrongUse("the data of a run are fixed when it begins: start another one with 'scientist run'")
+    settings = override(state.started.settings, state.overrides | flags)
+    check_space(settings, folder)
+    if "paper.template" in flags:
+        check_template(settings.paper.template)
+    with data_errors_refused():
+        check_unchanged(settings)
+        scorers = RunFolder(folder).scorers
+        copy_frozen(state.scorers, scorers, scorers)
+    if state.phase != "done":  # otherwise nothing is executed any more, and the run may come from another machine
+        check_gpus(settings)
+        check_isolation(settings.sandbox)
+    return show_while(lambda listener: resume_run(folder, flags, listener=listener), folder)
+
+
+@settings_options(*MODEL, "template")
+def write(run: Run, *, flags: dict[str, Any]) -> int:
+    """Write the paper of a finished run again, as paper/v2. No experiment is repeated, and the first paper stays."""
+    folder = run_folder(run)
+    state = read_state(folder)
+    unwritten = state.phase == "write" and state.ended is not None
+    if state.started is None or not (unwritten or state.phase == "done"):
+        raise WrongUse(f"{run} is not at its end: bring it there first: scientist resume {run}")
+    wrong = [key for key in flags if FAMILIAR.get(key, key).split(".")[0] not in ("models", "paper", "budget")]
+    if wrong:
+        raise WrongUse(f"{wrong[0]} has no effect on the writing of a paper: set keys of models, paper or budget")
+    check_parts(override(state.started.settings, state.overrides | flags),
+                template="paper.template" in flags or not state.template)
+    # a run whose writer failed has no paper yet, so that there is nothing to write beside
+    work = resume_run if unwritten else rewrite
+    return show_while(lambda listener: work(folder, flags, listener=listener), folder)
+
+
+# --- an idea in a text ----------------------------------------------------------------------------------------------
+
+
+def idea_in_text(path: Path, settings: Settings) -> Idea:
+    """The idea of a text such as a proposal: the one saved beside it, or read by the model and shown.
+
+    Raises `IdeaError`, `ModelError`.
+    """
+    read_text(path)  # refused before a model is asked
+    if (known := kept(path)) is not None:
+        say(f"the idea of {path} as it was read before, in {beside(path)}: {known.title}")
+        return known
+    say(f"asking {settings.models.candidates(IDEA_OF)[0].name} for the idea in {path}; this costs a call")
+    idea = asyncio.run(_idea_asked_for(path, settings))
+    say(f"{idea.title}: {idea.short_hypothesis}")
+    for number, step in enumerate(idea.experiments, 1):
+        say(f"{number}. {step}")
+    say(f"in {beside(path)}: change it there, or the text")
+    return idea
+
+
+async def _idea_asked_for(path: Path, settings: Settings) -> Idea:
+    """Ask within the budget of the run; the call itself is not part of the run's record."""
+    check_priced(settings)
+    log = MemoryLog()
+    models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
+                    budget=Budget(settings.budget, log, NoShares(), settings.models))
+    return await convert(path, models.at(0, 0))
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------
+
+
+def show_while(work: Callable[[Listener], int], folder: Path) -> int:
+    """The exit code of the work of a run, which is shown while it goes on, with a summary in the end."""
+    console = Console(file=unbreakable(sys.stdout))
+    console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
+    try:
+        with traceback_saved(folder), view_for(console) as view:
+            code = work(with_forecast(view, console))
+    except KeyboardInterrupt:  # before or after the loop that handles signals itself
+        say(f"interrupted; continue with: scientist resume {folder}")
+        return INTERRUPTED
+    show_end(console, folder, code)
+    return code
+
+
+def with_forecast(view: Listener, console: Console) -> Listener:
+    """A view that also prints a forecast of the whole run as soon as its plan is made."""
+
+    def show(event: Event, state: RunState) -> None:
+        view(event, state)
+        ahead = ahead_of(state) if isinstance(event, Prepared) else None
+        if ahead is not None:
+            console.print(f"forecast: {ahead_text(ahead)}", markup=False, highlight=False, soft_wrap=True)
+
+    return show
+
+
+def show_end(console: Console, folder: Path, code: int) -> None:
+    """Print the tree, the cost, and where the paper is."""
+    state = read_state(folder)
+    print_lines(console, tree_lines(tree_of(state), ascii=not console.encoding.lower().startswith("utf")))
+    for line in summary(state, folder, code):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def summary(state: RunState, folder: Path, code: int) -> list[str]:
+    """How a run ended, in a few lines."""
+    total, nodes = state.total, list(state.nodes.values())
+    searched = sum(node.kind in SEARCH_KINDS for node in nodes)
+    lines = [
+        f"{condition_of(state, None)} (exit code {code}): {searched} nodes and {len(nodes) - searched} replicates and "
+        f"aggregates, {duration(state.active_seconds)}, {total.calls} model calls, "
+        f"{dollars(total.usd, total.unpriced)}"]
+    if state.released is not None and state.released.pdf is not None:
+        lines.append(f"paper: {folder / state.released.pdf}")
+    elif state.released is not None:
+        lines.append(f"paper sources (no PDF was made): {folder / 'paper'}")
+    if state.assessed is not None:
+        lines.append(judgement_text(state.assessed))
+    if state.library is not None and any(one.why for one in state.library.entries):
+        lines.append(describe(state.library, state) or "")
+    if state.ended is not None and state.ended.reason:
+        lines.append(f"because: {state.ended.reason}")
+    if condition_of(state, None) in ("interrupted", "failed"):
+        lines.append(f"continue with: scientist resume {folder}")
+    return lines

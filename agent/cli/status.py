@@ -1,0 +1,145 @@
+"""`scientist status`, `tree`, `logs` and `view`: they read a record and change nothing."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from agent.cli.edge import DONE, WrongUse, until_reader_gone
+from agent.cli.options import AsJson, Run
+from agent.outlook import ahead_of
+from inspector.follow import process_on
+from inspector.live import is_ascii
+from inspector.live import watch as watch_tree
+from inspector.logs import Line, Printed
+from inspector.logs import logs as lines_of
+from inspector.render import print_lines, status_lines, tree_lines
+from inspector.status import status_of
+from inspector.tree import tree_of
+from record.fold.apply import fold
+from record.folder import RunFolder
+from record.reading import RecordError, is_run, read_events, read_state
+
+
+def run_folder(path: Path) -> Path:
+    """The path, where it is a run's folder. Raises `WrongUse`."""
+    if not path.exists():
+        raise WrongUse(f"there is no folder {path}: give the folder of a run, as runs/NAME")
+    if not path.is_dir():
+        raise WrongUse(f"{path} is a file: give the folder of a run, as runs/NAME")
+    if not is_run(path):
+        raise WrongUse(f"{path} is no run (it holds no run.db): give the folder of a run, as runs/NAME")
+    try:
+        read_events(RunFolder(path).db)
+    except RecordError as error:
+        raise WrongUse(str(error)) from None
+    return path
+
+
+def status(run: Run, json: AsJson = False) -> int:
+    """Show the state of a run. Phase, nodes, cost, time, last events, what comes next."""
+    folder = run_folder(run)
+    events = read_events(RunFolder(folder).db)
+    found = status_of(str(run), events, process_on(folder), now=time.time(), last=8)
+    found = found.model_copy(update={"ahead": ahead_of(fold(events))})
+    if json:
+        print(found.model_dump_json(indent=1))
+    else:
+        print_lines(Console(), status_lines(found))
+    return DONE
+
+
+def tree(
+    run: Run,
+    watch: Annotated[bool, typer.Option(
+        "--watch", "-w", help="Keep showing it until the run ends, or Ctrl-C.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Show the nodes of a run by stage. With state, metric and the path to the best."""
+    folder, console = run_folder(run), Console()
+    if watch and json:
+        raise WrongUse("--watch goes without --json; for JSON as it comes: scientist logs RUN --follow --json")
+    if watch:
+        with until_reader_gone():
+            watch_tree(folder, console)
+        return DONE
+    found = tree_of(read_state(folder))
+    if json:
+        print(found.model_dump_json(indent=1))
+    else:
+        print_lines(console, tree_lines(found, ascii=is_ascii(console)))
+    return DONE
+
+
+def logs(
+    run: Run,
+    node: Annotated[str | None, typer.Option(help="Only of this node, with its small steps and output.")] = None,
+    follow: Annotated[bool, typer.Option(
+        "--follow", "-f", help="Keep printing until the run ends, or Ctrl-C.")] = False,
+    last: Annotated[int | None, typer.Option(
+        "--last", "-n", min=0, help="Only the last lines; by default all.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Show what happened in a run. An event a line, or a node's steps and output, also while it runs."""
+    folder = run_folder(run)
+    if node is not None and node not in (nodes := read_state(folder).nodes):
+        raise WrongUse(f"{run} has no node {node!r}; " + (f"it has {min(nodes)} to {max(nodes)}: see scientist tree "
+                                                          f"{run}" if nodes else "it has none yet"))
+    console = Console(soft_wrap=True, highlight=False)
+    with until_reader_gone():
+        for line in lines_of(folder, node=node, every=json, follow=follow, last=last):
+            if line is None:
+                console.file.flush()
+            elif json:
+                print(dumps(as_values(line), ensure_ascii=False))
+            else:
+                console.print(as_text(line))
+    return DONE
+
+
+def as_values(line: Line) -> dict[str, Any]:
+    """A line as `--json` prints it."""
+    if isinstance(line, Printed):
+        return {"type": "output", "node": line.node, "attempt": line.attempt, "text": line.text}
+    return line.model_dump() | {"at": datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds")}
+
+
+def as_text(line: Line) -> Text:
+    """A line with its local time; what code printed is indented."""
+    if isinstance(line, Printed):
+        return Text(f"  | {line.text}")
+    shown = Text(f"{datetime.fromtimestamp(line.at):%Y-%m-%d %H:%M:%S}  ", style="dim")
+    return shown.append(line.text or line.type, style="not dim")
+
+
+def view(
+    place: Annotated[Path, typer.Argument(metavar="[RUN|DIR]", help="A run, or a folder of runs.")] = Path("runs"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen on; 0: any free one.")] = 0,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Without the buttons that steer a run.")] = False,
+) -> int:
+    """Show runs in a browser. A page on this machine alone: tree, nodes, reports, cost, paper; live."""
+    # the web toolkit, which no other command of this module needs
+    from inspector.web.server import PortTakenError, serve
+
+    if not place.is_dir():
+        raise WrongUse(f"there is no folder {place}: give the folder of a run, or one that holds runs")
+    if is_run(place):
+        run_folder(place)  # one that cannot be read is refused before anything is served
+    try:
+        serve(place.resolve(), port=port, tell=lambda address: _announce(address, read_only), read_only=read_only)
+    except PortTakenError as error:
+        raise WrongUse(str(error)) from None
+    return DONE
+
+
+def _announce(address: str, read_only: bool) -> None:
+    print(f"open {address}", flush=True)
+    may = "read the runs" if read_only else "read the runs and steer them"
+    print(f"(on this machine only; whoever has the address can {may}; Ctrl-C ends it)", flush=True)
