@@ -10,8 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from agent.settings import from_assignments
-
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, such as runs/NAME.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON (described in docs/command-line.md).")]
 Config = Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NAME} is filled in.")]
@@ -81,6 +79,8 @@ def settings_options(*names: str) -> Callable[[Callable[..., int]], Callable[...
 
 def _flags(given: dict[str, Any]) -> dict[str, Any]:
     """The options in use as settings. Raises `SettingsError`."""
+    from agent.settings import from_assignments  # every room's settings: half a second that `status` can do without
+
     flags = from_assignments(given.get("assignments") or ())
     used = {name: value for name, value in given.items() if value is not None and value != []}
     flags |= {key: value for name, value in used.items() for key in SETTINGS[name][1]}
