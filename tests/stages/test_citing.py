@@ -240,9 +240,3 @@ async def test_of_a_given_library_only_what_is_true_may_be_cited(tmp_path: Path,
         as_bibtex((*library_of(world.log.state, world.bench.folder), *TRUE_ENTRIES[3:5])))
     await check_library(offline.bench)
     assert offline.keys == ["guo", "muller", "smote"]
-
-
-def test_the_library_of_an_older_run_counts_as_it_did(tmp_path: Path) -> None:
-    world = World(tmp_path, None, ask=asks())
-    world.bench.folder.library.write_text("@misc{a, title={T}, author={A}, year=2001, verified={isbn:1; by hand}}")
-    assert world.keys == ["a"] and world.log.state.library is None
