@@ -30,7 +30,7 @@ LIMIT = 180.0
 MEND = "pip install -c constraints.txt -e . in the program's folder (or: make setup)"
 IMPORTED_AS = {
     "scikit-learn": "sklearn", "pillow": "PIL", "pyyaml": "yaml", "pydantic-ai-slim": "pydantic_ai",
-    "nvidia-ml-py": "pynvml",
+    "nvidia-ml-py": "pynvml", "python-dotenv": "dotenv",
 }
 """Distributions whose package has another name."""
 KERNEL = ("ipykernel", "numpy")

@@ -151,7 +151,7 @@ def test_every_model_that_is_named_is_examined() -> None:
     with OpenAIServer([reader()]) as common, OpenAIServer([reader(sees=False)]) as other:
         settings = ModelSettings.model_validate({
             "name": "openai-chat:m", "base_url": common.url,
-            "judge": {"name": "openai-chat:n", "base_url": other.url}})
+            "roles": {"judge": {"name": "openai-chat:n", "base_url": other.url}}})
         found = list(model.examine(settings, probe_context=False, rng=Random(SEED)))
     assert [one.check for one in found] == ["model", "schema", "vision", "context"] * 2
     assert found[6].found == "not asked: it looks at no figures"

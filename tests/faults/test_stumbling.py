@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent import run
-from agent.cli import main
-from models import backend
+from agent.cli import checks, main
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.reading import read_events, read_state
@@ -39,8 +38,8 @@ def test_the_same_traceback_in_three_nodes_is_exit_1_and_can_be_resumed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("idea.json").write_text(IDEA.model_dump_json(by_alias=True))
-    for place in (run, backend):
-        monkeypatch.setattr(place, "open_backend", scripted)
+    for module in (run, checks):
+        monkeypatch.setattr(module, "open_backend", scripted)
     with monkeypatch.context() as broken:
         broken.setattr(nodes, "converged", stumbles)
         assert command("run", "--idea", "idea.json", "--name", "r") == 1

@@ -99,10 +99,12 @@ async def test_two_columns_take_wide_floats_across_and_narrow_ones_into_a_column
 
 
 def test_numbers_of_a_column_stand_under_each_other() -> None:
-    table = "l & r\n" + r"a & \result{a.mean} \\" + "\n" + r"b & \result{b.mean} \\" + "\n" + r"c & -- \\"
-    made = aligned(table, {"a.mean": "10.25", "b.mean": r"\ensuremath{-}1.5"})
+    first, second = (rf"\result{{test/set/metric/{arm}.mean}}" for arm in "ab")
+    table = f"l & r\na & {first} \\\\\nb & {second} \\\\\nc & -- \\\\"
+    made = aligned(
+        table, {"test/set/metric/a.mean": "10.25", "test/set/metric/b.mean": r"\ensuremath{-}1.5"})
     assert made.split("\n")[1:] == [
-        r"a & \minusspace{}\result{a.mean} \\", r"b & \digitspace{}\result{b.mean}\digitspace{} \\", r"c & -- \\"]
+        rf"a & \minusspace{{}}{first} \\", rf"b & \digitspace{{}}{second}\digitspace{{}} \\", r"c & -- \\"]
     assert aligned(table, {}) == table
 
 

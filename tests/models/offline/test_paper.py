@@ -111,7 +111,7 @@ def test_every_float_is_placed_once_also_those_of_unknown_name() -> None:
 
 def applied(draft: Draft, reflection: Reflection) -> Draft:
     found = edited(draft, reflection, figures=draft.captions.keys() | reflection.captions.keys())
-    assert found.refused == ()
+    assert not found.refused
     return found.draft
 
 
