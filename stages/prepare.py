@@ -20,10 +20,9 @@ from stages.bench import Bench, do_work, in_thread
 from stages.briefs import GOALS
 from stages.digests import lines_of, read_context
 from stages.paper.citations import check_library
+from stages.settings import PLANS
 
 UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
-ROUNDS = 3
-"""How often a plan that names what does not exist is shown its faults."""
 
 
 class PlanError(Exception):
@@ -65,7 +64,7 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
     known = tuple(_entry(one, scorers.get(one.name)) for one in entries)
     metrics = dict.fromkeys((*METRICS, *(metric.name for one in scorers.values() for metric in one.metrics)))
     complaints: tuple[str, ...] = ()
-    for _ in range(ROUNDS):
+    for _ in range(PLANS):
         inputs = PlanInputs(
             idea=bench.idea, catalogue=known, metrics=tuple(metrics), node_seconds=bench.node_seconds,
             retry_seconds=bench.retry_seconds, rate=bench.state.rate, device=bench.device, shares=SHARES,
@@ -79,7 +78,7 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
                       else faults_of(plan, {entry.name: entry for entry in known}, scorers))
         if plan is not None and not complaints:
             return plan
-    raise PlanError(f"no usable data plan after {ROUNDS} tries: {'; '.join(complaints)}; say in the idea "
+    raise PlanError(f"no usable data plan after {PLANS} tries: {'; '.join(complaints)}; say in the idea "
                     "which data and metrics to take, or choose another --model")
 
 

@@ -8,14 +8,17 @@ from pydantic import Field
 
 from record.nouns.frozen import Frozen
 
+PLANS = 3
+"""How often a data plan that names what does not exist is shown its faults."""
+
 OUTLINES = 2
-"""Calls for the outline at most: what the second one leaves wrong is mended by rule."""
+"""Calls for the outline at most: what the second one leaves wrong is fixed by rule."""
 
 PLANNINGS = 2
 """Calls for a plan of ablations at most: of what the second one gives, what cannot be used is left out."""
 
 REVISIONS = 2
-"""Rounds of the reflector after missing ablations: one to tell them, one to mend what that broke."""
+"""Rounds of the reflector after missing ablations: one to report them, one to fix what that broke."""
 
 
 class PaperSettings(Frozen):

@@ -17,8 +17,7 @@ from review.honesty.probe import TASK
 from search.settings import SearchSettings
 from stages.digests import CONTEXT
 from stages.digests import ROUNDS as DIGESTS
-from stages.prepare import ROUNDS
-from stages.settings import OUTLINES, PLANNINGS, REVISIONS, PaperSettings
+from stages.settings import OUTLINES, PLANNINGS, PLANS, REVISIONS, PaperSettings
 
 
 def look_task(number: int) -> str:
@@ -49,7 +48,7 @@ class RunShares:
         looks, call = self.paper.replots + 1, self._call
         judge = call(roles.JUDGE) if self.paper.judge else Spending()
         return {
-            CONTEXT: call(roles.DIGEST) * (self.documents * DIGESTS), "prepare": call(roles.PLAN) * ROUNDS,
+            CONTEXT: call(roles.DIGEST) * (self.documents * DIGESTS), "prepare": call(roles.PLAN) * PLANS,
             **{summary_of(stage).task: call(roles.SUMMARY) for stage in STAGES},
             "figures": (call(roles.FIGURES) + call(roles.VISION)) * looks,
             TASK: self.attempt(self.node_seconds * self.search.retry_factor),  # more permutations, where there is room

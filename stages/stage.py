@@ -9,6 +9,7 @@ from difflib import unified_diff
 
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.assessing import COMPARE, CompareInputs, Contender, Preference
+from record.claims import winner
 from record.events.searching import Compared, Decided, Settled, WorkDone
 from record.folder import read_source
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
@@ -28,6 +29,18 @@ from stages.settings import PLANNINGS
 
 class NothingWorkedError(Exception):
     """No stage has a node that works and is not suspect: there is nothing to build on."""
+
+
+def trusted_winner(bench: Bench) -> Node:
+    """The node that the paper reports. Raises `NothingWorkedError` where every stage's best is suspect."""
+    best = winner(bench.state)
+    if best is None or bench.state.nodes[best].suspect:
+        found = dict.fromkeys(one.best for one in bench.state.stages.values() if one.best is not None)
+        why = [f"{name}: {'; '.join(bench.state.nodes[name].suspect)}" for name in found
+               if bench.state.nodes[name].suspect]
+        raise NothingWorkedError("no paper: the best node of every stage is suspect, so that there is nothing to claim "
+                                 f"(docs/honesty.md). {' | '.join(why)}")
+    return bench.state.nodes[best]
 
 
 class Research:

@@ -22,7 +22,7 @@ from sandbox.job import Job, Outcome, TooLate
 from sandbox.scoring import chance_level, score_sealed
 from stages.bench import Bench, begun, do_work, in_thread, note_time
 from stages.evidence.resampling import resampled
-from stages.stage import NothingWorkedError
+from stages.stage import trusted_winner
 
 
 async def probe_winners(bench: Bench) -> None:
@@ -36,18 +36,6 @@ async def probe_winners(bench: Bench) -> None:
             await _labels(bench, node)
 
     await do_work(bench, TASK, work)
-
-
-def trusted_winner(bench: Bench) -> Node:
-    """The node that the paper reports. Raises `NothingWorkedError` where every stage's best is suspect."""
-    best = winner(bench.state)
-    if best is None or bench.state.nodes[best].suspect:
-        found = dict.fromkeys(one.best for one in bench.state.stages.values() if one.best is not None)
-        why = [f"{name}: {'; '.join(bench.state.nodes[name].suspect)}" for name in found
-               if bench.state.nodes[name].suspect]
-        raise NothingWorkedError("no paper: the best node of every stage is suspect, so that there is nothing to claim "
-                                 f"(docs/honesty.md). {' | '.join(why)}")
-    return bench.state.nodes[best]
 
 
 def _probed(bench: Bench, node: str, probe: str) -> bool:

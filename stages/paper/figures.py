@@ -24,10 +24,10 @@ from record.nouns.figures import Figure, FigureReview, FinalFigure
 from record.nouns.nodes import Failure, Node, Plotting
 from stages.bench import Bench, do_work, of_node
 from stages.briefs import parent_brief, plotting_reference, statistic
-from stages.evidence.scoring import trusted_winner
 from stages.nodes.plotting import PLOT_SECONDS, Canvas, Gallery, Subject, review_figures, typed_numbers
 from stages.paper.drawing import SUFFIXES, Drawing, Studio, draw_all, style_files, style_for
 from stages.paper.versions import material_of
+from stages.stage import trusted_winner
 
 MOST = 12
 """Figures that a paper may have."""
