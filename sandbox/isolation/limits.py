@@ -130,6 +130,9 @@ def _tasks_of_user() -> int:
 
 LOOK = 0.2
 """Seconds between two looks at memory and tasks."""
+_READINGS = 3
+"""Readings of memory, all of which must pass the limit: one process is read after the other, and where some start or
+end meanwhile, pages that they share are counted more than once (five processes: up to 2.3 times)."""
 _DISK = 1.0
 """Seconds between two looks at the disk; more where a look takes long, so that it takes a tenth of the time at most."""
 
@@ -183,19 +186,22 @@ class Watchdog:
             return Failure(kind="other", message=(
                 f"more than {self._limits.tasks} processes and threads ran at the same time (sandbox.tasks); they were "
                 "all killed: start fewer"))
-        return self._memory(processes, now) or self._disk(processes)
+        return self._memory(now) or self._disk(processes)
 
-    def _memory(self, processes: set[int], most: ResourceUse) -> Failure | None:
+    def _memory(self, most: ResourceUse) -> Failure | None:
         files = 0 if self._inside is None else shm_bytes(self._inside)
         if most.private + max(most.shared, files) <= self._limits.memory:
             return None
-        now = unique_resource_use(processes)
-        peak = now.private + max(now.shared, files)
+        peak = min(self._held(files) for _ in range(_READINGS))
         if peak <= self._limits.memory:
             return None
         return Failure(kind="memory", message=(
             f"the experiment held {_gb(peak)} of memory, more than its limit of {_gb(self._limits.memory)} "
             "(sandbox.memory_gb), and was killed: use smaller batches or models, or fewer workers"))
+
+    def _held(self, files: int) -> int:
+        now = unique_resource_use(process_tree(self._root, self._limits.tasks))
+        return now.private + max(now.shared, files)
 
     def _disk(self, processes: set[int]) -> Failure | None:
         began = time.monotonic()

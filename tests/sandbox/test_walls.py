@@ -9,10 +9,12 @@ import pytest
 
 from sandbox.errors import ExecutorError
 from sandbox.gpus import Device
+from sandbox.isolation import limits as limits_module
 from sandbox.isolation import processes, scratch
 from sandbox.isolation.bubblewrap import Sandbox, exposable, is_visible, wrap
-from sandbox.isolation.limits import limits_of, machine_memory
+from sandbox.isolation.limits import Watchdog, limits_of, machine_memory
 from sandbox.isolation.mounts import device_files, label_files
+from sandbox.isolation.processes import ResourceUse
 from sandbox.settings import SandboxSettings
 
 
@@ -77,6 +79,21 @@ def test_where_the_system_does_not_tell_parts_private_memory_counts_whole(monkey
     monkeypatch.setattr(processes, "_parts", _untold)
     told = processes.unique_resource_use((os.getpid(), os.getppid()))
     assert told.private >= 0.9 * whole.private
+
+
+def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """While processes start or end, what they share is counted more than once; the next reading is right."""
+    limits = limits_of(SandboxSettings(memory_gb=1e-6), slots=1)
+    watchdog = Watchdog(os.getpid(), limits, folders=(), shared=tmp_path, kill_all=lambda: None)
+    readings = iter([900, 500, 2000, 700, 800, 900])
+
+    def reading(_: object) -> ResourceUse:
+        return ResourceUse(0, next(readings), 400)
+
+    monkeypatch.setattr(limits_module, "unique_resource_use", reading)
+    assert watchdog.look() is None
+    failure = watchdog.look()
+    assert failure is not None and failure.kind == "memory"
 
 
 def test_only_what_we_marked_in_a_folder_of_our_own_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
