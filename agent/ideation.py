@@ -146,13 +146,13 @@ async def _read(study: Study, read: Callable[[ContextRead], None]) -> None:
 @asynccontextmanager
 async def _library(settings: Settings) -> AsyncGenerator[Library]:
     """The catalogues that are set; with none, a library in which nobody answers."""
-    from literature.lookup import open_literature
+    from literature.lookup import LOOKUP_TIMEOUT, open_literature
 
     if not settings.literature.sources:
         yield NoLibrary("literature.sources is empty")
         return
     async with open_literature(settings.literature, credentials()) as literature:
-        yield Catalogues(literature.sources, patience=settings.literature.lookup_timeout)
+        yield Catalogues(literature.sources, patience=LOOKUP_TIMEOUT)
 
 
 class NoShares:

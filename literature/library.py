@@ -40,12 +40,10 @@ class Entry(Frozen):
     @property
     def arxiv(self) -> str:
         """From `eprint`, or from any field where people name arXiv."""
-        fields = self.fields
-        own = fields.get("eprint", "") if fields.get("archiveprefix", "arxiv").lower() == "arxiv" else ""
-        if own and (found := arxiv_of(f"arXiv:{own.removeprefix('arXiv:')}")):
-            return found
-        named = (fields.get(name, "") for name in ("note", "journal", "url", "doi", "howpublished", "number"))
-        return next((found for text in named if (found := arxiv_of(plain(text)))), "")
+        texts = [self.plain(name) for name in ("note", "journal", "url", "doi", "howpublished", "number")]
+        if self.fields.get("archiveprefix", "arxiv").lower() == "arxiv":
+            texts.insert(0, f"arXiv:{self.fields.get('eprint', '').removeprefix('arXiv:')}")
+        return next((match for text in texts if (match := arxiv_of(text))), "")
 
     @property
     def venue(self) -> str:
@@ -57,8 +55,8 @@ class Entry(Frozen):
 
     def with_fields(self, **fields: str) -> Entry:
         """The entry with fields set; an empty value takes one away."""
-        changed = {name: value for name, value in (self.fields | fields).items() if value}
-        return self.model_copy(update={"fields": changed})
+        merged = self.fields | fields
+        return self.model_copy(update={"fields": {name: value for name, value in merged.items() if value}})
 
 
 def read_library(path: Path) -> tuple[Entry, ...]:
@@ -89,7 +87,7 @@ def parse(text: str, name: str = "library") -> tuple[Entry, ...]:
     logging.getLogger("bibtexparser").addHandler(logging.NullHandler())  # what it would print is raised below
     library: Any = parse_string(text)
     for block in library.failed_blocks:
-        line = _line(block)
+        line = int(block.start_line or 0) + 1
         if isinstance(block, DuplicateBlockKeyBlock):
             raise LibraryError(f"{name}, line {line}: the key {block.key!r} stands twice: rename one of the entries")
         if isinstance(block, DuplicateFieldKeyBlock):
@@ -98,29 +96,24 @@ def parse(text: str, name: str = "library") -> tuple[Entry, ...]:
         if isinstance(block, ParsingFailedBlock):
             raise LibraryError(f"{name}, line {line}: an entry that cannot be read, as a rule for a brace or a comma "
                                "that is missing")
-    return tuple(_entry(block, name) for block in library.entries)
-
-
-def _line(block: Any) -> int:
-    return int(block.start_line or 0) + 1
-
-
-def _entry(block: Any, name: str) -> Entry:
-    if not _KEY.fullmatch(str(block.key)):
-        raise LibraryError(f"{name}, line {_line(block)}: the key {block.key!r} of an entry is not one word of "
-                           "letters, digits and :.+-/")
-    fields = {str(field.key).lower(): " ".join(str(field.value).split()) for field in block.fields}
-    return Entry(kind=str(block.entry_type).lower(), key=str(block.key), fields=fields, line=_line(block))
+    entries: list[Entry] = []
+    for block in library.entries:
+        line = int(block.start_line or 0) + 1
+        if not _KEY.fullmatch(str(block.key)):
+            raise LibraryError(f"{name}, line {line}: the key {block.key!r} of an entry is not one word of letters, "
+                               "digits and :.+-/")
+        fields = {str(field.key).lower(): " ".join(str(field.value).split()) for field in block.fields}
+        entries.append(Entry(kind=str(block.entry_type).lower(), key=str(block.key), fields=fields, line=line))
+    return tuple(entries)
 
 
 def as_bibtex(entries: Iterable[Entry], *, without: frozenset[str] = frozenset()) -> str:
     """A .bib file of the entries, without some fields. Comments of the file that they came from are not kept."""
-    return "\n\n".join(_bibtex(entry, without) for entry in entries) + "\n"
-
-
-def _bibtex(entry: Entry, without: frozenset[str]) -> str:
-    fields = "".join(f"  {name:9} = {{{value}}},\n" for name, value in entry.fields.items() if name not in without)
-    return f"@{entry.kind}{{{entry.key},\n{fields}}}"
+    texts: list[str] = []
+    for entry in entries:
+        fields = "".join(f"  {name:9} = {{{value}}},\n" for name, value in entry.fields.items() if name not in without)
+        texts.append(f"@{entry.kind}{{{entry.key},\n{fields}}}")
+    return "\n\n".join(texts) + "\n"
 
 
 _CAPITALS = re.compile(r"\b(\w*[A-Z]\w*[A-Z]\w*)\b")
@@ -130,8 +123,9 @@ _CAPITALS = re.compile(r"\b(\w*[A-Z]\w*[A-Z]\w*)\b")
 def entry_of(work: Work, *, taken: Sequence[str] = ()) -> Entry:
     """A work as an entry, in a catalogue's words; its record of verification is still to come."""
     title = f"{work.title}: {work.subtitle}" if work.subtitle else work.title
+    people = " and ".join(_safe(author).replace(" and ", " ") for author in work.authors)
     fields = {
-        "title": _CAPITALS.sub(r"{\1}", _safe(title)), "author": _people(work),
+        "title": _CAPITALS.sub(r"{\1}", _safe(title)), "author": f"{people} and others" if work.cut else people,
         "journal": _safe(work.venue), "year": str(work.years[0]) if work.years else "",
         "doi": work.dois[0] if work.dois else "", "eprint": work.arxiv, "archiveprefix": "arXiv" if work.arxiv else "",
         "abstract": _safe(work.abstract)}
@@ -147,11 +141,6 @@ def _key(work: Work, taken: Sequence[str]) -> str:
     base = "".join(one for one in f"{family}{work.years[0] if work.years else ''}{word}" if one.isascii())
     names = (f"{base}{'' if n == 1 else f'-{n}'}" for n in count(1))
     return next(one for one in names if one not in taken)
-
-
-def _people(work: Work) -> str:
-    names = " and ".join(_safe(one).replace(" and ", " ") for one in work.authors)
-    return f"{names} and others" if work.cut else names
 
 
 def _safe(text: str) -> str:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,15 +19,20 @@ from pydantic import Field
 from literature.library import Entry
 from literature.matching import authors_in, name_of, title_key
 from literature.settings import Credentials, LiteratureSettings, SourceName
+from literature.sources import Catalogue
 from literature.sources.arxiv import Arxiv
 from literature.sources.crossref import Crossref
 from literature.sources.openalex import OpenAlex
 from literature.sources.semantic_scholar import SemanticScholar
-from literature.verification import Outcome, Unverified, Verification, Verified, verification_of, verify
+from literature.verification import Outcome, Unverified, Verified, verification_of, verify
 from literature.web import Web
 from literature.works import Answers, Source, Wanted, Work
 from record.nouns.frozen import Frozen
 
+LOOKUP_TIMEOUT = 60.0
+"""Seconds for one reference or one search, over all catalogues, waits and retries included."""
+LIBRARY_TIMEOUT = 600.0
+"""Seconds for a whole library or folder of papers: some hundred references at the pace of the slowest catalogue."""
 AT_ONCE = 4
 """References that are looked up at the same time; each catalogue still answers one request after the other."""
 
@@ -36,7 +42,6 @@ class Checked(Frozen):
 
     entry: Entry
     outcome: Outcome
-    earlier: bool = Field(default=False, description="whether its own record was used, and no catalogue was asked")
     merged_into: str = Field(default="", description="key of the entry before it that is the same work")
 
     @property
@@ -74,62 +79,62 @@ class SearchResult:
 class Literature:
     """Catalogues, ready to be asked."""
 
-    sources: tuple[Source, ...]
-    settings: LiteratureSettings
+    sources: tuple[Source, ...] = ()
     today: Callable[[], datetime.date] = datetime.date.today
 
     async def verify(self, entry: Entry) -> Outcome:
-        """What the catalogues say of an entry, within `lookup_timeout`."""
-        return await verify(entry, self.sources, today=self.today(), timeout=self.settings.lookup_timeout)
+        """What the catalogues say of an entry, within `LOOKUP_TIMEOUT`."""
+        return await verify(entry, self.sources, today=self.today(), timeout=LOOKUP_TIMEOUT)
 
     async def check(self, entries: Sequence[Entry]) -> Library:
-        """Every entry with its outcome, within `library_timeout`; one with a record that holds is not asked for."""
-        limit = self.settings.library_timeout
-        late = Unverified(reason=f"the library took longer than {limit:g} s (literature.library_timeout)")
+        """Every entry with its outcome, within `LIBRARY_TIMEOUT`; one with a record that holds is not asked for."""
+        late = Unverified(reason=f"the library took longer than {LIBRARY_TIMEOUT:g} s")
         checked = [Checked(entry=with_record(entry, late), outcome=late) for entry in entries]
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def check_one(place: int, entry: Entry) -> None:
-            held = verification_of(entry)
-            if isinstance(held, Verification):
-                checked[place] = Checked(entry=entry, outcome=Verified(verification=held), earlier=True)
+            if held := verification_of(entry):
+                checked[place] = Checked(entry=entry, outcome=Verified(verification=held))
                 return
             async with gate:
                 outcome = await self.verify(entry)
             checked[place] = Checked(entry=with_record(entry, outcome), outcome=outcome)
 
-        try:
-            async with asyncio.timeout(limit):
+        with contextlib.suppress(TimeoutError):  # those that are late have said so from the beginning
+            async with asyncio.timeout(LIBRARY_TIMEOUT):
                 await asyncio.gather(*(check_one(place, entry) for place, entry in enumerate(entries)))
-        except TimeoutError:
-            pass  # those that are late have said so from the beginning
         return _merged(checked)
 
     async def search(self, query: str, limit: int) -> SearchResult:
-        """Works on a subject from every catalogue, taking turns, each work once; within `lookup_timeout`."""
-        answers = Answers()
-        async with answers.within(self.settings.lookup_timeout, self.sources):
-            await answers.collect(self.sources, lambda source: source.search(query, limit))
-        ordered = [answers.works[one.name] for one in self.sources if one.name in answers.works]
+        """Works on a subject, within `LOOKUP_TIMEOUT`: the best of each catalogue first, then the seconds; each work
+        once, with an abstract where one catalogue has it."""
+        answers = Answers(LOOKUP_TIMEOUT)
+        await answers.collect(self.sources, lambda source: source.search(query, limit))
+        lists = [answers.works[one.name] for one in self.sources if one.name in answers.works]
+        found: dict[str, Work] = {}
+        for work in (work for rank in zip_longest(*lists) for work in rank if work is not None):
+            key = title_key(work.title)
+            if key not in found or (work.abstract and not found[key].abstract):
+                found[key] = work
         outages = tuple(answers.failed[one.name] for one in self.sources if one.name in answers.failed)
-        return SearchResult(_in_turns(ordered, limit), outages)
+        return SearchResult(tuple(found.values())[:limit], outages)
 
     async def candidates(self, wanted: Wanted) -> tuple[Work, ...]:
-        """Works that may be the wanted one, of all catalogues that answer within `lookup_timeout`."""
-        answers = Answers()
-        async with answers.within(self.settings.lookup_timeout, self.sources):
-            await answers.collect(self.sources, lambda source: source.find(wanted))
+        """Works that may be the wanted one, of all catalogues that answer within `LOOKUP_TIMEOUT`."""
+        answers = Answers(LOOKUP_TIMEOUT)
+        await answers.collect(self.sources, lambda source: source.find(wanted))
         return answers.every(self.sources)
+
+
+CATALOGUES: dict[SourceName, type[Catalogue]] = {
+    "openalex": OpenAlex, "crossref": Crossref, "semantic_scholar": SemanticScholar, "arxiv": Arxiv}
 
 
 @asynccontextmanager
 async def open_literature(settings: LiteratureSettings, credentials: Credentials) -> AsyncGenerator[Literature]:
     """The catalogues that the settings name."""
-    async with Web(settings) as web:
-        every: dict[SourceName, Source] = {
-            "openalex": OpenAlex(web, credentials), "crossref": Crossref(web, credentials),
-            "semantic_scholar": SemanticScholar(web, credentials), "arxiv": Arxiv(web)}
-        yield Literature(tuple(every[name] for name in dict.fromkeys(settings.sources)), settings)
+    async with Web(settings, credentials) as web:
+        yield Literature(tuple(CATALOGUES[name](web) for name in dict.fromkeys(settings.sources)))
 
 
 def with_record(entry: Entry, outcome: Outcome) -> Entry:
@@ -138,16 +143,6 @@ def with_record(entry: Entry, outcome: Outcome) -> Entry:
         return entry.with_fields(verified="")
     abstract = entry.fields.get("abstract", "") or outcome.abstract.replace("{", "").replace("}", "").replace("\\", "")
     return entry.with_fields(abstract=abstract, verified=str(outcome.verification))
-
-
-def _in_turns(lists: Sequence[Sequence[Work]], limit: int) -> tuple[Work, ...]:
-    """The best of each list first, then the seconds; each work once, with an abstract where one of them has it."""
-    found: dict[str, Work] = {}
-    for one in (work for rank in zip_longest(*lists) for work in rank if work is not None):
-        key = title_key(one.title)
-        if key not in found or (one.abstract and not found[key].abstract):
-            found[key] = one
-    return tuple(found.values())[:limit]
 
 
 def _merged(checked: Sequence[Checked]) -> Library:

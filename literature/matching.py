@@ -95,21 +95,16 @@ class Name:
 
 def authors_in(field: str) -> tuple[list[str], bool]:
     """The names of a BibTeX author field, and whether it ends with `and others`."""
-    names = [one.strip() for one in _divided(" ".join(field.split()))]
-    names = [one for one in names if one]
-    cut = bool(names) and normalized(names[-1]) in ("others", "et al")
-    return (names[:-1] if cut else names), cut
-
-
-def _divided(field: str) -> list[str]:
-    """Parts between `and`s that stand outside of braces."""
+    field = " ".join(field.split())
     parts, depth, begin = list[str](), 0, 0
-    for match in re.finditer(r"[{}]|\sand\s", field):
+    for match in re.finditer(r"[{}]|\sand\s", field):  # an `and` in braces is part of a name
         depth += {"{": 1, "}": -1}.get(match[0], 0)
         if depth == 0 and match[0] not in "{}":
             parts.append(field[begin:match.start()])
             begin = match.end()
-    return [*parts, field[begin:]]
+    names = [name for part in (*parts, field[begin:]) if (name := part.strip())]
+    cut = bool(names) and normalized(names[-1]) in ("others", "et al")
+    return (names[:-1] if cut else names), cut
 
 
 def name_of(text: str) -> Name:
@@ -125,13 +120,10 @@ def name_of(text: str) -> Name:
 
 
 def _words(text: str) -> list[str]:
+    """Words of a name without suffixes. Umlauts are written in two ways; both become the shorter one."""
     spread = re.sub(r"(?<=[A-Z])\.(?=[A-Z])|(?<=\b[A-Z])(?=[A-Z]\b)", " ", text)  # "K.Q." and "KQ" are two initials
-    return [_without_umlaut_e(one) for one in normalized(spread).split() if one not in _SUFFIXES]
-
-
-def _without_umlaut_e(word: str) -> str:
-    """Umlauts are written in two ways; both become the shorter one."""
-    return re.sub(r"(?<=[aou])e(?=[^aeiou])", "", word)
+    return [re.sub(r"(?<=[aou])e(?=[^aeiou])", "", word) for word in normalized(spread).split()
+            if word not in _SUFFIXES]
 
 
 def same_person(one: str, other: str) -> bool:
@@ -142,25 +134,21 @@ def same_person(one: str, other: str) -> bool:
     if sorted(a.words) == sorted(b.words) or a.title_key == b.title_key:
         return True  # one of them may begin with the family name, or write it in two words
     if a.family and b.family:
-        return a.family == b.family and _given(a.words, b.words, len(a.family), len(b.family))
+        return a.family == b.family and _same_given(a.words[:-len(a.family)], b.words[:-len(b.family)])
     size = len(a.family or b.family) or 1
-    return a.words[-size:] == b.words[-size:] and _given(a.words, b.words, size, size)
+    return a.words[-size:] == b.words[-size:] and _same_given(a.words[:-size], b.words[:-size])
 
 
-def _given(a: Sequence[str], b: Sequence[str], of_a: int, of_b: int) -> bool:
+def _same_given(a: Sequence[str], b: Sequence[str]) -> bool:
     """Whether given names agree: one list may lack middle names, initials stand for names, short forms for long."""
-    left, right = list(a[:-of_a]), list(b[:-of_b])
-    if not left or not right:
-        return not left and not right
-    if not _stands_for(left[0], right[0]):
-        return False
-    short, long = sorted((left[1:], right[1:]), key=len)
+    def stands_for(one: str, other: str) -> bool:
+        return one.startswith(other) or other.startswith(one)
+
+    if not a or not b:
+        return not a and not b
+    short, long = sorted((a[1:], b[1:]), key=len)
     rest = iter(long)
-    return all(any(_stands_for(one, two) for two in rest) for one in short)
-
-
-def _stands_for(one: str, other: str) -> bool:
-    return one.startswith(other) or other.startswith(one)
+    return stands_for(a[0], b[0]) and all(any(stands_for(one, other) for other in rest) for one in short)
 
 
 def disagreement(written: str, known: Sequence[str], *, known_cut: bool = False) -> str:

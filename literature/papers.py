@@ -16,7 +16,7 @@ from pathlib import Path
 
 from literature import LibraryError
 from literature.library import Entry, entry_of
-from literature.lookup import Literature
+from literature.lookup import LIBRARY_TIMEOUT, Literature
 from literature.matching import name_of, normalized, title_key
 from literature.works import Wanted, Work, arxiv_of, doi_of
 
@@ -46,28 +46,21 @@ async def read_papers(
     paths = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".pdf" and path.is_file())
     notes = [f"{len(paths)} papers in {folder}, of which the first {MOST} are read"] if len(paths) > MOST else []
     entries: list[Entry] = []
-    limit, late = literature.settings.library_timeout, paths[:MOST]
+    late = paths[:MOST]
     try:
-        async with asyncio.timeout(limit):
+        async with asyncio.timeout(LIBRARY_TIMEOUT):
             while late:
-                work, why = await _read(late[0], literature, timeout)
-                if work is None:
-                    notes.append(f"{late[0].name}, first page: {why}")
-                else:
+                page = await first_page(late[0], timeout)
+                work = await _work_of(page, literature)
+                if work is not None:
                     entries.append(entry_of(work, taken=[*taken, *(one.key for one in entries)]))
+                else:
+                    why = "no work of a catalogue is found there" if page.strip() else "there is no text"
+                    notes.append(f"{late[0].name}, first page: {why}")
                 late = late[1:]
     except TimeoutError:
-        notes.append(f"{late[0].name} and {len(late) - 1} others: not looked up within {limit:g} s "
-                     "(literature.library_timeout)")
+        notes.append(f"{late[0].name} and {len(late) - 1} others: not looked up within {LIBRARY_TIMEOUT:g} s")
     return Papers(tuple(entries), tuple(notes))
-
-
-async def _read(path: Path, literature: Literature, timeout: float) -> tuple[Work | None, str]:
-    """The work that a paper is, or why it is not known."""
-    page = await first_page(path, timeout)
-    if not page.strip():
-        return None, "there is no text"
-    return await _work_of(page, literature), "no work of a catalogue is found there"
 
 
 async def first_page(path: Path, timeout: float) -> str:
@@ -76,31 +69,23 @@ async def first_page(path: Path, timeout: float) -> str:
         "pdftotext", "-q", "-enc", "UTF-8", "-f", "1", "-l", "1", str(path.absolute()), "-",
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL)
     assert process.stdout is not None
-    data = b""
     try:
         async with asyncio.timeout(timeout):
-            data = await _limited(process.stdout)
-            if len(data) < LARGEST:
-                await process.wait()
+            data = await process.stdout.readexactly(LARGEST)
+    except asyncio.IncompleteReadError as error:
+        data = error.partial
     except TimeoutError:
         data = b""
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return data[:LARGEST].decode("utf-8", errors="replace")
-
-
-async def _limited(stream: asyncio.StreamReader) -> bytes:
-    data = bytearray()
-    while len(data) < LARGEST and (part := await stream.read(65536)):
-        data += part
-    return bytes(data)
+    return data.decode("utf-8", errors="replace")
 
 
 async def _work_of(page: str, literature: Literature) -> Work | None:
     named = Wanted(doi=doi_of(page), arxiv=arxiv_of(page))
-    for wanted in ([named] if named.doi or named.arxiv else []) + [Wanted(title=one) for one in titles_on(page)]:
+    for wanted in ([named] if named.doi or named.arxiv else []) + [Wanted(title=title) for title in titles_on(page)]:
         for work in await literature.candidates(wanted):
             if is_on_page(work, page):
                 return work

@@ -91,12 +91,11 @@ async def verify(entry: Entry, sources: Sequence[Source], *, today: datetime.dat
         return Refused(reason=f"it has no {' and no '.join(missing)}")
     if not sources:
         return Unverified(reason="no catalogue is asked (literature.sources is empty)")
-    answers = Answers()
-    async with answers.within(timeout, sources):
-        await answers.collect([one for one in sources if one.lists_retractions], lambda one: one.find(entry.wanted))
-        if not isinstance(_outcome(entry, answers, sources, today), Verified):
-            others = [one for one in sources if not one.lists_retractions]
-            await answers.collect(others, lambda one: one.find(entry.wanted))
+    answers = Answers(timeout)
+    await answers.collect([one for one in sources if one.lists_retractions], lambda one: one.find(entry.wanted))
+    if not isinstance(_outcome(entry, answers, sources, today), Verified):
+        others = [one for one in sources if not one.lists_retractions]
+        await answers.collect(others, lambda one: one.find(entry.wanted))
     return _outcome(entry, answers, sources, today)
 
 
@@ -107,17 +106,30 @@ def _outcome(entry: Entry, answers: Answers, sources: Sequence[Source], today: d
     works = [work for work in every if not disagreements(entry, work)]
     if any(work.retracted for work in every if _is_same(work, works) or _named(entry, work)):
         return Refused(reason="it is retracted")
-    identifiers = _identifiers(entry, works)
-    missing = [name for name, listed in identifiers if not listed]
+    listed = {"doi": {doi for work in works for doi in work.dois}, "arXiv": {work.arxiv for work in works}}
+    identifiers = {name: value for name, value in (("doi", entry.doi), ("arXiv", entry.arxiv)) if value}
+    missing = [name for name, value in identifiers.items() if value not in listed[name]]
     if works and not missing and any(one.lists_retractions and one.name in answers.works for one in sources):
-        abstract = next((one.abstract for one in works if one.abstract), "")
+        abstract = next((work.abstract for work in works if work.abstract), "")
         return Verified(abstract=abstract, verification=Verification(
             source=works[0].source, id=works[0].identifier, date=today, sha256=compared_sha256(entry),
-            agreed=("title", "authors", "year", *(name for name, _ in identifiers))))
-    reason = _reason(entry, answers, every, works, missing)
+            agreed=("title", "authors", "year", *identifiers)))
+    if works and missing:
+        reason = f"no catalogue that was asked lists its {' or '.join(missing)} for this work"
+    else:
+        reason = "no catalogue that lists retractions answered" if works else _unknown(entry, answers, every)
     if answers.failed:
         return Unverified(reason=f"{reason}; without an answer: {'; '.join(answers.failed.values())}")
-    return Refused(reason=reason) if works == [] or missing else Unverified(reason=reason)
+    return Refused(reason=reason) if not works or missing else Unverified(reason=reason)
+
+
+def _unknown(entry: Entry, answers: Answers, works: Sequence[Work]) -> str:
+    """Why no work agrees with the entry: what the closest one of its title differs in."""
+    if not answers.works:
+        return "no catalogue answered"
+    alike = [disagreements(entry, work) for work in works
+             if same_title(entry.fields["title"], work.title, work.subtitle)]
+    return "; ".join(min(alike, key=len)) if alike else "no catalogue that answered knows a work of this title"
 
 
 def disagreements(entry: Entry, work: Work) -> tuple[str, ...]:
@@ -152,28 +164,6 @@ def _is_same(work: Work, works: Iterable[Work]) -> bool:
                for one in works)
 
 
-def _identifiers(entry: Entry, works: Sequence[Work]) -> list[tuple[str, bool]]:
-    """Each identifier of the entry, and whether a work that agrees has it."""
-    asked = [("doi", entry.doi, [doi for work in works for doi in work.dois]),
-             ("arXiv", entry.arxiv, [work.arxiv for work in works])]
-    return [(name, value in held) for name, value, held in asked if value]
-
-
-def _reason(
-    entry: Entry, answers: Answers, every: Sequence[Work], works: Sequence[Work], missing: Sequence[str],
-) -> str:
-    if works and missing:
-        return f"no catalogue that was asked lists its {' or '.join(missing)} for this work"
-    if works:
-        return "no catalogue that lists retractions answered"
-    if not answers.works:
-        return "no catalogue answered"
-    alike = [work for work in every if same_title(entry.fields["title"], work.title, work.subtitle)]
-    if alike:
-        return "; ".join(min((disagreements(entry, work) for work in alike), key=len))
-    return "no catalogue that answered knows a work of this title"
-
-
 # --- the record of a verification -----------------------------------------------------------------------------------
 
 
@@ -185,24 +175,14 @@ def compared_sha256(entry: Entry) -> str:
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()[:32]
 
 
-def verification_of(entry: Entry) -> Verification | str:
-    """The record of an entry that still holds; else why there is none."""
-    text = entry.fields.get("verified", "")
-    if not text.strip():
-        return "it has no record of a verification"
-    parts = {match[1]: match[2] for part in text.split(";") if (match := _PART.match(part.strip()))}
+def verification_of(entry: Entry) -> Verification | None:
+    """The record of an entry, where it is in form, names what has to agree, and the entry was not edited since."""
+    parts = {match[1]: match[2] for part in entry.fields.get("verified", "").split(";")
+             if (match := _PART.match(part.strip()))}
     agreed = tuple(one.strip() for one in parts.pop("agreed", "").split(","))
     try:
-        found = Verification.model_validate({**parts, "agreed": agreed})
+        record = Verification.model_validate({**parts, "agreed": agreed})
     except ValidationError:
-        return "its record of a verification is not in the form `source: ; id: ; date: ; agreed: ; sha256: `"
-    if missing := [name for name in ("title", "authors", "year") if name not in found.agreed]:
-        return f"its record does not say that {' and '.join(missing)} agreed"
-    if found.sha256 != compared_sha256(entry):
-        return f"it was edited since it was verified on {found.date}"
-    return found
-
-
-def has_record(entry: Entry) -> bool:
-    """Whether an entry is verified by a record of its own that still holds."""
-    return isinstance(verification_of(entry), Verification)
+        return None
+    holds = {"title", "authors", "year"} <= set(record.agreed) and record.sha256 == compared_sha256(entry)
+    return record if holds else None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from literature import SourceError
 from literature.settings import SourceName
@@ -77,36 +76,32 @@ class Source(Protocol):
 
 @dataclass
 class Answers:
-    """What catalogues answered, and why others did not."""
+    """What catalogues answered within some seconds from now, and why others did not."""
 
+    seconds: float
     works: dict[SourceName, tuple[Work, ...]] = field(default_factory=dict[SourceName, tuple[Work, ...]])
     failed: dict[SourceName, str] = field(default_factory=dict[SourceName, str])
 
-    def every(self, sources: Iterable[Source]) -> tuple[Work, ...]:
-        """All works, in the order of the sources."""
-        return tuple(work for source in sources for work in self.works.get(source.name, ()))
+    def __post_init__(self) -> None:
+        self._deadline = asyncio.get_running_loop().time() + self.seconds
 
     async def collect(self, sources: Iterable[Source], ask: Callable[[Source], Awaitable[tuple[Work, ...]]]) -> None:
-        """Ask the sources at the same time."""
+        """Ask the sources at the same time; one that has not answered by the deadline has failed."""
 
         async def collect_one(source: Source) -> None:
             try:
-                self.works[source.name] = await ask(source)
+                async with asyncio.timeout_at(self._deadline):
+                    self.works[source.name] = await ask(source)
+            except TimeoutError:
+                self.failed[source.name] = f"{source.name} gave no answer within {self.seconds:g} s"
             except SourceError as error:
                 self.failed[source.name] = str(error)
 
         await asyncio.gather(*map(collect_one, sources))
 
-    @asynccontextmanager
-    async def within(self, seconds: float, sources: Iterable[Source]) -> AsyncGenerator[None]:
-        """Limits the time to collect; a source that has not answered by then has failed."""
-        try:
-            async with asyncio.timeout(seconds):
-                yield
-        except TimeoutError:
-            for one in sources:
-                if one.name not in self.works:
-                    self.failed.setdefault(one.name, f"{one.name} gave no answer within {seconds:g} s")
+    def every(self, sources: Iterable[Source]) -> tuple[Work, ...]:
+        """All works, in the order of the sources."""
+        return tuple(work for source in sources for work in self.works.get(source.name, ()))
 
 
 def doi_of(text: str) -> str:
@@ -114,16 +109,16 @@ def doi_of(text: str) -> str:
 
     The DOIs that arXiv gives are identifiers of arXiv: `arxiv_of` reads those.
     """
-    found = _DOI.search(text)
-    doi = found[0].rstrip(".,;:)]'").lower() if found else ""
+    match = _DOI.search(text)
+    doi = match[0].rstrip(".,;:)]'").lower() if match else ""
     return "" if doi.startswith(_ARXIV_DOI) else doi
 
 
 def arxiv_of(text: str) -> str:
     """The arXiv identifier in a text that names arXiv (`arXiv:1706.04599v2`, an address, a DOI); else empty."""
     for marked in re.finditer(r"arxiv(?:\.org/(?:abs|pdf)/|[.:/]\s*|\s+)(?:abs/)?", text, re.IGNORECASE):
-        if found := _ARXIV.match(text, marked.end()):
-            return found["id"].lower()
+        if match := _ARXIV.match(text, marked.end()):
+            return match["id"].lower()
     return ""
 
 
@@ -133,44 +128,3 @@ def arxiv_year(identifier: str) -> int | None:
     if digits is None:
         return None
     return (1900 if int(digits[1]) > 90 else 2000) + int(digits[1])
-
-
-def years_of(*years: int | None) -> tuple[int, ...]:
-    """Years that are given, each once."""
-    return tuple(dict.fromkeys(one for one in years if one))
-
-
-def distinct(works: list[Work]) -> tuple[Work, ...]:
-    """Each work once, by its identifier in the catalogue."""
-    return tuple({one.id: one for one in reversed(works)}.values())[::-1]
-
-
-Shaped = TypeVar("Shaped", bound="Shape")
-
-
-class Shape(BaseModel):
-    """A part of an answer: fields that we do not know are no fault."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-def read(source: SourceName, text: str, shape: type[Shaped]) -> Shaped:
-    """A whole answer. Raises `SourceError`."""
-    try:
-        return shape.model_validate_json(text)
-    except ValidationError as error:
-        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole"
-        raise SourceError(f"{source} answers in an unknown form (at {where})") from None
-
-
-def works(items: Iterable[Any], shape: type[Shaped], make: Callable[[Shaped], Work | None]) -> tuple[Work, ...]:
-    """The works in a list; an item that is not in form is left out."""
-    found: list[Work] = []
-    for item in items:
-        try:
-            work = make(shape.model_validate(item))
-        except ValidationError:
-            continue
-        if work is not None:
-            found.append(work)
-    return tuple(found)

@@ -7,54 +7,46 @@ Source: info.arxiv.org, "arXiv API User's Manual", sections 3.1 (`search_query`,
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from literature import SourceError
 from literature.matching import normalized, without_retraction_mark
 from literature.settings import SourceName
-from literature.web import Question, Web
-from literature.works import Wanted, Work, arxiv_of, distinct, doi_of, years_of
+from literature.sources import Catalogue, years_of
+from literature.web import Question
+from literature.works import Wanted, Work, arxiv_of, doi_of
 
 _ATOM, _ARXIV = "{http://www.w3.org/2005/Atom}", "{http://arxiv.org/schemas/atom}"
 _STOP = frozenset("a an and as at by for from in is of on or the to via with not andnot".split())
 
 
-class Arxiv:
-    """A `Source`."""
-
+class Arxiv(Catalogue):
     name: SourceName = "arxiv"
-    lists_retractions = False
 
-    def __init__(self, web: Web) -> None:
-        self._web = web
+    def searching(self, query: str, limit: int) -> Question:
+        words = [word for word in normalized(query).split() if word not in _STOP]
+        return self._question(limit, "search_query", " AND ".join(f"all:{word}" for word in words[:12]))
 
-    async def search(self, query: str, limit: int) -> tuple[Work, ...]:
-        words = [one for one in normalized(query).split() if one not in _STOP]
-        return (await self._asked(limit, search_query=" AND ".join(f"all:{one}" for one in words[:12])))[:limit]
-
-    async def find(self, wanted: Wanted) -> tuple[Work, ...]:
-        found: list[Work] = []
+    def lookups(self, wanted: Wanted) -> Iterator[Question]:
         if wanted.arxiv:
-            found += await self._asked(1, id_list=wanted.arxiv)
+            yield self._question(1, "id_list", wanted.arxiv)
         if words := normalized(wanted.title):
-            found += await self._asked(10, search_query=f'ti:"{words}"')
-        return distinct(found)
+            yield self._question(10, "search_query", f'ti:"{words}"')
 
-    async def _asked(self, limit: int, **parameters: str) -> tuple[Work, ...]:
-        question = Question("arxiv", "query", {**parameters, "start": "0", "max_results": str(limit)})
-        return await self._web.ask(question, _works)
+    def _question(self, limit: int, parameter: str, value: str) -> Question:
+        return Question(self.name, "query", {parameter: value, "start": "0", "max_results": str(limit)})
 
-
-def _works(text: str) -> tuple[Work, ...]:
-    if "<!DOCTYPE" in text[:2000] or "<!ENTITY" in text:  # no feed has one; entities can be made to grow without end
-        raise SourceError("arxiv answers in an unknown form (a document type)")
-    try:
-        feed = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        raise SourceError(f"arxiv answers in an unknown form ({error})") from None
-    if feed.tag != f"{_ATOM}feed":
-        raise SourceError(f"arxiv answers in an unknown form ({feed.tag[:60]!r})")
-    return tuple(work for entry in feed.iter(f"{_ATOM}entry") if (work := _work(entry)) is not None)
+    def read(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
+        if "<!DOCTYPE" in text[:2000] or "<!ENTITY" in text:  # no feed has one; entities can be made to grow endlessly
+            raise SourceError("arxiv answers in an unknown form (a document type)")
+        try:
+            feed = ElementTree.fromstring(text)
+        except ElementTree.ParseError as error:
+            raise SourceError(f"arxiv answers in an unknown form ({error})") from None
+        if feed.tag != f"{_ATOM}feed":
+            raise SourceError(f"arxiv answers in an unknown form ({feed.tag[:60]!r})")
+        return tuple(work for entry in feed.iter(f"{_ATOM}entry") if (work := _work(entry)) is not None)
 
 
 def _work(entry: ElementTree.Element) -> Work | None:
@@ -79,5 +71,4 @@ def _work(entry: ElementTree.Element) -> Work | None:
 
 
 def _text(element: ElementTree.Element, tag: str) -> str:
-    found = element.find(tag)
-    return " ".join((found.text or "").split()) if found is not None else ""
+    return " ".join((element.findtext(tag) or "").split())

@@ -5,14 +5,16 @@ Source: docs.openalex.org, "Work object", "Search works", "Filter works", "Rate 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field
 
 from literature.matching import normalized, without_retraction_mark
-from literature.settings import Credentials, SourceName
-from literature.web import Question, Web
-from literature.works import Shape, Wanted, Work, arxiv_of, arxiv_year, distinct, doi_of, read, works, years_of
+from literature.settings import SourceName
+from literature.sources import Catalogue, Shape, at, parsed, works, years_of
+from literature.web import Question
+from literature.works import Wanted, Work, arxiv_of, arxiv_year, doi_of
 
 _FIELDS = ("id,doi,title,publication_year,authorships,is_retracted,abstract_inverted_index,primary_location,"
            "locations,type")
@@ -20,20 +22,11 @@ _MOST_AUTHORS = 100
 
 
 class _Author(Shape):
-    display_name: str | None = None
-
-
-class _Authorship(Shape):
-    author: _Author = _Author()
-
-
-class _Place(Shape):
-    display_name: str | None = None
+    name: str | None = at("author", "display_name")
 
 
 class _Location(Shape):
     landing_page_url: str | None = None
-    source: _Place | None = None
 
 
 class _Item(Shape):
@@ -42,10 +35,10 @@ class _Item(Shape):
     title: str | None = None
     type: str | None = None
     publication_year: int | None = None
-    authorships: tuple[_Authorship, ...] = ()
+    authorships: tuple[_Author, ...] = ()
     is_retracted: bool | None = None
     abstract_inverted_index: dict[str, list[int]] | None = None
-    primary_location: _Location | None = None
+    venue: str | None = at("primary_location", "source", "display_name")
     locations: tuple[_Location, ...] | None = None
 
 
@@ -53,35 +46,25 @@ class _Answer(Shape):
     results: list[Any] = Field(description="each an `_Item`")
 
 
-class OpenAlex:
-    """A `Source`."""
-
+class OpenAlex(Catalogue):
     name: SourceName = "openalex"
     lists_retractions = True
 
-    def __init__(self, web: Web, credentials: Credentials) -> None:
-        self._web = web
-        self._private = {"mailto": credentials.mail} if credentials.mail else {}
+    def searching(self, query: str, limit: int) -> Question:
+        return self._question(limit, "search", " ".join(query.split()))
 
-    async def search(self, query: str, limit: int) -> tuple[Work, ...]:
-        return await self._asked(limit, search=" ".join(query.split()))
-
-    async def find(self, wanted: Wanted) -> tuple[Work, ...]:
-        found: list[Work] = []
-        dois = [one for one in (wanted.doi, f"10.48550/arxiv.{wanted.arxiv}" if wanted.arxiv else "") if one]
-        for doi in dois:
-            found += await self._asked(5, filter=f"doi:{doi}")
+    def lookups(self, wanted: Wanted) -> Iterator[Question]:
+        for doi in (wanted.doi, f"10.48550/arxiv.{wanted.arxiv}" if wanted.arxiv else ""):
+            if doi:
+                yield self._question(5, "filter", f"doi:{doi}")
         if words := normalized(wanted.title):  # commas, colons and bars have a meaning in a filter
-            found += await self._asked(10, filter=f"title.search:{words}")
-        return distinct(found)
+            yield self._question(10, "filter", f"title.search:{words}")
 
-    async def _asked(self, limit: int, **parameters: str) -> tuple[Work, ...]:
-        parameters |= {"per-page": str(limit), "select": _FIELDS}
-        return (await self._web.ask(Question("openalex", "works", parameters, self._private), _works))[:limit]
+    def _question(self, limit: int, parameter: str, value: str) -> Question:
+        return Question(self.name, "works", {parameter: value, "per-page": str(limit), "select": _FIELDS})
 
-
-def _works(text: str) -> tuple[Work, ...]:
-    return works(read("openalex", text, _Answer).results, _Item, _work)
+    def read(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
+        return works(parsed(self.name, text, _Answer).results, _Item, _work)
 
 
 def _work(item: _Item) -> Work | None:
@@ -89,21 +72,13 @@ def _work(item: _Item) -> Work | None:
         return None
     title, marked = without_retraction_mark(item.title)
     pages = [one.landing_page_url or "" for one in item.locations or ()]
-    arxiv = next((found for page in (item.doi or "", *pages) if (found := arxiv_of(page))), "")
-    doi = doi_of(item.doi or "")
-    elsewhere = [found for page in pages if "doi.org/" in page and (found := doi_of(page))]
-    venue = item.primary_location.source if item.primary_location else None
+    arxiv = next((match for page in (item.doi or "", *pages) if (match := arxiv_of(page))), "")
+    dois = [doi_of(item.doi or ""), *(doi_of(page) for page in pages if "doi.org/" in page)]
+    index = item.abstract_inverted_index or {}  # each word with its places
+    placed = sorted((place, word) for word, places in index.items() for place in places)
     return Work(
         source="openalex", id=item.id.rsplit("/", 1)[-1], title=title,
-        authors=tuple(one.author.display_name or "" for one in item.authorships),
-        cut=len(item.authorships) >= _MOST_AUTHORS,
-        years=years_of(item.publication_year, arxiv_year(arxiv)),
-        venue=(venue.display_name or "") if venue else "", dois=tuple(dict.fromkeys([doi] * bool(doi) + elsewhere)),
-        arxiv=arxiv, abstract=_abstract(item.abstract_inverted_index or {}),
+        authors=tuple(one.name or "" for one in item.authorships), cut=len(item.authorships) >= _MOST_AUTHORS,
+        years=years_of(item.publication_year, arxiv_year(arxiv)), venue=item.venue or "",
+        dois=tuple(dict.fromkeys(filter(None, dois))), arxiv=arxiv, abstract=" ".join(word for _, word in placed),
         retracted=bool(item.is_retracted) or marked)
-
-
-def _abstract(index: dict[str, list[int]]) -> str:
-    """The text of an index: each word stands at its places."""
-    placed = sorted((place, word) for word, places in index.items() for place in places)
-    return " ".join(word for _, word in placed)

@@ -24,8 +24,7 @@ from literature.library import Entry, as_bibtex, entry_of, read_library
 from literature.lookup import Literature, identities_of, with_record
 from literature.matching import authors_in, plain
 from literature.papers import read_papers
-from literature.settings import LiteratureSettings
-from literature.verification import Verified, has_record
+from literature.verification import Verified, verification_of
 from literature.works import Work
 from models.client import ModelClient
 from models.errors import BudgetSpent
@@ -55,7 +54,7 @@ async def check_library(bench: Bench) -> None:
         return
     entries = read_library(given) if given.is_file() else ()
     async with AsyncExitStack() as stack:
-        literature = Literature((), LiteratureSettings(sources=()))
+        literature = Literature()
         if bench.literature is not None:
             literature = await stack.enter_async_context(bench.literature())
         notes: tuple[str, ...] = ()
@@ -106,7 +105,7 @@ def read_verified(path: Path) -> tuple[Entry, ...]:
 
     Raises: `literature.errors.LibraryError`.
     """
-    return tuple(entry for entry in read_library(path) if has_record(entry))
+    return tuple(entry for entry in read_library(path) if verification_of(entry))
 
 
 def reference(entry: Entry) -> Reference:

@@ -20,6 +20,9 @@ from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlparse
 from xml.sax.saxutils import escape
 
+import pytest
+
+from literature import web
 from literature.matching import normalized
 from literature.settings import SOURCES, LiteratureSettings, SourceName
 
@@ -113,27 +116,30 @@ class _Server(ThreadingHTTPServer):
 
 
 class Catalogues:
-    """The four, while inside of the context."""
+    """The four, while inside of the context, in which nobody waits for them or asks twice."""
 
     def __init__(self, works: Sequence[Truth] = (), faults: dict[SourceName, Fault] | None = None) -> None:
         self.world = World(list(works), dict(faults or {}))
         self._server = _Server(self.world)
+        self._patch = pytest.MonkeyPatch()
 
     def __enter__(self) -> Catalogues:
+        self._patch.setattr(web, "INTERVALS", dict.fromkeys(SOURCES, 0.0))
+        self._patch.setattr(web, "RETRIES", 0)
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
+        self._patch.undo()
         self._server.shutdown()
         self._server.server_close()
 
     def settings(self, **changed: Any) -> LiteratureSettings:
-        """Settings that reach them, without waits and without a cache."""
+        """Settings that reach them, without a cache."""
         host = f"http://127.0.0.1:{self._server.server_address[1]}"
         usual: dict[str, Any] = {
-            "addresses": {name: f"{host}/{name}" for name in SOURCES}, "intervals": dict.fromkeys(SOURCES, 0.0),
-            "cache_days": 0, "retries": 0, "timeout": 5}
+            "addresses": {name: f"{host}/{name}" for name in SOURCES}, "cache_days": 0, "timeout": 5}
         return LiteratureSettings.model_validate(usual | changed)
 
     def count(self, source: SourceName) -> int:

@@ -15,7 +15,7 @@ from literature.library import as_bibtex, entry_of, parse
 from literature.lookup import open_literature
 from literature.papers import read_papers, titles_on
 from literature.settings import SOURCES, Credentials
-from literature.verification import has_record
+from literature.verification import verification_of
 from literature.works import Work
 from tests.literature.catalogues import Catalogues, silent
 from tests.literature.worlds import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
@@ -72,12 +72,14 @@ async def test_papers_are_found_by_identifier_or_title_and_others_are_said(
 
 
 @needs_poppler
-async def test_catalogues_that_never_answer_do_not_hold_a_folder_up(tmp_path: Path) -> None:
+async def test_catalogues_that_never_answer_do_not_hold_a_folder_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("literature.papers.LIBRARY_TIMEOUT", 0.5)
     for name in "ab":
         pdf(tmp_path / f"{name}.pdf", "Some Title of a Paper", "Some Body")
     with Catalogues(WORLD, dict.fromkeys(SOURCES, silent)) as catalogues:
-        settings = catalogues.settings(timeout=2.5, library_timeout=0.5)
-        async with open_literature(settings, Credentials()) as literature:
+        async with open_literature(catalogues.settings(timeout=2.5), Credentials()) as literature:
             found = await read_papers(tmp_path, literature)
     assert found.entries == () and "a.pdf and 1 others: not looked up within 0.5 s" in found.notes[0]
 
@@ -122,7 +124,7 @@ def test_the_command_verifies_a_library_and_writes_its_records(
     config = settings_of(catalogues, tmp_path)
     code, said = run(str(library), "--config", config, "--out", str(out), capsys=capsys)
     assert code == 5 and "2 of 4 entries may be cited" in said and "refused" in said and "author 1 is" in said
-    assert [has_record(one) for one in parse(out.read_text())] == [True, True, False, False]
+    assert [bool(verification_of(one)) for one in parse(out.read_text())] == [True, True, False, False]
     asked = len(catalogues.world.asked)
     out.write_text(as_bibtex(parse(out.read_text())[:2]))
     code, said = run(str(out), "--config", config, "--json", capsys=capsys)

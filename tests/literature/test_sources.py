@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 
 import pytest
 
 from literature import SourceError
+from literature.lookup import CATALOGUES
 from literature.matching import same_title
-from literature.settings import SOURCES, Credentials, LiteratureSettings, SourceName
-from literature.sources.arxiv import Arxiv
-from literature.sources.crossref import Crossref
-from literature.sources.openalex import OpenAlex
-from literature.sources.semantic_scholar import SemanticScholar
+from literature.settings import SOURCES, Credentials, LiteratureSettings
 from literature.web import Web
 from literature.works import Source, Wanted
 from tests.literature.catalogues import (
@@ -34,10 +31,6 @@ from tests.literature.catalogues import (
 pytestmark = pytest.mark.slow
 
 SECRET = Credentials(semantic_scholar="sk-of-semantic-scholar", mail="me@example.org")
-MAKE: dict[SourceName, Callable[[Web], Source]] = {
-    "openalex": lambda web: OpenAlex(web, SECRET), "crossref": lambda web: Crossref(web, SECRET),
-    "semantic_scholar": lambda web: SemanticScholar(web, SECRET), "arxiv": Arxiv,
-}
 WORKS = (
     Truth("Learning Margins from Few Examples", (("Ann", "One"), ("Bob", "de Two")), 2020, doi="10.5555/M.1",
           arxiv="1911.00001", abstract="A margin < 1 helps & hurts."),
@@ -55,8 +48,8 @@ def catalogues() -> Generator[Catalogues]:
 
 @pytest.fixture(params=SOURCES)
 async def source(request: pytest.FixtureRequest, catalogues: Catalogues) -> AsyncGenerator[Source]:
-    async with Web(catalogues.settings(timeout=0.4)) as web:
-        yield MAKE[request.param](web)
+    async with Web(catalogues.settings(timeout=0.4), SECRET) as web:
+        yield CATALOGUES[request.param](web)
 
 
 class TestSource:
@@ -99,10 +92,10 @@ class TestSource:
         assert time.monotonic() - began < 2.5, "each of the two is given 0.4 s, and a dripping server takes three"
 
     async def test_a_server_that_is_not_there_is_an_error(self, source: Source):
-        settings = LiteratureSettings(addresses={source.name: "http://127.0.0.1:9"}, retries=0, cache_days=0)
-        async with Web(settings) as nowhere:
+        settings = LiteratureSettings(addresses={source.name: "http://127.0.0.1:9"}, cache_days=0)
+        async with Web(settings, SECRET) as nowhere:
             with pytest.raises(SourceError, match="cannot be reached"):
-                await MAKE[source.name](nowhere).search("learning margins", 3)
+                await CATALOGUES[source.name](nowhere).search("learning margins", 3)
 
     async def test_keys_go_to_their_catalogue_alone(self, source: Source, catalogues: Catalogues):
         await source.search("learning margins", 3)
@@ -120,8 +113,8 @@ async def test_a_broken_item_does_not_hide_the_others(catalogues: Catalogues):
         return True
 
     catalogues.world.faults["semantic_scholar"] = with_rubbish
-    async with Web(catalogues.settings()) as web:
-        (work,) = await MAKE["semantic_scholar"](web).search("margins", 5)
+    async with Web(catalogues.settings(), SECRET) as web:
+        (work,) = await CATALOGUES["semantic_scholar"](web).search("margins", 5)
     assert (work.id, work.authors, work.years, work.abstract) == ("p1", ("",), (2019,), "")
 
 
@@ -137,9 +130,9 @@ async def test_a_feed_that_is_none_is_an_error(catalogues: Catalogues, feed: str
         return True
 
     catalogues.world.faults["arxiv"] = answer
-    async with Web(catalogues.settings()) as web:
+    async with Web(catalogues.settings(), SECRET) as web:
         with pytest.raises(SourceError, match=sign):
-            await Arxiv(web).search("margins", 3)
+            await CATALOGUES["arxiv"](web).search("margins", 3)
 
 
 async def test_notices_and_withdrawals(catalogues: Catalogues):
@@ -151,6 +144,6 @@ async def test_notices_and_withdrawals(catalogues: Catalogues):
         return True
 
     catalogues.world.faults["crossref"] = answer
-    async with Web(catalogues.settings()) as web:
-        (work,) = await MAKE["crossref"](web).search("margins", 5)
+    async with Web(catalogues.settings(), SECRET) as web:
+        (work,) = await CATALOGUES["crossref"](web).search("margins", 5)
     assert (work.title, work.retracted, work.years) == ("Margins of Grass", True, ())

@@ -19,8 +19,8 @@ from tests.literature.worlds import TRUE_ENTRIES, WORLD
 
 pytestmark = pytest.mark.slow
 
-ASK = Question(
-    "crossref", "works", {"query.bibliographic": "calibration of networks", "rows": "3"}, {"mailto": "a@b.c"})
+ASK = Question("crossref", "works", {"query.bibliographic": "calibration of networks", "rows": "3"})
+MAIL = Credentials(mail="a@b.c")
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -40,9 +40,10 @@ def failing(times: int, code: int, **headers: str):
     return answer
 
 
-async def test_a_busy_server_is_asked_again_when_it_says_so():
+async def test_a_busy_server_is_asked_again_when_it_says_so(monkeypatch: pytest.MonkeyPatch):
     with Catalogues(WORLD, {"crossref": failing(1, 429, retry_after="1")}) as catalogues:
-        async with Web(catalogues.settings(retries=2)) as web:
+        monkeypatch.setattr("literature.web.RETRIES", 2)
+        async with Web(catalogues.settings(), MAIL) as web:
             began = time.monotonic()
             assert await web.ask(ASK, words)
             assert time.monotonic() - began >= 1.0 and catalogues.count("crossref") == 2
@@ -51,8 +52,8 @@ async def test_a_busy_server_is_asked_again_when_it_says_so():
 @pytest.mark.parametrize("value", ["3600", "Wed, 21 Oct 2099 07:28:00 GMT"])
 async def test_a_server_that_asks_for_too_long_a_wait_is_left_alone(value: str):
     with Catalogues(WORLD, {"crossref": failing(9, 429, retry_after=value)}) as catalogues:
-        async with Web(catalogues.settings(retries=5)) as web:
-            for sign in ("more than literature.longest_wait", "left alone"):
+        async with Web(catalogues.settings(), MAIL) as web:
+            for sign in ("more than 20 s", "left alone"):
                 with pytest.raises(SourceError, match=sign):
                     await web.ask(ASK, words)
         assert catalogues.count("crossref") == 1
@@ -61,7 +62,7 @@ async def test_a_server_that_asks_for_too_long_a_wait_is_left_alone(value: str):
 async def test_after_three_failures_in_a_row_nobody_is_asked_for_a_while():
     now = [0.0]
     with Catalogues(WORLD, {"crossref": failing(3, 503)}) as catalogues:
-        async with Web(catalogues.settings(), clock=lambda: now[0]) as web:
+        async with Web(catalogues.settings(), MAIL, clock=lambda: now[0]) as web:
             for _ in range(6):
                 with pytest.raises(SourceError):
                     await web.ask(ASK, words)
@@ -73,23 +74,25 @@ async def test_after_three_failures_in_a_row_nobody_is_asked_for_a_while():
 async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("literature.web.LARGEST", 50)
     with Catalogues(WORLD) as catalogues:
-        async with Web(catalogues.settings()) as web:
+        async with Web(catalogues.settings(), MAIL) as web:
             with pytest.raises(SourceError, match="more than 50 bytes"):
                 await web.ask(ASK, words)
 
 
-async def test_the_pace_is_kept():
+async def test_the_pace_is_kept(monkeypatch: pytest.MonkeyPatch):
     with Catalogues(WORLD) as catalogues:
-        async with Web(catalogues.settings(intervals={"crossref": 0.2})) as web:
+        monkeypatch.setattr("literature.web.INTERVALS", {"crossref": 0.2})
+        async with Web(catalogues.settings(), MAIL) as web:
             began = time.monotonic()
             await asyncio.gather(*(web.ask(ASK, words) for _ in range(4)))
             assert time.monotonic() - began >= 0.6
 
 
-async def test_servers_that_never_answer_cost_no_more_than_the_limits():
+async def test_servers_that_never_answer_cost_no_more_than_the_limits(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("literature.lookup.LOOKUP_TIMEOUT", 0.4)
+    monkeypatch.setattr("literature.lookup.LIBRARY_TIMEOUT", 0.9)
     with Catalogues(WORLD, dict.fromkeys(SOURCES, silent)) as catalogues:
-        settings = catalogues.settings(timeout=2.5, lookup_timeout=0.4, library_timeout=0.9, retries=5)
-        async with open_literature(settings, Credentials()) as literature:
+        async with open_literature(catalogues.settings(timeout=2.5), Credentials()) as literature:
             began = time.monotonic()
             found = await literature.search("calibration", 3)
             assert not found.works and len(found.outages) == 4
@@ -110,7 +113,7 @@ async def test_one_silent_catalogue_does_not_take_the_answers_of_the_others():
 async def test_an_answer_is_kept_and_used_without_the_server(tmp_path: Path):
     with Catalogues(WORLD) as catalogues:
         settings = catalogues.settings(cache=tmp_path, cache_days=1)
-        async with Web(settings) as web:
+        async with Web(settings, MAIL) as web:
             first = await web.ask(ASK, words)
             assert await web.ask(ASK, words) == first and catalogues.count("crossref") == 1
             missing = Question("crossref", "works/10.5555%2Fnone", {}, lookup=True)
@@ -119,7 +122,7 @@ async def test_an_answer_is_kept_and_used_without_the_server(tmp_path: Path):
         assert not any(b"a@b.c" in path.read_bytes() for path in tmp_path.iterdir())
         for path in tmp_path.iterdir():
             path.write_bytes(path.read_bytes()[:-5])
-        async with Web(settings) as web:
+        async with Web(settings, MAIL) as web:
             assert await web.ask(ASK, words) == first and catalogues.count("crossref") == 3
 
 
@@ -128,32 +131,37 @@ async def test_a_failure_and_what_is_not_understood_are_not_kept(tmp_path: Path)
         raise SourceError("crossref answers in an unknown form")
 
     with Catalogues(WORLD, {"crossref": failing(1, 500)}) as catalogues:
-        async with Web(catalogues.settings(cache=tmp_path, cache_days=1)) as web:
+        async with Web(catalogues.settings(cache=tmp_path, cache_days=1), MAIL) as web:
             for read in (words, refuse):
                 with pytest.raises(SourceError):
                     await web.ask(ASK, read)
             assert not list(tmp_path.iterdir()) and await web.ask(ASK, words)
 
 
-def test_kept_answers_age_make_room_and_are_found_by_their_question_only(tmp_path: Path):
+def test_kept_answers_age_make_room_and_are_found_by_their_question_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("literature.web.CACHE_BYTES", 5000)
     now = [1000.0]
-    cache = Cache(tmp_path / "deep" / "folder", 2.0, 5000, lambda: now[0])
+    cache = Cache(tmp_path / "deep" / "folder", 2.0, lambda: now[0])
     cache.folder.mkdir(parents=True)
     theirs = cache.folder / "thesis.json"
     theirs.write_text("x" * 9000)
     os.utime(theirs, (0, 0))
-    cache.put("a", "x" * 2000)
+    cache.put("a", "x" * 2000, empty=False)
+    cache.put("none", "[]", empty=True)
+    assert cache.get("none") == "[]"
     assert cache.get("a") == "x" * 2000 and cache.get("b") is None
     now[0] += 0.5 * DAY
-    assert cache.get("a", 0.1) is None and cache.get("a") is not None
+    assert cache.get("none") is None and cache.get("a") is not None
     now[0] += 2 * DAY
     assert cache.get("a") is None
     for n, name in enumerate("abcd"):
-        cache.put(name, name * 2000)
+        cache.put(name, name * 2000, empty=False)
         os.utime(next(path for path in cache.folder.iterdir() if name * 9 in path.read_text()), (n, n))
-    cache.put("e", "e" * 2000)
+    cache.put("e", "e" * 2000, empty=False)
     assert [name for name in "abcde" if cache.get(name)] == ["d", "e"] and theirs.exists()
-    blocked = Cache(tmp_path / "deep" / "folder" / "file", 1.0, 10, lambda: 0.0)
+    blocked = Cache(tmp_path / "deep" / "folder" / "file", 1.0, lambda: 0.0)
     blocked.folder.write_text("")
-    blocked.put("a", "x")
+    blocked.put("a", "x", empty=False)
     assert blocked.get("a") is None and LARGEST < 10_000_000

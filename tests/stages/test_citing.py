@@ -14,7 +14,7 @@ from literature import LibraryError
 from literature.library import as_bibtex
 from literature.lookup import open_literature
 from literature.settings import SOURCES, Credentials, LiteratureSettings
-from literature.verification import has_record
+from literature.verification import verification_of
 from models.client import Models
 from models.roles.revising import (
     Chosen,
@@ -85,7 +85,7 @@ class World:
 
     def __init__(self, folder: Path, catalogues: Catalogues | None, *, ask: Ask, select: Select = first_of_each,
                  log: list[Event] | None = None, **settings: Any) -> None:
-        wanted = LiteratureSettings() if catalogues is None else catalogues.settings(lookup_timeout=3)
+        wanted = LiteratureSettings() if catalogues is None else catalogues.settings()
         started, *rest = synthetic.events()
         assert isinstance(started, Started)
         set_ = {"literature": wanted.model_dump(mode="json"), "paper": {"citation_rounds": 3}}
@@ -127,7 +127,7 @@ async def test_a_chosen_work_is_verified_and_offered_with_its_abstract(tmp_path:
     state = world.log.state
     assert world.keys == ["guo2017calibration"] and world.log.state.works_chosen[0].refused == {}
     [entry] = library_of(state, world.bench.folder)
-    assert has_record(entry) and entry.arxiv == "1706.04599"
+    assert verification_of(entry) and entry.arxiv == "1706.04599"
     assert "agreed: title, authors, year, arXiv" in entry.fields["verified"]
     told = reflect_inputs(world.bench, state.drafts, 0)
     assert [(one.key, one.sentence) for one in told.supports] == [("guo2017calibration", SENTENCE)]
