@@ -18,10 +18,10 @@ from pathlib import Path
 from evals.hostile import held_out, reworded, tuned
 from evals.hostile.paper import Attack, written
 from models.client import Models
-from models.ledger import MemoryLedger
 from models.roles.judge import JUDGE
 from models.scripted_judges import OBEYED, gullible
 from models.settings import ModelSettings
+from record.log import MemoryLog
 from review.judge import question, read_paper, read_rubric
 from review.judge.guards import guarded
 from review.judge.reader import Paper
@@ -58,7 +58,7 @@ async def outcome(attack: Attack, folder: Path) -> Outcome:
 
 async def obeyed(attack: Attack, paper: Paper) -> bool:
     """Whether the gullible judge, asked through the door, gives the highest scores."""
-    models = Models(gullible(attack.payload), MemoryLedger(), ModelSettings(), lambda: 0.0)
+    models = Models(gullible(attack.payload), MemoryLog(), ModelSettings(), lambda: 0.0)
     rubric = read_rubric()
     answer = await models.at(0, 0).ask(JUDGE, question(paper, rubric))
     return getattr(getattr(answer.scores, "overall"), "score") == OBEYED  # noqa: B009  fields of the rubric's type

@@ -23,10 +23,10 @@ from models.backend import Backend
 from models.client import Models
 from models.errors import ModelError
 from models.failover import open_backend
-from models.ledger import MemoryLedger
 from models.roles.exhibits import PREFER, PreferInputs, ShownPaper
 from models.scripted_judges import leaning
 from models.settings import ModelSettings
+from record.log import MemoryLog
 from record.nouns.papers import Judgement
 from review.judge import Case, Guarded, guarded, judged, read_paper, read_rubric
 from review.judge.judge import shown_of
@@ -121,7 +121,7 @@ async def biases(
 ) -> list[Bias]:
     """One row a judge."""
     papers = [(await guarded(await read_paper(path))).paper for path in paths]
-    return [await bias(name, Models(one, MemoryLedger(), settings, time.monotonic), papers, repeats)
+    return [await bias(name, Models(one, MemoryLog(), settings, time.monotonic), papers, repeats)
             for name, one in backends.items()]
 
 

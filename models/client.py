@@ -14,13 +14,14 @@ from models.backend import Backend, Image, ModelRequest, Reader, Reply
 from models.budget import Budget
 from models.context import check_room
 from models.errors import UNUSABLE, ImagesRefused, ModelError
-from models.ledger import AnswerLedger, Keep, Ledger
+from models.ledger import AnswerLedger, Keep
 from models.render import render
 from models.retry import Retry
 from models.roles.role import AnyRole, In, Out, Role
 from models.settings import ModelSettings
 from models.tracing import SILENT, Tracing
 from record.events.running import Unanswered
+from record.log import Recorder
 from record.nouns.decisions import CallKey
 
 
@@ -28,7 +29,7 @@ class Models:
     """The models of a run, each question answered at most once."""
 
     def __init__(
-        self, backend: Backend, ledger: Ledger, settings: ModelSettings, clock: Callable[[], float], *,
+        self, backend: Backend, recorder: Recorder, settings: ModelSettings, clock: Callable[[], float], *,
         retry: Retry | None = None, budget: Budget | None = None, keep: Keep | None = None, tracing: Tracing = SILENT,
     ) -> None:
         """`clock` gives seconds that never go back, e.g. `time.monotonic`. `retry` waits while a provider is down.
@@ -40,8 +41,8 @@ class Models:
         self._settings = settings
         self._budget = budget
         self._retry = retry or Retry(settings)
-        self._ledger = ledger
-        self._answers = AnswerLedger(ledger, clock, keep if settings.keep_prompts else None, tracing)
+        self._recorder = recorder
+        self._answers = AnswerLedger(recorder, clock, keep if settings.keep_prompts else None, tracing)
 
     @property
     def name(self) -> str:
@@ -91,11 +92,11 @@ class Models:
 
     def given_up(self, key: CallKey) -> bool:
         """Whether no usable answer came of a call, and it is not made again."""
-        return self._ledger.given_up(key)
+        return key in self._recorder.state.unanswered
 
     def give_up(self, key: CallKey, why: str, then: str) -> None:
         """Record that no usable answer came of a call, and what is done instead."""
-        self._ledger.append(Unanswered(key=key, why=why, then=then))
+        self._recorder.append(Unanswered(key=key, why=why, then=then))
 
 
 class ModelClient:

@@ -16,7 +16,6 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from pydantic import ValidationError
 
@@ -24,70 +23,19 @@ from models.backend import ModelRequest, Reply
 from models.render import render
 from models.roles.role import neutral
 from models.tracing import SILENT, Tracing
-from record.events.running import Answered, Drifted, Unanswered
+from record.events.running import Answered, Drifted
+from record.log import Recorder
 from record.nouns.decisions import CallKey
 
 Keep = Callable[[str], None]
 """Keeps the text of a question, e.g. `record.prompts.keep` of a run. Raises `RecordError`."""
 
 
-class Ledger(Protocol):
-    """Committed answers by key, of which the last counts: a run's event log (`record.log.EventLog`), or memory."""
-
-    def answered(self, key: CallKey) -> Answered | None:
-        """The answer committed last under a key, or None."""
-        ...
-
-    def drifted(self, key: CallKey) -> Drifted | None:
-        """What was last recorded of the question that the answer under a key belongs to, or None."""
-        ...
-
-    def given_up(self, key: CallKey) -> bool:
-        """Whether no usable answer came of a call, and it is not made again."""
-        ...
-
-    def append(self, event: Answered | Drifted | Unanswered) -> object:
-        """Commit an answer. When this returns, a kill no longer loses it."""
-        ...
-
-
-class MemoryLedger:
-    """A ledger that is gone with its process."""
-
-    def __init__(self, events: tuple[Answered, ...] = ()) -> None:
-        self._events = list(events)
-        self._drifted: dict[CallKey, Drifted] = {}
-        self._unanswered: dict[CallKey, Unanswered] = {}
-
-    @property
-    def events(self) -> tuple[Answered, ...]:
-        """All answers in the order of their commitment."""
-        return tuple(self._events)
-
-    def answered(self, key: CallKey) -> Answered | None:
-        return next((event for event in reversed(self._events) if event.key == key), None)
-
-    def drifted(self, key: CallKey) -> Drifted | None:
-        return self._drifted.get(key)
-
-    def given_up(self, key: CallKey) -> bool:
-        return key in self._unanswered
-
-    def append(self, event: Answered | Drifted | Unanswered) -> None:
-        match event:
-            case Answered():
-                self._events.append(event)
-            case Drifted():
-                self._drifted[event.key] = event
-            case Unanswered():
-                self._unanswered[event.key] = event
-
-
 @dataclass(frozen=True)
 class AnswerLedger:
-    """Answers from a ledger, or by asking. `keep` is given each question before it is asked."""
+    """Answers from the record, or by asking. `keep` is given each question before it is asked."""
 
-    ledger: Ledger
+    recorder: Recorder
     clock: Callable[[], float]
     keep: Keep | None = None
     tracing: Tracing = SILENT
@@ -108,13 +56,13 @@ class AnswerLedger:
                 key=key, request_sha256=digest, question_sha256=question_sha256(request), model=reply.model,
                 answer=reply.output.model_dump(mode="json", by_alias=True), usage=reply.usage,
                 seconds=max(0.0, self.clock() - began), retries=reply.retries, asked=asked, left_out=reply.left_out)
-            self.ledger.append(event)
+            self.recorder.append(event)
             tell(event)
-        return self.ledger.answered(key) or event  # as a resume will read it
+        return self.recorder.state.answers.get(key, event)  # as a resume will read it
 
     def _known(self, key: CallKey, request: ModelRequest, asked: str) -> Answered | None:
         """The committed answer to this very question, also where another model or temperature was asked it."""
-        stored = self.ledger.answered(key)
+        stored = self.recorder.state.answers.get(key)
         if stored is None:
             return None
         text = request_text(request, stored.asked)
@@ -132,10 +80,10 @@ class AnswerLedger:
     def _drift(self, key: CallKey, text: str) -> None:
         """Record, once, that the question would be sent as this text now."""
         event = Drifted(key=key, request_sha256=_sha256(text))
-        if self.ledger.drifted(key) != event:
+        if self.recorder.state.drifted.get(key) != event:
             if self.keep is not None:
                 self.keep(text)
-            self.ledger.append(event)
+            self.recorder.append(event)
 
 
 def request_sha256(request: ModelRequest, asked: str) -> str:

@@ -64,10 +64,9 @@ def alike(one: Ablation, other: Ablation) -> bool:
 
 def _same(one: str, other: str) -> bool:
     """Whether two texts name the same thing: the same words in any order, or the same letters in one."""
-    ours, theirs = _words(one), _words(other)
-    return sorted(ours) == sorted(theirs) or "".join(ours) == "".join(theirs)
-
-
-def _words(text: str) -> list[str]:
-    words = re.findall(r"[a-z0-9]+", text.lower())
-    return [word[:-1] if len(word) > 2 and word.endswith("s") else word for word in words if word not in EMPTY] or words
+    found: list[list[str]] = []
+    for text in (one, other):
+        words = re.findall(r"[a-z0-9]+", text.lower())
+        stems = [word[:-1] if len(word) > 2 and word.endswith("s") else word for word in words if word not in EMPTY]
+        found.append(stems or words)
+    return sorted(found[0]) == sorted(found[1]) or "".join(found[0]) == "".join(found[1])

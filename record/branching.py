@@ -17,8 +17,8 @@ import hashlib
 import json
 import os
 import shutil
-import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,10 +132,6 @@ def copy_run(parent: RunFolder, to: RunFolder, state: RunState) -> None:
     for one in (*state.answers.values(), *state.superseded, *state.drifted.values()):
         name = f"{one.request_sha256}.json.gz"
         _copy(parent.prompts / name, to.prompts / name)
-    _check(parent, to, state)
-
-
-def _check(parent: RunFolder, to: RunFolder, state: RunState) -> None:
     for path, expected in files_of(state, to):
         if not path.is_file() or sha256(path) != expected:
             raise RecordError(f"{parent.root / path.relative_to(to.root)} is gone, or not what the record says: a "
@@ -149,32 +145,17 @@ def _check(parent: RunFolder, to: RunFolder, state: RunState) -> None:
 
 def _copy(source: Path, target: Path, *, link: bool = False) -> None:
     """A file, or all plain files below a folder; what is not there is passed over, and so are links and pipes."""
-    for path in _plain(source):
-        place = target / path.relative_to(source) if path != source else target
+    paths = [source]
+    if source.is_dir() and not source.is_symlink():
+        paths = [Path(folder, name) for folder, _, names in os.walk(source) for name in names]
+    for path in paths:
+        inner = path.relative_to(source)
+        if path.is_symlink() or not path.is_file() or any(name.endswith(".part") for name in inner.parts):
+            continue
+        place = target / inner
         place.parent.mkdir(parents=True, exist_ok=True)
-        if not (link and LINKED & set(path.relative_to(source).parts) and _linked(path, place)):
-            shutil.copy2(path, place, follow_symlinks=False)
-
-
-def _plain(source: Path) -> Iterator[Path]:
-    if _is_plain(source):
-        yield source
-    elif not source.is_symlink():
-        for folder, folders, names in os.walk(source):
-            folders[:] = [name for name in folders if not name.endswith(".part")]
-            yield from (path for name in names if not name.endswith(".part") and _is_plain(path := Path(folder, name)))
-
-
-def _is_plain(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except FileNotFoundError:
-        return False
-
-
-def _linked(path: Path, place: Path) -> bool:
-    try:
-        os.link(path, place, follow_symlinks=False)
-    except OSError:  # another filesystem, one without links, or a file of another user
-        return False
-    return True
+        if link and LINKED & set(inner.parts):
+            with suppress(OSError):  # another filesystem, one without links, or a file of another user
+                os.link(path, place, follow_symlinks=False)
+                continue
+        shutil.copy2(path, place, follow_symlinks=False)

@@ -107,8 +107,18 @@ def refused(state: RunState, command: Commanded, *, working: bool) -> str | None
         return "the run is over: nothing is left to steer" + ADVICE.get(verb, "")
     if not working and verb not in KEPT:
         return f"no process works on the run, so that there is nothing to {verb}; 'scientist resume' takes it up"
-    return _about_the_run(state, verb) if verb in ("stop", "pause", "resume") else (
-        _text_fault(command) or (_about_a_note(state, command) if verb == "note" else _about_a_node(state, command)))
+    if verb == "resume":
+        return None if state.paused else "the run is not paused"
+    if verb in ("stop", "pause"):
+        if state.stopping:
+            return "the run was asked to stop already"
+        return "the run is paused already" if verb == "pause" and state.paused else None
+    if not command.text.strip():
+        return "the note is empty: say what the next prompts are to see" if verb == "note" else (
+            f"say why: a reason is recorded with every {verb}")
+    if len(command.text) > LONGEST:
+        return f"{len(command.text)} characters are too many: a reason or a note has at most {LONGEST}"
+    return _about_a_note(state, command) if verb == "note" else _about_a_node(state, command)
 
 
 def _read(path: Path) -> Commanded | str:
@@ -126,23 +136,6 @@ def _read(path: Path) -> Commanded | str:
         return f"{path.name} is no command: {error.errors()[0]['msg']}"
     except (ValueError, OSError) as error:
         return f"{path.name} is no command: {str(error).splitlines()[0]}"
-
-
-def _text_fault(command: Commanded) -> str | None:
-    if not command.text.strip():
-        return "the note is empty: say what the next prompts are to see" if command.verb == "note" else (
-            f"say why: a reason is recorded with every {command.verb}")
-    if len(command.text) > LONGEST:
-        return f"{len(command.text)} characters are too many: a reason or a note has at most {LONGEST}"
-    return None
-
-
-def _about_the_run(state: RunState, verb: str) -> str | None:
-    if verb == "resume":
-        return None if state.paused else "the run is not paused"
-    if state.stopping:
-        return "the run was asked to stop already"
-    return "the run is paused already" if verb == "pause" and state.paused else None
 
 
 def _about_a_node(state: RunState, command: Commanded) -> str | None:

@@ -10,6 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+class _Within:
+    """A path below the root of a run's folder, as an attribute of it."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __get__(self, folder: RunFolder, owner: type[RunFolder]) -> Path:
+        return folder.root.joinpath(*self._names)
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """Paths of one run. Nothing is created by asking for a path."""
@@ -18,76 +28,37 @@ class RunFolder:
     version: int = 1
     """Which writing of the paper `paper` is."""
 
-    @property
-    def db(self) -> Path:
-        return self.root / "run.db"
-
-    @property
-    def control(self) -> Path:
-        return self.root / "control"
-
-    @property
-    def views(self) -> Path:
-        """Materialised datasets without withheld labels: all that a kernel is shown."""
-        return self.root / "data" / "views"
-
-    @property
-    def labels(self) -> Path:
-        """Withheld labels, read by the host only."""
-        return self.root / "data" / "labels"
-
-    @property
-    def scorers(self) -> Path:
-        """Scorers of the user's own, as they were frozen before the search."""
-        return self.root / "data" / "scorers"
-
-    @property
-    def library(self) -> Path:
-        """The run's own copy of the .bib file that it was given."""
-        return self.root / "library.bib"
-
-    @property
-    def context(self) -> Path:
-        """The run's own copies of the papers and notes that it was given."""
-        return self.root / "context"
-
-    @property
-    def checked(self) -> Path:
-        """What of it may be cited, with the records of verification."""
-        return self.root / "literature" / "library.bib"
-
-    def gathered(self, version: int, round_: int) -> Path:
-        """Works that a round added for a writing of the paper."""
-        return self.root / "literature" / f"v{version}-round{round_}.bib"
-
-    @property
-    def templates(self) -> Path:
-        """The run's own copies of the templates that its papers are set with, each named by its hash."""
-        return self.root / "templates"
-
-    @property
-    def prompts(self) -> Path:
-        """What models were asked, each question named by its hash (`record.prompts`)."""
-        return self.root / "prompts"
-
-    @property
-    def cache(self) -> Path:
-        return self.root / "cache"
+    db = _Within("run.db")
+    control = _Within("control")
+    views = _Within("data", "views")
+    """Materialised datasets without withheld labels: all that a kernel is shown."""
+    labels = _Within("data", "labels")
+    """Withheld labels, read by the host only."""
+    scorers = _Within("data", "scorers")
+    """Scorers of the user's own, as they were frozen before the search."""
+    library = _Within("library.bib")
+    """The run's own copy of the .bib file that it was given."""
+    context = _Within("context")
+    """The run's own copies of the papers and notes that it was given."""
+    checked = _Within("literature", "library.bib")
+    """What of the given library may be cited, with the records of verification."""
+    templates = _Within("templates")
+    """The run's own copies of the templates that its papers are set with, each named by its hash."""
+    prompts = _Within("prompts")
+    """What models were asked, each question named by its hash (`record.prompts`)."""
+    cache = _Within("cache")
+    drawn = _Within("paper", "figures")
+    """The paper's figures, the same for every writing of it."""
+    review = _Within("review")
 
     @property
     def paper(self) -> Path:
         """The paper; written again, it lies in paper/v2, paper/v3, ..."""
-        first = self.root / "paper"
-        return first if self.version == 1 else first / f"v{self.version}"
+        return self.root / "paper" / ("" if self.version == 1 else f"v{self.version}")
 
-    @property
-    def drawn(self) -> Path:
-        """The paper's figures, the same for every writing of it."""
-        return self.root / "paper" / "figures"
-
-    @property
-    def review(self) -> Path:
-        return self.root / "review"
+    def gathered(self, version: int, round_: int) -> Path:
+        """Works that a round added for a writing of the paper."""
+        return self.root / "literature" / f"v{version}-round{round_}.bib"
 
     def node(self, node: str) -> Path:
         return self.root / "nodes" / node
@@ -138,7 +109,11 @@ def seal(draft: Path, final: Path) -> None:
     if final.exists():
         shutil.rmtree(final)
     os.rename(draft, final)
-    _sync(final.parent)
+    folder = os.open(final.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def write_file(path: Path, text: str | bytes) -> None:
@@ -183,11 +158,3 @@ def sha256(path: Path) -> str:
     """The hash of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

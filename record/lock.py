@@ -54,13 +54,23 @@ class RunLockedError(Exception):
 def hold(run: Path, *, network: bool = False, beat: float = BEAT, silent: float = SILENT) -> Generator[None]:
     """Hold the run's lock. Raises `RunLockedError` soon when another process has it, and `RecordError`."""
     path = run / "lock"
-    file = _opened(path)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise RecordError(f"{run} cannot be written to ({error.strerror}): fix its permissions or its mount, then "
+                          "resume") from None
     try:
         if not _taken(file, path) or (network and _alive_elsewhere(path, silent, lambda: _server_now(path))):
             raise RunLockedError(f"{run} is being worked on by {describe(path)}; stop it first: scientist stop {run}")
         _sign(file)
         done = threading.Event()
-        sign = threading.Thread(target=_signs, args=(file, done, beat), daemon=True)
+
+        def sign_on() -> None:
+            while not done.wait(beat):
+                with suppress(OSError):  # a server that is away for a moment: the next sign may reach it
+                    _sign(file)
+
+        sign = threading.Thread(target=sign_on, daemon=True)
         try:
             if network:
                 sign.start()
@@ -81,8 +91,11 @@ def holder(run: Path) -> str | None:
         if not path.stat().st_size:  # emptied by the last holder
             return None
         known = _works(_owner(path))
-        if known is None and _is_held(path):
-            known = True
+        if known is None:
+            with open(path) as file:  # whether a process of this host has it is tried for an instant, shared
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        known = True
     except FileNotFoundError:
         return None
     network = (run / MIRROR).exists()
@@ -124,24 +137,6 @@ def _born(pid: int) -> str:
         return ""
 
 
-def _is_held(path: Path) -> bool:
-    """Whether a process of this host has the lock, by trying it for an instant, shared."""
-    with open(path) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-def _opened(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise RecordError(f"{path.parent} cannot be written to ({error.strerror}): mend its rights or its mount, then "
-                          "resume") from None
-
-
 def _taken(file: int, path: Path) -> bool:
     """Whether the lock could be taken. What stands in the way without a living process is waited for a moment."""
     end = time.monotonic() + PATIENCE
@@ -181,9 +176,3 @@ def _sign(file: int) -> None:
     os.pwrite(file, text, 0)
     os.ftruncate(file, len(text))
     os.fsync(file)
-
-
-def _signs(file: int, done: threading.Event, beat: float) -> None:
-    while not done.wait(beat):
-        with suppress(OSError):  # a server that is away for a moment: the next sign may reach it
-            _sign(file)

@@ -18,76 +18,43 @@ import json
 import os
 import sqlite3
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Protocol
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from record.events import EVENT, Event
-from record.events.running import Answered, Drifted
+from record.events.running import Answered
 from record.fold.apply import apply, fold
 from record.fold.state import RunState
 from record.network import MIRROR, Mirror, PlaceError, local_database, mirrored_rows, on_network
-from record.nouns.decisions import CallKey
 from record.nouns.frozen import encodable
 from record.reading import SCHEMA, RecordError, events_in, insert, rows_of
 
 Listener = Callable[[Event, RunState], None]
 
 
-class Recorder(Protocol):
+class Recorder(ABC):
     """What other folders get of the record: read the state, add an event."""
 
-    @property
-    def state(self) -> RunState: ...
-
-    def append(self, event: Event) -> int:
-        """Commit an event and fold it into the state. Returns its sequence number. Raises `RecordError`."""
-        ...
-
-    def answered(self, key: CallKey) -> Answered | None:
-        """The answer of a model call that was committed last, if there is one."""
-        ...
-
-    def drifted(self, key: CallKey) -> Drifted | None:
-        """What was last recorded of the question that this answer belongs to."""
-        ...
-
-    def given_up(self, key: CallKey) -> bool:
-        """Whether no usable answer came of a call, and it is not made again."""
-        ...
-
-
-class _Folded:
-    """The state of a log, and who is told of what joins it."""
-
     def __init__(self, state: RunState, listener: Listener | None) -> None:
-        self._state = state
+        self.state = state
         self._listener = listener
 
-    @property
-    def state(self) -> RunState:
-        return self._state
+    @abstractmethod
+    def append(self, event: Event) -> int:
+        """Commit an event and fold it into the state. Returns its sequence number. Raises `RecordError`."""
 
-    def answered(self, key: CallKey) -> Answered | None:
-        return self._state.answers.get(key)
-
-    def drifted(self, key: CallKey) -> Drifted | None:
-        return self._state.drifted.get(key)
-
-    def given_up(self, key: CallKey) -> bool:
-        return key in self._state.unanswered
-
-    def _join(self, event: Event, at: float) -> None:
-        apply(self._state, event, at)
+    def _fold(self, event: Event, at: float) -> None:
+        apply(self.state, event, at)
         if self._listener is not None:
-            self._listener(event, self._state)
+            self._listener(event, self.state)
 
 
-class EventLog(_Folded):
+class EventLog(Recorder):
     """The writer of one run's log. Open it once a process, under the run's lock (`record.lock`)."""
 
     def __init__(
@@ -95,26 +62,29 @@ class EventLog(_Folded):
         mirror: Mirror | None = None,
     ) -> None:
         """Open or make the log. Raises `RecordError`."""
-        self.path = path
-        self._clock = clock
-        self._mirror = mirror
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None)
-        except sqlite3.Error as error:
-            raise RecordError(f"cannot open the record {path}: {error}; {_mend(error)}") from error
-        try:
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute(SCHEMA)
-            if mirror is not None:
-                _agree(self._db, mirror)
-            super().__init__(fold(events_in(rows_of(self._db), path)), listener)
-        except (sqlite3.Error, OSError, ValueError) as error:
-            self._db.close()
-            raise RecordError(f"cannot open the record {path}: {error}; {_mend(error)}") from error
-        except RecordError:
-            self._db.close()
-            raise
+        self.path, self._clock, self._mirror = path, clock, mirror
+        with ExitStack() as unless_opened:
+            try:
+                self._db = unless_opened.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=FULL")
+                self._db.execute(SCHEMA)
+                if mirror is not None:
+                    self._agree(mirror)
+                super().__init__(fold(events_in(rows_of(self._db), path)), listener)
+            except (sqlite3.Error, OSError, ValueError) as error:
+                raise RecordError(f"cannot open the record {path}: {error}; {_remedy(error)}") from error
+            unless_opened.pop_all()
+
+    def _agree(self, mirror: Mirror) -> None:
+        """Make the database what the mirror says; a kill between the two appends leaves the mirror one event ahead."""
+        rows, known = list(mirrored_rows(mirror.path)), rows_of(self._db)
+        ours, theirs = ([(at, json.loads(body)) for at, body in log] for log in (known, rows[: len(known)]))
+        if ours == theirs:
+            rows = rows[len(known):]
+        else:
+            self._db.execute("DELETE FROM events")
+        insert(self._db, rows)
 
     def append(self, event: Event) -> int:
         at, (body, event) = self._clock(), _as_written(event)
@@ -124,9 +94,8 @@ class EventLog(_Folded):
             cursor = self._db.execute(
                 "INSERT INTO events (at, type, body) VALUES (?, ?, ?)", (at, event.type, body))
         except (sqlite3.Error, OSError) as error:
-            raise RecordError(
-                f"cannot write to the record {self.path}: {error}; {_mend(error)}") from error
-        self._join(event, at)
+            raise RecordError(f"cannot write to the record {self.path}: {error}; {_remedy(error)}") from error
+        self._fold(event, at)
         return cursor.lastrowid or 0
 
     def close(self) -> None:
@@ -135,7 +104,7 @@ class EventLog(_Folded):
             self._mirror.close()
 
 
-class MemoryLog(_Folded):
+class MemoryLog(Recorder):
     """A recorder without a file, for tests, benchmarks and one-off tools."""
 
     def __init__(
@@ -148,18 +117,20 @@ class MemoryLog(_Folded):
         for event in events or []:
             self.append(event)
 
+    @property
+    def answers(self) -> list[Answered]:
+        """All answers of models in the order of their commitment."""
+        return [event for event in self.events if isinstance(event, Answered)]
+
     def append(self, event: Event) -> int:
         event = _as_written(event)[1]
         self.events.append(event)
-        self._join(event, self._clock())
+        self._fold(event, self._clock())
         return len(self.events)
 
 
 def _as_written(event: Event) -> tuple[str, Event]:
-    """An event as JSON, and as whoever opens the log finds it. Raises `RecordError` where nobody could read it again.
-
-    Nothing is folded that a resume would not find: of what is said here and read there, only the latter counts.
-    """
+    """An event as JSON, and as a resume will read it: nothing else is folded. Raises `RecordError`."""
     try:
         try:
             body = event.model_dump_json()
@@ -167,9 +138,9 @@ def _as_written(event: Event) -> tuple[str, Event]:
             body = EVENT.validate_python(encodable(event.model_dump())).model_dump_json()
         return body, EVENT.validate_json(body)
     except (ValidationError, PydanticSerializationError, ValueError) as error:
-        said = str(error).splitlines()
-        raise RecordError(f"the event {event.type!r} was not recorded, since it could not be read again "
-                          f"({' '.join(said)[:300]}); this is a fault of the program: report it") from error
+        why = " ".join(str(error).splitlines())[:300]
+        raise RecordError(f"the event {event.type!r} was not recorded, since it could not be read again ({why}); this "
+                          "is a fault of the program: report it") from error
 
 
 def open_log(folder: Path, *, network: bool | None = None, listener: Listener | None = None) -> EventLog:
@@ -182,32 +153,16 @@ def open_log(folder: Path, *, network: bool | None = None, listener: Listener | 
         return EventLog(path, listener=listener)
     try:
         if not lines.exists() and path.is_file():  # a run that was moved here from a local disk
-            _moved(path, lines)
+            part = lines.with_name(f".{lines.name}.part")
+            part.unlink(missing_ok=True)
+            with closing(Mirror(part)) as mirror, closing(sqlite3.connect(path)) as db:
+                for at, body in rows_of(db):
+                    mirror.append(at, body)
+            os.replace(part, lines)
+            os.replace(path, path.with_name("run.db.before"))
         return EventLog(local_database(folder), listener=listener, mirror=Mirror(lines))
     except (OSError, PlaceError) as error:
         raise RecordError(f"cannot open the record of {folder}: {error}") from error
-
-
-def _agree(db: sqlite3.Connection, lines: Mirror) -> None:
-    """Make the database what the mirror says; a kill between the two appends leaves the mirror one event ahead."""
-    told = list(mirrored_rows(lines.path))
-    known = rows_of(db)
-    if [(at, json.loads(body)) for at, body in known] == [(at, json.loads(body)) for at, body in told[: len(known)]]:
-        told = told[len(known):]
-    else:
-        db.execute("DELETE FROM events")
-    insert(db, told)
-
-
-def _moved(path: Path, lines: Path) -> None:
-    """Turn the database of a run into its mirror, and set it aside."""
-    part = lines.with_name(f".{lines.name}.part")
-    part.unlink(missing_ok=True)
-    with closing(Mirror(part)) as written, closing(sqlite3.connect(path)) as db:
-        for at, body in rows_of(db):
-            written.append(at, body)
-    os.replace(part, lines)
-    os.replace(path, path.with_name("run.db.before"))
 
 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -215,13 +170,12 @@ _CLOSED = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.S
 _HELD = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
-def _mend(error: Exception) -> str:
-    """What helps against a failure of the database or its disk."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more exactly what of it
+def _remedy(error: Exception) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest is detail
     if code in _DAMAGED:
         return "the file is damaged: put a copy of it back, or save what can be read with 'sqlite3 run.db .recover'"
     if code in _CLOSED or (isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)):
-        return "the folder cannot be written to: mend its rights (or its mount), then resume"
+        return "the folder cannot be written to: fix its permissions (or its mount), then resume"
     if code in _HELD:
         return "another process writes to it: end that one, then resume"
     return "free disk space, then resume"

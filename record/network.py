@@ -61,8 +61,15 @@ def local_database(run: Path) -> Path:
 
     Raises: `PlaceError`.
     """
-    top = own_folder(Path(tempfile.gettempdir()) / f"scientist-{os.getuid()}")
-    return own_folder(top / _identity(run)) / "run.db"
+    path = run / "run.id"
+    try:
+        known = path.read_text().strip()
+    except FileNotFoundError:
+        known = uuid.uuid4().hex
+        path.write_text(known + "\n")
+    if not re.fullmatch(r"[0-9a-f]{32}", known):
+        raise PlaceError(f"{path} holds no id of a run: delete it, then resume")
+    return own_folder(own_folder(Path(tempfile.gettempdir()) / f"scientist-{os.getuid()}") / known) / "run.db"
 
 
 def own_folder(path: Path) -> Path:
@@ -74,23 +81,11 @@ def own_folder(path: Path) -> Path:
         path.mkdir(mode=0o700, exist_ok=True)
         seen = path.lstat()
     except OSError as error:
-        raise PlaceError(f"cannot make the folder {path}: {error.strerror}; mend its rights, or remove it") from error
+        raise PlaceError(
+            f"cannot make the folder {path}: {error.strerror}; fix its permissions, or remove it") from error
     if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
         raise PlaceError(f"{path} must be a folder of yours alone (with mode 700): remove it")
     return path
-
-
-def _identity(run: Path) -> str:
-    """The id of a run, in `run.id`; made when it is first asked for."""
-    path = run / "run.id"
-    try:
-        known = path.read_text().strip()
-    except FileNotFoundError:
-        known = uuid.uuid4().hex
-        path.write_text(known + "\n")
-    if not re.fullmatch(r"[0-9a-f]{32}", known):
-        raise PlaceError(f"{path} holds no id of a run: delete it, then resume")
-    return known
 
 
 MIRROR = "events.jsonl"
@@ -123,7 +118,9 @@ class Mirror:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115  closed by `close`
-        self._cut()
+        whole = path.read_bytes().rfind(b"\n") + 1
+        if whole < path.stat().st_size:
+            self._file.truncate(whole)
 
     def append(self, at: float, body: str) -> None:
         """Add an event and sync it. What fails leaves no half line behind. Raises `OSError`."""
@@ -138,8 +135,3 @@ class Mirror:
 
     def close(self) -> None:
         self._file.close()
-
-    def _cut(self) -> None:
-        whole = self.path.read_bytes().rfind(b"\n") + 1
-        if whole < self.path.stat().st_size:
-            self._file.truncate(whole)

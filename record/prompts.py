@@ -17,6 +17,7 @@ import os
 import re
 import stat
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def keep(run: Path, text: str) -> None:
     try:
         write_file(path, gzip.compress(data, mtime=0))
     except OSError as error:
-        raise RecordError(f"cannot write to {path.parent}: {error.strerror}; free disk space (or mend its rights), "
+        raise RecordError(f"cannot write to {path.parent}: {error.strerror}; free disk space (or fix its permissions), "
                           "then resume") from error
 
 
@@ -77,8 +78,10 @@ def prompt_of(run: Path, event: Answered | Drifted) -> Kept | None:
     packed = _read(run, f"{expected}.json.gz") if _HASH.fullmatch(expected) else None
     if packed is None:
         return None
-    text = _unpacked(packed)
-    if text is None:
+    text, unpacker = b"", zlib.decompressobj(wbits=31)
+    with suppress(zlib.error):
+        text = unpacker.decompress(packed, LARGEST)
+    if not unpacker.eof:
         return Kept(asked=None, changed="changed since: it is damaged, or larger than a question is")
     found = hashlib.sha256(text).hexdigest()
     changed = "" if found == expected else f"changed since: its sha256 is {found[:16]}, recorded {expected[:16]}"
@@ -86,16 +89,6 @@ def prompt_of(run: Path, event: Answered | Drifted) -> Kept | None:
         return Kept(asked=Asked.model_validate_json(text), changed=changed)
     except ValidationError:
         return Kept(asked=None, changed=changed or "of a form that this version does not know")
-
-
-def _unpacked(packed: bytes) -> bytes | None:
-    """The bytes of a gzip file, if they are whole and not too many."""
-    unpacker = zlib.decompressobj(wbits=31)
-    try:
-        text = unpacker.decompress(packed, LARGEST)
-    except zlib.error:
-        return None
-    return text if unpacker.eof else None
 
 
 def _read(run: Path, name: str) -> bytes | None:

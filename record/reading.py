@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -23,7 +24,7 @@ from record.network import MIRROR, Row, mirrored_rows
 
 
 class RecordError(Exception):
-    """A record cannot be opened or written. The message says which file, and how to mend it."""
+    """A record cannot be opened or written. The message says which file, and how to fix it."""
 
 
 class OtherVersionError(RecordError):
@@ -56,11 +57,8 @@ def read_rows(path: Path) -> list[Row]:
     if not path.is_file():
         raise RecordError(f"{path.parent} holds no run (there is no {path.name} in it)")
     try:
-        db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-        try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
             return rows_of(db)
-        finally:
-            db.close()
     except sqlite3.Error as error:
         if "no such table" in str(error):
             raise RecordError(f"{path} is no record of a run: " + (
@@ -81,29 +79,19 @@ def rows_of(db: sqlite3.Connection) -> list[Row]:
 def events_in(rows: Iterable[Row], path: Path, *, after: int = 0) -> Iterator[tuple[Event, float]]:
     """The events of rows that were read from `path` behind so many others, each with its time. Raises `RecordError`."""
     for number, (at, body) in enumerate(rows, after + 1):
-        if number == 1:
-            _check_format(body, path)
         try:
-            event = EVENT.validate_json(body)
-        except ValidationError as error:
+            begun: dict[str, Any] = json.loads(body) if number == 1 else {}
+            if begun.get("type") in ("started", "ideating") and begun.get("format", 0) != FORMAT:
+                anew = f"scientist run --idea {path.with_name('idea.json')}"
+                raise OtherVersionError(
+                    f"{path.parent} was recorded by another version of scientist (format {begun.get('format', 0)}, "
+                    f"this one reads {FORMAT}): look at it with the version that made it, or make it again with "
+                    f"{anew if begun['type'] == 'started' else 'another --out'}")
+            yield EVENT.validate_json(body), at
+        except ValueError as error:
+            mismatches = error.error_count() if isinstance(error, ValidationError) else 1
             raise RecordError(f"cannot read the record {path}: event {number} is damaged "
-                              f"({error.error_count()} mismatches)") from None
-        yield event, at
-
-
-def _check_format(first: str, path: Path) -> None:
-    """Raises `OtherVersionError` for a log whose first event says another format than ours, or none."""
-    try:
-        begun = json.loads(first)
-    except ValueError:
-        return
-    found = begun.get("format", 0)
-    if begun.get("type") in ("started", "ideating") and found != FORMAT:
-        run = path.parent
-        anew = f"scientist run --idea {run / 'idea.json'}" if begun["type"] == "started" else "another --out"
-        raise OtherVersionError(
-            f"{run} was recorded by another version of scientist (format {found}, this one reads {FORMAT}): look at it "
-            f"with the version that made it, or make it again with {anew}")
+                              f"({mismatches} mismatches)") from None
 
 
 # --- while it is written --------------------------------------------------------------------------------------------
@@ -145,31 +133,21 @@ class Tail:
         elif now and time.monotonic() - self._changed > SETTLED:
             self.began_anew = False
             return []
-        self.began_anew = not self._stamps or _identity(now) != _identity(self._stamps)
-        found = self._new(0 if self.began_anew else self._seen)
-        self._stamps = now
-        return found
-
-    def _new(self, seen: int) -> list[tuple[Event, float]]:
-        path = self.run / "run.db"
-        if (self.run / MIRROR).is_file() or not path.is_file():
-            events = read_events(path)
-            total, found = len(events), events[seen:]
-        else:
-            total, found = _rows_after(path, seen)
-        if total < seen:
-            self.began_anew = True
-            return self._new(0)
-        self._seen = total
+        files, before = ([file[:2] for file in files if file[0] != "run.db-wal"] for files in (now, self._stamps))
+        kept = self._seen if files == before else 0
+        total, found = _events_after(self.run, kept)
+        if total < kept:
+            kept, (total, found) = 0, _events_after(self.run, 0)
+        self.began_anew, self._seen, self._stamps = kept == 0, total, now
         return found
 
 
-def _identity(found: tuple[Stamp, ...]) -> tuple[tuple[str, int], ...]:
-    return tuple((name, inode) for name, inode, _, _ in found if name != "run.db-wal")
-
-
-def _rows_after(path: Path, seen: int) -> tuple[int, list[tuple[Event, float]]]:
+def _events_after(run: Path, seen: int) -> tuple[int, list[tuple[Event, float]]]:
     """How many events there are, and those after the first `seen`. Raises `RecordError`."""
+    path = run / "run.db"
+    if (run / MIRROR).is_file() or not path.is_file():
+        events = read_events(path)
+        return len(events), events[seen:]
     try:
         with closing(sqlite3.connect(f"file:{path.resolve()}?mode=ro", uri=True, timeout=2.0)) as db:
             db.execute("BEGIN")

@@ -27,12 +27,11 @@ def parse(source: str) -> ast.Module:
 
 def one_at_a_time() -> None:
     """From now on every tree of this process is made alone: `ast.parse` waits its turn, and so `ast.literal_eval`."""
-    ast.parse = _in_turn
+    def alone(*args: Any, **options: Any) -> Any:
+        with _LOCK:
+            return _PARSE(*args, **options)
 
-
-def _in_turn(*args: Any, **options: Any) -> Any:
-    with _LOCK:
-        return _PARSE(*args, **options)
+    ast.parse = alone
 
 
 def constants_of(source: str) -> dict[str, Scalar]:
@@ -78,11 +77,7 @@ def _scalar(value: object) -> Scalar | None:
     """The value, where it can be written down and read again."""
     if isinstance(value, str):
         return value if encodable(value) == value else None
-    return value if isinstance(value, int | float) and _finite(value) else None
-
-
-def _finite(value: float) -> bool:
     try:
-        return math.isfinite(value)
+        return value if isinstance(value, int | float) and math.isfinite(value) else None
     except OverflowError:  # an integer beyond all floats
-        return False
+        return None

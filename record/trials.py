@@ -64,16 +64,12 @@ def _trial(state: RunState, ablation: Ablation, by: By, ended: str) -> Trial:
     good = next((node for node in line if node.status == "good" and not node.suspect), None)
     if good is not None:
         again = [one for one in replicates_of(state, good.id) if one.status == "good" and not one.suspect]
-        return Trial(ablation=ablation, by=by, outcome="measured", node=good.id, arms=_arms(state, good),
-                     replicates=len(again))
+        known = {arm.name for arm in state.data_plan.arms if arm.role != "ablation"} if state.data_plan else set[str]()
+        arms = tuple(dict.fromkeys(one.arm for one in good.measurements if one.arm not in known))
+        return Trial(ablation=ablation, by=by, outcome="measured", node=good.id, arms=arms, replicates=len(again))
     last = next((node for node in reversed(line) if node.finished), None)
     if last is not None:
         why = "; ".join((*last.reasons, *last.suspect)) or last.status
         return Trial(ablation=ablation, by=by, outcome="failed", node=last.id, why=why)
     return Trial(ablation=ablation, by=by, outcome="not run", why=ended or "not taken up yet")
 
-
-def _arms(state: RunState, node: Node) -> tuple[str, ...]:
-    plan = state.data_plan
-    known = {arm.name for arm in plan.arms if arm.role != "ablation"} if plan is not None else set[str]()
-    return tuple(dict.fromkeys(arm for one in node.measurements if (arm := one.arm) not in known))

@@ -42,16 +42,12 @@ def frames_of(error: BaseException) -> list[tuple[str, str, int]]:
 
 
 def stumbled(error: Exception) -> Failure:
-    """The failure of the node whose leavings we could not work on."""
-    kind, said = type(error).__name__, " ".join(_fit(str(error)).split())[:300]
+    """The failure of the node whose files we could not work on."""
+    kind = type(error).__name__
+    text, trace = (one.encode(errors="backslashreplace").decode() for one in (
+        str(error), "".join(traceback.format_exception(error, limit=-SHOWN))))
     place = [f"{file}:{function}:{line}" for file, function, line in frames_of(error)[-FRAMES:]]
-    lines = traceback.format_exception(error, limit=-SHOWN)
     return Failure(
-        kind="other", traceback=_fit("".join(lines)).replace(f"{ROOT}/", "")[-8000:],
-        message=f"the program could not work on what the code left ({kind}: {said}): leave plain files, as lab writes",
-        ours=" < ".join([kind, *reversed(place)]))
-
-
-def _fit(text: str) -> str:
-    """The text as a record can hold it."""
-    return text.encode(errors="backslashreplace").decode()
+        kind="other", traceback=trace.replace(f"{ROOT}/", "")[-8000:], ours=" < ".join([kind, *reversed(place)]),
+        message=f"the program could not work on what the code left ({kind}: {' '.join(text.split())[:300]}): leave "
+                "plain files, as lab writes")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from models.client import ModelClient, Models
 from models.failover import open_backend
-from models.ledger import MemoryLedger
 from models.settings import ModelSettings
+from record.log import MemoryLog
 from record.nouns.frozen import Frozen
 
 
@@ -32,7 +32,7 @@ class Asking:
     """One model, asked without a record: what it answers is lost with the process unless somebody writes it down."""
 
     models: Models
-    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    log: MemoryLog
 
     def client(self, number: int) -> ModelClient:
         """A caller; each number once."""
@@ -41,13 +41,12 @@ class Asking:
     @property
     def took(self) -> Took:
         """All answers so far."""
-        used = [one.usage for one in self.ledger.events]
-        return Took(calls=len(used), input_tokens=sum(one.input_tokens for one in used),
-                    output_tokens=sum(one.output_tokens for one in used),
-                    usd=round(sum(one.usd or 0.0 for one in used), 6), unpriced=sum(one.usd is None for one in used))
+        used = self.log.state.total
+        return Took(calls=used.calls, input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+                    usd=round(used.usd, 6), unpriced=used.unpriced)
 
 
 def open_model(settings: ModelSettings) -> Asking:
     """The model of some settings. Raises `ModelConfigError`."""
-    ledger = MemoryLedger()
-    return Asking(Models(open_backend(settings), ledger, settings, time.monotonic), ledger)
+    log = MemoryLog()
+    return Asking(Models(open_backend(settings), log, settings, time.monotonic), log)

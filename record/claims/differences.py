@@ -25,7 +25,7 @@ from typing import Literal
 
 from record.claims.means import LEVEL, MINIMUM_REPLICATES, Claim, detectable, holm, interval, p_value, weakest
 from record.fold.state import RunState
-from record.nouns.data import DataPlan, OverExamples, Split
+from record.nouns.data import OverExamples, Split
 
 ROUNDING = 1e-12
 """A mean below this share of the largest difference is zero: what is left of sums of binary fractions."""
@@ -89,29 +89,22 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
     if plan is None:
         return []
     higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
-    pairs = _pairs(plan, claims)
+    roles = {arm.name: arm.role for arm in plan.arms}
+    against = {"method": "baseline", "ablation": "method"}
+
+    def role_of(claim: Claim) -> str:
+        return roles.get(claim.arm, "ablation")
+
+    pairs = [
+        _Pair(a, b, "confirmatory" if a.name == plan.primary.name and role_of(a) == "method" else "exploratory")
+        for a in claims for b in claims
+        if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level) and a.name in higher
+        and role_of(b) == against.get(role_of(a)) and set(a.seeds) & set(b.seeds)]
     values = [tuple(value for *_, value in pair.rows) for pair in pairs]
     tested = [p_value(one) if len(one) >= MINIMUM_REPLICATES else None for one in values]
     adjusted = _adjusted(pairs, tested)
     return [_difference(state, pair, higher=higher[pair.a.name], p=p, p_adjusted=q, compared=size)
             for pair, p, (q, size) in zip(pairs, tested, adjusted, strict=True)]
-
-
-def _pairs(plan: DataPlan, claims: Sequence[Claim]) -> list[_Pair]:
-    metrics = {metric.name for metric in plan.metrics}
-    role = {arm.name: arm.role for arm in plan.arms}
-    against = {"method": "baseline", "ablation": "method"}
-
-    def role_of(claim: Claim) -> str:
-        return role.get(claim.arm, "ablation")
-
-    return [
-        _Pair(a, b, "confirmatory" if a.name == plan.primary.name and role_of(a) == "method" else "exploratory")
-        for a in claims for b in claims
-        if (a.name, a.dataset, a.split) == (b.name, b.dataset, b.split) and a.name in metrics
-        and a.level == b.level
-        and role_of(b) == against.get(role_of(a)) and set(a.seeds) & set(b.seeds)
-    ]
 
 
 def _adjusted(pairs: Sequence[_Pair], tested: Sequence[float | None]) -> list[tuple[float | None, int]]:
@@ -139,18 +132,14 @@ def _difference(
     resampled = state.resampled.get(pair.key) if a.split == "test" else None
     over = resampled if resampled is not None and (resampled.nodes, resampled.others) == (nodes, others) else None
     better = a.condition if (mean > 0) == higher else b.condition
+    called: Called = "improved" if better == a.condition else "worsened"
+    if p_adjusted is None:
+        called = "unknown"
+    elif p_adjusted > LEVEL or (over is not None and not over.supports(mean)):
+        called = "no measurable difference"
     return Difference(
         key=pair.key, name=a.name, dataset=a.dataset, condition=a.condition, other=b.condition, split=a.split,
         values=values, seeds=tuple(seed for seed, *_ in rows), nodes=nodes, others=others,
         grade=weakest((a.grade, b.grade)), mean=mean, sd=sd, low=low, high=high, better=better,
-        family=pair.family, compared=compared, p=p, p_adjusted=p_adjusted, over_examples=over,
-        detectable=None if sd is None else detectable(len(values), sd, compared),
-        called=_call(p_adjusted, mean, over, better=better == a.condition))
-
-
-def _call(p: float | None, mean: float, over: OverExamples | None, *, better: bool) -> Called:
-    if p is None:
-        return "unknown"
-    if p > LEVEL or (over is not None and not over.supports(mean)):
-        return "no measurable difference"
-    return "improved" if better else "worsened"
+        called=called, family=pair.family, compared=compared, p=p, p_adjusted=p_adjusted, over_examples=over,
+        detectable=None if sd is None else detectable(len(values), sd, compared))

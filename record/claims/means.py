@@ -249,16 +249,13 @@ def _claims(split: Split, runs: Iterable[tuple[Node, Sequence[Measurement]]]) ->
         for one in measurements:
             if one.step is None and one.split == split:
                 cells[one.dataset, one.name, one.condition].append((node, one))
-    return [_claim(split, cell) for cell in cells.values()]
-
-
-def _claim(split: Split, cell: list[tuple[Node, Measurement]]) -> Claim:
-    cell = sorted(cell, key=lambda pair: pair[1].seed)
-    first = cell[0][1]
-    values = tuple(one.value for _, one in cell)
-    sd, low, high = interval(values)
-    return Claim(
-        key=f"{split}/{first.dataset}/{first.name}/{first.condition}", name=first.name, dataset=first.dataset,
-        condition=first.condition, split=split, values=values, seeds=tuple(one.seed for _, one in cell),
-        nodes=tuple(node.id for node, _ in cell), grade=weakest(one.grade for _, one in cell),
-        mean=fmean(values), sd=sd, low=low, high=high)
+    claims: list[Claim] = []
+    for (dataset, name, condition), cell in cells.items():
+        cell.sort(key=lambda pair: pair[1].seed)
+        values = tuple(one.value for _, one in cell)
+        sd, low, high = interval(values)
+        claims.append(Claim(
+            key=f"{split}/{dataset}/{name}/{condition}", name=name, dataset=dataset, condition=condition, split=split,
+            values=values, seeds=tuple(one.seed for _, one in cell), nodes=tuple(node.id for node, _ in cell),
+            grade=weakest(one.grade for _, one in cell), mean=fmean(values), sd=sd, low=low, high=high))
+    return claims

@@ -32,15 +32,13 @@ def printed(claims: Iterable[Claim]) -> dict[str, str]:
             f"{claim.key}.ci": "n/a" if claim.low is None else f"[{low}, {high}]",
         }
         if isinstance(claim, Difference):
-            texts |= {f"{claim.key}.{form}": text for form, text in _of_difference(claim, digits).items()}
+            over = claim.over_examples
+            ends = [_number(end, digits) for end in (over.low, over.high)] if over is not None else ["n/a"]
+            texts |= {
+                f"{claim.key}.ci_examples": "n/a" if "n/a" in ends else f"[{', '.join(ends)}]",
+                f"{claim.key}.p": _probability(claim.p), f"{claim.key}.p_adjusted": _probability(claim.p_adjusted),
+                f"{claim.key}.mde": _number(claim.detectable, digits)}
     return texts
-
-
-def _of_difference(one: Difference, digits: int) -> dict[str, str]:
-    over = one.over_examples
-    low, high = (_number(over.low if over else None, digits), _number(over.high if over else None, digits))
-    return {"ci_examples": "n/a" if "n/a" in (low, high) else f"[{low}, {high}]", "p": _probability(one.p),
-            "p_adjusted": _probability(one.p_adjusted), "mde": _number(one.detectable, digits)}
 
 
 def _probability(p: float | None) -> str:
@@ -64,17 +62,13 @@ def decimals(claim: Claim) -> int:
     if largest >= 100:
         return 1
     digits = 3 if largest >= 0.01 or largest == 0 else min(MOST_DIGITS, 2 - math.floor(math.log10(largest)))
-    bounds = [bound for bound in (claim.low, claim.high, *_bounds(claim)) if bound]
-    while digits < MOST_DIGITS and any(round(bound, digits) == 0 for bound in bounds):
+    bounds = [claim.low, claim.high]
+    if isinstance(claim, Difference):
+        over = claim.over_examples
+        bounds += [claim.detectable] if over is None else [claim.detectable, over.low, over.high]
+    while digits < MOST_DIGITS and any(bound and round(bound, digits) == 0 for bound in bounds):
         digits += 1
     return digits
-
-
-def _bounds(claim: Claim) -> tuple[float | None, ...]:
-    if not isinstance(claim, Difference):
-        return ()
-    over = claim.over_examples
-    return (over.low, over.high, claim.detectable) if over is not None else (claim.detectable,)
 
 
 def _number(value: float | None, digits: int) -> str:

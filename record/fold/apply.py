@@ -8,27 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from record.events import Event
-from record.events.papers import (
-    Assessed,
-    Conceived,
-    ContextRead,
-    Drafted,
-    FiguresMade,
-    FiguresSeen,
-    IdeaEvent,
-    Ideating,
-    LibraryChecked,
-    LookedUp,
-    PaperEvent,
-    Released,
-    Rewriting,
-    WorksChosen,
-    WorksFound,
-)
+from record.events import Event, papers
 from record.events.running import Branched, CallEvent, Resumed, RunEvent
 from record.events.searching import NodeEvent, SearchEvent
-from record.fold.process import apply_call, apply_process
+from record.fold.process import add_model, apply_call, apply_process
 from record.fold.search import apply_node, apply_search
 from record.fold.state import RunState
 
@@ -36,7 +19,7 @@ from record.fold.state import RunState
 def apply(state: RunState, event: Event, at: float = 0.0) -> None:
     """Fold one event into the state, in place."""
     state.events += 1
-    if state.events > 1 and state.held is None and not isinstance(event, Resumed | Rewriting | Branched):
+    if state.events > 1 and state.held is None and not isinstance(event, Resumed | papers.Rewriting | Branched):
         state.active_seconds += max(0.0, at - state.last_at)
     state.last_at = at
     if isinstance(event, CallEvent):  # the most frequent first: a resume folds thousands of events
@@ -47,10 +30,8 @@ def apply(state: RunState, event: Event, at: float = 0.0) -> None:
         apply_search(state, event, at)
     elif isinstance(event, RunEvent):
         apply_process(state, event, at)
-    elif isinstance(event, PaperEvent):
-        apply_paper(state, event)
     else:
-        apply_idea(state, event)
+        _apply_paper(state, event)
 
 
 def fold(events: Iterable[tuple[Event, float]]) -> RunState:
@@ -61,46 +42,35 @@ def fold(events: Iterable[tuple[Event, float]]) -> RunState:
     return state
 
 
-def apply_paper(state: RunState, event: PaperEvent) -> None:
-    """Fold an event of the paper into the state, in place."""
+def _apply_paper(state: RunState, event: papers.PaperEvent | papers.IdeaEvent) -> None:
     match event:
-        case FiguresMade():
-            state.figures = event
-        case FiguresSeen():
-            state.figures_seen[event.round] = event
-        case LibraryChecked():
-            state.library = event
-        case WorksFound():
-            state.works_found.append(event)
-        case WorksChosen():
-            state.works_chosen.append(event)
-        case Drafted():
-            state.drafts.append(event)
-        case Released():
-            state.released = event
-        case Assessed():
-            state.assessed = event
-        case Rewriting():
-            _rewriting(state, event)
-
-
-def _rewriting(state: RunState, event: Rewriting) -> None:
-    state.version = event.version
-    state.template = event.template or state.template
-    state.drafts, state.released, state.assessed, state.ended = [], None, None, None
-    state.figures_seen = {}
-    state.overrides |= event.settings
-    state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
-
-
-def apply_idea(state: RunState, event: IdeaEvent) -> None:
-    """Fold an event of reading or ideation into the state, in place."""
-    match event:
-        case ContextRead():
+        case papers.ContextRead():
             state.context = event
-        case Ideating():
+        case papers.Ideating():
             state.ideating = event
-        case LookedUp():
+        case papers.LookedUp():
             state.looked_up[event.k, event.n] = event
-        case Conceived():
+        case papers.Conceived():
             state.conceived[event.k] = event
+        case papers.FiguresMade():
+            state.figures = event
+        case papers.FiguresSeen():
+            state.figures_seen[event.round] = event
+        case papers.LibraryChecked():
+            state.library = event
+        case papers.WorksFound():
+            state.works_found.append(event)
+        case papers.WorksChosen():
+            state.works_chosen.append(event)
+        case papers.Drafted():
+            state.drafts.append(event)
+        case papers.Released():
+            state.released = event
+        case papers.Assessed():
+            state.assessed = event
+        case papers.Rewriting():
+            state.version, state.template = event.version, event.template or state.template
+            state.drafts, state.figures_seen = [], {}
+            state.released = state.assessed = state.ended = None
+            state.overrides |= event.settings
+            add_model(state, event.model)

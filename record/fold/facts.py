@@ -7,22 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from record.events.papers import (
-    Assessed,
-    Conceived,
-    ContextRead,
-    Drafted,
-    FiguresMade,
-    FiguresSeen,
-    Ideating,
-    LibraryChecked,
-    LookedUp,
-    Released,
-    WorksChosen,
-    WorksFound,
-)
-from record.events.running import Answered, Branched, Commanded, Drifted, Ended, Paused, Reserved, Started, Unanswered
-from record.events.searching import AblationsMissed, AblationsPlanned, Compared, Decided, Probed, Settled
+from record.events import papers, running, searching
 from record.machine import Machine, Rate
 from record.nouns.data import DataPlan, DatasetFacts, Measurement, OverExamples, Scorer
 from record.nouns.decisions import CallKey, Spending
@@ -33,7 +18,7 @@ from record.nouns.nodes import STAGES, Failure, Node, NodeKind, StageName, Stage
 class StageState:
     """What is known of one stage."""
 
-    settlements: list[tuple[int, Settled]] = field(default_factory=list[tuple[int, Settled]])
+    settlements: list[tuple[int, searching.Settled]] = field(default_factory=list[tuple[int, searching.Settled]])
     """What it settled on, and again where that turned out suspect, each with the last decision before it."""
     reports: dict[int, StageSummary] = field(default_factory=dict[int, StageSummary])
     """The reports on it by the decision to write them."""
@@ -42,7 +27,7 @@ class StageState:
     began: float | None = None
     """Active seconds of the run when the stage's first search node was decided on."""
 
-    def settlement(self, before: int | None = None) -> tuple[int, Settled] | None:
+    def settlement(self, before: int | None = None) -> tuple[int, searching.Settled] | None:
         """What it settled on last, or last before a decision was made."""
         return next((one for one in reversed(self.settlements) if before is None or one[0] < before), None)
 
@@ -110,7 +95,7 @@ class Steered:
     after: int
     at: float
     stage: StageName | None
-    command: Commanded
+    command: running.Commanded
 
 
 @dataclass(frozen=True)
@@ -120,7 +105,7 @@ class Ancestor:
     Usage and seconds are what was taken since the branching before it, if there was one.
     """
 
-    event: Branched
+    event: running.Branched
     at: float
     decision: int
     """The last decision that was copied."""
@@ -135,7 +120,7 @@ class Ancestor:
 class Facts:
     """What is folded. Read it as `record.fold.state.RunState`, which is these fields with what follows from them."""
 
-    started: Started | None = None
+    started: running.Started | None = None
     started_at: float = 0.0
     last_at: float = 0.0
     active_seconds: float = 0.0
@@ -145,26 +130,27 @@ class Facts:
     datasets: tuple[DatasetFacts, ...] = ()
     scorers: tuple[Scorer, ...] = ()
     """Of the user's own, frozen for datasets of the plan."""
-    decisions: dict[int, Decided] = field(default_factory=dict[int, Decided])
+    decisions: dict[int, searching.Decided] = field(default_factory=dict[int, searching.Decided])
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     step_since: dict[str, float] = field(default_factory=dict[str, float])
     """When each node went over to the step that it is in, in seconds since the epoch."""
     finished: set[int] = field(default_factory=set[int])
     """Decisions whose work is done: nodes judged, comparisons answered, waits, ends, and finished work."""
     stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})
-    answers: dict[CallKey, Answered] = field(default_factory=dict[CallKey, Answered])
-    superseded: list[Answered] = field(default_factory=list[Answered])
+    answers: dict[CallKey, running.Answered] = field(default_factory=dict[CallKey, running.Answered])
+    superseded: list[running.Answered] = field(default_factory=list[running.Answered])
     """Answers to questions that had changed when they came up again; those that took their place are in `answers`."""
-    drifted: dict[CallKey, Drifted] = field(default_factory=dict[CallKey, Drifted])
+    drifted: dict[CallKey, running.Drifted] = field(default_factory=dict[CallKey, running.Drifted])
     """Answers that were kept though the machine or the limits that their questions told of are others by now."""
-    unanswered: dict[CallKey, Unanswered] = field(default_factory=dict[CallKey, Unanswered])
+    unanswered: dict[CallKey, running.Unanswered] = field(default_factory=dict[CallKey, running.Unanswered])
     """Calls that got no usable answer and are not made again, and what was done instead."""
     terms: dict[int, Terms] = field(default_factory=dict[int, Terms])
     """How the run stood when a decision was made."""
     usage: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])
     calls: Counter[int] = field(default_factory=Counter[int])
     """Model calls by decision."""
-    compared: dict[tuple[str, str], Compared] = field(default_factory=dict[tuple[str, str], Compared])
+    compared: dict[tuple[str, str], searching.Compared] = field(
+        default_factory=dict[tuple[str, str], searching.Compared])
     """Answered comparisons by pair, the node that was decided on earlier first."""
     tests: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
     resampled: dict[str, OverExamples] = field(default_factory=dict[str, OverExamples])
@@ -173,29 +159,29 @@ class Facts:
     """Why a scorer of the user's own gave no test values of a node."""
     stumbled: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Fault of ours (`Failure.ours`) -> nodes that met it; those of one that ended the run count no more."""
-    probes: list[Probed] = field(default_factory=list[Probed])
-    planned: AblationsPlanned | None = None
+    probes: list[searching.Probed] = field(default_factory=list[searching.Probed])
+    planned: searching.AblationsPlanned | None = None
     """The ablations of the last stage; None before they are planned, and where nobody planned any."""
-    missed: AblationsMissed | None = None
+    missed: searching.AblationsMissed | None = None
     """What a reviewer of the draft would ask for; None before that was asked, and where it was not."""
-    library: LibraryChecked | None = None
+    library: papers.LibraryChecked | None = None
     """What of the given library may be cited; None without one."""
-    works_found: list[WorksFound] = field(default_factory=list[WorksFound])
-    works_chosen: list[WorksChosen] = field(default_factory=list[WorksChosen])
+    works_found: list[papers.WorksFound] = field(default_factory=list[papers.WorksFound])
+    works_chosen: list[papers.WorksChosen] = field(default_factory=list[papers.WorksChosen])
     """What was gathered for the draft, over all writings of the paper."""
-    figures: FiguresMade | None = None
-    drafts: list[Drafted] = field(default_factory=list[Drafted])
-    figures_seen: dict[int, FiguresSeen] = field(default_factory=dict[int, FiguresSeen])
+    figures: papers.FiguresMade | None = None
+    drafts: list[papers.Drafted] = field(default_factory=list[papers.Drafted])
+    figures_seen: dict[int, papers.FiguresSeen] = field(default_factory=dict[int, papers.FiguresSeen])
     """Looks at the figures in the PDF, by round of the draft."""
-    released: Released | None = None
-    assessed: Assessed | None = None
-    context: ContextRead | None = None
+    released: papers.Released | None = None
+    assessed: papers.Assessed | None = None
+    context: papers.ContextRead | None = None
     """What the person's own documents say; None before they are read, and where none were given."""
-    ideating: Ideating | None = None
+    ideating: papers.Ideating | None = None
     """The topic of an ideation; None in a run."""
-    looked_up: dict[tuple[int, int], LookedUp] = field(default_factory=dict[tuple[int, int], LookedUp])
+    looked_up: dict[tuple[int, int], papers.LookedUp] = field(default_factory=dict[tuple[int, int], papers.LookedUp])
     """Queries that were made, by decision and number."""
-    conceived: dict[int, Conceived] = field(default_factory=dict[int, Conceived])
+    conceived: dict[int, papers.Conceived] = field(default_factory=dict[int, papers.Conceived])
     """What came of each decision on an idea."""
     version: int = 1
     """Which writing of the paper drafts, release and judgement are of."""
@@ -215,22 +201,22 @@ class Facts:
     """How fast experiments run, on the terms on which the run goes on; None where nobody measured it."""
     steered: list[Steered] = field(default_factory=list[Steered])
     """What people asked of the run while it went on: every command that was taken, in order."""
-    killed: dict[str, Commanded] = field(default_factory=dict[str, Commanded])
+    killed: dict[str, running.Commanded] = field(default_factory=dict[str, running.Commanded])
     """Nodes that a person wants ended, finished or not."""
     stopping: bool = False
-    held: Commanded | None = None
+    held: running.Commanded | None = None
     """The request by which nothing new is begun; None while there is none. No active seconds pass meanwhile."""
     unheeded: int = 0
     """Files in `control/` that had no effect."""
     limited: str | None = None
-    outage: Paused | None = None
+    outage: running.Paused | None = None
     """Why no model is asked, and until when; None while they are."""
-    ended: Ended | None = None
+    ended: running.Ended | None = None
     without: frozenset[NodeKind] = frozenset()
     """Nodes after the search that are not begun any more, since neither time nor budget has room for them."""
     settled: dict[int, Spending] = field(default_factory=dict[int, Spending])
     """What the answers and attempts of each decision took."""
     lost: dict[int, Spending] = field(default_factory=dict[int, Spending])
     """What was set aside for calls and attempts of a decision that a kill cut off, or that failed with an open bill."""
-    reserved: dict[str, Reserved] = field(default_factory=dict[str, Reserved])
+    reserved: dict[str, running.Reserved] = field(default_factory=dict[str, running.Reserved])
     """What is set aside for calls and attempts under way, by `Reserved.name`."""

@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from record.events.running import (
-    Answered,
-    Branched,
-    CallEvent,
-    Commanded,
-    Drifted,
-    Ended,
-    Limited,
-    Paused,
-    Recovered,
-    Reserved,
-    Resumed,
-    Returned,
-    RunEvent,
-    Started,
-    Unanswered,
-    Unheeded,
-)
+from record.events import running
 from record.fold.facts import Ancestor, RoleUsage, Steered
 from record.fold.search import cut_off, interrupt, settle
 from record.fold.state import RunState, marks_of
@@ -28,39 +11,42 @@ from record.nouns.nodes import STAGES, StageName
 from record.unexpected import MOST
 
 
-def apply_process(state: RunState, event: RunEvent, at: float) -> None:
+def apply_process(state: RunState, event: running.RunEvent, at: float) -> None:
     """Fold one of them, of that time, into the state, in place."""
     match event:
-        case Started():
-            _started(state, event, at)
-        case Branched():
+        case running.Started():
+            state.started, state.started_at, state.models = event, at, (event.model,)
+            state.template, state.rate, state.isolations = event.template, event.rate, (event.isolation,)
+            state.machines = (event.machine,) if event.machine is not None else ()
+        case running.Branched():
             _branched(state, event, at)
-        case Resumed():
+        case running.Resumed():
             _resumed(state, event, at)
-        case Commanded():
+        case running.Commanded():
             _commanded(state, event, at)
-        case Limited():
-            _limited(state, event)
-        case Paused():
+        case running.Limited():
+            if event.stage is not None:
+                state.stages[event.stage].limited = event.reason
+            else:
+                state.limited = state.limited or event.reason
+                state.without |= set(event.without)
+        case running.Paused():
             state.outage = event
-        case Recovered():
+        case running.Recovered():
             state.outage = None
-        case Ended():
+        case running.Ended():
             state.ended = event
             interrupt(state, at)
-        case Unheeded():
+        case running.Unheeded():
             state.unheeded += event.number
 
 
-def _started(state: RunState, event: Started, at: float) -> None:
-    state.started, state.started_at, state.models = event, at, (event.model,)
-    state.template = event.template
-    state.isolations = (event.isolation,)
-    state.machines = (event.machine,) if event.machine is not None else ()
-    state.rate = event.rate
+def add_model(state: RunState, model: str) -> None:
+    """Note that a run goes on with this model; an empty name changes nothing."""
+    state.models = tuple(dict.fromkeys((*state.models, model))) if model else state.models
 
 
-def _resumed(state: RunState, event: Resumed, at: float) -> None:
+def _resumed(state: RunState, event: running.Resumed, at: float) -> None:
     interrupt(state, at)
     state.stopping = False
     if state.ended is not None:  # no kill, but an end: what it came to for want of an answer is tried again
@@ -78,10 +64,10 @@ def _resumed(state: RunState, event: Resumed, at: float) -> None:
         if not state.stages[STAGES[-1]].settled:  # after the search what was left out is not made up for
             state.without = frozenset()
         state.template = event.template or state.template
-        state.models = tuple(dict.fromkeys((*state.models, *(m for m in [event.model] if m))))
+        add_model(state, event.model)
 
 
-def _branched(state: RunState, event: Branched, at: float) -> None:
+def _branched(state: RunState, event: running.Branched, at: float) -> None:
     """What was taken so far is another run's; requests, limits and outages of that run no longer hold."""
     interrupt(state, at)
     state.ancestry.append(Ancestor(
@@ -98,7 +84,7 @@ def _branched(state: RunState, event: Branched, at: float) -> None:
     state.template = event.template or state.template
 
 
-def _commanded(state: RunState, event: Commanded, at: float) -> None:
+def _commanded(state: RunState, event: running.Commanded, at: float) -> None:
     named: StageName | None = next((name for name in STAGES if name == event.target), None)
     stage = named if event.verb == "note" and event.target else state.stage
     state.steered.append(Steered(state.last_decision, at, stage, event))
@@ -115,31 +101,23 @@ def _commanded(state: RunState, event: Commanded, at: float) -> None:
                 "suspect": (*node.suspect, change), "marked": node.marked + 1})
 
 
-def _limited(state: RunState, event: Limited) -> None:
-    if event.stage is None:
-        state.limited = state.limited or event.reason
-        state.without |= set(event.without)
-    else:
-        state.stages[event.stage].limited = event.reason
-
-
-def apply_call(state: RunState, event: CallEvent) -> None:
+def apply_call(state: RunState, event: running.CallEvent) -> None:
     """Fold one of them into the state, in place."""
     match event:
-        case Answered():
+        case running.Answered():
             _answered(state, event)
-        case Drifted():
+        case running.Drifted():
             state.drifted[event.key] = event
-        case Unanswered():
+        case running.Unanswered():
             state.unanswered[event.key] = event
-        case Reserved():
+        case running.Reserved():
             cut_off(state, [event.name] if event.name in state.reserved else [])
             state.reserved[event.name] = event
-        case Returned():
+        case running.Returned():
             state.reserved.pop(event.name, None)
 
 
-def _answered(state: RunState, event: Answered) -> None:
+def _answered(state: RunState, event: running.Answered) -> None:
     if (before := state.answers.pop(event.key, None)) is not None:
         state.superseded.append(before)
         state.drifted.pop(event.key, None)

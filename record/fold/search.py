@@ -2,28 +2,9 @@
 
 from __future__ import annotations
 
-from record.events.searching import (
-    AblationsMissed,
-    AblationsPlanned,
-    Compared,
-    Decided,
-    Executed,
-    Judged,
-    NodeEvent,
-    Plotted,
-    Prepared,
-    Probed,
-    Proposed,
-    Resampled,
-    Reviewed,
-    SearchEvent,
-    Settled,
-    Stepped,
-    Summarised,
-    Suspected,
-    Unsealed,
-    WorkDone,
-)
+from typing import Any
+
+from record.events import searching
 from record.fold.facts import Terms
 from record.fold.state import RunState
 from record.nouns.decisions import Compare, Expand, Spending, Work
@@ -61,29 +42,29 @@ def interrupt(state: RunState, at: float) -> None:
         enter(state, node.id, "proposed", at)
 
 
-def apply_search(state: RunState, event: SearchEvent, at: float) -> None:
+def apply_search(state: RunState, event: searching.SearchEvent, at: float) -> None:
     """Fold one of them, of that time, into the state, in place."""
     match event:
-        case Prepared():
+        case searching.Prepared():
             state.data_plan, state.datasets, state.scorers = event.data_plan, event.datasets, event.scorers
-        case Decided():
+        case searching.Decided():
             _decided(state, event, at)
-        case WorkDone():
+        case searching.WorkDone():
             finish(state, event.k)
-        case Compared():
+        case searching.Compared():
             state.compared[event.a, event.b] = event
             finish(state, event.k)
-        case Settled():
+        case searching.Settled():
             state.stages[event.stage].settlements.append((state.last_decision, event))
-        case Summarised():
+        case searching.Summarised():
             state.stages[event.summary.stage].reports[event.k] = event.summary
-        case AblationsPlanned():
+        case searching.AblationsPlanned():
             state.planned = event
-        case AblationsMissed():
+        case searching.AblationsMissed():
             state.missed = event
 
 
-def _decided(state: RunState, event: Decided, at: float) -> None:
+def _decided(state: RunState, event: searching.Decided, at: float) -> None:
     state.decisions[event.k] = event
     state.terms[event.k] = Terms(state.limited, state.without, state.isolations)
     if isinstance(event.action, Expand):
@@ -99,61 +80,54 @@ def _decided(state: RunState, event: Decided, at: float) -> None:
         state.finished.add(event.k)
 
 
-Grown = Proposed | Executed | Plotted | Reviewed | Judged
-"""The steps from a decision to a verdict."""
-
-
-def apply_node(state: RunState, event: NodeEvent, at: float) -> None:
+def apply_node(state: RunState, event: searching.NodeEvent, at: float) -> None:
     """Fold one of them, of that time, into the state, in place."""
     match event:
-        case Proposed() | Executed() | Plotted() | Reviewed() | Judged():
-            _grown(state, event, at)
-        case Stepped():
+        case searching.Stepped():
             enter(state, event.node, event.step, at)
-        case Suspected():
-            _suspected(state, event)
-        case Probed():
+        case searching.Probed():
             state.probes.append(event)
             settle(state, f"{event.node}/{event.probe}", state.nodes[event.node].decision,
                    Spending(gpu_seconds=event.seconds * state.gpus))
-        case Unsealed():
+        case searching.Unsealed():
             state.tests[event.node] = event.measurements
             if event.failure is not None:
                 state.unscored[event.node] = event.failure
-        case Resampled():
+        case searching.Resampled():
             state.resampled = {one.key: one for one in event.found}
+        case _:
+            node = state.nodes[event.node]
+            state.nodes[node.id] = node.model_copy(update=_changes(state, node, event))
+            if isinstance(event, searching.Judged):
+                enter(state, node.id, "done", at)
 
 
-def _grown(state: RunState, event: Grown, at: float) -> None:
-    node = state.nodes[event.node]
+def _changes(
+    state: RunState, node: Node,
+    event: searching.Proposed | searching.Executed | searching.Plotted | searching.Reviewed | searching.Judged
+    | searching.Suspected,
+) -> dict[str, Any]:
+    """The fields of a node that an event changes; what it took is booked."""
     match event:
-        case Proposed():
-            changes = event.model_dump(include={"title", "plan", "varies", "source_sha256", "setups", "author"})
-            changes["status"] = "running"
-        case Executed():
-            changes = {"attempts": (*node.attempts, event.attempt)}
+        case searching.Proposed():
+            return event.model_dump(include={"title", "plan", "varies", "source_sha256", "setups", "author"}) | {
+                "status": "running"}
+        case searching.Executed():
             settle(state, f"{node.id}/{event.attempt.number}", node.decision,
                    Spending(gpu_seconds=event.attempt.seconds * state.gpus))
-        case Plotted():
+            return {"attempts": (*node.attempts, event.attempt)}
+        case searching.Plotted():
             plotting = Plotting(n=event.n, figures=event.figures, failure=event.failure, seconds=event.seconds)
-            changes = {"plottings": (*node.plottings, plotting)}
-        case Reviewed():
+            return {"plottings": (*node.plottings, plotting)}
+        case searching.Reviewed():
             reviewed = node.plottings[-1].model_copy(update={"reviews": event.reviews, "looked": event.looked})
-            changes = {"plottings": (*node.plottings[:-1], reviewed)}
-        case Judged():
-            changes = {"status": event.status, "reasons": event.reasons, "failure": event.failure,
-                       "verdict": event.verdict}
+            return {"plottings": (*node.plottings[:-1], reviewed)}
+        case searching.Judged():
             finish(state, node.decision)
-            if event.failure is not None and event.failure.ours:
-                met = state.stumbled.get(event.failure.ours, ())
-                state.stumbled[event.failure.ours] = (*met, node.id)
-    state.nodes[node.id] = node.model_copy(update=changes)
-    if isinstance(event, Judged):
-        enter(state, node.id, "done", at)
-
-
-def _suspected(state: RunState, event: Suspected) -> None:
-    node = state.nodes[event.node]
-    reasons = tuple(str(one) for one in event.findings if one.suspect)
-    state.nodes[node.id] = node.model_copy(update={
-        "findings": (*node.findings, *event.findings), "suspect": (*node.suspect, *reasons)})
+            if event.failure is not None and (fault := event.failure.ours):
+                state.stumbled[fault] = (*state.stumbled.get(fault, ()), node.id)
+            return {"status": event.status, "reasons": event.reasons, "failure": event.failure,
+                    "verdict": event.verdict}
+        case searching.Suspected():
+            reasons = tuple(str(one) for one in event.findings if one.suspect)
+            return {"findings": (*node.findings, *event.findings), "suspect": (*node.suspect, *reasons)}

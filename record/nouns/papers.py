@@ -157,13 +157,12 @@ class Judgement(Frozen):
     @property
     def line(self) -> str:
         """The scores in one line, a heuristic labelled so."""
-        scores = ", ".join(f"{one.dimension} {one.score}/{one.highest}" for one in self.scores)
-        said = f"{scores}; confidence {self.confidence}/{self.most_confidence}"
-        said += "".join(f"; {one.check}: {'yes' if one.answer else 'no'}" for one in self.checks)
-        unquoted = sum(not one.quoted for one in self.scores)
-        if unquoted:
-            said += f"; {unquoted} of {len(self.scores)} quotes not in the paper"
-        return f"{said} (a heuristic over the record, no reading of the paper)" if self.heuristic else said
+        line = ", ".join(f"{one.dimension} {one.score}/{one.highest}" for one in self.scores)
+        line += f"; confidence {self.confidence}/{self.most_confidence}"
+        line += "".join(f"; {one.check}: {'yes' if one.answer else 'no'}" for one in self.checks)
+        if unquoted := sum(not one.quoted for one in self.scores):
+            line += f"; {unquoted} of {len(self.scores)} quotes not in the paper"
+        return f"{line} (a heuristic over the record, no reading of the paper)" if self.heuristic else line
 
 
 # --- several judges -------------------------------------------------------------------------------------------------
@@ -210,13 +209,12 @@ class Panel(Frozen):
 def spreads(judgements: Sequence[Judgement]) -> tuple[Spread, ...]:
     """Each dimension over judgements by one rubric."""
     given = [one for one in judgements if not one.heuristic]
-    return tuple(_spread(one, [judgement.scores[at].score for judgement in given])
-                 for at, one in enumerate(given[0].scores if given else ()))
-
-
-def _spread(of: DimensionScore, scores: list[int]) -> Spread:
-    reach = max(scores) - min(scores)
-    enough = max(1, -(-DISAGREE * (of.highest - of.lowest) // 9))
-    return Spread(
-        dimension=of.dimension, lowest=of.lowest, highest=of.highest, scores=tuple(scores), n=len(scores),
-        mean=fmean(scores), sd=stdev(scores) if len(scores) > 1 else None, range=reach, disagree=reach >= enough)
+    found: list[Spread] = []
+    for of, *others in zip(*(judgement.scores for judgement in given), strict=False):
+        scores = (of.score, *(one.score for one in others))
+        reach = max(scores) - min(scores)
+        enough = max(1, -(-DISAGREE * (of.highest - of.lowest) // 9))
+        found.append(Spread(
+            dimension=of.dimension, lowest=of.lowest, highest=of.highest, scores=scores, n=len(scores),
+            mean=fmean(scores), sd=stdev(scores) if len(scores) > 1 else None, range=reach, disagree=reach >= enough))
+    return tuple(found)

@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 
 from models.client import Models
-from models.ledger import MemoryLedger
 from models.offline.ideating import digest as offline_digest
 from models.render import render
 from models.roles import ROLES
@@ -21,6 +20,7 @@ from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events.papers import ContextRead
 from record.ideation import Digest, Statement
+from record.log import MemoryLog
 from stages.digests import MOST, digest_all, lines_of
 from stages.documents import (
     MOST_DOCUMENTS,
@@ -47,7 +47,7 @@ def digested(folder: Path, home: Path, *answers: DigestAnswer) -> tuple[ContextR
     script = list(answers)
     model = ScriptedModel.by_role(digest=(lambda _: script.pop(0)) if script else offline_digest)
     keep(folder, home)
-    models = Models(model, MemoryLedger(), ModelSettings(), lambda: 0.0)
+    models = Models(model, MemoryLog(), ModelSettings(), lambda: 0.0)
     found = asyncio.run(digest_all(models.at(1, 0), *copies_in(home)))
     return found, [one.inputs for one in model.requests]  # pyright: ignore[reportReturnType]
 
@@ -66,9 +66,9 @@ def test_a_document_without_a_usable_summary_is_named_and_the_others_are_read(fo
     model = ScriptedModel(lambda request: (
         Reflection(done=True) if "`a.md`" in request.prompt.user + request.prompt.system else offline_digest(
             cast(DigestInputs, request.inputs))))
-    models = Models(model, ledger := MemoryLedger(), ModelSettings(), lambda: 0.0)
+    models = Models(model, ledger := MemoryLog(), ModelSettings(), lambda: 0.0)
     found = asyncio.run(digest_all(models.at(1, 0), *copies_in(tmp_path / "c")))
-    assert [one.file for one in found.documents] == ["b.md"] and len(ledger.events) == 1
+    assert [one.file for one in found.documents] == ["b.md"] and len(ledger.answers) == 1
     assert found.refused == ("a.md: the model gave no summary of it that can be used",)
 
 

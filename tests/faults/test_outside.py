@@ -229,7 +229,7 @@ def test_a_read_only_folder_is_refused_and_goes_on_when_it_is_not(disk: Path) ->
     with closing(EventLog(disk / "run.db")) as log:
         log.append(Commanded(verb="note", text="one"))
     remount(disk, "ro")
-    with pytest.raises(RecordError, match="cannot be written to: mend its rights"):
+    with pytest.raises(RecordError, match="cannot be written to: fix its permissions"):
         EventLog(disk / "run.db").append(Commanded(verb="note", text="two"))
     with pytest.raises(RecordError, match="cannot be written to"), hold(disk):
         pass

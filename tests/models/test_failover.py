@@ -20,7 +20,6 @@ from models.errors import (
     QuotaSpent,
 )
 from models.failover import REST, Failover, open_backend
-from models.ledger import MemoryLedger
 from models.roles import ROLES
 from models.roles.coding import Program
 from models.roles.figures import FigureReviews
@@ -30,6 +29,7 @@ from models.roles.writing import WRITE
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events.running import Answered
+from record.log import MemoryLog
 from tests.models.examples import CODE, INPUTS, PROGRAM
 from tests.models.openai_server import OpenAIServer, status, tool
 
@@ -47,8 +47,8 @@ def chained(models: Sequence[Backend], clock: Callable[[], float] = time.monoton
     return Failover("several", {"code": models}, clock)
 
 
-def opened(given: ModelSettings, ledger: MemoryLedger | None = None) -> Models:
-    return Models(open_backend(given), ledger or MemoryLedger(), given, itertools.count().__next__)
+def opened(given: ModelSettings, ledger: MemoryLog | None = None) -> Models:
+    return Models(open_backend(given), ledger or MemoryLog(), given, itertools.count().__next__)
 
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_what_makes_no_sense_is_refused(given: dict[str, object], words: str) ->
 
 @pytest.mark.asyncio
 async def test_each_role_asks_its_own_model_and_the_record_says_which() -> None:
-    ledger = MemoryLedger()
+    ledger = MemoryLog()
     reviews = FigureReviews(reviews=()).model_dump(mode="json")
     with (OpenAIServer([tool(PROGRAM.model_dump(), model="big")]) as common,
           OpenAIServer([tool(reviews, model="eyes")]) as other):
@@ -107,7 +107,7 @@ async def test_each_role_asks_its_own_model_and_the_record_says_which() -> None:
         await desk.ask(roles.CODE, CODE)
         await desk.ask(ROLES["vision"], INPUTS["vision"], (PICTURE,))
     assert (len(common.requests), len(other.requests)) == (1, 1)
-    assert [(one.model, one.asked) for one in ledger.events] == [
+    assert [(one.model, one.asked) for one in ledger.answers] == [
         ("openai-chat:big", "openai-chat:big at temperature 0.5"),
         ("openai-chat:eyes", "openai-chat:eyes at temperature 0.1")]
     assert other.requests[0]["temperature"] == 0.1
@@ -133,7 +133,7 @@ def test_a_wrong_name_of_any_role_is_found_before_anything_is_asked() -> None:
 
 @pytest.mark.asyncio
 async def test_the_next_model_answers_while_the_first_is_down_and_its_answer_is_kept() -> None:
-    ledger = MemoryLedger()
+    ledger = MemoryLog()
     with (OpenAIServer([status(503)]) as down, OpenAIServer([tool(PROGRAM.model_dump(), model="spare")]) as spare):
         given = settings(name="openai-chat:first", base_url=down.url,
                          fallbacks=[{"name": "openai-chat:spare", "base_url": spare.url}])
@@ -144,7 +144,7 @@ async def test_the_next_model_answers_while_the_first_is_down_and_its_answer_is_
         assert await again.at(1, 0).ask(roles.CODE, CODE) == PROGRAM
     assert len(down.requests) == 2  # one try, one retry; then it is left alone for a while
     assert len(spare.requests) == 2  # and none on the resumed run
-    event = ledger.events[0]
+    event = ledger.answers[0]
     assert isinstance(event, Answered)
     assert (event.model, event.asked) == ("openai-chat:spare", "openai-chat:first at temperature 0.5")
 

@@ -14,7 +14,7 @@ from models import roles
 from models.backend import Image, ModelRequest, Reply
 from models.client import Models
 from models.errors import ModelOutputInvalid, ModelUnavailable
-from models.ledger import MemoryLedger, request_sha256
+from models.ledger import request_sha256
 from models.replay import exchange_of
 from models.roles import ROLES
 from models.roles.coding import Program
@@ -35,7 +35,7 @@ def clock() -> itertools.count[float]:
     return itertools.count(100.0, 2.5)
 
 
-def opened(script: ScriptedModel, ledger: MemoryLedger, settings: ModelSettings = SETTINGS) -> Models:
+def opened(script: ScriptedModel, ledger: MemoryLog, settings: ModelSettings = SETTINGS) -> Models:
     return Models(script, ledger, settings, clock().__next__)
 
 
@@ -47,9 +47,9 @@ def numbered() -> ScriptedModel:
 
 @pytest.mark.asyncio
 async def test_an_answer_is_committed_with_its_key_hash_usage_and_time() -> None:
-    ledger, script = MemoryLedger(), numbered()
+    ledger, script = MemoryLog(), numbered()
     program = await opened(script, ledger).at(12, 1).ask(roles.CODE, CODE)
-    (event,) = ledger.events
+    (event,) = ledger.answers
     assert program.title == "program 0"
     assert str(event.key) == "12.1.code.0"
     assert event.answer == program.model_dump(mode="json")
@@ -63,7 +63,7 @@ async def test_an_answer_is_committed_with_its_key_hash_usage_and_time() -> None
 
 @pytest.mark.asyncio
 async def test_a_resumed_run_asks_nothing_that_was_committed() -> None:
-    ledger, script = MemoryLedger(), numbered()
+    ledger, script = MemoryLog(), numbered()
     desk = opened(script, ledger).at(3, 1)
     first = [await desk.ask(roles.CODE, CODE) for _ in range(3)]
     again = opened(script, ledger).at(3, 1)
@@ -75,14 +75,14 @@ async def test_a_resumed_run_asks_nothing_that_was_committed() -> None:
 
 @pytest.mark.asyncio
 async def test_equal_prompts_are_different_calls_and_ordinals_count_by_role() -> None:
-    ledger = MemoryLedger()
+    ledger = MemoryLog()
     script = ScriptedModel.by_role(code=lambda inputs: PROGRAM, vision=lambda inputs: FigureReviews(reviews=()))
     desk = opened(script, ledger).at(3, 2)
     await desk.ask(roles.CODE, CODE)
     await desk.ask(ROLES["vision"], INPUTS["vision"])
     await desk.ask(roles.CODE, CODE)
-    assert [str(event.key) for event in ledger.events] == ["3.2.code.0", "3.2.vision.0", "3.2.code.1"]
-    assert ledger.events[0].request_sha256 == ledger.events[2].request_sha256
+    assert [str(event.key) for event in ledger.answers] == ["3.2.code.0", "3.2.vision.0", "3.2.code.1"]
+    assert ledger.answers[0].request_sha256 == ledger.answers[2].request_sha256
 
 
 @pytest.mark.asyncio
@@ -92,22 +92,22 @@ async def test_calls_side_by_side_get_their_ordinals_in_the_order_of_asking() ->
             await asyncio.sleep(0.02 if not self.requests else 0)
             return await super().answer(request)
 
-    ledger = MemoryLedger()
+    ledger = MemoryLog()
     slow = Slow(lambda request: PROGRAM)
     desk = opened(slow, ledger).at(1, 1)
     await asyncio.gather(*(desk.ask(roles.CODE, CODE) for _ in range(3)))
-    assert sorted(event.key.ordinal for event in ledger.events) == [0, 1, 2]
+    assert sorted(event.key.ordinal for event in ledger.answers) == [0, 1, 2]
 
 
 @pytest.mark.asyncio
 async def test_another_question_under_a_committed_key_is_asked_and_both_answers_stay() -> None:
-    ledger, script = MemoryLedger(), numbered()
+    ledger, script = MemoryLog(), numbered()
     await opened(script, ledger).at(3, 1).ask(roles.CODE, CODE)
     changed = CODE.model_copy(update={"goal": "Something else."})
     for _ in range(2):
         assert (await opened(script, ledger).at(3, 1).ask(roles.CODE, changed)).title == "program 1"
     assert len(script.requests) == 2
-    assert [str(event.key) for event in ledger.events] == ["3.1.code.0"] * 2
+    assert [str(event.key) for event in ledger.answers] == ["3.1.code.0"] * 2
 
 
 @pytest.mark.asyncio
@@ -148,7 +148,7 @@ def kept_text(run: Path, sha256: str) -> bytes:
 
 @pytest.mark.asyncio
 async def test_a_run_resumed_with_another_model_or_temperature_keeps_what_was_paid_for() -> None:
-    ledger = MemoryLedger()
+    ledger = MemoryLog()
     first = await opened(numbered(), ledger).at(3, 1).ask(roles.CODE, CODE)
     other = ScriptedModel(lambda request: PROGRAM, name="another")
     warmer = ModelSettings(roles={"code": RoleModel(temperature=0.9)})
@@ -158,10 +158,10 @@ async def test_a_run_resumed_with_another_model_or_temperature_keeps_what_was_pa
 
 @pytest.mark.asyncio
 async def test_an_answer_of_an_older_schema_is_asked_for_anew() -> None:
-    ledger, script = MemoryLedger(), numbered()
+    ledger, script = MemoryLog(), numbered()
     await opened(script, ledger).at(3, 1).ask(roles.CODE, CODE)
-    broken = ledger.events[0].model_copy(update={"answer": {"title": "only this"}})
-    again = await opened(script, MemoryLedger((broken,))).at(3, 1).ask(roles.CODE, CODE)
+    broken = ledger.answers[0].model_copy(update={"answer": {"title": "only this"}})
+    again = await opened(script, MemoryLog([broken])).at(3, 1).ask(roles.CODE, CODE)
     assert again.title == "program 1"
 
 
@@ -172,10 +172,10 @@ async def test_what_fails_is_not_committed_and_is_asked_again() -> None:
             raise ModelUnavailable("down")
         return PROGRAM
 
-    ledger, scripted = MemoryLedger(), ScriptedModel(script)
+    ledger, scripted = MemoryLog(), ScriptedModel(script)
     with pytest.raises(ModelUnavailable):
         await opened(scripted, ledger).at(1, 1).ask(roles.CODE, CODE)
-    assert ledger.events == ()
+    assert ledger.answers == []
     assert await opened(scripted, ledger).at(1, 1).ask(roles.CODE, CODE) == PROGRAM
 
 
@@ -188,13 +188,13 @@ async def test_a_backend_that_never_answers_is_given_up() -> None:
 
     settings = ModelSettings(timeout=0.02, retries=0, output_retries=0)
     with pytest.raises(ModelUnavailable, match=r"no answer for 1\.1\.code\.0 within 0\.02 s"):
-        await opened(Silent(lambda request: PROGRAM), MemoryLedger(), settings).at(1, 1).ask(roles.CODE, CODE)
+        await opened(Silent(lambda request: PROGRAM), MemoryLog(), settings).at(1, 1).ask(roles.CODE, CODE)
 
 
 @pytest.mark.asyncio
 async def test_images_are_part_of_the_request() -> None:
     script = ScriptedModel(lambda request: FigureReviews(reviews=()))
-    desk = opened(script, MemoryLedger()).at(1, 1)
+    desk = opened(script, MemoryLog()).at(1, 1)
     await desk.ask(ROLES["vision"], INPUTS["vision"], (Image(b"one"),))
     await desk.ask(ROLES["vision"], INPUTS["vision"], (Image(b"two"),))
     first, second = script.requests
@@ -207,7 +207,7 @@ async def test_images_are_part_of_the_request() -> None:
 async def test_a_script_of_the_wrong_type_is_an_error() -> None:
     script = ScriptedModel(lambda request: FigureReviews(reviews=()))
     with pytest.raises(ModelOutputInvalid, match="FigureReviews, not Program"):
-        await opened(script, MemoryLedger()).at(1, 1).ask(roles.CODE, CODE)
+        await opened(script, MemoryLog()).at(1, 1).ask(roles.CODE, CODE)
 
 
 @pytest.mark.asyncio
@@ -216,16 +216,16 @@ async def test_a_question_is_kept_before_it_is_asked_and_is_what_the_answer_vouc
         assert len(list((tmp_path / "prompts").iterdir())) == 1, "kept before it goes out"
         return FigureReviews(reviews=())
 
-    ledger, scripted = MemoryLedger(), ScriptedModel(script)
+    ledger, scripted = MemoryLog(), ScriptedModel(script)
     models = Models(scripted, ledger, SETTINGS, clock().__next__, keep=partial(keep, tmp_path))
     await models.at(1, 1).ask(ROLES["vision"], INPUTS["vision"], (Image(b"PLANTED picture"),))
-    kept = prompt_of(tmp_path, ledger.events[0])
+    kept = prompt_of(tmp_path, ledger.answers[0])
     [request] = scripted.requests
     assert kept is not None and kept.asked is not None and kept.changed == ""
     assert (kept.asked.system, kept.asked.user) == (request.prompt.system, request.prompt.user)
     assert kept.asked.images == (Image(b"PLANTED picture").sha256,) and kept.asked.answer_name == "FigureReviews"
     assert kept.asked.answer == FigureReviews.model_json_schema()
-    assert (kept.asked.asked, kept.asked.role) == (ledger.events[0].asked, "vision")
+    assert (kept.asked.asked, kept.asked.role) == (ledger.answers[0].asked, "vision")
     assert all(b"PLANTED" not in gzip.decompress(one.read_bytes()) for one in (tmp_path / "prompts").iterdir())
 
 
@@ -235,7 +235,7 @@ async def test_where_a_question_cannot_be_kept_nothing_is_asked() -> None:
         raise RecordError("no space")
 
     scripted = numbered()
-    models = Models(scripted, MemoryLedger(), SETTINGS, clock().__next__, keep=full)
+    models = Models(scripted, MemoryLog(), SETTINGS, clock().__next__, keep=full)
     with pytest.raises(RecordError, match="no space"):
         await models.at(1, 1).ask(roles.CODE, CODE)
     assert scripted.requests == []
@@ -243,7 +243,7 @@ async def test_where_a_question_cannot_be_kept_nothing_is_asked() -> None:
 
 @pytest.mark.asyncio
 async def test_questions_are_kept_only_where_that_is_set(tmp_path: Path) -> None:
-    models = Models(numbered(), MemoryLedger(), ModelSettings(keep_prompts=False), clock().__next__,
+    models = Models(numbered(), MemoryLog(), ModelSettings(keep_prompts=False), clock().__next__,
                     keep=partial(keep, tmp_path))
     await models.at(1, 1).ask(roles.CODE, CODE)
     assert list(tmp_path.iterdir()) == []
@@ -254,8 +254,8 @@ def test_of_two_answers_under_a_key_the_later_one_counts() -> None:
         key=CallKey(decision=1, attempt=1, role="code", ordinal=0), request_sha256="0", model="m", answer={},
         usage=Usage(), seconds=0.0,
     )
-    ledger = MemoryLedger()
+    ledger = MemoryLog()
     later = event.model_copy(update={"model": "n"})
     ledger.append(event)
     ledger.append(later)
-    assert ledger.answered(event.key) is later and ledger.events == (event, later)
+    assert ledger.state.answers[event.key] == later and ledger.answers == [event, later]

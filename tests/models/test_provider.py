@@ -29,12 +29,12 @@ from models.errors import (
     QuotaSpent,
 )
 from models.failover import open_backend
-from models.ledger import MemoryLedger
 from models.naming import locate
 from models.providers import ProviderModel, open_model, open_provider
 from models.render import render
 from models.roles.coding import Program
 from models.settings import ModelSettings
+from record.log import MemoryLog
 from record.prompts import keep
 from tests.models.examples import CODE, PROGRAM
 from tests.models.openai_server import Choose, OpenAIServer, Step, content, drop, page, stall, status, tool
@@ -95,7 +95,7 @@ async def test_an_answer_comes_through_the_output_tool() -> None:
 @pytest.mark.asyncio
 async def test_no_key_is_in_what_is_kept_of_a_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
-    ledger = MemoryLedger()
+    ledger = MemoryLog()
     with OpenAIServer([tool(PROGRAM.model_dump())]) as server:
         settings = ModelSettings(name="openai:some-model", base_url=server.url, context_tokens=100_000)
         models = Models(open_backend(settings), ledger, settings, time.monotonic, keep=partial(keep, tmp_path))
@@ -258,7 +258,7 @@ def asking(server: OpenAIServer, **settings: object) -> Models:
     told = ModelSettings.model_validate({
         "name": "openai:some-model", "base_url": server.url, "roles": {"code": {"max_tokens": 1000}},
         "context_tokens": 100_000, **settings})
-    return Models(open_backend(told), MemoryLedger(), told, time.monotonic)
+    return Models(open_backend(told), MemoryLog(), told, time.monotonic)
 
 
 def limits(server: OpenAIServer) -> list[int]:

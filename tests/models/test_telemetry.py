@@ -22,13 +22,13 @@ from models.backend import BELOW, Image
 from models.client import Models
 from models.errors import ModelConfigError, ModelOutputInvalid, ModelUnavailable
 from models.failover import open_backend
-from models.ledger import MemoryLedger
 from models.roles import ROLES
 from models.roles.coding import Program
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from models.tracing import SILENT, Tracing, open_tracing
 from record.fold.apply import fold
+from record.log import MemoryLog
 from record.prompts import prompt_of
 from record.reading import read_events
 from tests.models.collector import Collector, Taken
@@ -51,7 +51,7 @@ def set_to(collector: str, **more: object) -> ModelSettings:
     return ModelSettings.model_validate({"telemetry": collector, "retries": 0, **more})
 
 
-async def asked(settings: ModelSettings, ledger: MemoryLedger, model: ScriptedModel | None = None) -> None:
+async def asked(settings: ModelSettings, ledger: MemoryLog, model: ScriptedModel | None = None) -> None:
     """One call of the role code, with its spans delivered."""
     with closing(open_tracing(settings, "a-run")) as tracing:
         models = Models(model or open_backend(settings), ledger, settings, time.monotonic, tracing=tracing)
@@ -76,9 +76,9 @@ def only(found: list[Taken], name: str) -> Taken:
 
 
 async def test_a_call_is_found_in_the_record_by_its_span(collector: Collector) -> None:
-    ledger = MemoryLedger()
+    ledger = MemoryLog()
     await asked(set_to(collector.url), ledger, scripted())
-    [event], [span] = ledger.events, collector.spans
+    [event], [span] = ledger.answers, collector.spans
     assert collector.server.paths == ["/v1/traces"]
     assert span.name == "ask code" and not span.parent and not span.failed
     assert dict(span.attributes) == {
@@ -97,7 +97,7 @@ async def test_a_providers_requests_lie_below_the_call_and_say_only_what_was_all
     collector: Collector, monkeypatch: pytest.MonkeyPatch, content: bool
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    ledger = MemoryLedger()
+    ledger = MemoryLog()
     with OpenAIServer([tool({"title": 3}), tool(PROGRAM.model_dump())]) as server:
         await asked(set_to(collector.url, name="openai:some-model", base_url=server.url, telemetry_content=content,
                            context_tokens=100_000), ledger)
@@ -108,7 +108,7 @@ async def test_a_providers_requests_lie_below_the_call_and_say_only_what_was_all
     assert {one.trace for one in spans} == {call.trace} and all(one.parent for one in spans if one is not call)
     assert all(one.attributes["scientist.key"] == "7.2.code.0" for one in spans)
     assert call.attributes["scientist.usd"] == 0.0
-    assert call.attributes["scientist.input_tokens"] == ledger.events[0].usage.input_tokens == 200
+    assert call.attributes["scientist.input_tokens"] == ledger.answers[0].usage.input_tokens == 200
     said = [text.encode() in collector.sent for text in (CODE.goal[:30], PROGRAM.title, "valid string")]
     assert said == [content] * 3
     assert SECRET.encode() not in collector.sent
@@ -120,7 +120,7 @@ async def test_pictures_never_go_to_a_collector(collector: Collector) -> None:
         settings = set_to(collector.url, name="openai:some-model", base_url=server.url, telemetry_content=True,
                           context_tokens=100_000)
         with closing(open_tracing(settings, "a-run")) as tracing:
-            models = Models(open_backend(settings), MemoryLedger(), settings, time.monotonic, tracing=tracing)
+            models = Models(open_backend(settings), MemoryLog(), settings, time.monotonic, tracing=tracing)
             await models.at(1, 1).ask(ROLES["vision"], INPUTS["vision"], (PICTURE,))
     assert len(collector.spans) >= 2
     assert b"planted picture" not in collector.sent
@@ -133,7 +133,7 @@ async def test_pictures_never_go_to_a_collector(collector: Collector) -> None:
 async def test_a_failed_call_says_its_kind_and_quotes_nothing(collector: Collector, content: bool) -> None:
     wrong = ModelOutputInvalid("the answer was: PLANTED words of the model")
     with pytest.raises(ModelOutputInvalid):
-        await asked(set_to(collector.url, telemetry_content=content), MemoryLedger(), scripted(wrong))
+        await asked(set_to(collector.url, telemetry_content=content), MemoryLog(), scripted(wrong))
     [span] = collector.spans
     assert span.failed and span.attributes["error.type"] == "ModelOutputInvalid"
     assert ("PLANTED" in span.said) == content == (b"PLANTED" in collector.sent)
@@ -143,12 +143,12 @@ async def test_a_failed_call_says_its_kind_and_quotes_nothing(collector: Collect
 async def test_what_a_provider_says_in_an_error_is_not_sent(collector: Collector) -> None:
     with OpenAIServer([status(500, "PLANTED: your prompt was ...")]) as server, pytest.raises(ModelUnavailable):
         await asked(set_to(collector.url, name="openai:some-model", base_url=server.url, context_tokens=100_000),
-                    MemoryLedger())
+                    MemoryLog())
     assert len(collector.spans) >= 2 and b"PLANTED" not in collector.sent
 
 
 async def test_an_answer_out_of_the_ledger_is_no_call(collector: Collector) -> None:
-    ledger = MemoryLedger()
+    ledger = MemoryLog()
     await asked(set_to(collector.url), ledger, scripted())
     await asked(set_to(collector.url), ledger, scripted())
     assert len(collector.spans) == 1
@@ -159,7 +159,7 @@ async def test_calls_side_by_side_are_traces_of_their_own(collector: Collector) 
 
     settings = set_to(collector.url)
     with closing(open_tracing(settings, "a-run")) as tracing:
-        desk = Models(scripted(), MemoryLedger(), settings, time.monotonic, tracing=tracing).at(1, 1)
+        desk = Models(scripted(), MemoryLog(), settings, time.monotonic, tracing=tracing).at(1, 1)
         await asyncio.gather(*(desk.ask(roles.CODE, CODE) for _ in range(5)))
     spans = collector.spans
     assert len({one.trace for one in spans}) == 5 and not any(one.parent for one in spans)
@@ -169,7 +169,7 @@ async def test_a_collectors_key_comes_from_the_environment(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=open-sesame")
-    await asked(set_to(f"{collector.url}/otel/"), MemoryLedger(), scripted())
+    await asked(set_to(f"{collector.url}/otel/"), MemoryLog(), scripted())
     assert collector.server.paths == ["/otel/v1/traces"] and collector.server.headers[0]["x-key"] == "open-sesame"
 
 
@@ -216,7 +216,7 @@ async def test_an_exporter_that_is_stuck_is_left(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(telemetry, "CLOSING", 0.2)
     stuck = Stuck()
     tracing = telemetry.Telemetry(stuck, "nowhere", "a-run", content=False)
-    await Models(scripted(), MemoryLedger(), ModelSettings(), time.monotonic, tracing=tracing).at(1, 1).ask(
+    await Models(scripted(), MemoryLog(), ModelSettings(), time.monotonic, tracing=tracing).at(1, 1).ask(
         roles.CODE, CODE)
     began = time.monotonic()
     tracing.close()
@@ -228,7 +228,7 @@ async def test_an_exporter_that_is_stuck_is_left(monkeypatch: pytest.MonkeyPatch
 async def working_with(settings: ModelSettings) -> tuple[float, Tracing]:
     """Seconds that many calls took, and their tracing, which is not closed yet."""
     tracing = open_tracing(settings, "a-run")
-    desk = Models(scripted(), MemoryLedger(), settings, time.monotonic, tracing=tracing).at(1, 1)
+    desk = Models(scripted(), MemoryLog(), settings, time.monotonic, tracing=tracing).at(1, 1)
     began = time.monotonic()
     for _ in range(CALLS):
         await desk.ask(roles.CODE, CODE)

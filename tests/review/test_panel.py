@@ -13,11 +13,11 @@ from models.backend import ModelRequest
 from models.client import Models
 from models.errors import ImagesRefused, ModelUnavailable
 from models.families import alike, family
-from models.ledger import MemoryLedger
 from models.roles.exhibits import PartInputs
 from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
+from record.log import MemoryLog
 from record.nouns.papers import Judgement, spreads
 from review.judge import (
     Case,
@@ -53,7 +53,7 @@ def case(text: str = BODY, **more: Any) -> Case:
 
 
 def door(backend: ScriptedModel) -> Models:
-    return Models(backend, MemoryLedger(), ModelSettings(), lambda: 0.0)
+    return Models(backend, MemoryLog(), ModelSettings(), lambda: 0.0)
 
 
 def giving(*scores: int) -> ScriptedModel:
