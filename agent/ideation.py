@@ -41,7 +41,7 @@ from record.nouns.nodes import STAGES
 from record.prompts import keep as keep_prompt
 from record.reading import RecordError, read_events
 from sandbox.datasets import Entry, catalogue
-from sandbox.scoring import METRICS
+from sandbox.metrics import METRICS
 from stages.digests import digest_all
 from stages.documents import copies_in, keep
 from stages.ideation.ideas import Step, Study, decision_on, find_ideas, idea_work, numbered, write_up

@@ -26,36 +26,39 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Bundled:
-    """A dataset of `sklearn.datasets`. `classes` is 0 for regression."""
+    """A dataset that needs no network, a `sandbox.data.DatasetSource`. `classes` is 0 for regression."""
 
     name: str
     title: str
-    loader: str
+    source: str
     examples: int
     features: int
     classes: int
+    load: Callable[[], Examples]
+    """All examples, always in the same order."""
 
-    @property
-    def source(self) -> str:
-        return f"sklearn:{self.loader}"
 
-    def load(self) -> Examples:
-        """All examples in scikit-learn's order."""
+def _of_sklearn(name: str, title: str, *, examples: int, features: int, classes: int = 0) -> Bundled:
+    def load() -> Examples:
         from sklearn import datasets  # pyright: ignore[reportMissingTypeStubs]
 
-        loaded = getattr(datasets, self.loader)()
-        classes = () if self.classes == 0 else tuple(str(name) for name in loaded.target_names)
+        loaded = getattr(datasets, f"load_{name}")()
         return Examples(np.asarray(loaded.data, dtype=np.float64),
-                        np.asarray(loaded.target, dtype=np.float32 if self.classes == 0 else np.int64),
-                        names=tuple(str(name) for name in loaded.feature_names), class_names=classes)
+                        np.asarray(loaded.target, dtype=np.int64 if classes else np.float32),
+                        names=tuple(str(column) for column in loaded.feature_names),
+                        class_names=tuple(str(label) for label in loaded.target_names) if classes else ())
+
+    return Bundled(name, title, f"sklearn:load_{name}", examples, features, classes, load)
 
 
-BUNDLED = (
-    Bundled("digits", "Optical recognition of handwritten digits (8 x 8 pixels)", "load_digits", 1797, 64, 10),
-    Bundled("breast_cancer", "Breast cancer Wisconsin (diagnostic)", "load_breast_cancer", 569, 30, 2),
-    Bundled("wine", "Wine recognition (chemical analysis of three cultivars)", "load_wine", 178, 13, 3),
-    Bundled("iris", "Iris plants", "load_iris", 150, 4, 3),
-    Bundled("diabetes", "Diabetes progression (regression)", "load_diabetes", 442, 10, 0),
+SKLEARN = (
+    _of_sklearn("digits", "Optical recognition of handwritten digits (8 x 8 pixels)",
+                examples=1797, features=64, classes=10),
+    _of_sklearn("breast_cancer", "Breast cancer Wisconsin (diagnostic)", examples=569, features=30, classes=2),
+    _of_sklearn("wine", "Wine recognition (chemical analysis of three cultivars)",
+                examples=178, features=13, classes=3),
+    _of_sklearn("iris", "Iris plants", examples=150, features=4, classes=3),
+    _of_sklearn("diabetes", "Diabetes progression (regression)", examples=442, features=10),
 )
 
 
@@ -72,7 +75,6 @@ DRIFT = 1.2
 """Pixels: how far a shape's centre may lie from the image's, along each axis."""
 
 
-# A shape gives, for coordinates in units of its radius, how far inside a point lies; negative is outside.
 def _disc(x: Array, y: Array) -> Array:
     return 1.0 - (x * x + y * y) ** 0.5
 
@@ -81,54 +83,29 @@ def _square(x: Array, y: Array) -> Array:
     return 0.9 - np.maximum(abs(x), abs(y))
 
 
-def _diamond(x: Array, y: Array) -> Array:
-    return (1.15 - abs(x) - abs(y)) / 2**0.5
-
-
-def _triangle(x: Array, y: Array) -> Array:
-    """Pointing upwards: y grows downwards."""
-    return np.minimum(0.8 - y, (y + 1.0 - 1.9 * abs(x)) / (1.0 + 1.9**2) ** 0.5)
-
-
 def _plus(x: Array, y: Array) -> Array:
     return np.minimum(0.3 - np.minimum(abs(x), abs(y)), 1.0 - np.maximum(abs(x), abs(y)))
 
 
-def _cross(x: Array, y: Array) -> Array:
-    return _plus((x + y) / 2**0.5, (x - y) / 2**0.5)
-
-
-def _ring(x: Array, y: Array) -> Array:
-    return 0.22 - abs(_disc(x, y) - 0.22)
-
-
-def _frame(x: Array, y: Array) -> Array:
-    return 0.22 - abs(_square(x, y) - 0.22)
-
-
 SHAPES: dict[str, Callable[[Array, Array], Array]] = {
-    "disc": _disc, "ring": _ring, "square": _square, "frame": _frame, "triangle": _triangle, "diamond": _diamond,
-    "plus": _plus, "cross": _cross,
+    "disc": _disc,
+    "ring": lambda x, y: 0.22 - abs(_disc(x, y) - 0.22),
+    "square": _square,
+    "frame": lambda x, y: 0.22 - abs(_square(x, y) - 0.22),
+    "triangle": lambda x, y: np.minimum(0.8 - y, (y + 1.0 - 1.9 * abs(x)) / (1.0 + 1.9**2) ** 0.5),
+    "diamond": lambda x, y: (1.15 - abs(x) - abs(y)) / 2**0.5,
+    "plus": _plus,
+    "cross": lambda x, y: _plus((x + y) / 2**0.5, (x - y) / 2**0.5),
 }
+"""How far inside a point lies, for coordinates in units of the radius, y downwards; negative is outside."""
 
 
-@dataclass(frozen=True)
-class Shapes:
-    """The one dataset of this module, a `sandbox.data.DatasetSource`."""
-
-    name: str = "shapes"
-    title: str = f"Generated shapes ({SIDE} x {SIDE} pixels)"
-    source: str = f"generated:shapes:{SHAPES_SEED}"
-    examples: int = len(SHAPES) * PER_CLASS
-    features: int = SIDE * SIDE
-    classes: int = len(SHAPES)
-
-    def load(self) -> Examples:
-        """All images, class after class: x (examples, SIDE, SIDE, 1) uint8."""
-        rng = np.random.default_rng(SHAPES_SEED)
-        images = [_draw(inside, rng) for inside in SHAPES.values()]
-        labels = np.repeat(np.arange(len(SHAPES), dtype=np.int64), PER_CLASS)
-        return Examples(np.concatenate(images), labels, class_names=tuple(SHAPES), target="shape")
+def _load_shapes() -> Examples:
+    """All images, class after class: x (examples, SIDE, SIDE, 1) uint8."""
+    rng = np.random.default_rng(SHAPES_SEED)
+    images = [_draw(inside, rng) for inside in SHAPES.values()]
+    labels = np.repeat(np.arange(len(SHAPES), dtype=np.int64), PER_CLASS)
+    return Examples(np.concatenate(images), labels, class_names=tuple(SHAPES), target="shape")
 
 
 def _draw(inside: Callable[[Array, Array], Array], rng: Any) -> Array:
@@ -144,6 +121,11 @@ def _draw(inside: Callable[[Array, Array], Array], rng: Any) -> Array:
     noise = rng.normal(0.0, NOISE, (PER_CLASS, SIDE, SIDE))
     shade = np.clip(ground + bright * cover + noise, 0.0, 1.0)
     return np.rint(255.0 * shade).astype(np.uint8)[..., None]
+
+
+GENERATED_SHAPES = Bundled(
+    "shapes", f"Generated shapes ({SIDE} x {SIDE} pixels)", f"generated:shapes:{SHAPES_SEED}",
+    len(SHAPES) * PER_CLASS, SIDE * SIDE, len(SHAPES), _load_shapes)
 
 
 SYMBOLS = " 0123456789+-*()"
@@ -187,46 +169,27 @@ def joined(a: Expression, sign: str, b: Expression) -> Expression:
 def expressions(operators: int, count: int = EXAMPLES) -> list[Expression]:
     """Distinct expressions in the order in which they were drawn, always the same."""
     rng = random.Random(ARITHMETIC_SEED + operators)
-    found: dict[str, Expression] = {}
-    while len(found) < count:
-        one = drawn(rng, operators)
-        found.setdefault(one.text, one)
-    return list(found.values())
+    distinct: dict[str, Expression] = {}
+    while len(distinct) < count:
+        expression = drawn(rng, operators)
+        distinct.setdefault(expression.text, expression)
+    return list(distinct.values())
 
 
-@dataclass(frozen=True)
-class Arithmetic:
-    """Expressions with `operators` operators, a `sandbox.data.DatasetSource`."""
+def _arithmetic(operators: int) -> Bundled:
+    """Expressions as x (examples, tokens) int64, padded with 0; y is the range of the value."""
+    tokens = 4 * operators - 1  # digits and operators, and brackets around every operator but the outermost
 
-    operators: int
-    examples: int = EXAMPLES
-    classes: int = len(CLASSES)
-
-    @property
-    def name(self) -> str:
-        return f"arithmetic_{self.operators}"
-
-    @property
-    def title(self) -> str:
-        return f"Arithmetic expressions with {self.operators} operators"
-
-    @property
-    def source(self) -> str:
-        return f"generated:arithmetic:{self.operators}:{ARITHMETIC_SEED}"
-
-    @property
-    def features(self) -> int:
-        """Tokens of a row: digits and operators, and brackets around every operator but the outermost."""
-        return 4 * self.operators - 1
-
-    def load(self) -> Examples:
-        """All expressions: x (examples, tokens) int64, padded with 0; y the range of the value."""
-        all_of_them = expressions(self.operators, self.examples)
-        x = np.zeros((len(all_of_them), self.features), dtype=np.int64)
-        for row, one in zip(x, all_of_them, strict=True):
-            row[: len(one.text)] = [SYMBOLS.index(symbol) for symbol in one.text]
-        y = np.array([bisect_right(BOUNDS, one.value) for one in all_of_them], dtype=np.int64)
+    def load() -> Examples:
+        rows = expressions(operators)
+        x = np.zeros((len(rows), tokens), dtype=np.int64)
+        for row, expression in zip(x, rows, strict=True):
+            row[: len(expression.text)] = [SYMBOLS.index(symbol) for symbol in expression.text]
+        y = np.array([bisect_right(BOUNDS, expression.value) for expression in rows], dtype=np.int64)
         return Examples(x, y, class_names=CLASSES, target="range of the value")
 
+    return Bundled(f"arithmetic_{operators}", f"Arithmetic expressions with {operators} operators",
+                   f"generated:arithmetic:{operators}:{ARITHMETIC_SEED}", EXAMPLES, tokens, len(CLASSES), load)
 
-ARITHMETIC = tuple(Arithmetic(operators) for operators in (2, 3, 4))
+
+BUNDLED = (*SKLEARN, GENERATED_SHAPES, *map(_arithmetic, (2, 3, 4)))

@@ -19,24 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from record.nouns.data import DatasetFacts
-from sandbox.bundled import ARITHMETIC, BUNDLED, Shapes
-from sandbox.data import DatasetSource
+from sandbox.bundled import BUNDLED, Bundled
 from sandbox.data.own import OwnData
 from sandbox.data.prepare import fingerprint, prepare
 from sandbox.data.spec import DataSpec
-from sandbox.data.splits import SHARES
 from sandbox.errors import DatasetError
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 
-__all__ = ["DATA_BYTES", "SHARES", "Entry", "Sources", "catalogue", "files_of", "materialise", "registry", "undamaged"]
-
 DATA_BYTES = 2 * 2**30
 """Default of the most that one dataset may hold, as a file and as arrays in memory."""
 _IN_LABELS = ("validation_y", "test_y")
 
-Sources = Mapping[str, DatasetSource]
+Source = Bundled | OwnData
+Sources = Mapping[str, Source]
 
 
 @dataclass(frozen=True)
@@ -51,12 +48,9 @@ class Entry:
     facts: DatasetFacts | None = None
 
 
-def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str, DatasetSource]:
-    """Every dataset that can be had, by name; reads nothing. `limit` is in bytes. Raises `DatasetError`.
-
-    A further source of data is a further line here.
-    """
-    sources: dict[str, DatasetSource] = {source.name: source for source in (*BUNDLED, Shapes(), *ARITHMETIC)}
+def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str, Source]:
+    """Every dataset that can be had, by name; reads nothing. `limit` is in bytes. Raises `DatasetError`."""
+    sources: dict[str, Source] = {source.name: source for source in BUNDLED}
     for spec in own:
         if spec.name in sources:
             raise DatasetError(f"data {spec.name!r}: a dataset that comes with us has that name; give another one")
@@ -66,20 +60,21 @@ def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str,
 
 def files_of(sources: Sources) -> tuple[Path, ...]:
     """The files and folders that own data come from, labels and all."""
-    return tuple(one.spec.path for one in sources.values() if isinstance(one, OwnData) and one.spec.path is not None)
+    return tuple(source.spec.path for source in sources.values()
+                 if isinstance(source, OwnData) and source.spec.path is not None)
 
 
 def catalogue(sources: Sources | None = None, *, seed: int = 0) -> tuple[Entry, ...]:
     """What a plan may choose from, own data first. Bundled ones are not loaded. Raises `DatasetError`."""
-    entries = [_entry(source, seed) for source in (sources or registry()).values()]
-    return tuple(sorted(entries, key=lambda entry: entry.facts is None))
-
-
-def _entry(source: DatasetSource, seed: int) -> Entry:
-    if not isinstance(source, OwnData):
-        return Entry(source.name, source.title, source.examples, source.features, source.classes)
-    facts = source.facts(seed)
-    return Entry(facts.name, facts.title, sum(facts.sizes.values()), facts.features, facts.classes, facts)
+    own: list[Entry] = []
+    bundled: list[Entry] = []
+    for source in (sources or registry()).values():
+        if isinstance(source, OwnData):
+            facts = source.facts(seed)
+            own.append(Entry(facts.name, facts.title, sum(facts.sizes.values()), facts.features, facts.classes, facts))
+        else:
+            bundled.append(Entry(source.name, source.title, source.examples, source.features, source.classes))
+    return (*own, *bundled)
 
 
 def materialise(
@@ -101,30 +96,24 @@ def materialise(
     return existing or _write(source, views=views, labels=labels, seed=seed)
 
 
-def _write(source: DatasetSource, *, views: Path, labels: Path, seed: int) -> DatasetFacts:
-
+def _write(source: Source, *, views: Path, labels: Path, seed: int) -> DatasetFacts:
     examples = source.load()
-    made = prepare(source, examples, seed)
-    facts = made.facts
+    prepared = prepare(source, examples, seed)
+    facts = prepared.facts
     if isinstance(source, OwnData):
         facts = facts.model_copy(update={"origin": source.facts(seed).origin})
-    meta = _text(facts.model_dump_json())
-    about = _text(json.dumps({"names": made.names, "path": str(examples.folder) if examples.folder else ""}))
-    hidden = {key: made.arrays[key] for key in _IN_LABELS if key in made.arrays}
-    seen = {key: array for key, array in made.arrays.items() if key not in hidden}
+    meta = np.array(facts.model_dump_json())
+    about = np.array(json.dumps({"names": prepared.names, "path": str(examples.folder) if examples.folder else ""}))
+    hidden = {key: prepared.arrays[key] for key in _IN_LABELS if key in prepared.arrays}
+    seen = {key: array for key, array in prepared.arrays.items() if key not in hidden}
     if hidden:
         _save(labels / f"{source.name}.npz", hidden | {"meta": meta})
     _save(views / f"{source.name}.npz", seen | {"meta": meta, "about": about})
     return facts
 
 
-def _text(text: str) -> Array:
-    return np.array(text)
-
-
 def undamaged(name: str, views: Path, labels: Path) -> DatasetFacts | None:
     """The facts of what stands in the folders; None where something is missing or damaged."""
-
     try:
         arrays = _load(views / f"{name}.npz")
         facts = DatasetFacts.model_validate_json(str(arrays["meta"]))

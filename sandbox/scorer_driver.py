@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,38 +20,31 @@ def main() -> None:
     import lab
 
     task = json.loads(Path("task.json").read_text())
-    function, truth = _function(task["function"]), _truth(task)
-    with open("scores.jsonl", "w", encoding="utf-8") as scores:
-        for number, one in enumerate(task["submissions"]):
-            lab.seed_everything()
-            scores.write(json.dumps({"number": number, **_scored(function, one, truth)}) + "\n")
-
-
-def _scored(function: Callable[..., Any], one: dict[str, Any], truth: SimpleNamespace) -> dict[str, Any]:
-    try:
-        values = function(_submission(one), truth)
-        return {"values": {str(name): float(value) for name, value in values.items()}}
-    except Exception as error:  # noqa: BLE001  (the host says which submission it was)
-        return {"error": f"{type(error).__name__}: {error}"[:500]}
-
-
-def _function(name: str) -> Callable[..., Any]:
     spec = importlib.util.spec_from_file_location("scorer", "scorer.py")
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, name)
+    scorer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(scorer)
+    evaluate, truth = getattr(scorer, task["function"]), _truth(task)
+    with open("scores.jsonl", "w", encoding="utf-8") as scores:
+        for number, submission in enumerate(task["submissions"]):
+            lab.seed_everything()
+            try:
+                values = evaluate(_submission(submission), truth)
+                answer: dict[str, Any] = {"values": {str(name): float(value) for name, value in values.items()}}
+            except Exception as error:  # noqa: BLE001  (the host says which submission it was)
+                answer = {"error": f"{type(error).__name__}: {error}"[:500]}
+            scores.write(json.dumps({"number": number, **answer}) + "\n")
 
 
-def _submission(one: dict[str, Any]) -> SimpleNamespace:
-    path = Path("submissions", one["file"])
-    about = {key: one[key] for key in ("kind", "dataset", "split", "condition")}
-    if one["kind"] != "artifact":
+def _submission(line: dict[str, Any]) -> SimpleNamespace:
+    path = Path("submissions", line["file"])
+    about = {key: line[key] for key in ("kind", "dataset", "split", "condition")}
+    if line["kind"] != "artifact":
         with np.load(path, allow_pickle=False) as archive:
-            return SimpleNamespace(values=archive[one["kind"]], path=None, **about)
-    target = Path("submissions", Path(one["file"]).stem, one["name"])
+            return SimpleNamespace(values=archive[line["kind"]], path=None, **about)
+    target = Path("submissions", Path(line["file"]).stem, line["name"])
     target.parent.mkdir()
-    if one["packed"]:
+    if line["packed"]:
         with tarfile.open(path) as archive:
             archive.extractall(target, filter="data")
     else:
@@ -62,13 +54,12 @@ def _submission(one: dict[str, Any]) -> SimpleNamespace:
 
 def _truth(task: dict[str, Any]) -> SimpleNamespace:
     """Inputs and labels of the split that is scored, those to learn from, and the folder where the dataset is one."""
-    split = task["split"]
     with np.load(task["view"], allow_pickle=False) as view:
         arrays = {key: view[key] for key in view.files if key not in ("meta", "about")}
         meta: dict[str, Any] = json.loads(str(view["meta"]))
         about: dict[str, str] = json.loads(str(view["about"])) if "about" in view.files else {}
     return SimpleNamespace(
-        x=arrays.get(f"{split}_x"), y=np.load("truth.npy") if Path("truth.npy").exists() else None,
+        x=arrays.get(f"{task['split']}_x"), y=np.load("truth.npy") if Path("truth.npy").exists() else None,
         train_x=arrays.get("train_x"), train_y=arrays.get("train_y"), dev_x=arrays.get("dev_x"),
         dev_y=arrays.get("dev_y"), classes=meta["classes"], path=Path(about["path"]) if about.get("path") else None)
 

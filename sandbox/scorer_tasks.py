@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -45,18 +45,19 @@ def tasks_of(
     submissions: Sequence[Submission], split: Split, scorers: Mapping[str, tuple[Scorer, str]],
 ) -> list[Task]:
     """What is to be scored; of predictions the final ones. Raises `SubmissionRefused` for artifacts nobody takes."""
-    found: list[Task] = []
-    of_split = [one for one in submissions if one.split == split and one.step is None]
-    for dataset, (scorer, text) in scorers.items():
-        taken = tuple(one for one in of_split
-                      if one.dataset == dataset and (one.kind == "artifact") == (scorer.takes == "artifact"))
-        if taken:
-            found.append(Task(scorer, text, split, taken))
+    tasks: list[Task] = []
+    final = [submission for submission in submissions if submission.split == split and submission.step is None]
     takers = {name for name, (scorer, _) in scorers.items() if scorer.takes == "artifact"}
-    for one in of_split:
-        if one.kind == "artifact" and one.dataset not in takers:
-            raise SubmissionRefused(f"{one.where}: no scorer of this run takes artifacts of {one.dataset!r}")
-    return found
+    for submission in final:
+        if submission.kind == "artifact" and submission.dataset not in takers:
+            raise SubmissionRefused(f"{submission.where}: no scorer of this run takes artifacts of "
+                                    f"{submission.dataset!r}")
+    for dataset, (scorer, text) in scorers.items():
+        taken = tuple(submission for submission in final if submission.dataset == dataset
+                      and (submission.kind == "artifact") == (scorer.takes == "artifact"))
+        if taken:
+            tasks.append(Task(scorer, text, split, taken))
+    return tasks
 
 
 def lay_out(task: Task, place: Path, target: Path, *, views: Path, labels: Path, limit: int, seed: int) -> Script:
@@ -69,16 +70,17 @@ def lay_out(task: Task, place: Path, target: Path, *, views: Path, labels: Path,
     for name, text in ((ENTRY, _DRIVER.read_text()), ("scorer.py", task.text)):
         (target / name).write_text(text)
     (target / "submissions").mkdir()
-    for one in task.submissions:
-        with open_regular(place, one.file, left if one.kind == "artifact" else FILE_BYTES) as file, \
-                open(target / "submissions" / one.file, "wb") as copy:
+    for submission in task.submissions:
+        artifact = submission.kind == "artifact"
+        with open_regular(place, submission.file, left if artifact else FILE_BYTES) as file, \
+                open(target / "submissions" / submission.file, "wb") as copy:
             shutil.copyfileobj(file, copy)
-            left -= copy.tell() if one.kind == "artifact" else 0
+            left -= copy.tell() if artifact else 0
     if (labels / f"{dataset}.npz").is_file():
         np.save(target / "truth.npy", truth_of(labels, task.submissions[0]).y)
     (target / "task.json").write_text(json.dumps({
         "function": task.scorer.function, "split": task.split, "view": str(view),
-        "submissions": [one.model_dump(exclude={"grade", "step"}) for one in task.submissions]}))
+        "submissions": [submission.model_dump(exclude={"grade", "step"}) for submission in task.submissions]}))
     return Script(target, ENTRY, seed=seed, mode="score", views={dataset: str(view)},
                   readable=dataset_folders((dataset,), views))
 
@@ -90,20 +92,16 @@ def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ..
         answers = {int(line["number"]): line for line in lines}
     except (Unfit, ValueError, TypeError, KeyError) as error:
         raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} left no scores: {error}") from error
-    return tuple(value for number, one in enumerate(task.submissions)
-                 for value in _values(task.scorer, one, answers.get(number, {}), seed=seed))
-
-
-def _values(scorer: Scorer, one: Submission, answer: Mapping[str, Any], *, seed: int) -> list[Measurement]:
-    where = f"the scorer of {scorer.dataset!r} on {one.where}"
-    if answer.get("error"):
-        raise SubmissionRefused(f"{where}: {encodable(str(answer['error']))}")
-    values = answer.get("values")
-    found: list[Measurement] = []
-    for metric in scorer.metrics:
-        value = values.get(metric.name) if isinstance(values, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if not isinstance(value, float) or not math.isfinite(value):  # the driver writes floats alone
-            raise SubmissionRefused(f"{where} gave {value!r} for {metric.name!r}, which is no finite number")
-        found.append(Measurement(name=metric.name, value=value, condition=one.condition, dataset=one.dataset,
-                                 split=one.split, seed=seed, grade=one.grade or "computed"))
-    return found
+    measurements: list[Measurement] = []
+    for number, submission in enumerate(task.submissions):
+        answer: Any = answers.get(number, {})
+        where = f"the scorer of {task.scorer.dataset!r} on {submission.where}"
+        if answer.get("error"):
+            raise SubmissionRefused(f"{where}: {encodable(str(answer['error']))}")
+        values: Any = answer.get("values")
+        for metric in task.scorer.metrics:
+            value = cast("dict[str, Any]", values).get(metric.name) if isinstance(values, dict) else None
+            if not isinstance(value, float) or not math.isfinite(value):  # the driver writes floats alone
+                raise SubmissionRefused(f"{where} gave {value!r} for {metric.name!r}, which is no finite number")
+            measurements.append(submission.measurement(metric.name, value, seed=seed))
+    return tuple(measurements)

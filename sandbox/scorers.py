@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import inspect
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -35,20 +34,20 @@ from sandbox.metrics import METRICS
 FORM = "write FILE.py:FUNCTION"
 _BYTES = 2**20
 """Bytes of a scorer's file."""
-_BETTER = {"higher": True, "lower": False}
 
 
 def scorers_of(sources: Mapping[str, DatasetSource], named: Iterable[str] = ()) -> dict[str, str]:
     """Dataset -> `FILE:FUNCTION`: from own data, and from `NAME=FILE:FUNCTION` texts. Raises `DatasetError`."""
-    found = {name: one.spec.scorer for name, one in sources.items() if isinstance(one, OwnData) and one.spec.scorer}
+    places = {name: source.spec.scorer for name, source in sources.items()
+              if isinstance(source, OwnData) and source.spec.scorer}
     for text in named:
         name, equals, place = text.partition("=")
         if not equals or name not in sources:
             raise DatasetError(f"scorer {text!r}: write DATASET=FILE.py:FUNCTION; datasets are {', '.join(sources)}")
-        if name in found:
+        if name in places:
             raise DatasetError(f"dataset {name!r} has two scorers: give one")
-        found[name] = place
-    return found
+        places[name] = place
+    return places
 
 
 def scorers_in(value: Any, folder: Path) -> Any:
@@ -81,29 +80,25 @@ def read_scorer(dataset: str, place: str) -> tuple[Scorer, str]:
 
 def freeze(dataset: str, place: str, folder: Path) -> Scorer:
     """Copy a scorer to `folder`, unless one is frozen there; what is to be recorded of it. Raises `DatasetError`."""
-    if (there := read_frozen(folder, dataset)) is not None:
-        return there[0]
+    if (frozen := read_frozen(folder, dataset)) is not None:
+        return frozen[0]
     scorer, text = read_scorer(dataset, place)
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / f"{dataset}.py", text)
-    _write(folder / f"{dataset}.json", scorer.model_dump_json())
+    _write(folder, scorer, text)
     return scorer
 
 
-def copy_frozen(scorers: Iterable[Scorer], there: Path, here: Path) -> None:
-    """Put scorers of a record, whose files lie in `there`, into `here`, which may be the same folder.
+def copy_frozen(scorers: Iterable[Scorer], source: Path, target: Path) -> None:
+    """Put scorers of a record, whose files lie in `source`, into `target`, which may be the same folder.
 
     Raises `DatasetError` for one that is gone or was changed.
     """
     for scorer in scorers:
-        file = there / f"{scorer.dataset}.py"
+        file = source / f"{scorer.dataset}.py"
         content = file.read_bytes() if file.is_file() else b""
         if hashlib.sha256(content).hexdigest() != scorer.sha256:
             raise DatasetError(f"the frozen scorer of {scorer.dataset!r} is not what the record says it was: put the "
                                f"file back at {file}")
-        here.mkdir(parents=True, exist_ok=True)
-        _write(here / file.name, content.decode())
-        _write(here / f"{scorer.dataset}.json", scorer.model_dump_json())
+        _write(target, scorer, content.decode())
 
 
 def read_frozen(folder: Path | None, dataset: str) -> tuple[Scorer, str] | None:
@@ -119,21 +114,21 @@ def read_frozen(folder: Path | None, dataset: str) -> tuple[Scorer, str] | None:
 
 def read_all_frozen(folder: Path | None) -> dict[str, tuple[Scorer, str]]:
     """Every frozen scorer with its text, by dataset. Raises `SubmissionRefused`."""
-    names = sorted(one.stem for one in folder.glob("*.json")) if folder is not None else []
-    return {name: one for name in names if (one := read_frozen(folder, name)) is not None}
+    names = sorted(path.stem for path in folder.glob("*.json")) if folder is not None else []
+    return {name: frozen for name in names if (frozen := read_frozen(folder, name)) is not None}
 
 
 def describe_scorer(scorer: Scorer) -> str:
     """What whoever plans or writes an experiment must know of a scorer."""
-    metrics = ", ".join(f"`{one.name}` ({'higher' if one.higher_is_better else 'lower'} is better)"
-                        for one in scorer.metrics)
+    metrics = ", ".join(f"`{metric.name}` ({'higher' if metric.higher_is_better else 'lower'} is better)"
+                        for metric in scorer.metrics)
     how = "`lab.submit_artifact` takes what is evaluated" if scorer.takes == "artifact" else "of every `lab.submit`"
     return f"{metrics}, computed outside by a frozen scorer; {how}. {scorer.asks}".strip()
 
 
 def _scorer(dataset: str, function: str, tree: ast.Module, sha256: str) -> Scorer:
     """Raises `ValueError`."""
-    defined = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == function]
+    defined = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function]
     if not defined:
         raise ValueError(f"it defines no function {function!r} at its top level")
     if len(defined[0].args.args) != 2:
@@ -141,35 +136,36 @@ def _scorer(dataset: str, function: str, tree: ast.Module, sha256: str) -> Score
     metrics: Any = _literal(tree, "METRICS", None)
     if not isinstance(metrics, dict) or not metrics:
         raise ValueError('it needs METRICS = {"name": "higher" or "lower"} at its top level, written out')
+    specs: list[MetricSpec] = []
+    for key, better in cast("dict[Any, Any]", metrics).items():
+        name = str(key)
+        if better not in ("higher", "lower"):
+            raise ValueError(f"METRICS[{name!r}] must be 'higher' or 'lower', not {better!r}")
+        if name in METRICS:
+            raise ValueError(f"the metric {name!r} is one of ours: name yours otherwise")
+        if not name.isidentifier():
+            raise ValueError(f"the metric {name!r} must be a name of letters, digits and _")
+        specs.append(MetricSpec(name=name, title=name.replace("_", " "), higher_is_better=better == "higher"))
     paragraph = (ast.get_docstring(defined[0]) or "").partition("\n\n")[0]
     return Scorer(
         dataset=dataset, function=function, takes=_literal(tree, "TAKES", "predictions"), sha256=sha256,
-        metrics=tuple(_metric(str(name), better) for name, better in metrics.items()),  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        asks=" ".join(inspect.cleandoc(paragraph).split()))
-
-
-def _metric(name: str, better: object) -> MetricSpec:
-    if better not in _BETTER:
-        raise ValueError(f"METRICS[{name!r}] must be 'higher' or 'lower', not {better!r}")
-    if name in METRICS:
-        raise ValueError(f"the metric {name!r} is one of ours: name yours otherwise")
-    if not name.isidentifier():
-        raise ValueError(f"the metric {name!r} must be a name of letters, digits and _")
-    return MetricSpec(name=name, title=name.replace("_", " "), higher_is_better=_BETTER[str(better)])
+        metrics=tuple(specs), asks=" ".join(paragraph.split()))
 
 
 def _literal(tree: ast.Module, name: str, default: Any) -> Any:
     """The value that is written out for a name at the top level. Raises `ValueError` where it is computed."""
-    for one in tree.body:
-        if isinstance(one, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in one.targets):
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in node.targets):
             try:
-                return ast.literal_eval(one.value)
+                return ast.literal_eval(node.value)
             except (ValueError, TypeError):
                 raise ValueError(f"{name} must be written out, not computed: it is read, not run") from None
     return default
 
 
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text)
-    os.replace(part, path)
+def _write(folder: Path, scorer: Scorer, text: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for ending, content in (("py", text), ("json", scorer.model_dump_json())):
+        part = folder / f".{scorer.dataset}.{ending}.part"
+        part.write_text(content)
+        os.replace(part, folder / f"{scorer.dataset}.{ending}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from record.nouns.data import LARGEST, MOST_STEPS, Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
-from sandbox.metrics import METRICS, score
+from sandbox.metrics import score
 from sandbox.untrusted import FILE_BYTES, NAME, open_regular, read_as, read_lines, remove, write_whole
 
 Array = NDArray[Any]
@@ -29,6 +28,8 @@ MAX_SUBMISSIONS = 20_000
 ARTIFACT_BYTES = 2**40
 """Largest artifact that is hashed; what may be submitted is `SandboxSettings.artifact_bytes`."""
 _SUM_TOLERANCE = 1e-2
+_INDEX = "submissions.jsonl"
+_SEALED_INDEX = "sealed/index.jsonl"
 
 
 class Submission(BaseModel):
@@ -58,6 +59,11 @@ class Submission(BaseModel):
         step = "" if self.step is None else f", step {self.step}"
         return f"submission of {self.condition!r} for {self.dataset}/{self.split}{step}"
 
+    def measurement(self, metric: str, value: float, *, seed: int) -> Measurement:
+        """A value that we computed from it."""
+        return Measurement(name=metric, value=value, condition=self.condition, dataset=self.dataset, split=self.split,
+                           seed=seed, step=self.step, grade=self.grade or "computed")
+
 
 @dataclass(frozen=True)
 class Truth:
@@ -68,30 +74,27 @@ class Truth:
 
 
 def read_index(folder: Path, index: str) -> list[Submission]:
-    """The submissions that an index file lists. Raises `SubmissionRefused`."""
+    """The submissions that an index file lists. Raises `SubmissionRefused`, also where two lines claim one file, or
+    hand in for one cell."""
     lines = read_lines(folder, index, FILE_BYTES)
     if len(lines) > MAX_SUBMISSIONS:
         raise SubmissionRefused(f"{len(lines)} submissions, more than the limit of {MAX_SUBMISSIONS}")
     try:
-        found = [Submission.model_validate_json(line) for line in lines]
+        submissions = [Submission.model_validate_json(line) for line in lines]
     except ValidationError as error:
         raise SubmissionRefused(f"{index} was not written by lab.submit: {error.errors()[0]['msg']}") from error
-    _refuse_twins(found)
-    return found
-
-
-def _refuse_twins(found: Sequence[Submission]) -> None:
-    """Raises `SubmissionRefused` where two lines claim one file, or hand in for one cell."""
     files, cells = dict[str, Submission](), set[object]()
-    for one in found:
-        cell = one.dataset, one.split, one.condition, one.step
+    for submission in submissions:
+        cell = submission.dataset, submission.split, submission.condition, submission.step
         if cell in cells:
-            raise SubmissionRefused(f"{one.where} came twice: a condition is submitted once per dataset and split")
-        if one.file in files:
-            raise SubmissionRefused(f"{one.where} claims {one.file}, which is that of the {files[one.file].where}: "
-                                    "hand predictions in with lab.submit alone")
+            raise SubmissionRefused(f"{submission.where} came twice: a condition is submitted once per dataset and "
+                                    "split")
+        if submission.file in files:
+            raise SubmissionRefused(f"{submission.where} claims {submission.file}, which is that of the "
+                                    f"{files[submission.file].where}: hand predictions in with lab.submit alone")
         cells.add(cell)
-        files[one.file] = one
+        files[submission.file] = submission
+    return submissions
 
 
 def truth_of(labels: Path, submission: Submission) -> Truth:
@@ -108,23 +111,12 @@ def values_of(folder: Path, place: str, submission: Submission, truth: Truth) ->
     with (read_as(f"{submission.where} is not what lab.submit writes", SubmissionRefused),
           open_regular(folder, f"{place}/{submission.file}", FILE_BYTES) as file,
           np.load(file, allow_pickle=False) as archive):
-        _check_members(archive.zip, submission)
-        values = archive[submission.kind]
-    _check(submission, values, truth)
-    return values
-
-
-def _check_members(archive: zipfile.ZipFile, submission: Submission) -> None:
-    """A small archive may unpack to any size; ask before unpacking."""
-    size = sum(member.file_size for member in archive.infolist())
-    if size > FILE_BYTES:
-        raise SubmissionRefused(f"{submission.where} unpacks to {size} bytes, more than the limit of {FILE_BYTES}")
-
-
-def _check(submission: Submission, values: Array, truth: Truth) -> None:
-    classes = truth.classes
-    expected = (len(truth.y),) if submission.kind == "predictions" else (len(truth.y), classes)
-    if submission.kind != "predictions" and classes == 0:
+        size = sum(member.file_size for member in archive.zip.infolist())  # a small archive may unpack to any size
+        if size > FILE_BYTES:
+            raise SubmissionRefused(f"{submission.where} unpacks to {size} bytes, more than the limit of {FILE_BYTES}")
+        values: Array = archive[submission.kind]
+    expected = (len(truth.y),) if submission.kind == "predictions" else (len(truth.y), truth.classes)
+    if submission.kind != "predictions" and truth.classes == 0:
         raise SubmissionRefused(f"{submission.where}: a regression takes predictions, not {submission.kind}")
     if values.shape != expected or values.dtype.kind not in "iuf":
         raise SubmissionRefused(f"{submission.where}: must have shape {expected}, "
@@ -136,12 +128,14 @@ def _check(submission: Submission, values: Array, truth: Truth) -> None:
     if submission.kind == "probabilities" and (
             values.min(initial=0.0) < -1e-6 or np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE):
         raise SubmissionRefused(f"{submission.where}: rows are not probabilities that sum to 1")
+    return values
 
 
-__all__ = ["METRICS", "score_sealed", "score_submissions", "seal", "sealed_predictions"]
-
-_INDEX = "submissions.jsonl"
-_SEALED_INDEX = "sealed/index.jsonl"
+def read_submitted(folder: Path, grade: Grade) -> list[Submission]:
+    """What an attempt submitted, with the grades that its values will have. Raises `SubmissionRefused`."""
+    of_artifacts = "evaluated" if grade == "scored" else grade
+    return [submission.model_copy(update={"grade": of_artifacts if submission.kind == "artifact" else grade})
+            for submission in read_index(folder, _INDEX)]
 
 
 def score_submissions(
@@ -151,7 +145,7 @@ def score_submissions(
 
     Artifacts are passed over: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
     """
-    chosen = [_graded(one, grade) for one in read_index(folder, _INDEX) if one.split == split]
+    chosen = [submission for submission in read_submitted(folder, grade) if submission.split == split]
     return _measurements(folder, "submissions", chosen, labels=labels, seed=seed)
 
 
@@ -162,19 +156,20 @@ def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, 
     defect shows now and not after the search.
     """
     remove(folder, "sealed")
-    every = read_index(folder, _INDEX)
-    tests = [_graded(one, grade) for one in every if one.split == "test"]
+    tests = [submission for submission in read_submitted(folder, grade) if submission.split == "test"]
     if not tests:
         return {}
+    others = [submission for submission in read_index(folder, _INDEX) if submission.split != "test"]
     _measurements(folder, "submissions", tests, labels=labels, seed=0)
-    for one in (one for one in tests if one.kind == "artifact"):
-        open_regular(folder, f"submissions/{one.file}", ARTIFACT_BYTES).close()
+    for submission in tests:
+        if submission.kind == "artifact":
+            open_regular(folder, f"submissions/{submission.file}", ARTIFACT_BYTES).close()
     (folder / "sealed").mkdir()
-    for one in tests:
-        (folder / "submissions" / one.file).rename(folder / "sealed" / one.file)
-    write_whole(folder, _SEALED_INDEX, _lines(tests))
-    write_whole(folder, _INDEX, _lines([one for one in every if one.split != "test"]))
-    return {name: _sha256(folder, name) for name in [*(one.file for one in tests), "index.jsonl"]}
+    for submission in tests:
+        (folder / "submissions" / submission.file).rename(folder / "sealed" / submission.file)
+    for index, listed in ((_SEALED_INDEX, tests), (_INDEX, others)):
+        write_whole(folder, index, "".join(json.dumps(submission.model_dump()) + "\n" for submission in listed))
+    return {name: _sha256(folder, name) for name in [*(submission.file for submission in tests), "index.jsonl"]}
 
 
 def score_sealed(
@@ -194,15 +189,10 @@ def sealed_predictions(
 
     Final predictions only, in the order of their submission. Raises `SubmissionRefused`.
     """
-    for one in read_sealed(folder, expected):
-        if one.kind != "artifact" and one.step is None:
-            truth = truth_of(labels, one)
-            yield one, values_of(folder, "sealed", one, truth), truth.y
-
-
-def read_submitted(folder: Path, grade: Grade) -> list[Submission]:
-    """What an attempt submitted, with the grades that its values will have. Raises `SubmissionRefused`."""
-    return [_graded(one, grade) for one in read_index(folder, _INDEX)]
+    for submission in read_sealed(folder, expected):
+        if submission.kind != "artifact" and submission.step is None:
+            truth = truth_of(labels, submission)
+            yield submission, values_of(folder, "sealed", submission, truth), truth.y
 
 
 def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submission]:
@@ -211,7 +201,8 @@ def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submis
     for name, digest in (expected or {}).items():
         if _sha256(folder, name) != digest:
             raise SubmissionRefused(f"sealed/{name} is not what was sealed: its sha256 is not {digest[:12]}...")
-    if expected is not None and {one.file for one in sealed} | {"index.jsonl"} != set(expected) and sealed:
+    names = {submission.file for submission in sealed} | {"index.jsonl"}
+    if expected is not None and names != set(expected) and sealed:
         raise SubmissionRefused("sealed/index.jsonl lists other files than were sealed")
     return sealed
 
@@ -219,30 +210,19 @@ def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submis
 def _measurements(
     folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int,
 ) -> tuple[Measurement, ...]:
-    found: list[Measurement] = []
-    for one in (one for one in submissions if one.kind != "artifact"):
-        truth = truth_of(labels, one)
-        found += _measured(one, score(one.kind, values_of(folder, place, one, truth), truth.y), seed=seed)
-    return tuple(found)
-
-
-def _measured(one: Submission, scores: Mapping[str, float], *, seed: int) -> Iterator[Measurement]:
-    """The scores of a submission as measurements. Raises `SubmissionRefused`; the value itself stays unsaid."""
-    for name, value in scores.items():
-        if not abs(value) <= LARGEST:
-            raise SubmissionRefused(f"{one.where}: its {name} is not finite, or larger than {LARGEST:g}: the "
-                                    f"{one.kind} hold values that are far too large")
-        yield Measurement(name=name, value=value, condition=one.condition, dataset=one.dataset, split=one.split,
-                          seed=seed, step=one.step, grade=one.grade or "computed")
-
-
-def _graded(one: Submission, grade: Grade) -> Submission:
-    held = "evaluated" if one.kind == "artifact" and grade == "scored" else grade
-    return one.model_copy(update={"grade": held})
-
-
-def _lines(submissions: Sequence[Submission]) -> str:
-    return "".join(json.dumps(one.model_dump()) + "\n" for one in submissions)
+    """Raises `SubmissionRefused`; a value that is too large stays unsaid."""
+    measurements: list[Measurement] = []
+    for submission in submissions:
+        if submission.kind == "artifact":
+            continue
+        truth = truth_of(labels, submission)
+        values = values_of(folder, place, submission, truth)
+        for name, value in score(submission.kind, values, truth.y).items():
+            if not abs(value) <= LARGEST:
+                raise SubmissionRefused(f"{submission.where}: its {name} is not finite, or larger than {LARGEST:g}: "
+                                        f"the {submission.kind} hold values that are far too large")
+            measurements.append(submission.measurement(name, value, seed=seed))
+    return tuple(measurements)
 
 
 def _sha256(folder: Path, name: str) -> str:
@@ -251,8 +231,9 @@ def _sha256(folder: Path, name: str) -> str:
 
 
 def chance_level(labels: Path, metric: str) -> dict[str, float]:
-    """The metric of such a prediction by dataset; datasets without labels, or where it is not defined, are left out."""
-    found: dict[str, float] = {}
+    """The metric of a prediction that ignores the inputs, by dataset; those without labels, or where it is not defined,
+    are left out."""
+    levels: dict[str, float] = {}
     for path in sorted(labels.glob("*.npz")):
         with np.load(path, allow_pickle=False) as file:
             truth = file["validation_y"]
@@ -262,5 +243,5 @@ def chance_level(labels: Path, metric: str) -> dict[str, float]:
             shares = np.bincount(truth) / len(truth)
             scores = score("probabilities", np.tile(shares, (len(truth), 1)), truth)
         if metric in scores:
-            found[path.stem] = scores[metric]
-    return found
+            levels[path.stem] = scores[metric]
+    return levels

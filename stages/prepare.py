@@ -13,7 +13,8 @@ from models.roles.planning import PLAN, CatalogueEntry, PlanInputs
 from record.events.searching import Prepared
 from record.folder import write_file
 from record.nouns.data import DataPlan, MetricSpec, Scorer
-from sandbox.datasets import SHARES, Entry, catalogue, materialise
+from sandbox.data.splits import SHARES
+from sandbox.datasets import Entry, catalogue, materialise
 from sandbox.metrics import METRICS, computed
 from sandbox.scorers import describe_scorer, freeze, read_scorer
 from stages.bench import Bench, do_work, in_thread

@@ -46,7 +46,7 @@ class Examples:
 
 
 class DatasetSource(Protocol):
-    """A dataset that can be had. Facts of bundled ones are known without loading; own data are read for them."""
+    """A dataset that can be had."""
 
     @property
     def name(self) -> str: ...
@@ -55,14 +55,6 @@ class DatasetSource(Protocol):
     @property
     def source(self) -> str:
         """Where it comes from, for the record: 'sklearn:load_digits'."""
-        ...
-    @property
-    def examples(self) -> int: ...
-    @property
-    def features(self) -> int: ...
-    @property
-    def classes(self) -> int:
-        """0 for regression."""
         ...
     def load(self) -> Examples:
         """All examples, always in the same order. May take long, may use the network."""

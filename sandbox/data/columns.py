@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ class Column:
 
     name: str
     numbers: Array | None = None
-    codes: Array | None = None
+    codes: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     levels: tuple[str, ...] = ()
     share: float = 0.0
     stray: tuple[int, str] | None = None
@@ -40,7 +39,7 @@ class Column:
     @property
     def gaps(self) -> Array:
         """(n,) bool: where the value is missing."""
-        return np.isnan(self.numbers) if self.numbers is not None else _some(self.codes) < 0
+        return np.isnan(self.numbers) if self.numbers is not None else self.codes < 0
 
     def refused_as_number(self) -> DatasetError:
         """What to say where numbers were expected."""
@@ -61,39 +60,40 @@ class Column:
 
 def read(name: str, values: Any) -> Column:
     """A column (pyarrow). Raises `DatasetError` for numbers that are not finite."""
-    pa = pyarrow()
-    if pa.types.is_dictionary(values.type):
+    types = pyarrow().types
+    if types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _finite(_text(name, values))
-    if pa.types.is_boolean(kind):
-        values = values.cast(pa.int8())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+    if types.is_string(kind) or types.is_large_string(kind):
+        column = _read_texts(name, values)
+    elif types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        numbers = values.cast(pyarrow().float64(), safe=False).to_numpy()
+        column = Column(name, numbers=np.asarray(numbers, dtype=np.float64), share=1.0)
+    else:
         return Column(name, other=str(kind))
-    numbers = values.cast(pa.float64(), safe=False).to_numpy()
-    return _finite(Column(name, numbers=np.asarray(numbers, dtype=np.float64), share=1.0))
+    if column.numbers is not None and np.isinf(column.numbers).any():
+        row = int(np.argmax(np.isinf(column.numbers)))
+        raise DatasetError(f"column {name!r} holds {column.numbers[row]} in row {row + 1}: leave it empty or "
+                           "give a finite number")
+    return column
 
 
-def _text(name: str, values: Any) -> Column:
+def _read_texts(name: str, values: Any) -> Column:
     encoded = pyarrow("compute").utf8_trim_whitespace(values).combine_chunks().dictionary_encode()
     words: list[str] = [str(word) for word in encoded.dictionary.to_pylist()]
-    gaps = np.array([word in MISSING for word in words], dtype=bool)
-    codes = np.asarray(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
-    known = codes >= 0
-    known[known] = ~gaps[codes[known]]
+    codes = np.array(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    codes[np.isin(codes, [code for code, word in enumerate(words) if word in MISSING])] = -1
     numbers = np.array([_number(word) for word in words] or [math.nan])
-    strange = np.isnan(numbers)
-    if not strange[codes[known]].any():
+    known = codes >= 0
+    strays = known & np.isnan(numbers[codes])
+    if not strays.any():
         return Column(name, numbers=np.where(known, numbers[codes], np.nan), share=1.0)
-    odd = known.copy()
-    odd[known] = strange[codes[known]]
-    first = int(np.argmax(odd))
-    levels: list[str] = sorted(word for word, gap in zip(words, gaps, strict=True) if not gap)
-    place = {word: i for i, word in enumerate(levels)}
-    ranked = np.array([place.get(word, -1) for word in words], dtype=np.int64)
+    first = int(np.argmax(strays))
+    levels = sorted(set(words).difference(MISSING))
+    ranks = {level: rank for rank, level in enumerate(levels)}
+    ranked = np.array([ranks.get(word, -1) for word in words], dtype=np.int64)
     return Column(name, codes=np.where(known, ranked[codes], -1), levels=tuple(levels),
-                  share=float(1 - odd.sum() / known.sum()), stray=(first + 1, words[int(codes[first])]))
+                  share=float(1 - strays.sum() / known.sum()), stray=(first + 1, words[int(codes[first])]))
 
 
 def _number(word: str) -> float:
@@ -104,22 +104,14 @@ def _number(word: str) -> float:
         return math.nan
 
 
-def _finite(column: Column) -> Column:
-    if column.numbers is not None and np.isinf(column.numbers).any():
-        row = int(np.argmax(np.isinf(column.numbers)))
-        raise DatasetError(f"column {column.name!r} holds {column.numbers[row]} in row {row + 1}: leave it empty or "
-                           "give a finite number")
-    return column
-
-
-def _some(codes: Array | None) -> Array:
-    assert codes is not None
-    return codes
-
-
 PARTS = {"train": "train", "training": "train", "dev": "validation", "val": "validation", "valid": "validation",
          "validation": "validation", "test": "test", "testing": "test", "holdout": "test"}
 """How splits are called in the wild, and what we call them."""
+
+
+def part_named(name: str) -> str:
+    """Our name of a split, or an empty text."""
+    return PARTS.get(name.strip().lower(), "")
 
 
 def parts_of(column: Column) -> Array:
@@ -133,48 +125,38 @@ def parts_of(column: Column) -> Array:
     return np.array(names)[words.codes]
 
 
-def part_named(name: str) -> str:
-    """Our name of a split, or an empty text."""
-    return PARTS.get(name.strip().lower(), "")
-
-
 def groups_of(column: Column) -> Array:
     """(n,) a number for each group. Raises `DatasetError` where a row has none."""
     if column.other or column.gaps.any():
         where = f"is missing in row {int(np.argmax(column.gaps)) + 1}" if not column.other else f"is {column.other}"
         raise DatasetError(f"the group column {column.name!r} {where}: every row needs a group")
-    codes = column.as_categories().codes
-    assert codes is not None
-    return codes
+    return column.as_categories().codes
 
 
 def times_of(name: str, values: Any) -> Array:
     """(n,) numbers that grow with time, of a date its microseconds. Raises `DatasetError`."""
     pa = pyarrow()
     if pa.types.is_temporal(values.type):
-        return _all_there(name, values.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_numpy())
+        times = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_numpy()
+        _refuse_gaps(name, np.isnan(times.astype(np.float64)))
+        return times
     column = read(name, values)
     if column.other:
         raise DatasetError(f"the time column {name!r} is of type {column.other}: give dates or numbers")
-    _all_there(name, np.where(column.gaps, np.nan, 0.0))
+    _refuse_gaps(name, column.gaps)
     if column.numbers is not None:
         return column.numbers
-    moments: Mapping[str, int] = {level: _moment(level, column) for level in column.levels}
-    assert column.codes is not None
-    return np.array(list(moments.values()), dtype=np.int64)[column.codes]
+    moments: list[int] = []
+    for level in column.levels:
+        try:
+            moments.append(int(np.datetime64(level.removesuffix("Z"), "us").astype(np.int64)))
+        except ValueError:
+            raise DatasetError(f"the time column {name!r} holds {level[:60]!r}, which is no number and no ISO date "
+                               "such as 2024-05-31 or 2024-05-31T12:00") from None
+    return np.array(moments, dtype=np.int64)[column.codes]
 
 
-def _moment(text: str, column: Column) -> int:
-    try:
-        return int(np.datetime64(text.removesuffix("Z"), "us").astype(np.int64))
-    except ValueError:
-        raise DatasetError(f"the time column {column.name!r} holds {text[:60]!r}, which is no number and no ISO date "
-                           "such as 2024-05-31 or 2024-05-31T12:00") from None
-
-
-def _all_there(name: str, values: Array) -> Array:
-    gaps = np.isnan(values.astype(np.float64))
+def _refuse_gaps(name: str, gaps: Array) -> None:
     if gaps.any():
         raise DatasetError(f"the time column {name!r} is missing in row {int(np.argmax(gaps)) + 1}: "
                            "every row needs one")
-    return values

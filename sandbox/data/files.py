@@ -22,18 +22,18 @@ def files_in(folder: Path, root: Path) -> list[Path]:
 
 def _walk(folder: Path, real: Path, root: Path) -> Iterator[Path]:
     try:
-        entries = sorted(os.scandir(folder), key=lambda one: one.name)
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
         raise DatasetError(f"{folder.relative_to(root)} cannot be read: {error.strerror}") from None
-    for one in entries:
-        path = Path(one.path)
-        if one.name.startswith("."):
+    for entry in entries:
+        path = Path(entry.path)
+        if entry.name.startswith("."):
             continue
-        if one.is_symlink():
+        if entry.is_symlink():
             _check_link(path, real, root)
-        if one.is_dir(follow_symlinks=False):
+        if entry.is_dir(follow_symlinks=False):
             yield from _walk(path, real, root)
-        elif one.is_file():
+        elif entry.is_file():
             yield path
 
 
@@ -75,14 +75,12 @@ def _of_file(path: Path, *, ends: bool) -> str:
         return digest.hexdigest()
 
 
-# --- libraries without types, imported when they are first needed ---------------------------------------------------
-
 
 def pyarrow(part: str = "") -> Any:
-    """pyarrow, or one of its modules: `pyarrow("compute")`."""
+    """pyarrow, or one of its modules: `pyarrow("compute")`. It has no types, and is imported when first needed."""
     return importlib.import_module(f"pyarrow.{part}" if part else "pyarrow")
 
 
 def hugging_face() -> Any:
-    """The `datasets` library."""
+    """The `datasets` library, likewise."""
     return importlib.import_module("datasets")

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sandbox.data import Examples
+from sandbox.data.columns import PARTS
 from sandbox.data.files import files_in, pyarrow
 from sandbox.errors import DatasetError
 
@@ -26,19 +27,16 @@ Array = NDArray[Any]
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 _GREY = frozenset({"1", "L", "LA", "I;16", "I;16B", "I", "F"})
+_ORIENTATION = 0x0112
+"""The EXIF tag; from 5 on, the camera lay on its side."""
 
 
-@dataclass(frozen=True)
-class Stack:
-    """x (n, height, width, channels) uint8, and how many pictures had another size."""
+def stacked(sources: Sequence[tuple[str, Any]], limit: int) -> tuple[Array, int]:
+    """Pictures as (n, height, width, channels) uint8, and how many of them had another size.
 
-    x: Array
-    resized: int
-
-
-def stacked(sources: Sequence[tuple[str, Any]], limit: int) -> Stack:
-    """Pictures in one array. `sources` are a name for messages and a path or file each. Raises `DatasetError`."""
-    heads = [_head(where, source) for where, source in sources]
+    `sources` are a name for messages and a path or file each. Raises `DatasetError`.
+    """
+    heads = [_size_and_mode(where, source) for where, source in sources]
     (width, height), most = Counter(size for size, _ in heads).most_common(1)[0]
     channels = 1 if all(mode in _GREY for _, mode in heads) else 3
     size = len(heads) * height * width * channels * 4
@@ -48,24 +46,20 @@ def stacked(sources: Sequence[tuple[str, Any]], limit: int) -> Stack:
     x = np.empty((len(heads), height, width, channels), dtype=np.uint8)
     for i, (where, source) in enumerate(sources):
         x[i] = _pixels(where, source, (width, height), channels)
-    return Stack(x, len(heads) - most)
+    return x, len(heads) - most
 
 
-def _head(where: str, source: Any) -> tuple[tuple[int, int], str]:
-    """Size and mode, from the header alone."""
+def _size_and_mode(where: str, source: Any) -> tuple[tuple[int, int], str]:
+    """From the header alone; of a photograph taken on its side, width and height change places."""
     with _opened(where, source) as picture:
         width, height = picture.size
-        return ((height, width) if _lay_on_its_side(picture) else (width, height)), picture.mode
-
-
-def _lay_on_its_side(picture: Any) -> bool:
-    """Whether the camera says so: then width and height change places. Only photographs are asked: others decode."""
-    if picture.format not in ("JPEG", "MPO", "TIFF", "WEBP"):
-        return False
-    try:
-        return int(picture.getexif().get(0x0112, 1)) >= 5
-    except (OSError, SyntaxError, ValueError, TypeError):  # a broken note on a picture that may be whole
-        return False
+        if picture.format in ("JPEG", "MPO", "TIFF", "WEBP"):  # others would be decoded for it
+            try:
+                if int(picture.getexif().get(_ORIENTATION, 1)) >= 5:
+                    width, height = height, width
+            except (OSError, SyntaxError, ValueError, TypeError):  # a broken note on a picture that may be whole
+                pass
+        return (width, height), picture.mode
 
 
 def _pixels(where: str, source: Any, size: tuple[int, int], channels: int) -> Array:
@@ -111,41 +105,41 @@ class Picture:
     part: str = ""
 
 
-def pictures(root: Path, parts: dict[str, str]) -> list[Picture]:
-    """The pictures of a folder by class, sorted; empty where it is no such folder. `parts` are names of splits.
+def pictures(root: Path) -> list[Picture]:
+    """The pictures of a folder by class, sorted; empty where it is no such folder.
 
-    Raises `DatasetError` for links that lead out of the folder.
+    Folders named as splits may lie around those of the classes. Raises `DatasetError` for links out of the folder.
     """
     below = _folders(root)
-    known = {folder: parts[folder.name.lower()] for folder in below if folder.name.lower() in parts}
-    if "train" in known.values() and len(known) == len(below) and all(_folders(folder) for folder in known):
-        return [Picture(one.path, one.label, part) for folder, part in known.items() for one in _by_class(root, folder)]
+    parts = {folder: PARTS[folder.name.lower()] for folder in below if folder.name.lower() in PARTS}
+    if "train" in parts.values() and len(parts) == len(below) and all(_folders(folder) for folder in parts):
+        return [picture for folder, part in parts.items() for picture in _by_class(root, folder, part)]
     return list(_by_class(root, root))
 
 
 def _folders(root: Path) -> list[Path]:
-    return sorted(Path(one.path) for one in os.scandir(root) if one.is_dir() and not one.name.startswith("."))
+    return sorted(Path(entry.path) for entry in os.scandir(root)
+                  if entry.is_dir() and not entry.name.startswith("."))
 
 
-def _by_class(root: Path, folder: Path) -> Iterator[Picture]:
+def _by_class(root: Path, folder: Path, part: str = "") -> Iterator[Picture]:
     for label in _folders(folder):
         for path in files_in(label, root):
             if path.suffix.lower() in SUFFIXES:
-                yield Picture(path, label.name)
+                yield Picture(path, label.name, part)
 
 
-def from_folder(found: Sequence[Picture], root: Path, limit: int) -> Examples:
+def from_folder(files: Sequence[Picture], root: Path, limit: int) -> Examples:
     """The examples of an image folder. Raises `DatasetError` where a file is no image, or one class is all there is."""
-    names = sorted({one.label for one in found})
+    names = sorted({file.label for file in files})
     if len(names) < 2:
         raise DatasetError(f"it holds one class only ({names[0]!r}): a classification needs at least two folders of "
                            "images, one a class")
-    stack = stacked([(str(one.path.relative_to(root)), one.path) for one in found], limit)
-    resized = (f"{stack.resized} of {len(found)} images were resized to the most common size, "
-               f"{stack.x.shape[2]} x {stack.x.shape[1]}",) if stack.resized else ()
-    return Examples(stack.x, np.array([names.index(one.label) for one in found], dtype=np.int64),
-                    class_names=tuple(names), target="folder name", warnings=resized,
-                    parts=np.array([one.part for one in found]) if found[0].part else None)
+    x, resized = stacked([(str(file.path.relative_to(root)), file.path) for file in files], limit)
+    warning = f"{resized} of {len(files)} images were resized to the most common size, {x.shape[2]} x {x.shape[1]}"
+    return Examples(x, np.array([names.index(file.label) for file in files], dtype=np.int64),
+                    class_names=tuple(names), target="folder name", warnings=(warning,) if resized else (),
+                    parts=np.array([file.part for file in files]) if files[0].part else None)
 
 
 def nested(table: Any, names: Sequence[str], limit: int) -> Array | None:
@@ -153,28 +147,24 @@ def nested(table: Any, names: Sequence[str], limit: int) -> Array | None:
 
     Raises `DatasetError` where such a column does not stand alone, or its lists differ in length.
     """
-    pa = pyarrow()
-    found = [name for name in names if pa.types.is_nested(table.schema.field(name).type)]
-    if not found:
+    types = pyarrow().types
+    columns = [name for name in names if types.is_nested(table.schema.field(name).type)]
+    if not columns:
         return None
+    column = table.column(columns[0])
     if len(names) > 1:
-        others = next(name for name in names if name != found[0])
-        raise DatasetError(f"column {found[0]!r} holds {table.schema.field(found[0]).type}, and such a column must be "
-                           f"the only feature: leave the others out (drop={others} ...), or drop={found[0]}")
-    column = table.column(found[0])
-    if pa.types.is_struct(column.type) and {"bytes", "path"} <= {field.name for field in column.type}:
-        return _images(column, limit)
-    return _lists(found[0], column)
-
-
-def _images(column: Any, limit: int) -> Array:
+        other = next(name for name in names if name != columns[0])
+        raise DatasetError(f"column {columns[0]!r} holds {column.type}, and such a column must be "
+                           f"the only feature: leave the others out (drop={other} ...), or drop={columns[0]}")
+    if not (types.is_struct(column.type) and {"bytes", "path"} <= {field.name for field in column.type}):
+        return _lists(columns[0], column)
     sources: list[tuple[str, Any]] = []
-    for row, one in enumerate(column.to_pylist(), start=1):
-        where = f"image in row {row}"
-        if one is None or (one["bytes"] is None and not one["path"]):
-            raise DatasetError(f"{where} is missing")
-        sources.append((where, io.BytesIO(one["bytes"]) if one["bytes"] is not None else Path(one["path"])))
-    return stacked(sources, limit).x
+    for row, image in enumerate(column.to_pylist(), start=1):
+        if image is None or (image["bytes"] is None and not image["path"]):
+            raise DatasetError(f"image in row {row} is missing")
+        sources.append((f"image in row {row}", io.BytesIO(image["bytes"]) if image["bytes"] is not None
+                        else Path(image["path"])))
+    return stacked(sources, limit)[0]
 
 
 def _lists(name: str, column: Any) -> Array:

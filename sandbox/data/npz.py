@@ -18,26 +18,26 @@ from sandbox.errors import DatasetError
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 
+
 def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
     """The examples of an archive; `limit` bytes may be unpacked. Raises `DatasetError`."""
     if spec.categorical:
         raise DatasetError("categorical= is for tables, an NPZ archive is served as it is")
     arrays = {name: array for name, array in _arrays(path, limit).items() if name not in spec.drop}
-    parts = _by_part(arrays)
-    if parts:
-        x = np.concatenate([parts[part][0] for part in parts])
-        y = np.concatenate([parts[part][1] for part in parts])
-        given = np.repeat(list(parts), [len(parts[part][1]) for part in parts])
-        return _examples(x, y, spec, {}, given)
+    if parts := _by_part(arrays):
+        x, y = (np.concatenate([pair[i] for pair in parts.values()]) for i in (0, 1))
+        return _examples(x, y, spec, {}, np.repeat(list(parts), [len(labels) for _, labels in parts.values()]))
     target = spec.target or "y"
     others = [name for name in arrays if name not in {target, spec.group, spec.time, spec.split}]
     feature = "x" if "x" in others else others[0] if len(others) == 1 else ""
     if target not in arrays or not feature:
         raise DatasetError(f"it must hold x and y, or train_x, train_y, ...; it holds {', '.join(arrays) or 'nothing'} "
                            "(name the labels with target=)")
-    roles = {role: _role(arrays, name) for role, name in (("group", spec.group), ("time", spec.time),
-                                                          ("split", spec.split)) if name}
-    return _examples(arrays[feature], arrays[target], spec, roles, None)
+    roles = {role: name for role, name in (("group", spec.group), ("time", spec.time), ("split", spec.split)) if name}
+    for name in roles.values():
+        if name not in arrays:
+            raise DatasetError(f"there is no array {name!r}; there are {', '.join(arrays)}")
+    return _examples(arrays[feature], arrays[target], spec, {role: arrays[name] for role, name in roles.items()}, None)
 
 
 def _arrays(path: Path, limit: int) -> Arrays:
@@ -57,23 +57,18 @@ def _arrays(path: Path, limit: int) -> Arrays:
 
 def _by_part(arrays: Arrays) -> dict[str, tuple[Array, Array]]:
     """Split -> x and y, where the archive is laid out that way."""
-    found = {PARTS[name[:-2].lower()]: (array, arrays[f"{name[:-2]}_y"]) for name, array in arrays.items()
+    parts = {PARTS[name[:-2].lower()]: (array, arrays[f"{name[:-2]}_y"]) for name, array in arrays.items()
              if name.endswith("_x") and name[:-2].lower() in PARTS and f"{name[:-2]}_y" in arrays}
-    for part, (x, y) in found.items():
+    for part, (x, y) in parts.items():
         _check_lengths(x, y, f"{part}_x", f"{part}_y")
-    if len({x.shape[1:] for x, _ in found.values()}) > 1:
+    if len({x.shape[1:] for x, _ in parts.values()}) > 1:
         raise DatasetError("its splits hold examples of different shapes: "
-                           + ", ".join(f"{part} {x.shape[1:]}" for part, (x, _) in found.items()))
-    return found if "train" in found else {}
-
-
-def _role(arrays: Arrays, name: str) -> Array:
-    if name not in arrays:
-        raise DatasetError(f"there is no array {name!r}; there are {', '.join(arrays)}")
-    return arrays[name]
+                           + ", ".join(f"{part} {x.shape[1:]}" for part, (x, _) in parts.items()))
+    return parts if "train" in parts else {}
 
 
 def _examples(x: Array, y: Array, spec: DataSpec, roles: Arrays, parts: Array | None) -> Examples:
+    """64-bit floats become 32-bit, as they are served; grey pictures get their channel."""
     _check_lengths(x, y, "x", spec.target or "y")
     for role, values in roles.items():
         _check_lengths(x, values, "x", f"the array of {role}=")
@@ -82,22 +77,18 @@ def _examples(x: Array, y: Array, spec: DataSpec, roles: Arrays, parts: Array | 
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         row = int(np.argwhere(~np.isfinite(x))[0][0])
         raise DatasetError(f"x holds a value that is not finite in example {row + 1}: fill or remove it")
+    if x.dtype == np.uint8 and x.ndim in (3, 4):
+        x = x if x.ndim == 4 else x[..., None]
+    else:
+        x = x.astype(np.float32 if x.dtype.kind == "f" else np.int64)
     labels, names = _labels(y, spec)
-    split = roles.get("split")
-    if split is not None:
-        parts = np.array([PARTS.get(str(one).lower(), "") for one in split])
+    if "split" in roles:
+        parts = np.array([PARTS.get(str(name).lower(), "") for name in roles["split"]])
         if "" in parts:
             raise DatasetError(f"{spec.split!r} must say train, validation or test for every example")
     groups = np.unique(roles["group"], return_inverse=True)[1] if "group" in roles else None
-    return Examples(_images(x), labels, class_names=names, target=spec.target or "y", parts=parts, groups=groups,
+    return Examples(x, labels, class_names=names, target=spec.target or "y", parts=parts, groups=groups,
                     times=roles.get("time"))
-
-
-def _images(x: Array) -> Array:
-    """Small integers stay; 64-bit floats become 32-bit, as they are served; grey pictures get their channel."""
-    if x.dtype == np.uint8 and x.ndim in (3, 4):
-        return x if x.ndim == 4 else x[..., None]
-    return x.astype(np.float32 if x.dtype.kind == "f" else np.int64)
 
 
 def _labels(y: Array, spec: DataSpec) -> tuple[Array, tuple[str, ...]]:
@@ -110,7 +101,7 @@ def _labels(y: Array, spec: DataSpec) -> tuple[Array, tuple[str, ...]]:
     if len(classes) < 2:
         raise DatasetError(f"y holds one value only ({classes[:1]}): nothing can be learned")
     if spec.task == "classification" or (spec.task is None and few):
-        return codes.astype(np.int64), tuple(str(one) for one in classes)
+        return codes.astype(np.int64), tuple(str(name) for name in classes)
     if y.dtype.kind == "U":
         raise DatasetError("y holds texts, and a regression needs numbers")
     return y.astype(np.float32), ()

@@ -17,13 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from record.nouns.data import DatasetFacts
-from sandbox.data import Examples, columns, frames, images, npz, tables
+from sandbox.data import Examples, frames, images, npz, tables
 from sandbox.data.files import files_in, fingerprint
 from sandbox.data.prepare import prepare
 from sandbox.data.spec import HUB, DataSpec
 from sandbox.errors import DatasetError
-
-KINDS = "CSV, TSV, Parquet, NPZ, or a folder"
 
 
 @dataclass(frozen=True)
@@ -49,17 +47,6 @@ class OwnData:
             return HUB + self.spec.hub + (f"@{self.spec.revision}" if self.spec.revision else "")
         return f"{'folder' if path.is_dir() else path.suffix.lower().lstrip('.')}:{path.name}"
 
-    @property
-    def examples(self) -> int:
-        return sum(self.facts(0).sizes.values())
-
-    @property
-    def features(self) -> int:
-        return self.facts(0).features
-
-    @property
-    def classes(self) -> int:
-        return self.facts(0).classes
 
     def facts(self, seed: int) -> DatasetFacts:
         """What materialising it with that seed records. It is read for that, and found fit or refused."""
@@ -72,8 +59,8 @@ class OwnData:
         if path is None:
             return ""
         with self._named():
-            there = _resolved(path)
-            return fingerprint(there, ends=there.is_dir() and _kind(self.spec) == "folder")
+            place = _resolved(path)
+            return fingerprint(place, ends=place.is_dir() and _kind(self.spec) == "folder")
 
     def load(self) -> Examples:
         """All examples. Raises `DatasetError`, also where they are not those that the run began with."""
@@ -95,9 +82,9 @@ class OwnData:
 
     def pinned(self, seed: int) -> DataSpec:
         """The same spec with the fingerprint of what is there now, and with its task where it is a path."""
-        found = self.facts(seed)
-        task = "none" if found.task == "none" else self.spec.task
-        return self.spec.model_copy(update={"sha256": found.origin, "task": task})
+        facts = self.facts(seed)
+        task = "none" if facts.task == "none" else self.spec.task
+        return self.spec.model_copy(update={"sha256": facts.origin, "task": task})
 
     def refuse(self, message: str) -> DatasetError:
         """An error about this dataset."""
@@ -117,10 +104,10 @@ def _facts(source: OwnData, seed: int, origin: str) -> DatasetFacts:
     """Kept by fingerprint: a run asks for them when it is checked, started and planned."""
     examples = source.load()
     try:
-        found = prepare(source, examples, seed).facts
+        facts = prepare(source, examples, seed).facts
     except DatasetError as error:
         raise source.refuse(str(error)) from None
-    return found.model_copy(update={"origin": origin or origin_of(examples)})
+    return facts.model_copy(update={"origin": origin or origin_of(examples)})
 
 
 def origin_of(examples: Examples) -> str:
@@ -131,12 +118,9 @@ def origin_of(examples: Examples) -> str:
     return digest.hexdigest()
 
 
-# --- kinds ----------------------------------------------------------------------------------------------------------
-
-
 def _read(spec: DataSpec, limit: int) -> Examples:
     if spec.path is None:
-        return tables.table_examples(frames.from_hub(spec, limit), spec, limit)
+        return tables.table_examples(frames.from_library(spec, limit), spec, limit)
     path = _resolved(spec.path)
     kind = _kind(spec)
     if kind != "folder" and path.is_file() and path.stat().st_size > limit:
@@ -147,10 +131,15 @@ def _read(spec: DataSpec, limit: int) -> Examples:
     if kind == "npz":
         return npz.from_npz(path, spec, limit)
     if kind == "saved":
-        return tables.table_examples(frames.from_disk(path, spec, limit), spec, limit)
-    _check_options(spec)
+        return tables.table_examples(frames.from_library(spec, limit, saved=path), spec, limit)
+    given = [name for name in ("target", "group", "time", "split", "drop", "categorical") if getattr(spec, name)]
+    if given:
+        raise DatasetError(f"{given[0]}= is for tables: classes of an image folder are its folders, splits are folders "
+                           "named train, validation and test around them")
+    if spec.task == "regression":
+        raise DatasetError("task=regression is for tables, a folder has classes or no labels at all")
     if kind == "images":
-        return images.from_folder(images.pictures(path, columns.PARTS), path, limit)
+        return images.from_folder(images.pictures(path), path, limit)
     return _folder_examples(path, scored=bool(spec.scorer))
 
 
@@ -164,34 +153,26 @@ def _kind(spec: DataSpec) -> str:
             return "folder"
         if frames.is_saved(path):
             return "saved"
-        return "images" if images.pictures(path, columns.PARTS) else "folder"
+        return "images" if images.pictures(path) else "folder"
     if suffix in (*frames.CSV, *frames.PARQUET):
         return "table"
     if suffix == ".npz":
         return "npz"
-    raise DatasetError(f"{suffix or 'a file without an ending'} is no kind that is read: give {KINDS}")
+    raise DatasetError(f"{suffix or 'a file without an ending'} is no kind that is read: "
+                       "give CSV, TSV, Parquet, NPZ, or a folder")
 
 
 def _resolved(path: Path) -> Path:
     try:
-        found = path.resolve(strict=True)
+        place = path.resolve(strict=True)
     except FileNotFoundError:
         raise DatasetError(f"there is no file or folder {path}") from None
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "a link in a circle"
         raise DatasetError(f"{path} cannot be opened: {reason}") from None
-    if not (found.is_file() or found.is_dir()):
+    if not (place.is_file() or place.is_dir()):
         raise DatasetError(f"{path} is neither a file nor a folder")
-    return found
-
-
-def _check_options(spec: DataSpec) -> None:
-    given = [name for name in ("target", "group", "time", "split", "drop", "categorical") if getattr(spec, name)]
-    if given:
-        raise DatasetError(f"{given[0]}= is for tables: classes of an image folder are its folders, splits are folders "
-                           "named train, validation and test around them")
-    if spec.task == "regression":
-        raise DatasetError("task=regression is for tables, a folder has classes or no labels at all")
+    return place
 
 
 def _folder_examples(path: Path, *, scored: bool) -> Examples:

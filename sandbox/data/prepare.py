@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from record.nouns.data import DatasetFacts
 from sandbox.data import DatasetSource, Examples
-from sandbox.data.splits import Splits, split_rows
+from sandbox.data.splits import split_rows
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
@@ -41,45 +41,29 @@ class Prepared:
 def prepare(source: DatasetSource, examples: Examples, seed: int) -> Prepared:
     """The splits of a source's examples. Raises `DatasetError` where they cannot be made."""
     if examples.folder is not None:
-        return Prepared({}, _folder_facts(source, examples, seed))
+        return Prepared({}, DatasetFacts(
+            name=source.name, title=source.title, source=source.source, features=0, classes=0, sizes={}, fingerprint="",
+            seed=seed, task="none", split_rule="none: the code splits it", columns=examples.columns,
+            warnings=examples.warnings))
     made = split_rows(examples, seed)
     arrays = _arrays(examples, made.rows)
     shared = duplicates(examples.x, made.rows)
     sizes = {split: len(index) for split, index in made.rows.items()}
+    repeated = tuple(
+        f"{count} of {sizes[split]} rows of {split} ({count / sizes[split]:.1%}) also stand in {other}, "
+        "with exactly the same features"
+        for (split, other), count in shared.items() if count / sizes[split] > WARN_SHARE)
     shape = examples.x.shape[1:]
-    facts = DatasetFacts(
+    classes = 0 if examples.y.dtype.kind != "i" else len(examples.class_names) or int(examples.y.max()) + 1
+    return Prepared(arrays, DatasetFacts(
         name=source.name, title=source.title, source=source.source, features=math.prod(shape),
-        classes=_classes(examples), sizes=sizes,
+        classes=classes, sizes=sizes,
         duplicates=sum(shared.get((split, "train"), 0) for split in ("validation", "test")),
-        fingerprint=fingerprint(arrays), seed=seed, task="classification" if _classes(examples) else "regression",
+        fingerprint=fingerprint(arrays), seed=seed, task="classification" if classes else "regression",
         target=examples.target, columns=examples.columns, class_names=examples.class_names,
         shape=shape if len(shape) > 1 else (), split_rule=made.rule,
         duplicates_by={f"{later} in {earlier}": count for (later, earlier), count in shared.items()},
-        missing=dict(examples.missing), warnings=_warnings(examples, made, shared))
-    return Prepared(arrays, facts, examples.names)
-
-
-def _classes(examples: Examples) -> int:
-    if examples.y.dtype.kind != "i":
-        return 0
-    return len(examples.class_names) or int(examples.y.max()) + 1
-
-
-def _folder_facts(source: DatasetSource, examples: Examples, seed: int) -> DatasetFacts:
-    return DatasetFacts(
-        name=source.name, title=source.title, source=source.source, features=0, classes=0, sizes={}, fingerprint="",
-        seed=seed, task="none", split_rule="none: the code splits it", columns=examples.columns,
-        warnings=examples.warnings)
-
-
-def _warnings(examples: Examples, made: Splits, shared: Mapping[tuple[str, str], int]) -> tuple[str, ...]:
-    found: list[str] = [*examples.warnings, *made.warnings]
-    for (split, other), count in shared.items():
-        share = count / len(made.rows[split])
-        if share > WARN_SHARE:
-            found.append(f"{count} of {len(made.rows[split])} rows of {split} ({share:.1%}) also stand in {other}, "
-                         "with exactly the same features")
-    return tuple(found)
+        missing=dict(examples.missing), warnings=(*examples.warnings, *made.warnings, *repeated)), examples.names)
 
 
 def duplicates(x: Array, rows: Mapping[str, Array]) -> dict[tuple[str, str], int]:
@@ -90,10 +74,10 @@ def duplicates(x: Array, rows: Mapping[str, Array]) -> dict[tuple[str, str], int
     flat = np.ascontiguousarray(x.reshape(len(x), -1))
     if flat.dtype.kind == "f":
         flat = flat + 0.0  # -0.0 is 0.0
-    seen = {split: [hashlib.blake2b(flat[i].tobytes(), digest_size=16).digest() for i in index]
-            for split, index in rows.items()}
-    known = {split: set(found) for split, found in seen.items()}
-    counts = {(later, earlier): sum(one in known[earlier] for one in seen[later])
+    digests = {split: [hashlib.blake2b(flat[i].tobytes(), digest_size=16).digest() for i in index]
+               for split, index in rows.items()}
+    distinct = {split: set(of_split) for split, of_split in digests.items()}
+    counts = {(later, earlier): sum(digest in distinct[earlier] for digest in digests[later])
               for earlier, later in combinations(rows, 2)}
     return {pair: count for pair, count in counts.items() if count}
 
@@ -101,7 +85,10 @@ def duplicates(x: Array, rows: Mapping[str, Array]) -> dict[tuple[str, str], int
 def _arrays(examples: Examples, rows: Mapping[str, Array]) -> Arrays:
     x = examples.x
     if x.dtype == np.float64:
-        x = _standardised(_filled(x, rows["train"]), rows["train"], examples.numeric)
+        x = _filled(x, rows["train"])
+        spread = x[rows["train"]].std(axis=0)
+        scaled = ((x - x[rows["train"]].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
+        x = scaled if examples.numeric is None else np.where(examples.numeric, scaled, x).astype(np.float32)
     arrays: Arrays = {}
     for split, index in rows.items():
         part = x[index]
@@ -120,12 +107,6 @@ def _filled(x: Array, train: Array) -> Array:
         known = x[train, column][~gaps[train, column]]
         filled[gaps[:, column], column] = np.median(known) if len(known) else 0.0
     return filled
-
-
-def _standardised(x: Array, train: Array, numeric: Array | None) -> Array:
-    spread = x[train].std(axis=0)
-    scaled = ((x - x[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
-    return scaled if numeric is None else np.where(numeric, scaled, x).astype(np.float32)
 
 
 def fingerprint(arrays: Mapping[str, Array]) -> str:

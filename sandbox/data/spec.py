@@ -68,7 +68,7 @@ def specs_of(value: Any, folder: Path) -> tuple[DataSpec, ...]:
     Relative paths are seen from `folder`.
     """
     items = list(cast("Iterable[Any]", value)) if isinstance(value, list | tuple) else [value]
-    specs = tuple(spec_of(one, folder) for one in items)
+    specs = tuple(spec_of(item, folder) for item in items)
     names = [spec.name for spec in specs]
     if twice := [name for name in names if names.count(name) > 1]:
         raise DatasetError(f"data {twice[0]!r} is named twice: give each dataset a name of its own")
@@ -82,16 +82,16 @@ def spec_of(value: Any, folder: Path) -> DataSpec:
     if isinstance(value, str):
         fields = _parsed(value)
     elif isinstance(value, Mapping):
-        fields = {str(key): one for key, one in cast("Mapping[Any, Any]", value).items()}
+        fields = {str(key): field for key, field in cast("Mapping[Any, Any]", value).items()}
     else:
         raise DatasetError(f"data must be a text or a mapping, not {value!r}: {_FORM}")
     for key in LISTS:
         if isinstance(fields.get(key), str):
             fields[key] = [fields[key]]
     if isinstance(path := fields.get("path"), str | Path) and str(path):
-        fields["path"] = _absolute(folder / Path(path).expanduser())
+        fields["path"] = Path.cwd() / folder / Path(path).expanduser()  # links are followed by who opens it
     if isinstance(scorer := fields.get("scorer"), str) and scorer:
-        fields["scorer"] = str(_absolute(folder / Path(scorer).expanduser()))
+        fields["scorer"] = str(Path.cwd() / folder / Path(scorer).expanduser())
     try:
         return DataSpec.model_validate(fields)
     except ValidationError as error:
@@ -104,8 +104,12 @@ def of_idea(named: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
     Other texts are names or prose, which the planner reads. Paths must lie within the folder: an idea may have been
     written by a model, which has no business to point at other files of the machine. Raises `DatasetError`.
     """
-    texts = [one.strip() for one in named]
-    specs = specs_of([one for one in texts if _names_a_place(one)], folder)
+    places: list[str] = []
+    for text in map(str.strip, named):
+        name, equals, rest = text.partition("=")
+        if equals and _NAME.fullmatch(name) and _PATHLIKE.search(rest):
+            places.append(text)
+    specs = specs_of(places, folder)
     root = folder.resolve()
     for spec in specs:
         if spec.scorer:
@@ -116,16 +120,12 @@ def of_idea(named: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
     return specs
 
 
-def _names_a_place(text: str) -> bool:
-    name, equals, rest = text.partition("=")
-    return bool(equals and _NAME.fullmatch(name) and _PATHLIKE.search(rest))
-
 
 def _parsed(text: str) -> dict[str, Any]:
     name, equals, rest = text.partition("=")
     if not equals or not rest:
         raise DatasetError(f"data {text!r} is not NAME=PATH: {_FORM}")
-    place, *options = _joined(rest)
+    place, *options = re.split(r",(?=[a-z0-9]+=)", rest)
     fields: dict[str, Any] = {"name": name.strip()}
     fields |= {"hub": place.removeprefix(HUB)} if place.startswith(HUB) else {"path": place}
     for option in options:
@@ -139,21 +139,6 @@ def _parsed(text: str) -> dict[str, Any]:
     return fields
 
 
-def _joined(text: str) -> list[str]:
-    """The parts between commas; a part that is no `key=value` is the rest of the one before."""
-    parts: list[str] = []
-    for part in text.split(","):
-        if parts and not re.match(r"[a-z0-9]+=", part):
-            parts[-1] += f",{part}"
-        else:
-            parts.append(part)
-    return parts
-
-
-def _absolute(path: Path) -> Path:
-    """Without following links: a link in a circle is said better by who opens it."""
-    return Path.cwd() / path
-
 
 def _describe(error: ValidationError, fields: Mapping[str, Any]) -> str:
     first = error.errors()[0]
@@ -162,7 +147,7 @@ def _describe(error: ValidationError, fields: Mapping[str, Any]) -> str:
     if first["type"] == "value_error":
         return str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        known = ", ".join(one for one in DataSpec.model_fields if one not in ("name", "sha256"))
+        known = ", ".join(option for option in DataSpec.model_fields if option not in ("name", "sha256"))
         return f"data {name!r}: there is no option {key!r}; there are {known}"
     if first["type"] == "missing":
         return f"data {fields!r} has no {key}: {_FORM}"

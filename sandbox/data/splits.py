@@ -45,41 +45,35 @@ def split_rows(examples: Examples, seed: int) -> Splits:
     if len(examples.y) < MIN_ROWS:
         raise DatasetError(f"it has {len(examples.y)} examples, at least {MIN_ROWS} are needed: validation and test "
                            "get a fifth each, and with fewer than ten examples in each no two arms could be told apart")
-    given = _given(examples)
+    given: Rows = {}
+    if examples.parts is not None:
+        given = {split: np.flatnonzero(examples.parts == split) for split in SHARES if split in examples.parts}
+        if "train" not in given:
+            raise DatasetError(f"it has no train rows among its splits ({', '.join(given) or 'none'})")
     pool = given.pop("train", np.arange(len(examples.y)))
-    open_shares = {split: share for split, share in SHARES.items() if split not in given}
-    total = sum(open_shares.values()) if given else 1.0
-    rows = given | _divided(examples, pool, {split: share / total for split, share in open_shares.items()}, seed)
-    made = Splits({split: np.sort(rows[split]) for split in SHARES}, _rule(examples, given, seed))
-    return Splits(made.rows, made.rule, (*_checked(examples, made.rows), *_split_groups(examples, made.rows)))
-
-
-def _given(examples: Examples) -> Rows:
-    if examples.parts is None:
-        return {}
-    found = {split: np.flatnonzero(examples.parts == split) for split in SHARES}
-    found = {split: rows for split, rows in found.items() if len(rows)}
-    if "train" not in found:
-        raise DatasetError(f"it has no train rows among its splits ({', '.join(found) or 'none'})")
-    return found
+    shares = {split: share for split, share in SHARES.items() if split not in given}
+    total = sum(shares.values()) if given else 1.0
+    rows = given | _divided(examples, pool, {split: share / total for split, share in shares.items()}, seed)
+    rows = {split: np.sort(rows[split]) for split in SHARES}
+    return Splits(rows, _rule(examples, given, seed), _checked(examples, rows))
 
 
 def _divided(examples: Examples, pool: Array, shares: Mapping[str, float], seed: int) -> Rows:
+    """At random, stratum by stratum, so that each split has each class in its share; or by groups or times."""
     rng = np.random.default_rng(seed)
     if examples.groups is not None:
         return _by_group(examples, pool, shares, rng)
     if examples.times is not None:
         return _by_time(examples.times[pool], pool, shares)
+    strata = [pool]
     if examples.y.dtype.kind == "i":
-        _check_classes(examples, pool)
         strata = [pool[examples.y[pool] == label] for label in range(int(examples.y.max()) + 1)]
-    else:
-        strata = [pool]
-    return _at_random(strata, shares, rng)
-
-
-def _at_random(strata: list[Array], shares: Mapping[str, float], rng: Any) -> Rows:
-    """Stratum by stratum, so that each split has each class in its share."""
+        few = [label for label, rows in enumerate(strata) if len(rows) < MIN_CLASS]
+        if few:
+            shown = ", ".join(f"{_class(examples, label)} has {len(strata[label])}" for label in few[:3])
+            where = " in train" if len(pool) < len(examples.y) else ""
+            raise DatasetError(f"{len(few)} of {len(strata)} classes have too few examples{where} ({shown}): at least "
+                               f"{MIN_CLASS} are needed, so that every split gets one; merge or remove such classes")
     parts: dict[str, list[Array]] = {split: [] for split in shares}
     bounds = np.cumsum(list(shares.values()))[:-1]
     for stratum in strata:
@@ -89,7 +83,7 @@ def _at_random(strata: list[Array], shares: Mapping[str, float], rng: Any) -> Ro
     return {split: np.concatenate(part) for split, part in parts.items()}
 
 
-def _by_group(examples: Examples, pool: Array, shares: Mapping[str, float], rng: Any) -> Rows:
+def _by_group(examples: Examples, pool: Array, shares: Mapping[str, float], rng: np.random.Generator) -> Rows:
     """Largest groups first, each to the split that then comes nearest to its share of every class."""
     assert examples.groups is not None
     names, group = np.unique(examples.groups[pool], return_inverse=True)
@@ -104,11 +98,11 @@ def _by_group(examples: Examples, pool: Array, shares: Mapping[str, float], rng:
     have = np.zeros_like(wanted)
     home = np.zeros(len(names), dtype=np.int64)
     order = rng.permutation(len(names))
-    for one in order[np.argsort(-counts[order].sum(axis=1), kind="stable")]:
-        after = ((have + counts[one] - wanted) ** 2 / totals).sum(axis=1)
+    for i in order[np.argsort(-counts[order].sum(axis=1), kind="stable")]:
+        after = ((have + counts[i] - wanted) ** 2 / totals).sum(axis=1)
         before = ((have - wanted) ** 2 / totals).sum(axis=1)
-        home[one] = int(np.argmin(after - before))
-        have[home[one]] += counts[one]
+        home[i] = int(np.argmin(after - before))
+        have[home[i]] += counts[i]
     return {split: pool[home[group] == i] for i, split in enumerate(shares)}
 
 
@@ -125,45 +119,30 @@ def _by_time(times: Array, pool: Array, shares: Mapping[str, float]) -> Rows:
     return dict(zip(shares, parts, strict=True))
 
 
-# --- what a cut must hold -------------------------------------------------------------------------------------------
-
-
-def _check_classes(examples: Examples, pool: Array) -> None:
-    counts = np.bincount(examples.y[pool], minlength=int(examples.y.max()) + 1)
-    few = [i for i, count in enumerate(counts) if count < MIN_CLASS]
-    if few:
-        shown = ", ".join(f"{_class(examples, i)} has {counts[i]}" for i in few[:3])
-        where = " in train" if len(pool) < len(examples.y) else ""
-        raise DatasetError(f"{len(few)} of {len(counts)} classes have too few examples{where} ({shown}): at least "
-                           f"{MIN_CLASS} are needed, so that every split gets one; merge or remove such classes")
-
-
 def _checked(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
-    """Warnings. Raises `DatasetError` for a split that is too small, and for a class that train does not have."""
+    """Warnings. Raises `DatasetError` for a split that is too small, and for a class that train does not have.
+
+    Groups that the data's own splits put into several parts are only told, since those splits are kept.
+    """
     for split, index in rows.items():
         if len(index) < MIN_PART:
             raise DatasetError(f"its cut gives only {len(index)} rows for {split}, at least {MIN_PART} are needed")
-    if examples.y.dtype.kind != "i":
-        return ()
-    classes = np.arange(int(examples.y.max()) + 1)
-    lacking = {split: np.setdiff1d(classes, examples.y[index]) for split, index in rows.items()}
-    if len(lacking["train"]):
-        raise DatasetError(f"its cut leaves train without class {_class(examples, int(lacking['train'][0]))}: it "
-                           "cannot be learned; cut otherwise, or remove the class")
-    return tuple(f"{split} has no example of class {', '.join(_class(examples, int(i)) for i in gone[:3])}"
-                 for split, gone in lacking.items() if len(gone))
-
-
-def _split_groups(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
-    """Groups that the data's own splits put into several parts: said, since those splits are kept."""
-    if examples.groups is None:
-        return ()
-    groups: Any = examples.groups
-    learned, scored = (np.concatenate([groups[rows[split]] for split in splits])
-                       for splits in (("train", "dev"), ("validation", "test")))
-    shared = np.intersect1d(learned, scored)
-    return (f"{len(shared)} groups stand both in train and in validation or test, by the data's own splits",) \
-        if len(shared) else ()
+    warnings: list[str] = []
+    if examples.y.dtype.kind == "i":
+        classes = np.arange(int(examples.y.max()) + 1)
+        lacking = {split: np.setdiff1d(classes, examples.y[index]) for split, index in rows.items()}
+        if len(lacking["train"]):
+            raise DatasetError(f"its cut leaves train without class {_class(examples, int(lacking['train'][0]))}: it "
+                               "cannot be learned; cut otherwise, or remove the class")
+        warnings += [f"{split} has no example of class {', '.join(_class(examples, int(i)) for i in missing[:3])}"
+                     for split, missing in lacking.items() if len(missing)]
+    if (groups := examples.groups) is not None:
+        learned, scored = (np.concatenate([groups[rows[split]] for split in splits])
+                           for splits in (("train", "dev"), ("validation", "test")))
+        if len(shared := np.intersect1d(learned, scored)):
+            warnings.append(f"{len(shared)} groups stand both in train and in validation or test, "
+                            "by the data's own splits")
+    return tuple(warnings)
 
 
 def _class(examples: Examples, i: int) -> str:
@@ -171,11 +150,10 @@ def _class(examples: Examples, i: int) -> str:
 
 
 def _rule(examples: Examples, given: Rows, seed: int) -> str:
-    by = ("whole groups" if examples.groups is not None else "in order of time" if examples.times is not None
+    by = (f"whole groups, seed {seed}" if examples.groups is not None
+          else "in order of time" if examples.times is not None
           else f"stratified by class, seed {seed}" if examples.y.dtype.kind == "i" else f"at random, seed {seed}")
-    by += f", seed {seed}" if examples.groups is not None else ""
-    if examples.parts is None:
+    if not given:
         return f"ours, {by}"
     ours = [split for split in SHARES if split not in given and split != "train"]
-    return f"the data's own train, {', '.join(given)}; {' and '.join(ours)} cut from train {by}" if given else \
-        f"ours, {by}"
+    return f"the data's own train, {', '.join(given)}; {' and '.join(ours)} cut from train {by}"

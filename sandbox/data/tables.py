@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sandbox.data import Examples, columns
 from sandbox.data.columns import NUMERIC_SHARE, Column, groups_of, parts_of, times_of
-from sandbox.data.frames import USUAL_TARGETS, Frame
+from sandbox.data.frames import Frame, listed, target_name
 from sandbox.data.images import nested
 from sandbox.data.spec import DataSpec
 from sandbox.errors import DatasetError
@@ -31,11 +31,11 @@ MAX_CLASSES = 20
 def table_examples(frame: Frame, spec: DataSpec, limit: int) -> Examples:
     """The examples of a table; `limit` bytes may be taken up in memory. Raises `DatasetError`."""
     names = list(frame.table.column_names)
-    target = _target_name(names, spec)
-    for role, name in (("group", spec.group), ("time", spec.time), ("split", spec.split),
-                       *(("drop", one) for one in spec.drop), *(("categorical", one) for one in spec.categorical)):
+    target = target_name(names, spec)
+    for role, name in (("target", target), ("group", spec.group), ("time", spec.time), ("split", spec.split),
+                       *(("drop", name) for name in spec.drop), *(("categorical", name) for name in spec.categorical)):
         if name:
-            _present(name, names, role)
+            _check_present(name, names, role)
     features = [name for name in names if name not in {target, spec.group, spec.time, spec.split, *spec.drop}]
     if not features:
         raise DatasetError(f"no column is left to learn from beside the target {target!r}")
@@ -51,27 +51,13 @@ def _column(frame: Frame, name: str) -> Column:
     return columns.read(name, frame.table.column(name))
 
 
-def _target_name(names: Sequence[str], spec: DataSpec) -> str:
-    if spec.target:
-        _present(spec.target, names, "target")
-        return spec.target
-    usual = [name for name in names if name.lower() in USUAL_TARGETS]
-    if len(usual) == 1:
-        return usual[0]
-    raise DatasetError(f"which column is the target? say target=COLUMN; there are {_listed(names)}")
-
-
-def _present(name: str, names: Sequence[str], role: str) -> None:
+def _check_present(name: str, names: Sequence[str], role: str) -> None:
     if name in names:
         return
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5) or difflib.get_close_matches(
-        name.lower(), [one for one in names if name.lower() in one.lower()], n=1, cutoff=0.0)
+        name.lower(), [longer for longer in names if name.lower() in longer.lower()], n=1, cutoff=0.0)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise DatasetError(f"there is no column {name!r} for {role}=: {hint}there are {_listed(names)}")
-
-
-def _listed(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    raise DatasetError(f"there is no column {name!r} for {role}=: {hint}there are {listed(names)}")
 
 
 # --- features -------------------------------------------------------------------------------------------------------
@@ -86,22 +72,29 @@ class _Block:
     numeric: list[bool]
     gaps: int = 0
 
+    @property
+    def counts_rows(self) -> bool:
+        first = self.values[0]
+        return self.numeric[0] and len(first) > 2 and bool(np.all(np.diff(first) == 1.0))
+
 
 def _features(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) -> Examples:
     if (served := nested(frame.table, names, limit)) is not None:
         return Examples(served, np.empty(0), warnings=frame.warnings)
-    blocks = [_block(_column(frame, name), categorical=name in spec.categorical) for name in names]
-    flat = _Block([n for b in blocks for n in b.names], [v for b in blocks for v in b.values],
-                  [k for b in blocks for k in b.numeric])
-    size = frame.table.num_rows * len(flat.names) * 8
+    blocks = {name: _block(_column(frame, name), categorical=name in spec.categorical) for name in names}
+    encoded = tuple(name for block in blocks.values() for name in block.names)
+    size = frame.table.num_rows * len(encoded) * 8
     if size > limit:
-        raise DatasetError(f"{frame.table.num_rows} rows of {len(flat.names)} features take {size} bytes in memory, "
+        raise DatasetError(f"{frame.table.num_rows} rows of {len(encoded)} features take {size} bytes in memory, "
                            f"more than sandbox.data_bytes ({limit}): take fewer, or raise it")
-    missing = {name: block.gaps for name, block in zip(names, blocks, strict=True) if block.gaps}
     counted = tuple(f"column {name!r} counts the rows (an identifier?): leave it out with drop={name}"
-                    for name, block in zip(names, blocks, strict=True) if _counts_rows(block))
-    return Examples(np.stack(flat.values, axis=1).astype(np.float64), np.empty(0), names=tuple(flat.names),
-                    numeric=np.array(flat.numeric), missing=missing, warnings=(*frame.warnings, *counted))
+                    for name, block in blocks.items() if block.counts_rows)
+    values = [column for block in blocks.values() for column in block.values]
+    return Examples(
+        np.stack(values, axis=1).astype(np.float64), np.empty(0), names=encoded,
+        numeric=np.array([measured for block in blocks.values() for measured in block.numeric]),
+        missing={name: block.gaps for name, block in blocks.items() if block.gaps},
+        warnings=(*frame.warnings, *counted))
 
 
 def _block(column: Column, *, categorical: bool) -> _Block:
@@ -111,11 +104,12 @@ def _block(column: Column, *, categorical: bool) -> _Block:
     gaps = column.gaps
     if gaps.all():
         raise DatasetError(f"column {column.name!r} is empty: leave it out with drop={column.name}")
-    if column.numbers is not None and not categorical:
-        marked = [gaps.astype(np.float64)] if gaps.any() else []
-        return _Block([column.name, *(f"{column.name} missing" for _ in marked)], [column.numbers, *marked],
-                      [True, *(False for _ in marked)], int(gaps.sum()))
-    return _one_hot(column if column.numbers is None else column.as_categories(), categorical)
+    if column.numbers is None or categorical:
+        return _one_hot(column.as_categories(), categorical)
+    if not gaps.any():
+        return _Block([column.name], [column.numbers], [True])
+    return _Block([column.name, f"{column.name} missing"], [column.numbers, gaps.astype(np.float64)], [True, False],
+                  int(gaps.sum()))
 
 
 def _one_hot(column: Column, categorical: bool) -> _Block:
@@ -125,17 +119,10 @@ def _one_hot(column: Column, categorical: bool) -> _Block:
         raise DatasetError(f"column {column.name!r} holds {len(column.levels)} different texts, more than the "
                            f"{MAX_LEVELS} that are made one-hot: turn it into numbers, or leave it out with "
                            f"drop={column.name}")
-    assert column.codes is not None
-    levels = list(range(len(column.levels))) + ([-1] if (column.codes < 0).any() else [])
-    texts: list[str] = [*column.levels, "(missing)"]
-    names = [f"{column.name}={texts[level]}" for level in levels]
-    return _Block(names, [(column.codes == level).astype(np.float64) for level in levels],
-                  [False] * len(levels), int((column.codes < 0).sum()))
-
-
-def _counts_rows(block: _Block) -> bool:
-    first = block.values[0]
-    return block.numeric[0] and len(first) > 2 and bool(np.all(np.diff(first) == 1.0))
+    gaps = int((column.codes < 0).sum())
+    levels = [*enumerate(column.levels), *([(-1, "(missing)")] if gaps else [])]
+    return _Block([f"{column.name}={level}" for _, level in levels],
+                  [(column.codes == code).astype(np.float64) for code, _ in levels], [False] * len(levels), gaps)
 
 
 # --- target ---------------------------------------------------------------------------------------------------------
@@ -148,30 +135,27 @@ def _target(column: Column, spec: DataSpec, order: tuple[str, ...]) -> tuple[Arr
     if (gaps := column.gaps).any():
         raise DatasetError(f"the target {column.name!r} is missing in {int(gaps.sum())} rows (the first is row "
                            f"{int(np.argmax(gaps)) + 1}): fill them in, or remove these rows")
-    task = spec.task or _task(column)
-    if task == "none":
+    if spec.task == "none":
         raise DatasetError("task=none is for folders: a table has a target")
-    if task == "regression":
+    if spec.task == "regression" or (spec.task is None and not _is_classes(column)):
         return _values(column), ()
     if column.share >= NUMERIC_SHARE and column.stray and spec.task is None:
         raise column.refused_as_number()
-    coded = column.as_categories()
-    if len(coded.levels) < 2:
-        only = "".join(coded.levels)
+    classes = column.as_categories()
+    if len(classes.levels) < 2:
+        only = "".join(classes.levels)
         raise DatasetError(f"the target {column.name!r} holds one class only ({only!r} in all "
                            f"{len(gaps)} rows): a classification needs at least two")
-    assert coded.codes is not None
-    if order and set(coded.levels) <= set(order):
-        place = np.array([order.index(level) for level in coded.levels])
-        return place[coded.codes].astype(np.int64), order
-    return coded.codes.astype(np.int64), coded.levels
+    if order and set(classes.levels) <= set(order):
+        places = np.array([order.index(level) for level in classes.levels])
+        return places[classes.codes].astype(np.int64), order
+    return classes.codes.astype(np.int64), classes.levels
 
 
-def _task(column: Column) -> str:
-    if column.numbers is None:
-        return "classification"
-    whole = bool(np.all(column.numbers == np.rint(column.numbers)))
-    return "classification" if whole and len(np.unique(column.numbers)) <= MAX_CLASSES else "regression"
+def _is_classes(column: Column) -> bool:
+    """Whether a target is taken for classes where no task is named: texts, and few different whole numbers."""
+    numbers = column.numbers
+    return numbers is None or (bool(np.all(numbers == np.rint(numbers))) and len(np.unique(numbers)) <= MAX_CLASSES)
 
 
 def _values(column: Column) -> Array:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from record.nouns.data import DatasetFacts
-from sandbox.datasets import SHARES, Entry, catalogue, materialise, registry
+from sandbox.data.splits import SHARES
+from sandbox.datasets import Entry, catalogue, materialise, registry
 from sandbox.errors import DatasetError
 
 

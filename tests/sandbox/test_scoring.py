@@ -15,7 +15,8 @@ from sklearn import metrics as reference  # pyright: ignore[reportMissingTypeStu
 
 from sandbox import metrics
 from sandbox.errors import SubmissionRefused
-from sandbox.scoring import METRICS, score_sealed, score_submissions, seal
+from sandbox.metrics import METRICS
+from sandbox.scoring import score_sealed, score_submissions, seal
 from tests.sandbox.conftest import Store
 
 sk: Any = reference

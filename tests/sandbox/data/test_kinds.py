@@ -12,7 +12,8 @@ from sandbox.data import frames
 from sandbox.data.files import hugging_face
 from sandbox.data.own import OwnData
 from sandbox.data.spec import spec_of
-from sandbox.datasets import DATA_BYTES, SHARES
+from sandbox.data.splits import SHARES
+from sandbox.datasets import DATA_BYTES
 from sandbox.errors import DatasetError
 from tests.sandbox.data.files import fields, made, pictures, refusal, table
 
