@@ -1,9 +1,11 @@
 """The settings of a run: one `Settings` composed of each folder's own, and how it comes about.
 
 Defaults < configuration file (YAML, `${NAME}` from the environment) < `SCIENTIST_*` environment < flags. Every layer is
-flattened to dotted keys, so that one place checks names, resolves the familiar ones and tells where a value came from.
+flattened to dotted keys, so that one place checks names, resolves the familiar ones and knows where a value came from.
 The environment is read here and nowhere else in the program (a provider's key is read by its own library; `.env` adds
 missing ones, see `agent.keys`).
+
+pydantic-settings was tried: it passes over a misspelt variable, takes no familiar names and names no layer.
 
     SettingsError   you: a key or value is wrong; the message names the key, the layer and the nearest known key
 """
@@ -15,11 +17,12 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+import yaml
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from agent.alerts import AlertSettings
@@ -38,9 +41,6 @@ from stages.paper.template import located
 from stages.settings import PaperSettings
 
 PREFIX = "SCIENTIST_"
-NOT_SETTINGS = frozenset({"SCIENTIST_DEBUG"})
-"""Variables of the prefix that are read elsewhere on the command line."""
-
 FAMILIAR = {
     "num_workers": "search.num_workers", "num_drafts": "search.num_drafts",
     "max_debug_depth": "search.max_debug_depth", "debug_prob": "search.debug_prob", "num_seeds": "search.num_seeds",
@@ -51,20 +51,20 @@ FAMILIAR = {
 """Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
 PATHS = ("paper.bib", "paper.papers", "context", "keys")
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
-SCORERS = "sandbox.scorers"
-"""The key whose texts, DATASET=FILE.py:FUNCTION, hold a path each."""
 NAMED = ("models.prices",)
 """Keys that hold a mapping by names of the user's own, which may have dots in them."""
+MAPPINGS = ("models.roles.", "models.prices.", "literature.addresses.", "literature.intervals.")
+"""Beginnings of keys of which not every one is known."""
 DURATIONS = ("timeout", "time_limit")
 """Endings of keys that hold seconds and may be written as 12h, 90m or 45s."""
 
 
 class SettingsError(Exception):
-    """A setting cannot be used. The message is one line that says which, from where, and how to mend it."""
+    """A setting cannot be used. The message is one line that says which, from where, and how to fix it."""
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)([dhms]))")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 
 
 def seconds(value: Any) -> Any:
@@ -135,7 +135,7 @@ def override(recorded: Mapping[str, Any], flags: Mapping[str, Any]) -> Settings:
 
 
 def _with_keys(settings: Settings) -> Settings:
-    """The settings; what their providers need is in the environment then."""
+    """The settings, once what their providers need is in the environment."""
     for folder in (settings.keys, Path()):
         if folder is not None:
             read_keys(folder, os.environ)
@@ -144,8 +144,6 @@ def _with_keys(settings: Settings) -> Settings:
 
 def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """The mapping of a YAML file, `${NAME}` and `${NAME:-default}` filled in. Raises `SettingsError`."""
-    import yaml
-
     try:
         found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -165,7 +163,8 @@ def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """`SCIENTIST_SEARCH__NUM_WORKERS=4` as `{"search.num_workers": 4}`; values are typed as in YAML."""
     return {name.removeprefix(PREFIX).lower().replace("__", "."): typed(value, name)
-            for name, value in environment.items() if name.startswith(PREFIX) and name not in NOT_SETTINGS}
+            for name, value in environment.items()
+            if name.startswith(PREFIX) and name != "SCIENTIST_DEBUG"}  # which the edge of the command line reads
 
 
 def from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
@@ -181,19 +180,16 @@ def from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 
 def typed(text: str, where: str) -> Any:
     """A value as YAML reads it: 4 is a number, true a truth value, [a, b] a list, anything else text."""
-    import yaml
-
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         raise SettingsError(f"{where}: {text!r} is no value that YAML can read; put it in quotes") from None
 
 
-def credentials(environment: Mapping[str, str] | None = None) -> Credentials:
+def credentials() -> Credentials:
     """What the environment holds for catalogues of published works. It is no setting, so that no record holds it."""
-    held = os.environ if environment is None else environment
-    return Credentials(semantic_scholar=held.get("S2_API_KEY", "").strip(),
-                       mail=held.get("OPENALEX_MAIL_ADDRESS", "").strip())
+    return Credentials(semantic_scholar=os.environ.get("S2_API_KEY", "").strip(),
+                       mail=os.environ.get("OPENALEX_MAIL_ADDRESS", "").strip())
 
 
 def known_keys() -> list[str]:
@@ -218,41 +214,40 @@ def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
     kept = {FAMILIAR.get(key, key): value for key, value in _flat(base).items()}
     # a run that was recorded before may name settings of the sandbox that are gone
     values |= {key: value for key, value in kept.items() if key in values or not key.startswith("sandbox.")}
-    known = [*values, *FAMILIAR]
+    known = known_keys()
     origin: dict[str, str] = {}
     for layer in layers:
         for key, value in _flat(layer.values).items():
             path = FAMILIAR.get(key, key)
-            _check_known(path, key, known, layer.label)
+            _check_key(path, f"{key!r} ({layer.label})", known)
             origin[path] = layer.label if path == key else f"{layer.label}, as {key}"
-            if isinstance(value, float) and not isfinite(value):
-                raise SettingsError(f"setting {key!r} ({layer.label}) should be a finite number, not {value}")
-            values[path] = _data(value, layer) if path == "data" else _converted(path, value, layer.folder)
+            try:
+                values[path] = _converted(path, value, layer.folder)
+            except DatasetError as error:
+                raise SettingsError(f"{error} ({layer.label})") from None
+    root: dict[str, Any] = {}
+    for path, value in values.items():
+        *parents, last = path.split(".")
+        reduce(lambda place, name: place.setdefault(name, {}), parents, root)[last] = value
     try:
-        return Settings.model_validate(_nested(values))
+        return Settings.model_validate(root)
     except ValidationError as error:
-        raise SettingsError(_said(error.errors()[0], origin)) from None
+        raise SettingsError(_message(error.errors()[0], origin, known)) from None
 
 
 def _converted(path: str, value: Any, folder: Path) -> Any:
     """Durations as seconds, paths as absolute ones; a run may be resumed from another working directory."""
+    if path == "data":
+        return specs_of(value, folder)
     if path.endswith(DURATIONS):
         return seconds(value)
-    if path == SCORERS:
+    if path == "sandbox.scorers":
         return scorers_in(value, folder.absolute())
     if path == "paper.template" and isinstance(value, str) and value:
         return located(value, folder)
     if path in PATHS and isinstance(value, str | Path) and str(value):
         return (folder / Path(value).expanduser()).resolve()
     return value
-
-
-def _data(value: Any, layer: _Layer) -> tuple[DataSpec, ...]:
-    """Own data, their paths seen from where they were named."""
-    try:
-        return specs_of(value, layer.folder)
-    except DatasetError as error:
-        raise SettingsError(f"{error} ({layer.label})") from None
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -267,38 +262,12 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    root: dict[str, Any] = {}
-    for path, value in flat.items():
-        *parents, last = path.split(".")
-        place = root
-        for name in parents:
-            place = place.setdefault(name, {})
-        place[last] = value
-    return root
-
-
-def _check_known(path: str, key: str, known: Sequence[str], label: str) -> None:
-    if path in known or _is_mapping(path):
+def _check_key(path: str, where: str, known: Sequence[str]) -> None:
+    if path in known or path.startswith(MAPPINGS):
         return
     if any(one.startswith(f"{path}.") for one in known):
-        raise SettingsError(f"{key!r} ({label}) is a group of settings: set one of its keys, {_nearest(path, known)}")
-    raise SettingsError(f"unknown setting {key!r} ({label}); did you mean {_nearest(path, known)}?")
-
-
-def _is_mapping(path: str) -> bool:
-    """Whether a key goes into a field that is a free mapping, as `models.roles.code`."""
-    model: Any = Settings
-    for name in path.split("."):
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            return False
-        field = model.model_fields.get(name)
-        if field is None:
-            return False
-        model = field.annotation
-        if getattr(model, "__origin__", None) is dict:
-            return True
-    return False
+        raise SettingsError(f"{where} is a group of settings: set one of its keys, {_nearest(path, known)}")
+    raise SettingsError(f"unknown setting {where}; did you mean {_nearest(path, known)}?")
 
 
 def _nearest(path: str, known: Sequence[str]) -> str:
@@ -312,16 +281,17 @@ def _nearest(path: str, known: Sequence[str]) -> str:
     return repr(max(candidates, key=lambda one: difflib.SequenceMatcher(None, path, one).ratio()))
 
 
-def _said(error: ErrorDetails, origin: Mapping[str, str]) -> str:
+def _message(error: ErrorDetails, origin: Mapping[str, str], known: Sequence[str]) -> str:
     path = ".".join(str(part) for part in error["loc"] if part != "[key]")
     label = next((text for key, text in origin.items() if path == key or key.startswith(f"{path}.")), "in the settings")
+    where = f"{path!r} ({label})"
     if error["type"] == "extra_forbidden":
-        return f"unknown setting {path!r} ({label}); did you mean {_nearest(path, known_keys())}?"
+        return f"unknown setting {where}; did you mean {_nearest(path, known)}?"
     if error["type"] == "value_error":
-        return f"setting {path!r} ({label}): {error['msg'].removeprefix('Value error, ')}"
+        return f"setting {where}: {error['msg'].removeprefix('Value error, ')}"
     if path.endswith(DURATIONS) and error["type"] in ("float_parsing", "float_type", "finite_number"):
-        return f"setting {path!r} ({label}) is no duration: {error['input']!r}; write 12h, 90m, 1h30m, 45s or seconds"
-    return f"setting {path!r} ({label}) {error['msg'].removeprefix('Input ')}, not {error['input']!r}"
+        return f"setting {where} is no duration: {error['input']!r}; write 12h, 90m, 1h30m, 45s or seconds"
+    return f"setting {where} {error['msg'].removeprefix('Input ')}, not {error['input']!r}"
 
 
 def _expanded(value: Any, environment: Mapping[str, str], path: Path) -> Any:
@@ -336,8 +306,8 @@ def _expanded(value: Any, environment: Mapping[str, str], path: Path) -> Any:
     def fill(match: re.Match[str]) -> str:
         name, default = match["name"], match["default"]
         if name not in environment and default is None:
-            mend = f"export {name}, or write ${{{name}:-default}}"
-            raise SettingsError(f"{path} uses ${{{name}}}, which is not set: {mend}")
+            raise SettingsError(f"{path} uses ${{{name}}}, which is not set: export {name}, or write "
+                                f"${{{name}:-default}}")
         return environment.get(name, default or "")
 
     return re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", fill, value)
