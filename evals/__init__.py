@@ -6,5 +6,5 @@
     judge_bias    `python -m evals.judge_bias`: what moves a judge's scores (docs/judge.md)
     injection     `python -m evals.injection`: papers that give their judge orders, made by `hostile` (docs/judge.md)
 
-The command line finds the commands of this package by name (`agent.cli.COMMANDS`); nothing else imports it.
+The command line finds the commands of this package by name (`agent.cli.paper_commands`); nothing else imports it.
 """

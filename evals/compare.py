@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from pydantic import Field
 from rich.console import Console
 from rich.table import Table
@@ -15,7 +14,6 @@ from rich.text import Text
 
 from agent.cli.asking import Took, open_model
 from agent.cli.edge import DONE, FAILED, WrongUse
-from agent.cli.options import AsJson, settings_options
 from agent.cli.status import run_folder
 from agent.settings import compose
 from evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, pairs_of, shown, side_of, tally
@@ -55,14 +53,7 @@ class Comparison(Frozen):
     removed: dict[str, int] = Field(default_factory=dict[str, int], description="run -> passages kept from the judge")
 
 
-@settings_options("model", "base_url")
-def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="The folders of two or more runs.")],
-    json: AsJson = False,
-    *, flags: dict[str, Any],
-) -> int:
-    """Compare runs side by side. Nodes, seeds, claims, scores, cost; with --model the papers are judged in pairs,
-    in both orders."""
+def compare(runs: list[Path], json: bool, flags: dict[str, Any]) -> int:
     states = _states(runs)
     comparison = Comparison(sides=tuple(
         side_of(name, state, best_of(state.drafts).draft if state.drafts else None)

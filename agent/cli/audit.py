@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,33 +18,30 @@ from rich.text import Text
 from agent.audit import AuditReport
 from agent.audit import audit as audit_run
 from agent.cli.edge import DONE, FINDINGS, WrongUse
-from agent.cli.options import AsJson
 from agent.cli.status import run_folder
 from inspector.text import plain
-from record.reading import RecordError, read_state
+from record.reading import RecordError
 from review.evidence.tex import TexError
 from review.foreign import ForeignAudit, ResultsError, audit_paper
-from review.foreign.audit import Verdict
 from review.judge import PaperError
 
 _STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "unsupported": "red"}
 
 
-def audit(
-    path: Annotated[Path, typer.Argument(
-        metavar="RUN|PAPER", help="The folder of a run, or a paper that is not ours (.md, .tex, .pdf).")],
-    results: Annotated[Path | None, typer.Option(help="Of a paper: the folder of its result files.")] = None,
-    code: Annotated[Path | None, typer.Option(help="Of a paper: the folder of its Python code.")] = None,
-    json: AsJson = False,
-) -> int:
-    """Check a run's paper against its record, or any paper against its result files. With findings, it exits 5."""
+def audit(path: Path, results: Path | None, code: Path | None, json: bool) -> int:
     if path.is_file():
-        return _audit_paper(path, results, code, as_json=json)
+        try:
+            paper = asyncio.run(audit_paper(path, results=results, code=code))
+        except (PaperError, ResultsError, TexError) as error:
+            raise WrongUse(str(error)) from None
+        if json:
+            print(dumps(paper_as_plain(paper), indent=1))
+        else:
+            show_paper(paper, Console())
+        return FINDINGS if paper.findings else DONE
     if results is not None or code is not None:
         raise WrongUse(f"{path} is not a file: --results and --code go with a paper (.md, .tex, .pdf), not with a run")
     folder = run_folder(path)
-    if read_state(folder).started is None:
-        raise WrongUse(f"{path} was cut off before it began: there is nothing to audit")
     try:
         report = audit_run(folder)
     except RecordError as error:
@@ -79,18 +74,6 @@ def show_run(report: AuditReport, console: Console) -> None:
 # --- papers that are not ours ----------------------------------------------------------------------------------------
 
 
-def _audit_paper(path: Path, results: Path | None, code: Path | None, *, as_json: bool) -> int:
-    try:
-        report = asyncio.run(audit_paper(path, results=results, code=code))
-    except (PaperError, ResultsError, TexError) as error:
-        raise WrongUse(str(error)) from None
-    if as_json:
-        print(dumps(paper_as_plain(report), indent=1))
-    else:
-        show_paper(report, Console())
-    return FINDINGS if report.findings else DONE
-
-
 def paper_as_plain(report: ForeignAudit) -> dict[str, object]:
     """A report as plain values for JSON (see docs/audit.md)."""
     return {
@@ -117,22 +100,15 @@ def show_paper(report: ForeignAudit, console: Console) -> None:
         for name in ("number", "class", "where", "evidence"):
             table.add_column(name, no_wrap=name in ("number", "class"))
         for one in report.verdicts:
-            table.add_row(*_row(one))
+            evidence = plain(one.claim.context[:120]) if one.kind == "unsupported" else one.evidence
+            if one.kind == "found" and one.written:
+                evidence += ", a report"
+            elif one.kind == "ambiguous":
+                evidence += f"; as many as {one.chance:.0%} of such numbers would match"
+            table.add_row(Text(plain(one.claim.number.text)), Text(one.kind, style=_STYLES[one.kind]),
+                          Text(plain(one.claim.where)), Text(plain(evidence)))
         console.print(table)
-    for text in _lines(report):
-        console.print(text, soft_wrap=True)
-
-
-def _row(one: Verdict) -> tuple[Text, ...]:
-    evidence = one.evidence
-    if one.kind == "found" and one.written:
-        evidence += ", a report"
-    if one.kind == "ambiguous":
-        evidence += f"; as many as {one.chance:.0%} of such numbers would match"
-    if one.kind == "unsupported":
-        evidence = plain(one.claim.context[:120])
-    return (Text(plain(one.claim.number.text)), Text(one.kind, style=_STYLES[one.kind]), Text(plain(one.claim.where)),
-            Text(plain(evidence)))
+    console.print(*_lines(report), sep="\n", soft_wrap=True)
 
 
 def _lines(report: ForeignAudit) -> Iterator[Text]:

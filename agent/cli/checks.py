@@ -49,21 +49,15 @@ def check(settings: Settings, folder: Path) -> None:
     check_papers(settings.paper.papers)
     if settings.alerts.command and shutil.which(settings.alerts.command[0]) is None:
         raise WrongUse(f"there is no program {settings.alerts.command[0]!r} (alerts.command): give its path, or none")
-    check_context(settings)
+    if settings.context is not None:
+        try:
+            check_documents(settings.context)
+        except ContextError as error:
+            raise WrongUse(str(error)) from None
     check_parts(settings)
     with data_errors_refused():
         for warning in survey(settings):
             say(warning)
-
-
-def check_context(settings: Settings) -> None:
-    """Refuse a context folder without documents. Raises `WrongUse`."""
-    if settings.context is None:
-        return
-    try:
-        check_documents(settings.context)
-    except ContextError as error:
-        raise WrongUse(str(error)) from None
 
 
 def check_parts(settings: Settings, *, template: bool = True) -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from agent.cli.edge import DONE, WrongUse
-from agent.cli.options import Run
 from agent.cli.status import run_folder
 from inspector.follow import process_on
 from inspector.text import plain, short
@@ -25,48 +22,26 @@ WAIT = 2.0
 POLL = 0.05
 
 
-Node = Annotated[str, typer.Argument(metavar="NODE", help="As the tree shows it: n0012.")]
-Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
-NeededReason = Annotated[str, typer.Option("--reason", help="Why, in a sentence: it is recorded and disclosed.")]
-
-
-def stop(run: Run, reason: Reason = "") -> int:
-    """Ask a run to stop: nodes that run get a short grace, and the run can be resumed."""
+def stop(run: Path, reason: str) -> int:
     if process_on(run_folder(run)) is None:  # nobody works on it, which is what was asked for
         print(f"nothing to stop: no process works on {run}")
         return DONE
     return ask(run, Commanded(verb="stop", text=reason))
 
 
-def pause(run: Run, reason: Reason = "") -> int:
-    """Pause a run: nothing new begins, what runs finishes, no time counts; resume continues it."""
+def pause(run: Path, reason: str) -> int:
     return ask(run, Commanded(verb="pause", text=reason))
 
 
-def kill(run: Run, node: Node, reason: NeededReason) -> int:
-    """End the work on a node at once. Its slot is freed; it is neither run again nor debugged."""
+def kill(run: Path, node: str, reason: str) -> int:
     return ask(run, Commanded(verb="kill", target=node, text=reason))
 
 
-def mark(
-    run: Run,
-    node: Node,
-    reason: NeededReason,
-    kind: Annotated[Literal["suspect", "closed"], typer.Option(
-        "--as", help="suspect: its numbers are not used; closed: nothing is built on it.")] = "suspect",
-) -> int:
-    """Mark a node as suspect, so that it is never the best, or as closed, so that nothing builds on it."""
+def mark(run: Path, node: str, reason: str, kind: Literal["suspect", "closed"]) -> int:
     return ask(run, Commanded(verb="mark", target=node, text=reason, mark=kind))
 
 
-def note(
-    run: Run,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="Up to 1000 characters.")],
-    stage: Annotated[str, typer.Option(
-        help="preliminary, tuning, agenda, ablation; by default the current one.")] = "",
-) -> int:
-    """Show a note to the next prompts of a stage. It is a wish about direction: a later note may withdraw it, and no
-    rule of honesty gives way to it."""
+def note(run: Path, text: str, stage: str) -> int:
     return ask(run, Commanded(verb="note", target=stage, text=text))
 
 
@@ -78,45 +53,29 @@ def ask(path: Path, command: Commanded) -> int:
     why = refused(state, command, working=process is not None)
     if why is not None:
         raise WrongUse(f"{path}: {why}")
-    stage = command.target or state.stage
-    file = _send(folder, command)
-    what = f"{command.verb} {stage if command.verb == 'note' else command.target}".strip()
-    follows = _follows(path, command, state)
-    if process is None:
-        print(plain(f"{what}: kept, and taken by the next 'scientist resume {path}'"))
-    elif _vanished(file):
-        _print_outcome(folder, file, f"{what}: taken by {process}; {follows}")
-    else:
-        print(plain(f"{what}: asked, not taken yet by {process}, which is busy; once it is, {follows}"))
-    return DONE
-
-
-def _send(folder: Path, command: Commanded) -> Path:
     try:
-        return send(folder, command)
+        file = send(folder, command)
     except OSError as error:
         raise WrongUse(f"{folder / 'control'} cannot be written to ({error.strerror}): only who started the "
                        "run may steer it") from None
-
-
-def _vanished(file: Path) -> bool:
-    """Whether a file is gone within `WAIT`: the process has dealt with it."""
+    target = command.target or state.stage if command.verb == "note" else command.target
+    what, effect = f"{command.verb} {target}".strip(), _effect(path, command, state)
+    if process is None:
+        print(plain(f"{what}: kept, and taken by the next 'scientist resume {path}'"))
+        return DONE
     end = time.monotonic() + WAIT
     while file.exists():
         if time.monotonic() > end:
-            return False
+            print(plain(f"{what}: asked, not taken yet by {process}, which is busy; once it is, {effect}"))
+            return DONE
         time.sleep(POLL)
-    return True
-
-
-def _print_outcome(folder: Path, file: Path, taken: str) -> None:
-    """Raises `WrongUse` where the run had changed meanwhile, so that the command had no effect."""
     if not any(one.command.file == file.name for one in read_state(folder).steered):
         raise WrongUse(f"it came too late and had no effect; see: scientist status {folder}")
-    print(plain(taken))
+    print(plain(f"{what}: taken by {process}; {effect}"))
+    return DONE
 
 
-def _follows(path: Path, command: Commanded, state: RunState) -> str:
+def _effect(path: Path, command: Commanded, state: RunState) -> str:
     go_on = f"scientist resume {path}"
     return {
         "pause": f"nothing new is begun, and what runs finishes; continue with: {go_on}",

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
 from agent.cli.checks import existing
 from agent.cli.edge import DONE, FINDINGS, WrongUse
-from agent.cli.options import MODEL, AsJson, Config, settings_options
 from agent.doctor import machine, model, software
 from agent.doctor.probe import Finding, as_json, fault, guarded
 from agent.settings import Settings, compose
@@ -26,18 +24,7 @@ COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates_latex"
 
 
-@settings_options(*MODEL)
-def doctor(
-    config: Config = None,
-    runs: Annotated[Path, typer.Option(
-        help="Where runs are made: its disk and filesystem are checked.")] = Path("runs"),
-    probe_context: Annotated[bool, typer.Option(
-        "--probe-context", help="With --model: find out how long a prompt it really reads (up to 500 k characters).",
-    )] = False,
-    json: AsJson = False,
-    *, flags: dict[str, Any],
-) -> int:
-    """Check whether this machine is fit for a run. With --model also the model, which is asked some small questions."""
+def doctor(config: Path | None, runs: Path, probe_context: bool, json: bool, flags: dict[str, Any]) -> int:
     named = "models.name" in flags
     if not named and (probe_context or "models.base_url" in flags):
         raise WrongUse("--probe-context and --base-url go with --model: nothing is sent without it")

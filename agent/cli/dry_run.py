@@ -150,8 +150,7 @@ def show_plan(idea: Idea, settings: Settings, *, as_json: bool) -> int:
     if as_json:
         print(found.model_dump_json(indent=1))
         return DONE
-    for line in lines(found):
-        console.print(line, soft_wrap=True, highlight=False)
+    console.print(*lines(found), sep="\n", soft_wrap=True, highlight=False)
     return DONE
 
 
@@ -188,30 +187,26 @@ def _plan(plan: DataPlan) -> list[Text]:
 
 
 def _dataset(one: DatasetFacts) -> list[Text]:
+    counted = ", ".join(f"{rows} {where}" for where, rows in one.duplicates_by.items() if rows)
+    twins = f"duplicates: {counted}" if counted else "no duplicates"
+    if one.duplicates:
+        twins = (f"{one.duplicates} examples of validation and test also stand in train"
+                 + (f" (duplicates: {counted})" if counted else ""))
     sizes = ", ".join(f"{split} {size}" for split, size in one.sizes.items())
     kind = f"{one.classes} classes" if one.classes else one.task or "regression"
     rule = f"; {one.split_rule}" if one.split_rule else ""
-    rows = [_row("splits", f"{one.name} ({one.source}; {one.features} features, {kind}): {sizes}; {_twins(one)}{rule}")]
+    rows = [_row("splits", f"{one.name} ({one.source}; {one.features} features, {kind}): {sizes}; {twins}{rule}")]
     if one.missing:
         gaps = [f"{name} {number}" for name, number in one.missing.items()]
         rows.append(_row("missing", ", ".join(gaps[:MOST_NAMED]) + (", ..." if len(gaps) > MOST_NAMED else "")))
-    return rows + [_row("warning", said) for said in one.warnings]
-
-
-def _twins(one: DatasetFacts) -> str:
-    """Duplicates between splits, in words."""
-    counted = ", ".join(f"{rows} {where}" for where, rows in one.duplicates_by.items() if rows)
-    if one.duplicates:
-        return (f"{one.duplicates} examples of validation and test also stand in train"
-                + (f" (duplicates: {counted})" if counted else ""))
-    return f"duplicates: {counted}" if counted else "no duplicates"
+    return rows + [_row("warning", warning) for warning in one.warnings]
 
 
 def _forecast(found: DryRun, cast: Forecast) -> list[Text]:
     roles = ", ".join(f"{one.role} {one.likely}-{one.most}" for one in cast.calls)
     calls, into, out = cast.total_calls, cast.input_tokens, cast.output_tokens
-    said = " (with a language model; offline: none)" if found.model == "offline" else ""
-    tokens = f"{_pair(into, _count)} in, {_pair(out, _count)} out{said}"
+    unused = " (with a language model; offline: none)" if found.model == "offline" else ""
+    tokens = f"{_pair(into, _count)} in, {_pair(out, _count)} out{unused}"
     usd = "unknown: the model has no listed price" if cast.usd is None else _pair(cast.usd, lambda v: f"${v:.2f}")
     gpu = "none (experiments run on the CPU)" if cast.gpu_hours is None else _pair(cast.gpu_hours, _hours)
     return [

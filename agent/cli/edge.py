@@ -12,10 +12,12 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO, cast
+
+from typer.exceptions import TyperException
 
 from inspector.text import plain
 
@@ -32,9 +34,8 @@ class Crashed(Exception):
 
 def wrong_use() -> tuple[type[Exception], ...]:
     """The errors that the person at the keyboard can fix by calling otherwise: exit 2."""
-    # only when something went wrong: these modules would double the time of `scientist --help`
-    from typer.exceptions import TyperException
-
+    # only when something else than the command line was wrong: these modules take seconds to import
+    from agent.run import RunExistsError
     from agent.settings import SettingsError
     from models.errors import CatalogueError, ModelConfigError
     from record.lock import RunLockedError
@@ -43,8 +44,8 @@ def wrong_use() -> tuple[type[Exception], ...]:
     from sandbox.errors import GpuError, IsolationError, PretrainedError
     from stages.paper.template import TemplateError
 
-    return (WrongUse, TyperException, IdeaError, SettingsError, RunLockedError, OtherVersionError, ModelConfigError,
-            CatalogueError, GpuError, IsolationError, PretrainedError, TemplateError)
+    return (WrongUse, TyperException, IdeaError, SettingsError, RunExistsError, RunLockedError, OtherVersionError,
+            ModelConfigError, CatalogueError, GpuError, IsolationError, PretrainedError, TemplateError)
 
 
 def expected_failures() -> tuple[type[Exception], ...]:
@@ -62,33 +63,47 @@ def traceback_saved(folder: Path | None = None) -> Generator[None]:
     """Turn what nobody expected into `Crashed`, its traceback saved in a run folder, or else a temporary file."""
     try:
         yield
-    except (*wrong_use(), *expected_failures()):
+    except (WrongUse, TyperException):
         raise
     except Exception as error:
+        if isinstance(error, (*wrong_use(), *expected_failures())):
+            raise
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # of a path that was asked for
             raise WrongUse(f"{error.filename}: the name is too long; choose a shorter one") from None
-        words = plain(f"{type(error).__name__}: {error}")[:300]
-        raise Crashed(f"unexpected failure: {words}; the traceback is in {_save(error, folder)}") from error
+        words, text = plain(f"{type(error).__name__}: {error}")[:300], "".join(traceback.format_exception(error))
+        raise Crashed(f"unexpected failure: {words}; the traceback is in {_saved(text, folder)}") from error
+
+
+def _saved(text: str, folder: Path | None) -> Path:
+    if folder is not None and folder.is_dir():
+        path = folder / f"crash-{datetime.now():%Y-%m-%d_%H-%M-%S}.txt"
+        with suppress(OSError):  # a full or read-only disk may be the very cause; the temporary folder may still work
+            path.write_text(text)
+            return path
+    with tempfile.NamedTemporaryFile("w", prefix="scientist-crash-", suffix=".txt", delete=False) as file:
+        file.write(text)
+    return Path(file.name)
 
 
 def exit_code_of(error: BaseException) -> int:
     """Say an error in one line on stderr, and return the exit code that belongs to it."""
     if os.environ.get("SCIENTIST_DEBUG") == "1":
         traceback.print_exception(error)
-    say(message_of(error))
-    return WRONG_USE if isinstance(error, wrong_use()) else FAILED
+    say(_message(error))
+    of_command_line = isinstance(error, WrongUse | TyperException)
+    return WRONG_USE if of_command_line or isinstance(error, wrong_use()) else FAILED
 
 
-def message_of(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     """An error in words; of a wrong command line also where its help is."""
-    if not hasattr(error, "format_message"):
+    if not isinstance(error, TyperException):
         return str(error)
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "scientist"
-    said = str(error.format_message()).rstrip(".")  # pyright: ignore
+    message = str(error.format_message()).rstrip(".")
     for words, plain_words in _NUMBERS.items():
-        said = said.replace(words, plain_words)
-    return f"{said} (see: {command} --help)"
+        message = message.replace(words, plain_words)
+    return f"{message} (see: {command} --help)"
 
 
 _NUMBERS = {
@@ -102,21 +117,6 @@ def say(message: str) -> None:
     print(f"scientist: {plain(message)}", file=sys.stderr)
 
 
-def _save(error: Exception, folder: Path | None) -> Path:
-    text = "".join(traceback.format_exception(error))
-    if folder is not None and folder.is_dir():
-        path = folder / f"crash-{datetime.now():%Y-%m-%d_%H-%M-%S}.txt"
-        try:
-            path.write_text(text)
-            return path
-        except OSError:
-            pass  # a full or read-only disk may be the very cause; the temporary folder often still works
-    handle, name = tempfile.mkstemp(prefix="scientist-crash-", suffix=".txt")
-    with open(handle, "w") as file:
-        file.write(text)
-    return Path(name)
-
-
 # --- output ---------------------------------------------------------------------------------------------------------
 
 GONE = (errno.EPIPE, errno.EIO)
@@ -126,15 +126,22 @@ GONE = (errno.EPIPE, errno.EIO)
 @contextmanager
 def until_reader_gone() -> Generator[None]:
     """End quietly at Ctrl-C, or when the reader of our output is gone: `| head` is done, or the terminal was closed."""
-    try:
+    with suppress(KeyboardInterrupt), _reader_may_go(sys.stdout):
         yield
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        pass
+
+
+@contextmanager
+def _reader_may_go(stream: TextIO) -> Generator[None]:
+    """Send what is still buffered to the null device where nobody reads, so that flushing it at exit raises nothing."""
+    try:
+        yield
     except OSError as error:
         if error.errno not in GONE:
             raise
-        _discard_output(sys.stdout)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def unbreakable(stream: TextIO) -> TextIO:
@@ -147,29 +154,13 @@ class _Unbreakable:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        try:
+        with _reader_may_go(self._stream):
             return self._stream.write(text)
-        except OSError as error:
-            self._reader_gone(error)
-            return len(text)
+        return len(text)
 
     def flush(self) -> None:
-        try:
+        with _reader_may_go(self._stream):
             self._stream.flush()
-        except OSError as error:
-            self._reader_gone(error)
-
-    def _reader_gone(self, error: OSError) -> None:
-        if error.errno not in GONE:
-            raise error
-        _discard_output(self._stream)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def _discard_output(stream: TextIO) -> None:
-    """Send what is still buffered to the null device, so that flushing it at exit raises nothing."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, stream.fileno())
-    os.close(null)

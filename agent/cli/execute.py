@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from agent.cli.checks import check_isolation, data_errors_refused
 from agent.cli.edge import DONE, FAILED, WrongUse, say
-from agent.cli.options import AsJson, Config, settings_options
 from agent.data import sources_of, survey
 from agent.settings import compose
 from agent.settings import seconds as seconds_of
@@ -24,22 +22,14 @@ from sandbox.job import Outcome
 from sandbox.single_file import run_file
 
 
-@settings_options("assignments", "data")
-def execute(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")],
-    timeout: Annotated[str | None, typer.Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None,
-    config: Config = None,
-    json: AsJson = False,
-    *, flags: dict[str, Any],
-) -> int:
-    """Run a file exactly as a node would, as isolated. Shows what it printed and measured; exit 1 when it failed."""
+def execute(file: Path, timeout: str | None, config: Path | None, json: bool, flags: dict[str, Any]) -> int:
     if not file.is_file():
         raise WrongUse(f"there is no file {file}: give the path of a Python file")
     try:
         file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUse(f"cannot read {file}: {error}; give a Python file in UTF-8") from None
-    limit = _limit(timeout)
+    limit = None if timeout is None else _seconds(timeout)
     settings = compose(config=config, flags=flags)
     check_isolation(settings.sandbox)
     with data_errors_refused():
@@ -75,7 +65,11 @@ def show(outcome: Outcome, console: Console) -> None:
     for line in outcome.stdout_tail.splitlines():
         console.print(Text(_line(line)), soft_wrap=True)
     if outcome.measurements:
-        console.print(_table(outcome))
+        table = Table("metric", "dataset", "split", "condition", "seed", "grade", "value", box=None, pad_edge=False)
+        for one in outcome.measurements:
+            cells = (one.name, one.dataset, one.split, one.condition, str(one.seed), one.grade, f"{one.value:.6g}")
+            table.add_row(*(Text(plain(cell)) for cell in cells))
+        console.print(table)
     left = [f"{len(names)} {what}" for what, names in (
         ("arrays", outcome.arrays), ("sealed predictions", outcome.sealed), ("figures", outcome.figures)) if names]
     ended = f"ran {duration(outcome.seconds)}" + (f", left {', '.join(left)}" if left else "")
@@ -88,24 +82,14 @@ def show(outcome: Outcome, console: Console) -> None:
     console.print(Text(f"{ended}; failed ({failure.kind}): {plain(failure.message)}", style="red"), soft_wrap=True)
 
 
-def _table(outcome: Outcome) -> Table:
-    table = Table("metric", "dataset", "split", "condition", "seed", "grade", "value", box=None, pad_edge=False)
-    for one in outcome.measurements:
-        cells = (one.name, one.dataset, one.split, one.condition, str(one.seed), one.grade, f"{one.value:.6g}")
-        table.add_row(*(Text(plain(cell)) for cell in cells))
-    return table
-
-
 def _line(text: str) -> str:
     """A printed line with its indentation, safe for a terminal."""
     indent = len(text) - len(text.lstrip(" "))
     return " " * indent + plain(text)
 
 
-def _limit(text: str | None) -> float | None:
+def _seconds(text: str) -> float:
     """Seconds of --timeout. Raises `WrongUse`."""
-    if text is None:
-        return None
     try:
         limit = float(seconds_of(text))
     except ValueError:

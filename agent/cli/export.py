@@ -8,17 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Annotated
-
-import typer
+from typing import IO, Any
 
 from agent.cli.edge import DONE, WrongUse, say, until_reader_gone
-from agent.cli.options import Run
 from agent.cli.status import run_folder
 from agent.keys import NAMES
 from inspector.export.archive import event_lines, pack
@@ -53,22 +50,8 @@ class Wanted:
         return [one for one in (self.html, self.events, self.tree, self.zip) if one is not None]
 
 
-def export(
-    run: Run,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's page in one file.")] = None,
-    events: Annotated[Path | None, typer.Option(metavar="FILE", help="All events as JSON lines; - to print.")] = None,
-    tree: Annotated[Path | None, typer.Option(metavar="FILE", help="The tree as JSON; - to print it.")] = None,
-    zip: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's folder, without its data.")] = None,
-    with_data: Annotated[bool, typer.Option(
-        "--with-data", help="In the zip also the data, withheld labels too, and documents.")] = False,
-    mlflow: Annotated[str | None, typer.Option(metavar="DIR|URI", help="Into MLflow (extra mlflow).")] = None,
-    wandb: Annotated[Path | None, typer.Option(metavar="DIR", help="Into W&B, offline (extra wandb).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
-) -> int:
-    """Write a run to files that others can look at. Its page, events, tree or folder; its nodes into a tracker."""
-    folder = run_folder(run).resolve()
-    wanted = Wanted(html=html, events=events, tree=tree, zip=zip, mlflow=mlflow, wandb=wandb, with_data=with_data,
-                    force=force)
+def export(run: Path, **asked: Any) -> int:
+    folder, wanted = run_folder(run).resolve(), Wanted(**asked)
     if not wanted.files and wanted.mlflow is None and wanted.wandb is None:
         raise WrongUse("export what? Give --html, --events, --tree or --zip with a FILE, --mlflow or --wandb a DIR")
     _check(wanted)
@@ -77,7 +60,14 @@ def export(
     if any(secret.encode() in body.encode() for _, body in rows for secret in secrets):
         raise WrongUse(f"the log of {run} holds the value of a key that is set here: nothing was exported")
     with until_reader_gone():
-        _each(_steps(folder, rows, secrets, wanted))
+        made: list[str] = []
+        for name, write in _steps(folder, rows, secrets, wanted):
+            try:
+                write()
+            except WrongUse as error:
+                before = f"; made before that, and left there: {', '.join(made)}" if made else ""
+                raise WrongUse(f"{error}{before}") from None
+            made.append(name)
     return DONE
 
 
@@ -104,18 +94,6 @@ def _steps(
 
         yield str(wandb), lambda: _tracked(
             folder, "W&B (offline)", lambda record: to_wandb(record, wandb, force=wanted.force))
-
-
-def _each(steps: Iterable[tuple[str, Callable[[], None]]]) -> None:
-    """Do the steps in order. Raises `WrongUse`, which names what was made before."""
-    made: list[str] = []
-    for name, write in steps:
-        try:
-            write()
-        except WrongUse as error:
-            before = f"; made before that, and left there: {', '.join(made)}" if made else ""
-            raise WrongUse(f"{error}{before}") from None
-        made.append(name)
 
 
 def keys_in(environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
 from datetime import datetime
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
 from agent.cli.checks import data_errors_refused, runs_folder_removed_if_refused
 from agent.cli.edge import DONE, INTERRUPTED, LIMITED, WrongUse, say, traceback_saved
-from agent.cli.options import MODEL, AsJson, Config, Context, settings_options
 from agent.ideation import IdeationError, Order, state_in
 from agent.ideation import ideate as find_ideas
 from agent.settings import compose
 from inspector.text import plain
 from models.errors import BudgetSpent
 from record.events.papers import Conceived, ContextRead
-from record.fold.state import RunState
 from stages.documents import ContextError
 from stages.documents import check as check_documents
 from stages.ideation.ideas import Step, idea_work, outcomes_of
@@ -35,32 +30,20 @@ MOST_IDEAS = 50
 STEPS: tuple[Step, ...] = ("idea", "literature", "proposal")
 
 
-@settings_options(*MODEL, "gpus", "time_limit", "budget_usd", "budget_tokens", "data")
 def ideate(
-    topic: Annotated[Path, typer.Option(help="A text file that describes a topic, as a call for papers does.")],
-    count: Annotated[int, typer.Option("-n", "--count", help="How many ideas.")] = 1,
-    rounds: Annotated[int, typer.Option(help="Reflections on an idea at most.")] = 3,
-    steps: Annotated[str, typer.Option(
-        metavar="STEPS", help="idea, or idea,literature,proposal: each a file, and a start for run.")] = "idea",
-    context: Context = None,
-    out: Annotated[Path | None, typer.Option(help="The folder; by default below --runs, by time and topic.")] = None,
-    runs: Annotated[Path, typer.Option(help="Where a folder is made without --out.")] = Path("runs"),
-    config: Config = None,
-    json: AsJson = False,
-    *, flags: dict[str, Any],
+    out: Path | None, runs: Path, config: Path | None, json: bool, flags: dict[str, Any], **asked: Any,
 ) -> int:
-    """Find ideas for a topic. They are looked up, and checked against this machine (--time-limit: of a run) and each
-    other. Exits 3 where there are fewer than asked for."""
-    order = _order(topic, count, rounds, steps=steps, context=context)
+    order = order_of(**asked)
     settings = compose(config=config, flags=flags)
     folder = out or folder_for(runs, order)
     console = Console(quiet=json)
     show(console, f"ideas for {order.name}, in {folder}")
     try:
-        with (runs_folder_removed_if_refused(folder.parent), traceback_saved(folder), data_errors_refused(),
-              _unfit_folder_refused()):
+        with runs_folder_removed_if_refused(folder.parent), traceback_saved(folder), data_errors_refused():
             state = find_ideas(order, settings, folder, told=lambda number, idea: show_idea(console, number, idea),
                                read=lambda documents: show_documents(console, documents))
+    except IdeationError as error:
+        raise WrongUse(str(error)) from None
     except KeyboardInterrupt:
         say(f"interrupted; continue with the same command (--out {folder})")
         return INTERRUPTED
@@ -68,20 +51,16 @@ def ideate(
         say(f"{error}; the ideas so far are in {folder}")
         return LIMITED
     finally:
-        _remove_if_empty(folder)
-    return _finish(order, folder, state, console, as_json=json)
-
-
-def _finish(order: Order, folder: Path, state: RunState, console: Console, *, as_json: bool) -> int:
-    asked = [one for number, one in outcomes_of(state) if number <= order.count]
-    missing = [one.reason for one in asked if one.idea is None]
-    found = [one.idea for one in asked if one.idea is not None]
-    if as_json:
+        if folder.is_dir() and not any(folder.iterdir()):  # nothing was begun, as for a model that cannot be opened
+            folder.rmdir()
+    outcomes = [one for number, one in outcomes_of(state) if number <= order.count]
+    found, total = [one.idea for one in outcomes if one.idea is not None], state.total
+    if json:
         print(dumps({"folder": str(folder), "file": str(folder / "ideas.json") if found else None,
-                     "ideas": [one.as_json() for one in found], "missing": missing,
-                     "usd": state.total.usd, "calls": state.total.calls}, indent=1))
+                     "ideas": [one.as_json() for one in found],
+                     "missing": [one.reason for one in outcomes if one.idea is None],
+                     "usd": total.usd, "calls": total.calls}, indent=1))
     elif found:
-        total = state.total
         show(console, f"{len(found)} of {order.count} ideas, {total.calls} model calls: {folder / 'ideas.json'}")
         show(console, f"continue with: scientist run --idea {folder / 'ideas.json'} --idea-idx 0")
     return LIMITED if len(found) < order.count else DONE
@@ -126,7 +105,7 @@ def show(console: Console, text: str, *, style: str = "", indent: int = 0) -> No
 # --- what was asked for ---------------------------------------------------------------------------------------------
 
 
-def _order(topic: Path, count: int, rounds: int, *, steps: str, context: Path | None) -> Order:
+def order_of(*, topic: Path, count: int, rounds: int, steps: str, context: Path | None) -> Order:
     """The order behind a command line. Raises `WrongUse`."""
     if not 1 <= count <= MOST_IDEAS:
         raise WrongUse(f"-n {count}: ask for 1 to {MOST_IDEAS} ideas")
@@ -180,13 +159,9 @@ def folder_for(runs: Path, order: Order) -> Path:
     for folder in sorted(runs.glob(f"*_ideate_{slug}"), reverse=True):
         if unfinished(folder, order):
             return folder
-    return _free(runs, f"{datetime.now():%Y-%m-%d_%H-%M-%S}", f"_ideate_{slug}")
-
-
-def _free(runs: Path, time: str, ending: str) -> Path:
-    """A folder that is not there yet: two orders may come within a second."""
+    time = f"{datetime.now():%Y-%m-%d_%H-%M-%S}"  # two orders may come within a second
     names = (time, *(f"{time}-{number}" for number in range(2, 1000)))
-    return next(place for name in names if not (place := runs / f"{name}{ending}").exists())
+    return next(place for name in names if not (place := runs / f"{name}_ideate_{slug}").exists())
 
 
 def unfinished(folder: Path, order: Order) -> bool:
@@ -197,18 +172,3 @@ def unfinished(folder: Path, order: Order) -> bool:
     done = all(state.work_done(idea_work(number).task) for number in range(1, order.count + 1))
     last = {"idea": "ideas.json", "literature": "idea-*/related_work.md", "proposal": "idea-*/proposal.md"}
     return not done or len(list(folder.glob(last[order.steps[-1]]))) == 0
-
-
-@contextmanager
-def _unfit_folder_refused() -> Generator[None]:
-    """A folder that is not fit is wrong use."""
-    try:
-        yield
-    except IdeationError as error:
-        raise WrongUse(str(error)) from None
-
-
-def _remove_if_empty(folder: Path) -> None:
-    """Remove a folder in which nothing was begun, as for a model that cannot be opened."""
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()

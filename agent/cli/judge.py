@@ -6,16 +6,14 @@ import asyncio
 from dataclasses import dataclass, replace
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 
 from agent.audit import audit
 from agent.cli.asking import open_model
 from agent.cli.edge import DONE, FAILED, WrongUse, say
 from agent.cli.judge_table import show, show_audit, show_panel, show_removed
-from agent.cli.options import AsJson, settings_options
 from agent.cli.status import run_folder
 from agent.settings import compose, override
 from inspector.follow import process_on
@@ -23,7 +21,7 @@ from models.offline.assessing import CONFIGURE
 from models.roles.judge import JUDGE, Rubric
 from models.settings import ModelSettings
 from record.folder import RunFolder
-from record.nouns.papers import AuditFacts, Judgement, Panel, Removed
+from record.nouns.papers import AuditFacts, Judgement, Panel
 from record.reading import RecordError, is_run, read_state
 from review.evidence.tex import TexError
 from review.foreign import ResultsError, audit_facts
@@ -76,49 +74,26 @@ class Judging:
         return not self.judges and settings.candidates(JUDGE)[0].name == "offline"
 
 
-@settings_options("model", "base_url")
 def judge(
-    paper: Annotated[Path | None, typer.Argument(
-        metavar="PAPER|RUN", help="A paper as PDF, LaTeX, Markdown or text, or the folder of a run.")] = None,
-    rubric: Annotated[str, typer.Option(
-        metavar="NAME|FILE", help="The name of a bundled rubric ('list' shows them), or a TOML file (docs/judge.md).",
-    )] = "end-to-end",
-    judges: Annotated[str, typer.Option(
-        metavar="MODEL,...", help="Several judges: model strings, with @ADDRESS where one has its own.")] = "",
-    n: Annotated[int, typer.Option(help="How many times each judge is asked.")] = 1,
-    task: Annotated[Path | None, typer.Option(help="The task that the paper answers, a text file.")] = None,
-    code: Annotated[Path | None, typer.Option(help="The folder of the paper's code. Nothing is executed.")] = None,
-    log: Annotated[Path | None, typer.Option(help="A log of the experiments, shown by head and tail.")] = None,
-    results: Annotated[Path | None, typer.Option(help="The paper's result files, for the audit.")] = None,
-    pages: Annotated[int | None, typer.Option(
-        min=0, max=40, help="How many pages of a PDF are shown as pictures to a model that sees (8).")] = None,
-    json: AsJson = False,
-    *, flags: dict[str, Any],
+    paper: Path | None, rubric: str, judges: str, n: int, json: bool, flags: dict[str, Any], **material: Any,
 ) -> int:
-    """Score a paper by a rubric. For each dimension a score, a reason and a quote that is looked up in the paper."""
     if rubric == "list":
-        return list_rubrics()
+        for name, one in bundled().items():
+            print(f"{name}: {one.title}. {', '.join(part.name for part in (*one.checks, *one.dimensions))}")
+        return DONE
     names = tuple(name.strip() for name in judges.split(",") if name.strip())
     if paper is None:
         raise WrongUse("Missing argument 'PAPER|RUN': give a paper or the folder of a run (scientist judge --help)")
     if len(names) > MOST_JUDGES or not 1 <= n <= MOST_REPEATS:
         raise WrongUse(f"--judges takes at most {MOST_JUDGES} models, and --n is from 1 to {MOST_REPEATS}")
     try:
-        judging = Judging(rubric_called(rubric), names, n, Material(task, code, log, results, pages), flags)
+        judging = Judging(rubric_called(rubric), names, n, Material(**material), flags)
         if not paper.exists():
             raise WrongUse(f"there is no {paper}: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
         work = _judge_run if paper.is_dir() and is_run(paper) else _judge_paper
         return work(judging, paper, as_json=json)
     except (JudgeError, TexError, ResultsError, RecordError) as error:
         raise WrongUse(str(error)) from None
-
-
-def list_rubrics() -> int:
-    """Print the bundled rubrics."""
-    for name, rubric in bundled().items():
-        asked = [part.name for part in (*rubric.checks, *rubric.dimensions)]
-        print(f"{name}: {rubric.title}. {', '.join(asked)}")
-    return DONE
 
 
 def _judge_run(judging: Judging, path: Path, *, as_json: bool) -> int:
@@ -129,7 +104,11 @@ def _judge_run(judging: Judging, path: Path, *, as_json: bool) -> int:
     if state.started is None or state.released is None:
         raise WrongUse(f"{path} has no paper yet: bring it to its end first: scientist resume {path}")
     settings = override(state.started.settings, state.overrides | judging.flags).models
-    facts = _audit_of_run(folder.root)
+    report = audit(folder.root)
+    findings = [f"{one.kind}, {one.where}: {one.what}" for one in report.findings]
+    facts = AuditFacts(against="the record of its run", numbers=report.counts.get("numbers", 0),
+                       counts=tuple(report.counts.items()), findings=tuple(findings[:LISTED_FINDINGS]),
+                       more=max(0, len(findings) - LISTED_FINDINGS))
 
     async def work() -> Judgement | Panel:
         case = await case_of(state, RunFolder(folder.root, state.version), judging.rubric)
@@ -138,7 +117,14 @@ def _judge_run(judging: Judging, path: Path, *, as_json: bool) -> int:
 
     found = asyncio.run(work())
     _print(found, as_json=as_json)
-    return _write_report(found, path, as_json=as_json) or _exit_code(found)
+    try:
+        written = write_report(RunFolder(path), found)
+    except OSError as error:
+        say(f"the judgement above could not be written under {path}/review: {error.strerror}")
+        return FAILED
+    if not as_json:
+        print(f"written to {written}")
+    return _exit_code(found)
 
 
 def _judge_paper(judging: Judging, path: Path, *, as_json: bool) -> int:
@@ -148,7 +134,12 @@ def _judge_paper(judging: Judging, path: Path, *, as_json: bool) -> int:
         facts = await audit_facts(path, results=material.results, code=material.code)
         paper = await guarded(await read_paper(path))
         if judging.offline(settings):
-            _print_audit(facts, path.name, paper.removed, as_json=as_json)
+            if as_json:
+                print(dumps({"paper": path.name, "scores": None, "audit": facts.model_dump(),
+                             "removed": [one.model_dump() for one in paper.removed]}, indent=1))
+            else:
+                show_audit(facts, Console())
+                show_removed(paper.removed, Console())
             return None
         case = await _with_material(Case(paper, judging.rubric, path.name), material, facts)
         return await _judgement(case, judging, settings)
@@ -194,15 +185,6 @@ async def _judgement(
     return await panel(case, members, repeats=judging.repeats, writers=writers)
 
 
-def _audit_of_run(root: Path) -> AuditFacts:
-    """The findings of `scientist audit` on a run, as facts."""
-    report = audit(root)
-    lines = [f"{one.kind}, {one.where}: {one.what}" for one in report.findings]
-    return AuditFacts(against="the record of its run", numbers=report.counts.get("numbers", 0),
-                      counts=tuple(report.counts.items()), findings=tuple(lines[:LISTED_FINDINGS]),
-                      more=max(0, len(lines) - LISTED_FINDINGS))
-
-
 # --- what is printed and kept ---------------------------------------------------------------------------------------
 
 
@@ -215,30 +197,9 @@ def _print(found: Judgement | Panel, *, as_json: bool) -> None:
         show_panel(found, Console())
 
 
-def _print_audit(facts: AuditFacts, name: str, removed: tuple[Removed, ...], *, as_json: bool) -> None:
-    if as_json:
-        print(dumps({"paper": name, "scores": None, "audit": facts.model_dump(),
-                     "removed": [one.model_dump() for one in removed]}, indent=1))
-    else:
-        show_audit(facts, Console())
-        show_removed(removed, Console())
-
-
 def _exit_code(found: Judgement | Panel) -> int:
     """1 where a panel gave no judgement at all."""
     if isinstance(found, Judgement) or not found.missing:
         return DONE
     say(f"{len(found.missing)} of {found.asked} judgements are missing, none was filled in")
     return DONE if found.judgements else FAILED
-
-
-def _write_report(found: Judgement | Panel, path: Path, *, as_json: bool) -> int:
-    """Keep what was paid for; where nothing can be written, it was printed."""
-    try:
-        report = write_report(RunFolder(path), found)
-    except OSError as error:
-        say(f"the judgement above could not be written under {path}/review: {error.strerror}")
-        return FAILED
-    if not as_json:
-        print(f"written to {report}")
-    return DONE

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.text import plain
-from record.nouns.papers import AuditFacts, DimensionScore, Judgement, Panel, Removed
+from record.nouns.papers import AuditFacts, Judgement, Panel, Removed
 
 NOT_QUOTED = "not in the paper"
 LISTED = 12
@@ -79,7 +79,7 @@ def _scores(found: Judgement, console: Console) -> None:
         table.add_row(check.check, "yes" if check.answer else "no",
                       _ground(check.details, check.quote, check.quoted or not check.quote))
     for one in found.scores:
-        table.add_row(one.dimension, f"{one.score}/{one.highest}", _of(one))
+        table.add_row(one.dimension, f"{one.score}/{one.highest}", _ground(one.reason, one.quote, one.quoted))
     table.add_row("confidence", f"{found.confidence}/{found.most_confidence}", "")
     console.print(table)
     _lines(found.strengths, "+ ", "green", console)
@@ -93,19 +93,15 @@ def _shown(judgements: Sequence[Judgement], console: Console) -> None:
     """What the judges saw: once where all saw the same."""
     whose: dict[tuple[str, ...], list[str]] = {}
     for one in judgements:
-        whose.setdefault(_sight(one), []).append(plain(one.model))
+        lines = (
+            *([f"read: {plain(one.coverage)}"] if one.coverage else []),
+            *([f"pages seen: {', '.join(map(str, one.pages))}"] if one.pages else []),
+            *(f"beside the paper: {plain(line)}" for line in one.exhibits),
+            *(f"not shown to the judge: {plain(line)}" for line in one.left_out))
+        whose.setdefault(lines, []).append(plain(one.model))
     for lines, models in whose.items():
         for line in [f"{', '.join(dict.fromkeys(models))}:"] * (len(whose) > 1) + [*lines]:
             console.print(Text(line, style="dim"), soft_wrap=True)
-
-
-def _sight(one: Judgement) -> tuple[str, ...]:
-    """What a judge saw and what it did not, a line each."""
-    return (
-        *([f"read: {plain(one.coverage)}"] if one.coverage else []),
-        *([f"pages seen: {', '.join(map(str, one.pages))}"] if one.pages else []),
-        *(f"beside the paper: {plain(line)}" for line in one.exhibits),
-        *(f"not shown to the judge: {plain(line)}" for line in one.left_out))
 
 
 def _table(*columns: str) -> Table:
@@ -119,10 +115,6 @@ def _lines(lines: Sequence[str], sign: str, style: str, console: Console) -> Non
     for line in lines:
         text = Text(plain(line), style="dim" if style == "dim" else "")
         console.print(Text(sign, style=style) + text, soft_wrap=True)
-
-
-def _of(one: DimensionScore) -> Text:
-    return _ground(one.reason, one.quote, one.quoted)
 
 
 def _ground(reason: str, quote: str, quoted: bool) -> Text:

@@ -1,10 +1,11 @@
-"""The options that several commands share, each declared once, and the settings that they stand for."""
+"""How commands are declared, and the options that several share, with the settings that they stand for."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -56,30 +57,34 @@ BUDGET = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL = ("model", "base_url", "assignments")
 
 
-def settings_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """A decorator that adds options of `SETTINGS` to a command, which gets those in use as `flags`, by dotted key."""
+def declared(work: str, *settings: str) -> Callable[[Callable[..., None]], Callable[..., int]]:
+    """A decorator that makes a command of a declaration, whose work (MODULE:FUNCTION) is imported when it is called.
 
-    def decorate(command: Callable[..., int]) -> Callable[..., int]:
-        @functools.wraps(command)
-        def called(**values: Any) -> int:
-            flags = _flags({name: values.pop(name) for name in names})
-            return command(**values, flags=flags)
+    The work gets all parameters by keyword, and those of `settings` that are in use as `flags`, by dotted key.
+    """
 
-        signature = inspect.signature(command, eval_str=True)
-        own = [one for one in signature.parameters.values() if one.name != "flags"]
+    def decorate(declaration: Callable[..., None]) -> Callable[..., int]:
+        @functools.wraps(declaration)
+        def command(**values: Any) -> int:
+            module, _, function = work.partition(":")
+            if settings:
+                values["flags"] = _flags({name: values.pop(name) for name in settings})
+            return getattr(import_module(module), function)(**values)
+
+        signature = inspect.signature(declaration, eval_str=True)
         shared = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=SETTINGS[name][0])
-                  for name in names]
-        parameters = sorted((*own, *shared), key=lambda one: one.kind)
-        called.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore  what typer reads
-        called.__annotations__ = {one.name: one.annotation for one in parameters}
-        return called
+                  for name in settings]
+        parameters = [*signature.parameters.values(), *shared]
+        command.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore  what typer reads
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
 
     return decorate
 
 
 def _flags(given: dict[str, Any]) -> dict[str, Any]:
     """The options in use as settings. Raises `SettingsError`."""
-    from agent.settings import from_assignments  # every room's settings: half a second that `status` can do without
+    from agent.settings import from_assignments  # every room's settings, which parsing and --help do without
 
     flags = from_assignments(given.get("assignments") or ())
     used = {name: value for name, value in given.items() if value is not None and value != []}

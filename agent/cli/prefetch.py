@@ -2,56 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from agent.cli.checks import data_errors_refused
 from agent.cli.edge import DONE, WrongUse
-from agent.cli.options import Config, settings_options
 from agent.data import with_idea
-from agent.settings import Settings, compose
+from agent.settings import compose
 from record.nouns.idea import read_idea
 from sandbox.data.own import OwnData
 from sandbox.data.spec import HUB
 from sandbox.pretrained import fetch, pretrained_of
 
 
-@settings_options("assignments", "data")
-def prefetch(
-    file: Annotated[Path, typer.Argument(metavar="IDEA|CONFIG", help="An idea (.json) or a configuration (.yaml).")],
-    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
-    config: Config = None,
-    *, flags: dict[str, Any],
-) -> int:
-    """Fetch what a run needs from the hub. Datasets and pretrained models, for a machine without a network."""
+def prefetch(file: Path, idea_idx: int | None, config: Path | None, flags: dict[str, Any]) -> int:
+    is_config = file.suffix.lower() in (".yaml", ".yml")
+    if is_config and config is not None:
+        raise WrongUse(f"{file} is a configuration already: leave out --config, or give an idea (.json)")
+    idea = None if is_config else read_idea(file, idea_idx)
+    settings = compose(config=file if is_config else config, flags=flags)
     with data_errors_refused():
-        fetched = False
-        for line in _fetched(_settings(file, idea_idx, config, flags)):
-            print(line)
-            fetched = True
-    if not fetched:
+        settings = settings if idea is None else with_idea(settings, idea, file.parent)
+        models, hub_data = pretrained_of(settings.sandbox.pretrained), [spec for spec in settings.data if spec.hub]
+        for spec in hub_data:  # read as the run itself will read it
+            facts = OwnData(spec, settings.sandbox.data_bytes).facts(settings.seed)
+            print(f"data {spec.name}: {HUB}{spec.hub}, {sum(facts.sizes.values())} examples")
+        for model in models:
+            print(f"pretrained {model}: commit {fetch(model).name}")
+    if not models and not hub_data:
         print("nothing to fetch: neither data from the hub (hf:OWNER/SET) nor sandbox.pretrained is named")
     return DONE
-
-
-def _settings(file: Path, index: int | None, config: Path | None, flags: dict[str, Any]) -> Settings:
-    if file.suffix.lower() in (".yaml", ".yml"):
-        if config is not None:
-            raise WrongUse(f"{file} is a configuration already: leave out --config, or give an idea (.json)")
-        return compose(config=file, flags=flags)
-    idea = read_idea(file, index)
-    with data_errors_refused():
-        return with_idea(compose(config=config, flags=flags), idea, file.parent)
-
-
-def _fetched(settings: Settings) -> Iterator[str]:
-    """One line for each thing that is there now, fetched as the run itself will read it."""
-    for spec in settings.data:
-        if spec.hub:
-            facts = OwnData(spec, settings.sandbox.data_bytes).facts(settings.seed)
-            yield f"data {spec.name}: {HUB}{spec.hub}, {sum(facts.sizes.values())} examples"
-    for model in pretrained_of(settings.sandbox.pretrained):
-        yield f"pretrained {model}: commit {fetch(model).name}"

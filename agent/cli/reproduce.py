@@ -10,16 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from agent.cli.checks import check_isolation, data_errors_refused
 from agent.cli.edge import DONE, FINDINGS, WrongUse, say
-from agent.cli.options import AsJson, Run, settings_options
 from agent.cli.status import run_folder
 from agent.data import provided, sources_of
 from agent.environment import SHOWN as IMPORTED
@@ -40,16 +38,7 @@ SHOWN = 24
 """Lines of numbers that are printed at most; `--json` has all."""
 
 
-@settings_options("assignments")
-def reproduce(
-    run: Run,
-    node: Annotated[list[str] | None, typer.Option(help="Only this node, as n0031; may be repeated.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Replicates at most of each configuration.")] = None,
-    json: AsJson = False,
-    *, flags: dict[str, Any],
-) -> int:
-    """Execute the experiments behind a paper again. It exits 5 unless its printed digits come out again
-    (docs/reproduce.md)."""
+def reproduce(run: Path, node: list[str] | None, limit: int | None, json: bool, flags: dict[str, Any]) -> int:
     folder = run_folder(run)
     state = read_state(folder)
     if state.started is None or state.data_plan is None:
@@ -64,11 +53,14 @@ def reproduce(
             found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(folder), scratch))
     except ReproductionError as error:
         raise WrongUse(str(error)) from None
-    kept = _remove_scratch(scratch, found)
+    # what came out otherwise is kept, to be looked into
+    for folder in [scratch] if found.good else [scratch / name for name in ("data", "cache", "control")]:
+        shutil.rmtree(folder, ignore_errors=True)
+    kept, seconds = None if found.good else str(scratch), time.monotonic() - began
     if json:
-        print(dumps(as_plain(found) | {"seconds": round(time.monotonic() - began, 1), "kept": kept}, indent=1))
+        print(dumps(as_plain(found) | {"seconds": round(seconds, 1), "kept": kept}, indent=1))
     else:
-        show(found, Console(), seconds=time.monotonic() - began, kept=kept)
+        show(found, Console(), seconds=seconds, kept=kept)
     return DONE if found.good else FINDINGS
 
 
@@ -126,16 +118,6 @@ def _scratch(run: Path) -> Path:
     raise AssertionError
 
 
-def _remove_scratch(scratch: Path, found: Reproduction) -> str | None:
-    """Remove the folder when there is nothing to investigate; else return where it is."""
-    if found.good:
-        shutil.rmtree(scratch, ignore_errors=True)
-        return None
-    for name in ("data", "cache", "control"):
-        shutil.rmtree(scratch / name, ignore_errors=True)
-    return str(scratch)
-
-
 # --- shown ----------------------------------------------------------------------------------------------------------
 
 
@@ -157,13 +139,14 @@ def show(found: Reproduction, console: Console, *, seconds: float, kept: str | N
     for one in found.nodes:
         if one.failure:
             console.print(Text(f"{one.node}: {plain(one.failure)}", style="red"), soft_wrap=True)
-    console.print(_table(_worst(found.numbers)))
+    order = {"missing": 0, "different": 0, "within noise": 1, "equal": 2}
+    console.print(_table(sorted(found.numbers, key=lambda one: (order[one.verdict], not one.claim))[:SHOWN]))
     if len(found.numbers) > SHOWN:
         console.print(Text(f"... {len(found.numbers) - SHOWN} more: --json", style="dim"))
     for what, by in counts(found).items():
         total = sum(by.values())
-        said = ", ".join(f"{by[verdict]}/{total} {verdict}" for verdict in sorted(by)) or "none"
-        console.print(Text(f"{'numbers of the paper' if what == 'claims' else 'other values'}: {said}"))
+        verdicts = ", ".join(f"{by[verdict]}/{total} {verdict}" for verdict in sorted(by)) or "none"
+        console.print(Text(f"{'numbers of the paper' if what == 'claims' else 'other values'}: {verdicts}"))
     for why in found.unlike:
         console.print(Text(f"digits need not be equal: {plain(why)}", style="yellow"), soft_wrap=True)
     if found.left_out:
@@ -173,12 +156,6 @@ def show(found: Reproduction, console: Console, *, seconds: float, kept: str | N
     verdict = "reproduced" if found.good else "NOT reproduced"
     console.print(Text(f"{verdict}: {len(found.nodes)} nodes in {duration(seconds)}",
                        style="green" if found.good else "red"))
-
-
-def _worst(numbers: Sequence[Number]) -> Sequence[Number]:
-    """What is printed of them: what did not come again first, then the paper's own."""
-    order = {"missing": 0, "different": 0, "within noise": 1, "equal": 2}
-    return sorted(numbers, key=lambda one: (order[one.verdict], not one.claim))[:SHOWN]
 
 
 def _table(numbers: Sequence[Number]) -> Table:

@@ -7,9 +7,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 
 from agent.budget import check_priced
@@ -28,13 +27,12 @@ from agent.cli.checks import (
 from agent.cli.control import ask
 from agent.cli.dry_run import show_plan
 from agent.cli.edge import INTERRUPTED, WrongUse, say, traceback_saved, unbreakable
-from agent.cli.options import BUDGET, MODEL, Config, Run, Runs, settings_options
 from agent.cli.status import run_folder
 from agent.data import check_unchanged, with_idea
 from agent.ideation import NoShares
 from agent.outlook import ahead_of
-from agent.run import RunExistsError, rewrite, start
 from agent.run import resume as resume_run
+from agent.run import rewrite, start
 from agent.settings import FAMILIAR, Settings, compose, override
 from inspector.describe import describe, judgement_text
 from inspector.follow import process_on
@@ -60,21 +58,10 @@ from sandbox.scorers import copy_frozen
 from stages.ideation.converting import beside, convert, is_text, kept, read_text
 
 
-@settings_options(*MODEL, "workers", "gpus", *BUDGET, "bib", "papers", "template", "data", "context")
 def run(
-    idea: Annotated[Path, typer.Option(
-        help="JSON as AI-Scientist-v2 writes it, one idea or a list; or a proposal (.md), read by the model.")],
-    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
-    config: Config = None,
-    runs: Runs = Path("runs"),
-    name: Annotated[str | None, typer.Option(help="Name of the run's folder; by default time and idea.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,
-    dry_run: Annotated[bool, typer.Option(
-        "--dry-run", help="Only make and show the data plan (asks the planner), with a forecast of the run.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
-    *, flags: dict[str, Any],
+    idea: Path, idea_idx: int | None, *, config: Path | None, runs: Path, name: str | None, seed: int | None,
+    dry_run: bool, json: bool, flags: dict[str, Any],
 ) -> int:
-    """Run an idea: experiments in four stages, then figures and a paper."""
     if json and not dry_run:
         raise WrongUse("--json goes with --dry-run; of a run ask: scientist status RUN --json")
     written = None if is_text(idea) else read_idea(idea, idea_idx)
@@ -90,19 +77,11 @@ def run(
     for model in pretrained_of(settings.sandbox.pretrained):
         fetch(model)
     with runs_folder_removed_if_refused(runs):
-        return show_while(lambda listener: _started(chosen, settings, folder, listener), folder)
+        return show_while(lambda listener: start(
+            chosen, settings, runs=runs, name=folder.name, listener=listener), folder)
 
 
-def _started(idea: Idea, settings: Settings, folder: Path, listener: Listener) -> int:
-    try:
-        return start(idea, settings, runs=folder.parent, name=folder.name, listener=listener)
-    except RunExistsError as error:
-        raise WrongUse(str(error)) from None
-
-
-@settings_options(*MODEL, "workers", "gpus", *BUDGET)
-def resume(run: Run, *, flags: dict[str, Any]) -> int:
-    """Continue a run where it stopped; overrides are recorded. Nothing finished is done again."""
+def resume(run: Path, flags: dict[str, Any]) -> int:
     folder = run_folder(run)
     state = read_state(folder)
     if state.started is None:
@@ -128,9 +107,7 @@ def resume(run: Run, *, flags: dict[str, Any]) -> int:
     return show_while(lambda listener: resume_run(folder, flags, listener=listener), folder)
 
 
-@settings_options(*MODEL, "template")
-def write(run: Run, *, flags: dict[str, Any]) -> int:
-    """Write the paper of a finished run again, as paper/v2. No experiment is repeated, and the first paper stays."""
+def write(run: Path, flags: dict[str, Any]) -> int:
     folder = run_folder(run)
     state = read_state(folder)
     unwritten = state.phase == "write" and state.ended is not None
@@ -159,21 +136,16 @@ def idea_in_text(path: Path, settings: Settings) -> Idea:
         say(f"the idea of {path} as it was read before, in {beside(path)}: {known.title}")
         return known
     say(f"asking {settings.models.candidates(IDEA_OF)[0].name} for the idea in {path}; this costs a call")
-    idea = asyncio.run(_idea_asked_for(path, settings))
+    check_priced(settings)  # the call is within the budget of the run, though no part of its record
+    log = MemoryLog()
+    models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
+                    budget=Budget(settings.budget, log, NoShares(), settings.models))
+    idea = asyncio.run(convert(path, models.at(0, 0)))
     say(f"{idea.title}: {idea.short_hypothesis}")
     for number, step in enumerate(idea.experiments, 1):
         say(f"{number}. {step}")
     say(f"in {beside(path)}: change it there, or the text")
     return idea
-
-
-async def _idea_asked_for(path: Path, settings: Settings) -> Idea:
-    """Ask within the budget of the run; the call itself is not part of the run's record."""
-    check_priced(settings)
-    log = MemoryLog()
-    models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
-                    budget=Budget(settings.budget, log, NoShares(), settings.models))
-    return await convert(path, models.at(0, 0))
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------
@@ -189,7 +161,10 @@ def show_while(work: Callable[[Listener], int], folder: Path) -> int:
     except KeyboardInterrupt:  # before or after the loop that handles signals itself
         say(f"interrupted; continue with: scientist resume {folder}")
         return INTERRUPTED
-    show_end(console, folder, code)
+    state = read_state(folder)
+    print_lines(console, tree_lines(tree_of(state), ascii=not console.encoding.lower().startswith("utf")))
+    for line in summary(state, folder, code):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     return code
 
 
@@ -203,14 +178,6 @@ def with_forecast(view: Listener, console: Console) -> Listener:
             console.print(f"forecast: {ahead_text(ahead)}", markup=False, highlight=False, soft_wrap=True)
 
     return show
-
-
-def show_end(console: Console, folder: Path, code: int) -> None:
-    """Print the tree, the cost, and where the paper is."""
-    state = read_state(folder)
-    print_lines(console, tree_lines(tree_of(state), ascii=not console.encoding.lower().startswith("utf")))
-    for line in summary(state, folder, code):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def summary(state: RunState, folder: Path, code: int) -> list[str]:

@@ -6,14 +6,12 @@ import time
 from datetime import UTC, datetime
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
 from agent.cli.edge import DONE, WrongUse, until_reader_gone
-from agent.cli.options import AsJson, Run
 from agent.outlook import ahead_of
 from inspector.follow import process_on
 from inspector.live import is_ascii
@@ -43,8 +41,7 @@ def run_folder(path: Path) -> Path:
     return path
 
 
-def status(run: Run, json: AsJson = False) -> int:
-    """Show the state of a run. Phase, nodes, cost, time, last events, what comes next."""
+def status(run: Path, json: bool) -> int:
     folder = run_folder(run)
     events = read_events(RunFolder(folder).db)
     found = status_of(str(run), events, process_on(folder), now=time.time(), last=8)
@@ -56,13 +53,7 @@ def status(run: Run, json: AsJson = False) -> int:
     return DONE
 
 
-def tree(
-    run: Run,
-    watch: Annotated[bool, typer.Option(
-        "--watch", "-w", help="Keep showing it until the run ends, or Ctrl-C.")] = False,
-    json: AsJson = False,
-) -> int:
-    """Show the nodes of a run by stage. With state, metric and the path to the best."""
+def tree(run: Path, watch: bool, json: bool) -> int:
     folder, console = run_folder(run), Console()
     if watch and json:
         raise WrongUse("--watch goes without --json; for JSON as it comes: scientist logs RUN --follow --json")
@@ -78,16 +69,7 @@ def tree(
     return DONE
 
 
-def logs(
-    run: Run,
-    node: Annotated[str | None, typer.Option(help="Only of this node, with its small steps and output.")] = None,
-    follow: Annotated[bool, typer.Option(
-        "--follow", "-f", help="Keep printing until the run ends, or Ctrl-C.")] = False,
-    last: Annotated[int | None, typer.Option(
-        "--last", "-n", min=0, help="Only the last lines; by default all.")] = None,
-    json: AsJson = False,
-) -> int:
-    """Show what happened in a run. An event a line, or a node's steps and output, also while it runs."""
+def logs(run: Path, node: str | None, follow: bool, last: int | None, json: bool) -> int:
     folder = run_folder(run)
     if node is not None and node not in (nodes := read_state(folder).nodes):
         raise WrongUse(f"{run} has no node {node!r}; " + (f"it has {min(nodes)} to {max(nodes)}: see scientist tree "
@@ -99,8 +81,11 @@ def logs(
                 console.file.flush()
             elif json:
                 print(dumps(as_values(line), ensure_ascii=False))
+            elif isinstance(line, Printed):
+                console.print(Text(f"  | {line.text}"))
             else:
-                console.print(as_text(line))
+                time_of_day = Text(f"{datetime.fromtimestamp(line.at):%Y-%m-%d %H:%M:%S}  ", style="dim")
+                console.print(time_of_day.append(line.text or line.type, style="not dim"))
     return DONE
 
 
@@ -111,35 +96,21 @@ def as_values(line: Line) -> dict[str, Any]:
     return line.model_dump() | {"at": datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds")}
 
 
-def as_text(line: Line) -> Text:
-    """A line with its local time; what code printed is indented."""
-    if isinstance(line, Printed):
-        return Text(f"  | {line.text}")
-    shown = Text(f"{datetime.fromtimestamp(line.at):%Y-%m-%d %H:%M:%S}  ", style="dim")
-    return shown.append(line.text or line.type, style="not dim")
-
-
-def view(
-    place: Annotated[Path, typer.Argument(metavar="[RUN|DIR]", help="A run, or a folder of runs.")] = Path("runs"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen on; 0: any free one.")] = 0,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Without the buttons that steer a run.")] = False,
-) -> int:
-    """Show runs in a browser. A page on this machine alone: tree, nodes, reports, cost, paper; live."""
+def view(place: Path, port: int, read_only: bool) -> int:
     # the web toolkit, which no other command of this module needs
     from inspector.web.server import PortTakenError, serve
+
+    def announce(address: str) -> None:
+        print(f"open {address}", flush=True)
+        may = "read the runs" if read_only else "read the runs and steer them"
+        print(f"(on this machine only; whoever has the address can {may}; Ctrl-C ends it)", flush=True)
 
     if not place.is_dir():
         raise WrongUse(f"there is no folder {place}: give the folder of a run, or one that holds runs")
     if is_run(place):
         run_folder(place)  # one that cannot be read is refused before anything is served
     try:
-        serve(place.resolve(), port=port, tell=lambda address: _announce(address, read_only), read_only=read_only)
+        serve(place.resolve(), port=port, tell=announce, read_only=read_only)
     except PortTakenError as error:
         raise WrongUse(str(error)) from None
     return DONE
-
-
-def _announce(address: str, read_only: bool) -> None:
-    print(f"open {address}", flush=True)
-    may = "read the runs" if read_only else "read the runs and steer them"
-    print(f"(on this machine only; whoever has the address can {may}; Ctrl-C ends it)", flush=True)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import Annotated
+from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
 from agent.cli.edge import DONE, FINDINGS, WrongUse
-from agent.cli.options import AsJson, Run
 from agent.cli.status import run_folder
 from inspector.provenance import Candidate, Trace
 from inspector.text import plain
@@ -24,19 +22,7 @@ SHOWN = 12
 PLACES = 4
 
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
-
-@app.command("trace", context_settings={"ignore_unknown_options": True})  # a number may begin with a minus
-def trace(
-    run: Run,
-    number: Annotated[str, typer.Argument(metavar="NUMBER", help="As the paper prints it: 87.3, -0.021 or 5%.")],
-    json: AsJson = False,
-) -> int:
-    """Show where a printed number comes from. Claims, nodes, seeds, files, code, and how to make it again.
-
-    Exits 5 when the paper and the record have no such number.
-    """
+def trace(run: Path, number: str, json: bool) -> int:
     folder = run_folder(run)
     value = number_of(number)
     if value is None:
@@ -48,8 +34,7 @@ def trace(
     if json:
         print(found.model_dump_json(indent=1))
     else:
-        for line in lines(found):
-            Console().print(line, soft_wrap=True, highlight=False)
+        Console().print(*lines(found), sep="\n", soft_wrap=True, highlight=False)
     return DONE if found.candidates else FINDINGS
 
 

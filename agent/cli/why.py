@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from agent.cli.edge import DONE
-from agent.cli.options import AsJson, Run
 from agent.cli.status import run_folder
 from agent.outlook import outlook
 from inspector.follow import process_on
 from inspector.text import duration, plain
 from inspector.tree import branch_text
-from inspector.why import BaselineDifference, ErrorCount, Waiting, Why, why_of
+from inspector.why import BaselineDifference, ErrorCount, Why, why_of
 from record.fold.apply import fold
 from record.folder import RunFolder
 from record.reading import read_events
@@ -23,17 +23,14 @@ MOST_COMPARED = 24
 MOST_WAITING = 16
 
 
-def why(run: Run, json: AsJson = False) -> int:
-    """Show why a run is in its present state. What workers wait for, errors, baseline differences, next actions."""
+def why(run: Path, json: bool) -> int:
     folder = run_folder(run)
     events = read_events(RunFolder(folder).db)
     found = why_of(str(run), events, process_on(folder), outlook=outlook(fold(events)), now=time.time())
     if json:
         print(found.model_dump_json(indent=1))
-        return DONE
-    console = Console()
-    for line in lines(found):
-        console.print(line, soft_wrap=True, highlight=False)
+    else:
+        Console().print(*lines(found), sep="\n", soft_wrap=True, highlight=False)
     return DONE
 
 
@@ -46,8 +43,10 @@ def lines(found: Why) -> list[Text]:
         text.append(Text(f"paused: {plain(found.paused)}", style="bold yellow"))
     text += _section("answers", [Text(plain(one)) for one in found.answers])
     text += _section("slots", [Text(f"{one.number}: {plain(one.why)}") for one in found.slots])
-    shown = [_waiting(one) for one in found.waiting[:MOST_WAITING]]
-    text += _section("unfinished", [*shown, *_more(len(found.waiting) - MOST_WAITING)])
+    waiting = [Text.assemble((f"{one.node} {one.kind} ", "bold"),
+                             f"{one.step}: {plain(one.detail)} (for {duration(one.since)})")
+               for one in found.waiting[:MOST_WAITING]]
+    text += _section("unfinished", [*waiting, *_more(len(found.waiting) - MOST_WAITING)])
     doing = "calling the model, or working on its answer" if found.process else "started; resume continues it"
     text += _section("under way" if found.process else "unfinished steps", [
         Text(f"{plain(one)}: {doing}") for one in found.work])
@@ -65,12 +64,6 @@ def _section(title: str, body: list[Text]) -> list[Text]:
 
 def _more(number: int) -> list[Text]:
     return [Text(f"... {number} more: --json", style="dim")] if number > 0 else []
-
-
-def _waiting(one: Waiting) -> Text:
-    line = Text(f"{one.node} {one.kind} ", style="bold")
-    line.append(f"{one.step}: {plain(one.detail)} (for {duration(one.since)})", style="not bold")
-    return line
 
 
 def _error(one: ErrorCount) -> list[Text]:

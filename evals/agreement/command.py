@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from agent.cli.edge import DONE, WrongUse
-from agent.cli.options import AsJson
 from evals.agreement.figure import check_form, draw
 from evals.agreement.measures import Interval, Test
 from evals.agreement.report import Agreement, DimensionAgreement, agreement
@@ -24,16 +21,8 @@ WIDEST_SCALE = 101
 
 
 def judge_agreement(
-    human: Annotated[Path, typer.Argument(
-        metavar="HUMAN.csv", help="reviewer_id, model_name, workshop_name and a column for each dimension.")],
-    judge: Annotated[Path, typer.Argument(
-        metavar="JUDGE.csv", help="workshop_name, model_name and the same dimensions; one row a paper.")],
-    scale: Annotated[str, typer.Option(metavar="LOWEST-HIGHEST", help="Of the scores.")] = "1-10",
-    dimensions: Annotated[str, typer.Option(help="Only these, as clarity,overall; by default the human file's.")] = "",
-    plot: Annotated[Path | None, typer.Option(help="Draw it as well: a .png, .pdf or .svg.")] = None,
-    json: AsJson = False,
+    human: Path, judge: Path, *, scale: str, dimensions: str, plot: Path | None, json: bool,
 ) -> int:
-    """Compare a judge's scores with people's. Distances, rank correlation, bias, and controls (docs/agreement.md)."""
     wanted = tuple(name for name in dimensions.split(",") if name.strip())
     try:
         if plot is not None:

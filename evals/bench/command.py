@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +13,6 @@ from rich.text import Text
 from agent.cli.asking import open_model
 from agent.cli.checks import check_parts, check_space, check_writable
 from agent.cli.edge import DONE, FAILED, INTERRUPTED, WrongUse, say
-from agent.cli.options import MODEL, AsJson, Config, settings_options
 from agent.settings import Settings, compose
 from evals.bench.makers import Makers, StepJudge
 from evals.bench.table import BenchTable, StepTable, as_csv, table
@@ -36,31 +34,10 @@ class ModelNames(Frozen):
     judge: str
 
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
-
-@app.callback()
-def bench() -> None:
-    """Take benchmarks from their tasks to judged papers."""
-
-
-@app.command("mlr")
-@settings_options(*MODEL, "workers", "gpus", "time_limit", "budget_usd")
 def bench_mlr(
-    tasks: Annotated[Path, typer.Option(help="A folder with a .md file for each task, as MLR-Bench's tasks/.")],
-    only: Annotated[list[str] | None, typer.Option(
-        metavar="NAME|PATTERN", help="Only these tasks, as iclr2025_*; may be repeated.")] = None,
-    steps: Annotated[str, typer.Option(
-        help="What is judged; 'paper' alone is end to end.")] = "idea,proposal,experiment,paper",
-    out: Annotated[Path, typer.Option(
-        help="The folder of all results; given again, the bench is continued.")] = Path("bench-mlr"),
-    config: Config = None,
-    dry_run: Annotated[bool, typer.Option(
-        "--dry-run", help="Only print what is done and what would be done.")] = False,
-    json: AsJson = False,
-    *, flags: dict[str, Any],
+    tasks: Path, only: list[str] | None, *, steps: str, out: Path, config: Path | None, dry_run: bool, json: bool,
+    flags: dict[str, Any],
 ) -> int:
-    """Take tasks from idea to paper and judge each step. Exits 1 where a step is missing (docs/bench.md)."""
     asked = steps_in(steps)
     chosen = read_tasks(tasks, tuple(only or ()))
     settings = compose(config=config, flags={"paper.judge": False} | flags)

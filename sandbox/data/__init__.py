@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
+if TYPE_CHECKING:  # settings name kinds of tasks, and commands that only look at a run do without numpy
+    from numpy.typing import NDArray
 
 Task = Literal["classification", "regression", "none"]
 
@@ -23,21 +22,21 @@ class Examples:
     from 0, or float32 for regression. `folder` stands instead of x and y where the code gets a path.
     """
 
-    x: Array
-    y: Array
+    x: NDArray[Any]
+    y: NDArray[Any]
     names: tuple[str, ...] = ()
     """Of the columns of x."""
-    numeric: Array | None = None
+    numeric: NDArray[Any] | None = None
     """(features,) bool: the columns of a table that are measured, not one-hot. None: all."""
     class_names: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     """Feature columns as the source has them, before any encoding."""
     target: str = ""
-    parts: Array | None = None
+    parts: NDArray[Any] | None = None
     """(n,) "train", "validation" or "test": the splits that the data bring."""
-    groups: Array | None = None
+    groups: NDArray[Any] | None = None
     """(n,) int64: rows of one group stay in one split."""
-    times: Array | None = None
+    times: NDArray[Any] | None = None
     """(n,) numbers: later rows go to later splits."""
     missing: Mapping[str, int] = field(default_factory=dict[str, int])
     """Column -> how many rows miss it."""

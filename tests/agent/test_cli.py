@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
-from agent.cli import COMMANDS, main
+from agent.cli import main
 from agent.cli import run as run_command
+from agent.cli.commands import app
 from record.folder import RunFolder
 from record.lock import hold
 from record.log import EventLog
@@ -21,7 +24,10 @@ from tests.inspector.story import Story, ended, told
 
 pytestmark = pytest.mark.slow
 
-HEAVY = ("torch", "pydantic_ai", "langgraph", "sklearn", "matplotlib", "jupyter_client", "transformers")
+HEAVY = ("torch", "numpy", "pydantic_ai", "langgraph", "sklearn", "matplotlib", "jupyter_client", "transformers")
+HELP = typer.main.get_command(app)
+assert isinstance(HELP, TyperGroup)
+COMMANDS = list(HELP.commands)
 
 
 @pytest.fixture
@@ -54,7 +60,12 @@ def loaded(arguments: list[str]) -> tuple[int, list[str]]:
 
 def test_help_loads_nothing_heavy() -> None:
     assert loaded(["--help"]) == (0, [])
-    assert not {"torch", "pydantic_ai", "langgraph"} & set(loaded(["run", "--help"])[1])
+    every = "; ".join(f"assert main([{command!r}, '--help']) == 0" for command in COMMANDS)
+    rooms = ("models", "sandbox", "review", "stages", "agent.settings", "evals")
+    code = (f"import sys; from agent.cli import main; {every}; "
+            f"print([name for name in {HEAVY + rooms!r} if name in sys.modules])")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_looking_at_a_run_loads_nothing_heavy(tmp_path: Path) -> None:
@@ -71,7 +82,7 @@ def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[st
     assert all(f"{code} " in text.split("Exit codes:")[1] for code in (0, 1, 2, 3, 4, 5, 130))
 
 
-@pytest.mark.parametrize("command", list(COMMANDS))
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     assert capsys.readouterr().out.startswith(f"Usage: scientist {command} ")

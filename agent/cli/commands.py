@@ -1,0 +1,256 @@
+"""Every command with its options and its help; those about papers are in `agent.cli.paper_commands`.
+
+What a command does lies in a module of its own, imported when it is called: parsing and `--help` load nothing heavy.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from typer.core import TyperGroup
+
+from agent.cli.options import BUDGET, MODEL, AsJson, Config, Run, Runs, declared
+from agent.cli.paper_commands import bench, bib, papers
+
+EXIT_CODES = """
+Exit codes: 0 done and released; 1 unexpected failure; 2 wrong use or configuration; 3 stopped by budget or time with a
+partial report; 4 paper not released; 5 findings (audit, reproduce, trace, doctor); 130 interrupted, continue with
+resume.
+"""
+
+
+class Group(TyperGroup):
+    """A group that lists the whole first sentence of each command's help."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(200)) for name, one in self.commands.items()])
+
+
+app = typer.Typer(
+    name="scientist", cls=Group, add_completion=False, pretty_exceptions_enable=False,
+    rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
+    help="From a research idea to a paper whose every number was measured.", epilog=EXIT_CODES)
+
+
+@app.callback(invoke_without_command=True)
+def scientist(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        print(f"scientist {version_of('scientist')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)
+
+
+# --- making runs ----------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@declared("agent.cli.run:run", *MODEL, "workers", "gpus", *BUDGET, "bib", "papers", "template", "data", "context")
+def run(
+    idea: Annotated[Path, typer.Option(
+        help="JSON as AI-Scientist-v2 writes it, one idea or a list; or a proposal (.md), read by the model.")],
+    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
+    config: Config = None,
+    runs: Runs = Path("runs"),
+    name: Annotated[str | None, typer.Option(help="Name of the run's folder; by default time and idea.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,
+    dry_run: Annotated[bool, typer.Option(
+        "--dry-run", help="Only make and show the data plan (asks the planner), with a forecast of the run.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
+) -> None:
+    """Run an idea: experiments in four stages, then figures and a paper."""
+
+
+@app.command()
+@declared("agent.cli.run:resume", *MODEL, "workers", "gpus", *BUDGET)
+def resume(run: Run) -> None:
+    """Continue a run where it stopped; nothing finished is done again. Overrides are recorded."""
+
+
+@app.command()
+@declared("agent.cli.branch:branch", *MODEL, "workers", "gpus", *BUDGET)
+def branch(
+    run: Run,
+    point: Annotated[str, typer.Option(
+        "--from", metavar="NODE|STAGE", help="After a node's verdict, as n0012, or before a stage, as ablation.")],
+    code: Annotated[Path | None, typer.Option(
+        help="A folder with an experiment.py of yours: the branch's first node.")] = None,
+    author: Annotated[str | None, typer.Option(help="Who wrote it; by default your user name.")] = None,
+    note: Annotated[str, typer.Option(help="A note for the next prompts of the stage.")] = "",
+    runs: Annotated[Path | None, typer.Option(help="Where the folder is made; by default beside RUN.")] = None,
+    name: Annotated[str | None, typer.Option(help="Its name; by default time, idea and point.")] = None,
+    seed: Annotated[int | None, typer.Option(
+        min=0, help="Of its choices; by default a new one; with that of RUN it chooses as RUN did.")] = None,
+) -> None:
+    """Begin a new run from a point of another one, which stays as it is. Budget and time begin anew."""
+
+
+@app.command()
+@declared("agent.cli.run:write", *MODEL, "template")
+def write(run: Run) -> None:
+    """Write the paper of a finished run again, as paper/v2. No experiment is repeated, and the first paper stays."""
+
+
+@app.command("exec")
+@declared("agent.cli.execute:execute", "assignments", "data")
+def execute(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")],
+    timeout: Annotated[str | None, typer.Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None,
+    config: Config = None,
+    json: AsJson = False,
+) -> None:
+    """Run a file exactly as a node would, as isolated. Shows what it printed and measured; exit 1 when it failed."""
+
+
+@app.command()
+@declared("agent.cli.prefetch:prefetch", "assignments", "data")
+def prefetch(
+    file: Annotated[Path, typer.Argument(metavar="IDEA|CONFIG", help="An idea (.json) or a configuration (.yaml).")],
+    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
+    config: Config = None,
+) -> None:
+    """Fetch what a run needs from the Hugging Face hub. Datasets and pretrained models, for a machine without a
+    network."""
+
+
+@app.command()
+@declared("agent.cli.doctor:doctor", *MODEL)
+def doctor(
+    config: Config = None,
+    runs: Annotated[Path, typer.Option(
+        help="Where runs are made: its disk and filesystem are checked.")] = Path("runs"),
+    probe_context: Annotated[bool, typer.Option(
+        "--probe-context", help="With --model: find out how long a prompt it really reads (up to 500 k characters).",
+    )] = False,
+    json: AsJson = False,
+) -> None:
+    """Check whether this machine is fit for a run. With --model also the model, which is asked some small questions."""
+
+
+# --- steering a run -------------------------------------------------------------------------------------------------
+
+Node = Annotated[str, typer.Argument(metavar="NODE", help="As the tree shows it: n0012.")]
+Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
+NeededReason = Annotated[str, typer.Option("--reason", help="Why, in a sentence: it is recorded and disclosed.")]
+
+
+@app.command()
+@declared("agent.cli.control:stop")
+def stop(run: Run, reason: Reason = "") -> None:
+    """Ask a run to stop; it can be resumed. Nodes that run get a short grace."""
+
+
+@app.command()
+@declared("agent.cli.control:pause")
+def pause(run: Run, reason: Reason = "") -> None:
+    """Pause a run. Nothing new begins, what runs finishes, no time counts; resume continues it."""
+
+
+@app.command()
+@declared("agent.cli.control:kill")
+def kill(run: Run, node: Node, reason: NeededReason) -> None:
+    """End the work on a node at once. Its slot is freed; it is neither run again nor debugged."""
+
+
+@app.command()
+@declared("agent.cli.control:mark")
+def mark(
+    run: Run,
+    node: Node,
+    reason: NeededReason,
+    kind: Annotated[Literal["suspect", "closed"], typer.Option(
+        "--as", help="suspect: its numbers are not used; closed: nothing is built on it.")] = "suspect",
+) -> None:
+    """Mark a node as suspect or closed. A suspect node is never the best, and nothing builds on a closed one."""
+
+
+@app.command()
+@declared("agent.cli.control:note")
+def note(
+    run: Run,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Up to 1000 characters.")],
+    stage: Annotated[str, typer.Option(
+        help="preliminary, tuning, agenda, ablation; by default the current one.")] = "",
+) -> None:
+    """Show a note to the next prompts of a stage. It is a wish about direction: a later note may withdraw it, and no
+    rule of honesty gives way to it."""
+
+
+# --- looking at runs ------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@declared("agent.cli.status:status")
+def status(run: Run, json: AsJson = False) -> None:
+    """Show the state of a run. Phase, nodes, cost, time, last events, what comes next."""
+
+
+@app.command()
+@declared("agent.cli.status:tree")
+def tree(
+    run: Run,
+    watch: Annotated[bool, typer.Option(
+        "--watch", "-w", help="Keep showing it until the run ends, or Ctrl-C.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Show the nodes of a run by stage. With state, metric and the path to the best."""
+
+
+@app.command()
+@declared("agent.cli.status:logs")
+def logs(
+    run: Run,
+    node: Annotated[str | None, typer.Option(help="Only of this node, with its small steps and output.")] = None,
+    follow: Annotated[bool, typer.Option(
+        "--follow", "-f", help="Keep printing until the run ends, or Ctrl-C.")] = False,
+    last: Annotated[int | None, typer.Option(
+        "--last", "-n", min=0, help="Only the last lines; by default all.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Show what happened in a run. An event a line, or a node's steps and output, also while it runs."""
+
+
+@app.command()
+@declared("agent.cli.why:why")
+def why(run: Run, json: AsJson = False) -> None:
+    """Show why a run is in its present state. What workers wait for, errors, baseline differences, next actions."""
+
+
+@app.command()
+@declared("agent.cli.status:view")
+def view(
+    place: Annotated[Path, typer.Argument(metavar="[RUN|DIR]", help="A run, or a folder of runs.")] = Path("runs"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen on; 0: any free one.")] = 0,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Without the buttons that steer a run.")] = False,
+) -> None:
+    """Show runs in a browser. A page on this machine alone: tree, nodes, reports, cost, paper; live."""
+
+
+@app.command()
+@declared("agent.cli.export:export")
+def export(
+    run: Run,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's page in one file.")] = None,
+    events: Annotated[Path | None, typer.Option(metavar="FILE", help="All events as JSON lines; - to print.")] = None,
+    tree: Annotated[Path | None, typer.Option(metavar="FILE", help="The tree as JSON; - to print it.")] = None,
+    zip: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's folder, without its data.")] = None,
+    with_data: Annotated[bool, typer.Option(
+        "--with-data", help="In the zip also the data, withheld labels too, and documents.")] = False,
+    mlflow: Annotated[str | None, typer.Option(metavar="DIR|URI", help="Into MLflow (extra mlflow).")] = None,
+    wandb: Annotated[Path | None, typer.Option(metavar="DIR", help="Into W&B, offline (extra wandb).")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Write a run to files that others can look at. Its page, events, tree or folder; its nodes into a tracker."""
+
+
+app.add_typer(papers)
+app.add_typer(bib, name="bib")
+app.add_typer(bench, name="bench")
