@@ -14,7 +14,6 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -62,7 +61,7 @@ class Alert(Frozen):
 
 @dataclass
 class Alerts:
-    """A listener of the log that tells the outside what it asked for."""
+    """A listener of the log that sends the alerts that were asked for."""
 
     settings: AlertSettings
     run: Path
@@ -75,8 +74,7 @@ class Alerts:
 
     def send(self, occasion: Occasion, text: str, state: RunState) -> None:
         """Send an alert without waiting for it, where it was asked for."""
-        wanted = occasion in self.settings.on and (self.settings.webhook or self.settings.command)
-        if not wanted:
+        if occasion not in self.settings.on or not (self.settings.webhook or self.settings.command):
             return
         title = state.started.idea.title if state.started else ""
         alert = Alert(occasion=occasion, text=text, run=str(self.run.absolute()), title=title)
@@ -102,30 +100,23 @@ def occasion_of(event: Event) -> Occasion | None:
 
 def deliver(alert: Alert, settings: AlertSettings) -> None:
     """Send an alert both ways. Never raises."""
-    if settings.webhook:
-        _guarded("webhook", lambda: _post(alert, settings))
-    if settings.command:
-        _guarded("command", lambda: _run(alert, settings))
+    def post() -> None:
+        address = settings.webhook
+        if address.startswith("$"):
+            address = os.environ[address.strip("${}")]
+        request = urllib.request.Request(address, data=alert.model_dump_json().encode(),
+                                         headers={"Content-Type": "application/json"}, method="POST")
+        with urllib.request.urlopen(request, timeout=settings.timeout) as answer:
+            answer.read(1)
 
+    def run() -> None:
+        variables = {f"SCIENTIST_ALERT_{name.upper()}": value for name, value in alert.model_dump().items()}
+        subprocess.run(settings.command, env={**os.environ, **variables}, timeout=settings.timeout, check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-def _guarded(way: str, send: Callable[[], object]) -> None:
-    try:
-        send()
-    except Exception as error:  # noqa: BLE001  an alert never stops a run; its text may hold the address
-        LOG.warning("an alert could not be sent by alerts.%s (%s)", way, type(error).__name__)
-
-
-def _post(alert: Alert, settings: AlertSettings) -> None:
-    address = settings.webhook
-    if address.startswith("$"):
-        address = os.environ[address.strip("${}")]
-    body = alert.model_dump_json().encode()
-    request = urllib.request.Request(address, data=body, headers={"Content-Type": "application/json"}, method="POST")
-    with urllib.request.urlopen(request, timeout=settings.timeout) as answer:
-        answer.read(1)
-
-
-def _run(alert: Alert, settings: AlertSettings) -> None:
-    told = {f"SCIENTIST_ALERT_{name.upper()}": value for name, value in alert.model_dump().items()}
-    subprocess.run(settings.command, env={**os.environ, **told}, timeout=settings.timeout, check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for way, wanted, send in (("webhook", settings.webhook, post), ("command", settings.command, run)):
+        try:
+            if wanted:
+                send()
+        except Exception as error:  # noqa: BLE001  an alert never stops a run; its text may hold the address
+            LOG.warning("an alert could not be sent by alerts.%s (%s)", way, type(error).__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -16,15 +16,12 @@ from typing import Literal
 from agent.environment import isolation_text, notice
 from agent.settings import override
 from record.branching import false_ancestry
-from record.events.papers import Released
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
 from record.manifest import files_of
-from record.network import Row
 from record.nouns.data import Measurement
 from record.nouns.nodes import Attempt, Node
-from record.nouns.papers import Draft
 from record.reading import RecordError, events_in, read_rows
 from review.evidence import check_draft, check_pdf, tex
 from review.evidence.binder import used_keys
@@ -69,6 +66,16 @@ class AuditReport:
     def count(self, what: str, number: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + number
 
+    def doubt(self, node: Node, one: Measurement, why: str) -> None:
+        """Add a value of a node that something speaks against."""
+        self.add("score", f"node {node.id}", f"{one.name} of {one.condition} on {one.dataset} ({one.split}) is "
+                 f"recorded as {one.value:.6g}; {why}")
+
+    def compare(self, folder: RunFolder, path: Path, text: str) -> None:
+        """Add a file that is not what the record makes."""
+        if not path.is_file() or path.read_text() != text:
+            self.add("changed", str(path.relative_to(folder.root)), "it is not what the record makes")
+
 
 def audit(run: Path) -> AuditReport:
     """Audit a run. Raises `RecordError` when the folder holds none."""
@@ -79,84 +86,74 @@ def audit(run: Path) -> AuditReport:
         raise RecordError(f"{run} was cut off before it began; there is nothing to audit")
     report = AuditReport(released=bool(state.released and state.released.released))
     folder = RunFolder(run, state.version)
-    _ancestry(report, rows, state)
-    absent = _absent(report, folder, state)
+    if state.ancestry:
+        report.count("ancestors", len(state.ancestry))
+    for one in false_ancestry(rows, state):  # whether the parent still says so is not asked
+        report.add("changed", f"the log, events to {one.events}", f"they are not those of {one.parent} at {one.point}")
+    recorded = {"data": bool(state.datasets), "context": bool(state.context and state.context.documents)}
+    absent = [name for name, here in recorded.items() if here and not (folder.root / name).is_dir()]
+    if absent:
+        report.add("not checked", " and ".join(absent), "not here, as in a copy made without data"
+                   + (": no dataset was compared, and no score computed again" if "data" in absent else ""))
     _files(report, folder, state, absent)
+    _sources(report, folder, state)
     if "data" not in absent:
-        _data(report, folder, state)
         _scores(report, folder, state)
-    _evaluated(report, folder, state)
+    _scored_by_user(report, folder, state)
     if state.released is None:
         report.add("not checked", "paper", "this run has no paper yet")
     elif not state.drafts:
         report.add("missing", "paper", "the record says that one was made, and has no text of it")
     else:
         asyncio.run(_paper(report, folder, state))
-        _disclosure(report, folder, at_release(events), state.released)
+        state = at_release(events)
+        told = disclosure(state, isolation=isolation_text(state), text=best_of(state.drafts).round)
+        report.count("disclosure")
+        report.compare(folder, folder.root / file_of(folder), as_file(told))
     return report
-
-
-def _ancestry(report: AuditReport, rows: Sequence[Row], state: RunState) -> None:
-    """What a branch copied of its parent's log is what it says; whether the parent still says so is not asked."""
-    if state.ancestry:
-        report.count("ancestors", len(state.ancestry))
-    for one in false_ancestry(rows, state):
-        report.add("changed", f"the log, events to {one.events}", f"they are not those of {one.parent} at {one.point}")
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-def _absent(report: AuditReport, folder: RunFolder, state: RunState) -> tuple[str, ...]:
-    """Folders that a copy of the run was made without; all that is in them is one finding."""
-    held = {"data": bool(state.datasets), "context": bool(state.context and state.context.documents)}
-    absent = tuple(name for name, here in held.items() if here and not (folder.root / name).is_dir())
-    if absent:
-        report.add("not checked", " and ".join(absent), "not here, as in a copy made without data"
-                   + (": no dataset was compared, and no score computed again" if "data" in absent else ""))
-    return absent
-
-
 def _files(report: AuditReport, folder: RunFolder, state: RunState, absent: Sequence[str]) -> None:
-    """Every file whose hash the record holds is there, and is what it was."""
+    """Every file whose hash the record holds is there, and is what it was; so is every dataset."""
     for path, expected in files_of(state, folder):
-        if path.relative_to(folder.root).parts[0] in absent:
+        where = path.relative_to(folder.root)
+        if where.parts[0] in absent:
             continue
         report.count("files")
         if not path.is_file():
-            report.add("missing", str(path.relative_to(folder.root)), "the record names it, and it is not there")
+            report.add("missing", str(where), "the record names it, and it is not there")
         elif sha256(path) != expected:
-            report.add("changed", str(path.relative_to(folder.root)), f"its sha256 is no longer {expected[:12]}...")
-    for node in state.nodes.values():
-        source = folder.source(node.id)
-        if node.source_sha256:
-            report.count("sources")
-            if not source.is_dir() or sha256_of_files(read_source(source)) != node.source_sha256:
-                report.add("changed", f"nodes/{node.id}/source", "the code is not what the record says was run")
-            else:
-                _copies(report, folder, node, read_source(source))
-
-
-def _data(report: AuditReport, folder: RunFolder, state: RunState) -> None:
-    for facts in state.datasets:
+            report.add("changed", str(where), f"its sha256 is no longer {expected[:12]}...")
+    for facts in state.datasets if "data" not in absent else ():
         report.count("datasets")
         found = undamaged(facts.name, folder.views, folder.labels)
         if found is None or found.fingerprint != facts.fingerprint:
             report.add("changed", f"data ({facts.name})", "the copy is gone, or not what the record says was used")
 
 
-def _copies(report: AuditReport, folder: RunFolder, node: Node, source: dict[str, str]) -> None:
-    """The code as it lies beside what came of it, which a reader may look at instead of the source."""
-    for attempt in node.attempts:
-        place = folder.attempt(node.id, attempt.number)
-        shown = {name: (place / name).read_text(errors="replace") for name in source if (place / name).is_file()}
-        if (place / "node.ipynb").is_file():
-            shown["node.ipynb"] = _code_of(place / "node.ipynb")
-        for name, text in shown.items():
-            expected = plain_text(source["experiment.py"]) if name == "node.ipynb" else source[name]
-            if text != expected:
-                report.add("changed", str((place / name).relative_to(folder.root)),
-                           f"its code is not that of nodes/{node.id}/source")
+def _sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+    """The code of every node is what was run, also as it lies beside what came of it, where a reader may look at it."""
+    for node in state.nodes.values():
+        if not node.source_sha256:
+            continue
+        report.count("sources")
+        source = read_source(folder.source(node.id)) if folder.source(node.id).is_dir() else {}
+        if sha256_of_files(source) != node.source_sha256:
+            report.add("changed", f"nodes/{node.id}/source", "the code is not what the record says was run")
+            continue
+        for attempt in node.attempts:
+            place = folder.attempt(node.id, attempt.number)
+            shown = {place / name: (text, (place / name).read_text(errors="replace"))
+                     for name, text in source.items() if (place / name).is_file()}
+            if (place / "node.ipynb").is_file():
+                shown[place / "node.ipynb"] = plain_text(source["experiment.py"]), _code_of(place / "node.ipynb")
+            for path, (expected, text) in shown.items():
+                if text != expected:
+                    report.add("changed", str(path.relative_to(folder.root)),
+                               f"its code is not that of nodes/{node.id}/source")
 
 
 def _code_of(notebook: Path) -> str:
@@ -171,18 +168,23 @@ def _code_of(notebook: Path) -> str:
 
 
 def _scores(report: AuditReport, folder: RunFolder, state: RunState) -> None:
-    """Values that we computed from predictions are computed again from the predictions that lie there."""
+    """Values that we computed from predictions are computed again from the predictions that lie there.
+
+    Frozen scorers are run again by `scientist reproduce` alone.
+    """
+    def ours(values: Sequence[Measurement]) -> list[Measurement]:
+        return [one for one in values if one.grade in ("scored", "computed") and not _by_scorer(one, state)]
+
     for node in state.nodes.values():
         for attempt in node.attempts:
-            recorded = [one for one in attempt.measurements if _ours(one, state)]
-            place = folder.attempt(node.id, attempt.number)
+            recorded, place = ours(attempt.measurements), folder.attempt(node.id, attempt.number)
             again: list[Measurement] = []
             try:
                 if recorded:
                     again += score_submissions(
                         place, folder.labels, split="validation", seed=node.seed, grade=recorded[0].grade)
                 if node.id in state.tests:
-                    recorded += [one for one in state.tests[node.id] if _ours(one, state)]
+                    recorded += ours(state.tests[node.id])
                     again += score_sealed(place, folder.labels, seed=node.seed, expected=attempt.sealed)
             except (SandboxError, OSError) as error:
                 report.add("score", f"node {node.id}", f"its predictions cannot be scored again: {error}")
@@ -191,13 +193,7 @@ def _scores(report: AuditReport, folder: RunFolder, state: RunState) -> None:
             found = {str(one) for one in again}
             for one in recorded:
                 if str(one) not in found:
-                    report.add("score", f"node {node.id}", f"{one.name} of {one.condition} on {one.dataset} "
-                               f"({one.split}) is recorded as {one.value:.6g}; its predictions do not give that")
-
-
-def _ours(one: Measurement, state: RunState) -> bool:
-    """Whether we computed it here from predictions: frozen scorers are run again by `scientist reproduce` alone."""
-    return one.grade in ("scored", "computed") and not _by_scorer(one, state)
+                    report.doubt(node, one, "its predictions do not give that")
 
 
 def _by_scorer(one: Measurement, state: RunState) -> bool:
@@ -205,47 +201,51 @@ def _by_scorer(one: Measurement, state: RunState) -> bool:
     return one.grade != "logged" and (one.dataset, one.name) in named
 
 
-def _evaluated(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+def _scored_by_user(report: AuditReport, folder: RunFolder, state: RunState) -> None:
     """Values of frozen scorers: what was evaluated lies there unchanged, and the attempt's own file says the same.
 
     The scorer is not run; that its copy is the frozen one is among the checks of files.
     """
     for node in state.nodes.values():
         for attempt in node.attempts:
+            place = folder.attempt(node.id, attempt.number)
+            values = [one for one in attempt.measurements if _by_scorer(one, state)]
             last = attempt is node.attempts[-1]
             tests = [one for one in state.tests.get(node.id, ()) if last and _by_scorer(one, state)]
-            values = [one for one in attempt.measurements if _by_scorer(one, state)]
             report.count("values of frozen scorers", len(values) + len(tests))
-            if values or tests:
-                for one, why in _doubts(folder.attempt(node.id, attempt.number), attempt, values, tests):
-                    report.add("score", f"node {node.id}", f"{one.name} of {one.condition} on {one.dataset} "
-                               f"({one.split}) is recorded as {one.value:.6g}; {why}")
+            for one, why in (*_doubts(place, values), *_doubts_of_tests(place, attempt, tests)):
+                report.doubt(node, one, why)
 
 
-def _doubts(
-    place: Path, attempt: Attempt, values: Sequence[Measurement], tests: Sequence[Measurement],
-) -> Iterator[tuple[Measurement, str]]:
+def _doubts(place: Path, values: Sequence[Measurement]) -> Iterator[tuple[Measurement, str]]:
     """What speaks against values of frozen scorers, with the value that it speaks against."""
+    if not values:
+        return
     try:
-        lines = (place / "measurements.jsonl").read_text().splitlines() if values else []
+        lines = (place / "measurements.jsonl").read_text().splitlines()
         written = {str(Measurement.model_validate_json(line)) for line in lines}
-        handed_in = read_submitted(place, "computed") if values else []
-        submitted = {(one.dataset, one.condition) for one in handed_in}
+        submitted = {(one.dataset, one.condition) for one in read_submitted(place, "computed")}
     except (SandboxError, OSError, ValueError) as error:
         yield from ((one, f"the attempt's own file of it cannot be read: {error}") for one in values)
-    else:
-        for one in values:
-            if str(one) not in written:
-                yield one, "measurements.jsonl of the attempt does not say so"
-            elif (one.dataset, one.condition) not in submitted:
-                yield one, "nothing was handed in for it"
+        return
+    for one in values:
+        if str(one) not in written:
+            yield one, "measurements.jsonl of the attempt does not say so"
+        elif (one.dataset, one.condition) not in submitted:
+            yield one, "nothing was handed in for it"
+
+
+def _doubts_of_tests(
+    place: Path, attempt: Attempt, tests: Sequence[Measurement]
+) -> Iterator[tuple[Measurement, str]]:
+    if not tests:
+        return
     try:
-        kept = read_sealed(place, attempt.sealed) if tests else []
-        sealed = {(one.dataset, one.condition) for one in kept}
+        sealed = {(one.dataset, one.condition) for one in read_sealed(place, attempt.sealed)}
     except (SandboxError, OSError) as error:
         yield from ((one, f"what was evaluated is not what was sealed: {error}") for one in tests)
-    else:
-        yield from ((one, "nothing was sealed for it") for one in tests if (one.dataset, one.condition) not in sealed)
+        return
+    yield from ((one, "nothing was sealed for it") for one in tests if (one.dataset, one.condition) not in sealed)
 
 
 # --- paper ----------------------------------------------------------------------------------------------------------
@@ -257,45 +257,24 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
     settings = override(state.started.settings, state.overrides)
     material = Material(state, folder, settings.paper, notice(state), isolation_text(state))
     draft = best_of(state.drafts).draft
-    evidence = material.evidence
-    _count_uses(report, draft)
-    for violation in check_draft(draft, evidence):
-        report.add("unbound", violation.where, f"{violation.excerpt}: {violation.fix}")
-    refused = not report.released and (folder.paper / "paper.pdf").exists()
-    try:
-        template = material.template
-    except TemplateError as error:
-        report.add("changed", "templates", str(error))
-        return
-    _sources(report, folder, state, sources(parts_for(material, draft, refused=refused), template).files)
-    try:
-        for violation in await check_pdf(folder.paper, evidence_with(evidence, template)):
-            report.add("unbound", violation.where, f"{violation.excerpt}: {violation.fix}")
-    except (tex.TexError, OSError) as error:
-        report.add("not checked", "paper/paper.pdf", str(error))
-
-
-def _sources(report: AuditReport, folder: RunFolder, state: RunState, expected: Mapping[str, str]) -> None:
-    """The sources are those that the record makes."""
-    for name, text in expected.items():
-        report.count("paper sources")
-        path = folder.paper / name
-        if not path.is_file() or path.read_text() != text:
-            report.add("changed", str(path.relative_to(folder.root)), "it is not what the record makes")
-
-
-def _disclosure(report: AuditReport, folder: RunFolder, state: RunState, released: Released) -> None:
-    """The disclosure is what the record makes."""
-    told = disclosure(state, isolation=isolation_text(state), text=best_of(state.drafts).round)
-    path = folder.root / file_of(folder)
-    report.count("disclosure")
-    if not path.is_file() or path.read_text() != as_file(told):
-        report.add("changed", str(path.relative_to(folder.root)), "it is not what the record makes")
-
-
-def _count_uses(report: AuditReport, draft: Draft) -> None:
     texts = [draft.title, draft.abstract, *draft.captions.values(),
              *(text for section in draft.sections for text in (section.title, section.body))]
     report.count("bound values", len(used_keys(texts)))
     report.count("citations", len(used_keys(texts, frozenset({"cite", "citep", "citet"}))))
     report.count("figures", len(used_keys(texts, frozenset({"paperfigure"}))))
+    violations = list(check_draft(draft, material.evidence))
+    try:
+        template = material.template
+    except TemplateError as error:
+        report.add("changed", "templates", str(error))
+    else:
+        refused = not report.released and (folder.paper / "paper.pdf").exists()
+        for name, text in sources(parts_for(material, draft, refused=refused), template).files.items():
+            report.count("paper sources")
+            report.compare(folder, folder.paper / name, text)
+        try:
+            violations += await check_pdf(folder.paper, evidence_with(material.evidence, template))
+        except (tex.TexError, OSError) as error:
+            report.add("not checked", "paper/paper.pdf", str(error))
+    for violation in violations:
+        report.add("unbound", violation.where, f"{violation.excerpt}: {violation.fix}")

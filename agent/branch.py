@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -37,7 +37,8 @@ from stages.paper import template
 
 @dataclass(frozen=True)
 class Origin:
-    """The parent of a branch: its rows up to the point, the state there, and marks that came after it."""
+    """The parent of a branch: its rows up to the point, the state there, and marks that people set later on nodes that
+    are copied, which hold in the branch too."""
 
     folder: RunFolder
     point: str
@@ -64,7 +65,10 @@ def origin_of(parent: Path, point: str) -> Origin:
     rows = read_rows(folder.db)
     events = list(events_in(rows, folder.db))
     cut = cut_at(events, point)
-    return Origin(folder, point, tuple(rows[: cut.events]), cut, tuple(_marks(events[cut.events:], cut)))
+    marks = (event.model_copy(update={"file": ""}) for event, _ in events[cut.events:]
+             if isinstance(event, Commanded) and event.verb == "mark" and event.mark == "suspect"
+             and event.target in cut.state.nodes)
+    return Origin(folder, point, tuple(rows[: cut.events]), cut, tuple(marks))
 
 
 def make(origin: Origin, addition: Addition, root: Path) -> None:
@@ -76,7 +80,11 @@ def make(origin: Origin, addition: Addition, root: Path) -> None:
         folder = RunFolder(draft)
         folder.create()
         copy_run(origin.folder, folder, origin.cut.state)
-        _check_data(origin, folder)
+        for facts in origin.cut.state.datasets:
+            found = undamaged(facts.name, folder.views, folder.labels)
+            if found is None or found.fingerprint != facts.fingerprint:
+                raise RecordError(f"the copy of {facts.name!r} in {origin.folder.root} is gone, or not what the record "
+                                  "says was used: a branch would continue with other data")
         write_file(draft / "config.yaml", as_yaml(addition.settings))
         write_file(draft / "environment.txt", environment_text(addition.settings.sandbox.python))
         now = time.time()
@@ -93,43 +101,19 @@ def make(origin: Origin, addition: Addition, root: Path) -> None:
 
 def _first_events(origin: Origin, addition: Addition, folder: RunFolder, *, name: str) -> Iterator[Event]:
     """What the log of a branch holds beside its copied part."""
-    yield _branched(origin, addition, folder, name)
+    copied = ""
+    if "paper.template" in addition.overrides:
+        copied = template.keep(template.load(addition.settings.paper.template), folder.templates)
+    parent, sha256 = origin.folder.root.resolve(), digest_of(origin.rows)
+    own_seed = 1 + int(hashlib.sha256(f"{sha256}/{name}".encode()).hexdigest()[:7], 16)
+    yield Branched(
+        parent=parent.name, path=str(parent), point=origin.point, events=len(origin.rows), sha256=sha256,
+        seed=own_seed if addition.seed is None else addition.seed,
+        settings=json.loads(json.dumps(addition.overrides, default=str)), template=copied,
+        version=version("scientist"), note=addition.note, by=addition.by,
+        beyond=tuple(one.parent for one in origin.cut.beyond))
     yield from origin.marks
     if addition.note:
         yield Commanded(verb="note", target=origin.cut.state.stage or "", text=addition.note, by=addition.by)
     if addition.written is not None:
         yield from first_choice(origin.cut.state, origin.point, addition.written, folder)
-
-
-def _branched(origin: Origin, addition: Addition, folder: RunFolder, name: str) -> Branched:
-    copied = ""
-    if "paper.template" in addition.overrides:
-        copied = template.keep(template.load(addition.settings.paper.template), folder.templates)
-    parent, sha256 = origin.folder.root.resolve(), digest_of(origin.rows)
-    return Branched(
-        parent=parent.name, path=str(parent), point=origin.point, events=len(origin.rows), sha256=sha256,
-        seed=_seed(sha256, name) if addition.seed is None else addition.seed,
-        settings=json.loads(json.dumps(addition.overrides, default=str)), template=copied,
-        version=version("scientist"), note=addition.note, by=addition.by,
-        beyond=tuple(one.parent for one in origin.cut.beyond))
-
-
-def _seed(sha256: str, name: str) -> int:
-    """A seed of the branch's own: another one for another point or name."""
-    return 1 + int(hashlib.sha256(f"{sha256}/{name}".encode()).hexdigest()[:7], 16)
-
-
-def _marks(later: Sequence[tuple[Event, float]], cut: Cut) -> Iterator[Commanded]:
-    """Marks that people set later on nodes that are copied: they hold in the branch too."""
-    for event, _ in later:
-        if isinstance(event, Commanded) and event.verb == "mark" and event.mark == "suspect" and (
-                event.target in cut.state.nodes):
-            yield event.model_copy(update={"file": ""})
-
-
-def _check_data(origin: Origin, folder: RunFolder) -> None:
-    for facts in origin.cut.state.datasets:
-        found = undamaged(facts.name, folder.views, folder.labels)
-        if found is None or found.fingerprint != facts.fingerprint:
-            raise RecordError(f"the copy of {facts.name!r} in {origin.folder.root} is gone, or not what the record "
-                              "says was used: a branch would continue with other data")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from agent.settings import Settings
 from models.budget import unpriced
 from models.errors import ModelConfigError
@@ -17,21 +15,16 @@ GRACE = 10.0
 
 def shares_of(settings: Settings) -> RunShares:
     """The most that each part of a run with these settings may take."""
-    sandbox = settings.sandbox
+    sandbox, documents = settings.sandbox, 0
+    if settings.context is not None:
+        try:
+            documents = len(documents_in(settings.context)[0])
+        except ContextError:  # the folder is gone, as it may be when a run is resumed
+            documents = MOST_DOCUMENTS
     return RunShares(
         models=settings.models, search=settings.search, paper=settings.writing, node_seconds=sandbox.timeout,
         gpus=sandbox.gpus_per_node if sandbox.device == "cuda" else 0, grace=sandbox.grace + GRACE,
-        documents=_documents(settings.context))
-
-
-def _documents(folder: Path | None) -> int:
-    """Documents that a run is given; the most that may be where their folder is gone, as when a run is resumed."""
-    if folder is None:
-        return 0
-    try:
-        return len(documents_in(folder)[0])
-    except ContextError:
-        return MOST_DOCUMENTS
+        documents=documents)
 
 
 def check_budget(settings: Settings) -> None:

@@ -36,18 +36,14 @@ def environment_text(python: str) -> str:
 
 def machine_of(settings: SandboxSettings) -> Machine:
     """This machine, and the interpreter of its kernels. Raises `ExecutorError` where that does not run."""
-    found = interpreter(settings.python)
+    found, processor = interpreter(settings.python), platform.machine()
+    with contextlib.suppress(OSError):
+        if model := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
+            processor = " ".join(model[1].split())
     return Machine(
-        processor=_processor(), cores=len(os.sched_getaffinity(0)), memory_bytes=machine_memory(),
+        processor=processor, cores=len(os.sched_getaffinity(0)), memory_bytes=machine_memory(),
         gpus=tuple(one.name for one in devices_of(settings)),
         platform=found.platform, python=found.version, packages=found.packages)
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError):
-        if named := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
-            return " ".join(named[1].split())
-    return platform.machine()
 
 
 def rate_of(settings: SandboxSettings, *, at_once: int, known: Rate | None = None) -> Rate | None:
@@ -102,14 +98,10 @@ def notice(state: RunState) -> str:
     ran = "Experiments ran without isolation." if isolation_text(state).startswith(EXPOSED) else (
         "Experiments ran in isolation.")
     early = f" The run was ended early: {state.limited}." if state.limited else ""
+    written = [f"{node.id} ({node.author})" for node in state.human_nodes]
+    people = (f"A person wrote the code of {', '.join(written)}; no person checked or edited the rest." if written
+              else "No person checked or edited it.")
+    branched = " It goes on from a point of another run." if state.ancestry else ""
     return (f"This paper was written by a program, scientist {state.started.version}, with the model "
-            f"{' and '.join(state.models)}: plan, code, experiments, figures and text. {_people(state)} "
+            f"{' and '.join(state.models)}: plan, code, experiments, figures and text. {people}{branched} "
             f"{ran}{early} The appendix lists every experiment that was run.")
-
-
-def _people(state: RunState) -> str:
-    """What people had a hand in, and where another run was gone on with."""
-    wrote = [f"{node.id} ({node.author})" for node in state.human_nodes]
-    text = (f"A person wrote the code of {', '.join(wrote)}; no person checked or edited the rest." if wrote
-            else "No person checked or edited it.")
-    return text + (" It goes on from a point of another run." if state.ancestry else "")

@@ -11,16 +11,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from agent.settings import Settings
+from models import prices
 from models.roles import ROLES
 from models.roles.writing import MOST_SECTIONS
+from models.settings import ModelSettings
 from record.claims import MINIMUM_REPLICATES
 from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.decisions import Usage
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import STAGES, StageName
 from search.policy import LATE_DEBUGS
 from search.replication import REPORTED
 from search.settings import SearchSettings
-from stages.settings import OUTLINES, PLANNINGS, REVISIONS, PaperSettings
+from stages.settings import OUTLINES, PLANNINGS, REVISIONS
 
 DEBUGS_A_DRAFT = 0.6
 """Debug nodes that follow a first draft, on average: three drafts of five fail in the offline study."""
@@ -54,7 +58,7 @@ class RoleCalls(Frozen):
 
 
 class Forecast(Frozen):
-    """What a run will take. `usd` is None where the price is unknown, `gpu_hours` where experiments use no GPU."""
+    """What a run will take. `usd` is None where a price is unknown, `gpu_hours` where experiments use no GPU."""
 
     calls: tuple[RoleCalls, ...]
     experiments: Amount
@@ -70,19 +74,6 @@ class Forecast(Frozen):
     def total_calls(self) -> Amount:
         """Over all roles."""
         return Amount(likely=sum(one.likely for one in self.calls), most=sum(one.most for one in self.calls))
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What decides about the size of a run."""
-
-    plan: DataPlan
-    datasets: Sequence[DatasetFacts]
-    search: SearchSettings
-    paper: PaperSettings
-    device: str = "cpu"
-    node_seconds: float = 3600.0
-    time_limit: float = 15 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -111,56 +102,74 @@ class _Counts:
         return (self.searched + self.replicates) * (1 + self.retried)
 
 
-def forecast(shape: Shape) -> Forecast:
-    """What a run of this shape will take; without USD, which `priced` adds."""
-    likely, most = _likely(shape), _most(shape)
+def forecast(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Settings) -> Forecast:
+    """What a run with this plan and these settings will take."""
+    likely, most = _likely(settings), _most(settings)
     calls = tuple(RoleCalls(role=role, likely=round(low), most=ceil(max(low, high)))
                   for (role, low), high in zip(_calls(likely).items(), _calls(most).values(), strict=True))
-    seconds = min(shape.plan.expected_seconds, shape.node_seconds)
-    workers, limit = shape.search.num_workers, shape.time_limit * shape.search.num_workers
+    seconds = min(plan.expected_seconds, settings.sandbox.timeout)
+    workers, limit = settings.search.num_workers, settings.time_limit * settings.search.num_workers
+    longest = settings.sandbox.timeout * (1 + settings.search.retry_factor)  # an attempt at its limit, and its retry
     hours = Amount(likely=min(limit, likely.executions * seconds) / 3600,
-                   most=min(limit, (most.searched + most.replicates) * _longest(shape)) / 3600)
-    size = bytes_of_execution(shape.plan, shape.datasets)
-    views = sum(_bytes_of_data(one) for one in shape.datasets)
+                   most=min(limit, (most.searched + most.replicates) * longest) / 3600)
+    size = bytes_of_execution(plan, datasets)
+    views = sum(4 * sum(one.sizes.values()) * max(1, one.features) for one in datasets)
+    read, written = (Amount(likely=sum(one.likely * ROLES[one.role].usual[side] for one in calls),
+                            most=sum(one.most * ROLES[one.role].usual[side] for one in calls)) for side in (0, 1))
     return Forecast(
         calls=calls, experiments=Amount(likely=round(likely.executions), most=ceil(most.executions)),
-        input_tokens=_tokens(calls, 0), output_tokens=_tokens(calls, 1), code_hours=hours,
+        input_tokens=read, output_tokens=written, usd=_usd(calls, settings.models), code_hours=hours,
         wall_hours_of_code=Amount(likely=hours.likely / workers, most=hours.most / workers),
-        gpu_hours=hours if shape.device == "cuda" else None,
+        gpu_hours=hours if settings.sandbox.device == "cuda" else None,
         disk_gb=Amount(likely=(likely.executions * size + views + _RUN_BYTES) / 1e9,
                        most=(2 * most.executions * size + views + 2 * _RUN_BYTES) / 1e9))
 
 
-def _longest(shape: Shape) -> float:
-    """Seconds of an attempt that ran into its limit, and of the one after it."""
-    return shape.node_seconds * (1 + shape.search.retry_factor)
+def _usd(calls: Sequence[RoleCalls], models: ModelSettings) -> Amount | None:
+    """USD of the calls, where all prices are known; at most, if each is answered by the dearest model that may."""
+    likely, most = 0.0, 0.0
+    for line in calls:
+        costs = usd_of_call(line.role, models)
+        known = [cost for cost in costs if cost is not None]
+        if len(known) < len(costs):
+            return None
+        likely += line.likely * (known[0] if known else 0.0)
+        most += line.most * max(known, default=0.0)
+    return Amount(likely=likely, most=most)
+
+
+def usd_of_call(role: str, models: ModelSettings) -> tuple[float | None, ...]:
+    """What one call usually costs with each model that may answer, first the one that is asked; None: unknown."""
+    into, out = ROLES[role].usual
+    usual = Usage(input_tokens=into, output_tokens=out)
+    return tuple(prices.usd(one, usual) for one in models.candidates(ROLES[role]))
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def _likely(shape: Shape) -> _Counts:
-    search, drafts = shape.search, shape.search.num_drafts
+def _likely(settings: Settings) -> _Counts:
+    search, paper, drafts = settings.search, settings.writing, settings.search.num_drafts
     first = min(search.preliminary.nodes, drafts + round(DEBUGS_A_DRAFT * drafts))
     planned = search.planned_ablations
     stage = min(search.ablation.nodes, round(planned * (1 + FAILED))) if planned else search.ablation.nodes
-    missing = min(MISSING, shape.paper.missing_ablations)
+    missing = min(MISSING, paper.missing_ablations)
     searched = first + search.tuning.nodes + search.agenda.nodes + stage + missing
     works = searched * (1 - FAILED)
     ablated = round(stage * (1 - FAILED)) + missing
     return _Counts(
         searched=searched, works=works, replicates=_replicates(search, ablated, search.seeds),
-        aggregates=_aggregates(search), comparisons=min(1, search.comparisons), replots=works * REPLOTS,
-        figure_tries=min(2, shape.paper.replots + 1), reflections=min(2, shape.paper.reflections) + missing,
-        outlines=1, writings=shape.paper.writings(SECTIONS),
-        citations=min(2, shape.paper.citation_rounds), plannings=(bool(planned), bool(shape.paper.missing_ablations)))
+        aggregates=sum(search.seeds(stage) > 0 for stage in STAGES), comparisons=min(1, search.comparisons),
+        replots=works * REPLOTS, figure_tries=min(2, paper.replots + 1),
+        reflections=min(2, paper.reflections) + missing, outlines=1, writings=paper.writings(SECTIONS),
+        citations=min(2, paper.citation_rounds), plannings=(bool(planned), bool(paper.missing_ablations)))
 
 
-def _most(shape: Shape) -> _Counts:
-    search, again = shape.search, shape.paper.replots
-    missing = shape.paper.missing_ablations
+def _most(settings: Settings) -> _Counts:
+    search, paper = settings.search, settings.writing
+    again, missing = paper.replots, paper.missing_ablations
     searched = sum(search.limits(stage).nodes for stage in STAGES) + missing * (1 + LATE_DEBUGS)
-    aggregates = _aggregates(search)
+    aggregates = sum(search.seeds(stage) > 0 for stage in STAGES)
 
     def widest(stage: StageName) -> int:
         return max(search.seeds(stage), search.max_seeds * (stage in REPORTED))
@@ -170,9 +179,9 @@ def _most(shape: Shape) -> _Counts:
         replicates=_replicates(search, search.ablation.nodes + missing, widest),
         aggregates=aggregates, comparisons=search.comparisons * (len(STAGES) - 1),
         replots=(searched + aggregates) * again, figure_tries=again + 1,
-        reflections=shape.paper.reflections + REVISIONS * bool(missing),
-        outlines=OUTLINES, writings=shape.paper.writings(MOST_SECTIONS), retried=1,
-        citations=shape.paper.citation_rounds,
+        reflections=paper.reflections + REVISIONS * bool(missing),
+        outlines=OUTLINES, writings=paper.writings(MOST_SECTIONS), retried=1,
+        citations=paper.citation_rounds,
         plannings=(PLANNINGS * bool(search.planned_ablations), PLANNINGS * bool(missing)))
 
 
@@ -186,10 +195,6 @@ def _replicates(search: SearchSettings, ablated: int, seeds: Callable[[StageName
         return first
     variants = max(search.seeds("ablation"), min(seeds("ablation"), MINIMUM_REPLICATES))
     return first + max(0, seeds("ablation") - seeds("agenda")) + ablated * variants
-
-
-def _aggregates(search: SearchSettings) -> int:
-    return sum(search.seeds(stage) > 0 for stage in STAGES)
 
 
 # --- calls, tokens, bytes -------------------------------------------------------------------------------------------
@@ -207,16 +212,7 @@ def _calls(counts: _Counts) -> dict[str, float]:
     }
 
 
-def _tokens(calls: Sequence[RoleCalls], side: int) -> Amount:
-    return Amount(likely=sum(one.likely * ROLES[one.role].usual[side] for one in calls),
-                  most=sum(one.most * ROLES[one.role].usual[side] for one in calls))
-
-
 def bytes_of_execution(plan: DataPlan, datasets: Sequence[DatasetFacts]) -> int:
     """What one experiment leaves on disk: withheld predictions of every condition, and what is around."""
     rows = [(one.sizes.get("validation", 0) + one.sizes.get("test", 0)) * max(1, one.classes) for one in datasets]
     return _BASE_BYTES + 8 * sum(rows) * len(plan.conditions)
-
-
-def _bytes_of_data(one: DatasetFacts) -> int:
-    return 4 * sum(one.sizes.values()) * max(1, one.features)

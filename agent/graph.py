@@ -43,20 +43,19 @@ async def run_graph(steps: Mapping[Phase, Step], state: Callable[[], RunState]) 
         phase = state().phase
         return END if phase == "done" or not position["going"] else phase
 
+    def entering(phase: Phase) -> Callable[[Position], Awaitable[Position]]:
+        async def enter(_: Position) -> Position:
+            going = await steps[phase]()
+            if going and state().phase == phase:
+                raise StuckError(f"step {phase!r} ended without being done")
+            return {"phase": phase, "going": going}
+
+        return enter
+
     for phase in worked:
-        graph.add_node(phase, _node(phase, steps[phase], state))
+        graph.add_node(phase, entering(phase))
         graph.add_conditional_edges(phase, route, targets)
     graph.add_conditional_edges(START, route, targets)
     position = await graph.compile().ainvoke(
         {"phase": state().phase, "going": True}, {"recursion_limit": MOST_STEPS})
     return bool(position["going"])
-
-
-def _node(phase: Phase, step: Step, state: Callable[[], RunState]) -> Callable[[Position], Awaitable[Position]]:
-    async def enter(_: Position) -> Position:
-        going = await step()
-        if going and state().phase == phase:
-            raise StuckError(f"step {phase!r} ended without being done")
-        return {"phase": phase, "going": going}
-
-    return enter

@@ -23,6 +23,7 @@ from agent.budget import check_priced
 from agent.data import sources_of
 from agent.environment import devices_of, machine_of, packages, rate_of
 from agent.settings import Settings, credentials
+from literature.lookup import LOOKUP_TIMEOUT, open_literature
 from models.budget import Budget
 from models.client import Models
 from models.errors import CatalogueError, ModelConfigError
@@ -40,7 +41,7 @@ from record.nouns.decisions import Action, Spending, Work
 from record.nouns.nodes import STAGES
 from record.prompts import keep as keep_prompt
 from record.reading import RecordError, read_events
-from sandbox.datasets import Entry, catalogue
+from sandbox.datasets import catalogue
 from sandbox.metrics import METRICS
 from stages.digests import digest_all
 from stages.documents import copies_in, keep
@@ -71,10 +72,11 @@ class Order:
 
 
 def ideate(
-    order: Order, settings: Settings, folder: Path, *, told: Callable[[int, Conceived], None],
-    read: Callable[[ContextRead], None],
+    order: Order, settings: Settings, folder: Path, *, on_idea: Callable[[int, Conceived], None],
+    on_documents: Callable[[ContextRead], None],
 ) -> RunState:
-    """Bring an order to its end in a folder; `told` gets each idea, `read` the documents. Returns the log's state.
+    """Bring an order to its end in a folder; `on_idea` gets each idea, `on_documents` what was read. Returns the
+    state of the log.
 
     Raises: `IdeationError`, `ModelError` (`BudgetSpent` among them), `RecordError`, `RunLockedError`.
     """
@@ -88,7 +90,7 @@ def ideate(
         raise IdeationError(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
     try:
         with hold(folder), closing(EventLog(folder / LOG)) as log:
-            asyncio.run(_work(order, settings, folder, log, told, read))
+            asyncio.run(_work(order, settings, log, on_idea, on_documents))
             return log.state
     except (ModelConfigError, CatalogueError):
         state = state_in(folder)
@@ -98,26 +100,29 @@ def ideate(
 
 
 async def _work(
-    order: Order, settings: Settings, folder: Path, log: EventLog, told: Callable[[int, Conceived], None],
-    read: Callable[[ContextRead], None],
+    order: Order, settings: Settings, log: EventLog, on_idea: Callable[[int, Conceived], None],
+    on_documents: Callable[[ContextRead], None],
 ) -> None:
     await _begin(order, settings, log)
-    async with _models(settings, folder, log) as models, _library(settings) as library:
-        study = Study(recorder=log, models=models, library=library, folder=folder, on_idea=told)
-        if order.context is not None:
-            keep(order.context, folder / "context")
-        await _read(study, read)
-        await find_ideas(study, order.count)
-        if order.steps != ("idea",):
-            await write_up(study, order.steps)
-
-
-@asynccontextmanager
-async def _models(settings: Settings, folder: Path, log: EventLog) -> AsyncGenerator[Models]:
+    folder = log.path.parent
     with closing(open_tracing(settings.models, folder.name)) as tracing:
-        yield Models(open_backend(settings.models), log, settings.models, time.monotonic,
-                     budget=Budget(settings.budget, log, NoShares(), settings.models),
-                     keep=partial(keep_prompt, folder), tracing=tracing)
+        models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
+                        budget=Budget(settings.budget, log, NoShares(), settings.models),
+                        keep=partial(keep_prompt, folder), tracing=tracing)
+        async with _library(settings) as library:
+            study = Study(recorder=log, models=models, library=library, folder=folder, on_idea=on_idea)
+            if order.context is not None:
+                keep(order.context, folder / "context")
+            copies, refused = copies_in(folder / "context")
+            if study.state.context is None and (copies or refused):  # documents are summarised once, before all ideas
+                k = numbered(study.recorder, Work(task="context"))
+                log.append(await digest_all(models.at(k, 0), copies, refused))
+                log.append(WorkDone(k=k))
+            if study.state.context is not None:
+                on_documents(study.state.context)
+            await find_ideas(study, order.count)
+            if order.steps != ("idea",):
+                await write_up(study, order.steps)
 
 
 async def _begin(order: Order, settings: Settings, log: EventLog) -> None:
@@ -132,22 +137,9 @@ async def _begin(order: Order, settings: Settings, log: EventLog) -> None:
         raise IdeationError(f"{log.path.parent} was begun without documents: choose another --out for --context")
 
 
-async def _read(study: Study, read: Callable[[ContextRead], None]) -> None:
-    """Summarise the documents once, before the first idea."""
-    copies, refused = copies_in(study.folder / "context")
-    if study.state.context is None and (copies or refused):
-        k = numbered(study.recorder, Work(task="context"))
-        study.recorder.append(await digest_all(study.models.at(k, 0), copies, refused))
-        study.recorder.append(WorkDone(k=k))
-    if study.state.context is not None:
-        read(study.state.context)
-
-
 @asynccontextmanager
 async def _library(settings: Settings) -> AsyncGenerator[Library]:
     """The catalogues that are set; with none, a library in which nobody answers."""
-    from literature.lookup import LOOKUP_TIMEOUT, open_literature
-
     if not settings.literature.sources:
         yield NoLibrary("literature.sources is empty")
         return
@@ -183,26 +175,18 @@ def means_of(settings: Settings, *, fetching: bool) -> Means:
     """What a run with these settings has at hand here. `fetching`: whether the hub is reached."""
     sandbox, machine = settings.sandbox, machine_of(settings.sandbox)
     entries = catalogue(sources_of(settings), seed=settings.seed)
-    own = tuple(one.name for one in settings.data)
+    described = (f"{one.name}: {one.title}; {one.examples} examples, {one.features} features, "
+                 f"{f'{one.classes} classes' if one.classes else 'regression'}" for one in entries)
+    gpu_memory = min((one.memory for one in devices_of(sandbox)), default=0)
     return Means(
         processor=machine.processor, cores=machine.cores, memory_gb=round(machine.memory_bytes / 1e9, 1),
-        gpus=machine.gpus, gpu_memory_gb=_gpu_memory(settings), hours=settings.time_limit / 3600,
+        gpus=machine.gpus, gpu_memory_gb=round(gpu_memory / 1e9, 1), hours=settings.time_limit / 3600,
         node_hours=sandbox.timeout / 3600, workers=settings.search.num_workers,
         rate=rate_of(sandbox, at_once=settings.search.num_workers), packages=packages(sandbox.python),
-        datasets=tuple(one.name for one in entries), own=own, pretrained=sandbox.pretrained,
-        described=tuple(_described(one) for one in entries), metrics=tuple(METRICS),
+        datasets=tuple(one.name for one in entries), own=tuple(one.name for one in settings.data),
+        pretrained=sandbox.pretrained, described=tuple(described), metrics=tuple(METRICS),
         experiments=sum(settings.search.limits(stage).nodes for stage in STAGES),
         network=sandbox.network == "on", fetching=fetching)
-
-
-def _described(entry: Entry) -> str:
-    kind = f"{entry.classes} classes" if entry.classes else "regression"
-    return f"{entry.name}: {entry.title}; {entry.examples} examples, {entry.features} features, {kind}"
-
-
-def _gpu_memory(settings: Settings) -> float:
-    """Memory (10^9 bytes) of the smallest GPU that the settings choose; 0: none, or not known."""
-    return round(min((one.memory for one in devices_of(settings.sandbox)), default=0) / 1e9, 1)
 
 
 async def reaches_hub(address: tuple[str, int] = HUB, *, limit: float = HUB_WAIT) -> bool:

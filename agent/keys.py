@@ -29,13 +29,13 @@ def read_keys(folder: Path, environment: MutableMapping[str, str]) -> tuple[str,
     except (OSError, UnicodeDecodeError):
         return ()
     before = set(environment)
+
+    def is_taken(name: str) -> bool:
+        if name.endswith("_BASE_URL"):
+            return f"{name.removesuffix('_BASE_URL')}_API_KEY" not in before
+        return name.endswith("_API_KEY") or name in NAMES
+
     values = dotenv_values(stream=io.StringIO(text), interpolate=False)
-    added = {name: value for name, value in values.items() if value and name not in before and _wanted(name, before)}
+    added = {name: value for name, value in values.items() if value and name not in before and is_taken(name)}
     environment.update(added)
     return tuple(added)
-
-
-def _wanted(name: str, present: set[str]) -> bool:
-    if name.endswith("_BASE_URL"):
-        return f"{name.removesuffix('_BASE_URL')}_API_KEY" not in present
-    return name.endswith("_API_KEY") or name in NAMES

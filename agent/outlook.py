@@ -10,15 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from agent.forecast import Shape, forecast
+from agent.forecast import forecast, usd_of_call
 from agent.settings import Settings, SettingsError, override
 from inspector.status import PHASE_TEXT, Ahead
 from inspector.why import Outlook
-from models import prices
 from models.roles import ROLES
 from record.events.searching import Decided
 from record.fold.state import RunState
-from record.nouns.decisions import Action, Compare, End, Expand, Seen, Usage, Wait, Work, summary_of
+from record.nouns.decisions import Action, Compare, End, Expand, Seen, Wait, Work, summary_of
 from record.nouns.nodes import PHASES, STAGES, Node, Phase, StageName, node_id
 from search.policy import over, policy_of
 from search.scheduler import ahead
@@ -62,13 +61,6 @@ def _best(state: RunState, view: View | None) -> str | None:
 # --- inside a stage -------------------------------------------------------------------------------------------------
 
 
-def _seen(state: RunState, search: SearchSettings, k: int) -> Seen:
-    """What decision k may use, as the scheduler has it."""
-    if search.order == "ticket":
-        return Seen(through=max(0, k - search.effective_window))
-    return Seen(also=tuple(sorted(state.finished)))
-
-
 def _once_a_slot_is_free(state: RunState, search: SearchSettings, stage: StageName) -> tuple[str, ...]:
     """The next actions; the first one says what it waits for while enough nodes are being written and run."""
     actions = _actions(state, search, stage)
@@ -83,18 +75,19 @@ def _once_a_slot_is_free(state: RunState, search: SearchSettings, stage: StageNa
 def _actions(state: RunState, search: SearchSettings, stage: StageName) -> tuple[str, ...]:
     """The next actions of the policy in a stage that is being searched, in words."""
     found: list[str] = []
-    policy, started = policy_of(search), _Started()
+    policy, started, ticket = policy_of(search), _Started(), search.order == "ticket"
     for k in range(state.last_decision + 1, state.last_decision + 1 + ACTIONS):
-        seen = _seen(state, search, k)
+        through = max(0, k - search.effective_window)  # what decision k may use, as the scheduler has it
+        seen = Seen(through=through) if ticket else Seen(also=tuple(sorted(state.finished)))
         late = [_name(decided) for number, decided in state.decisions.items()
-                if search.order == "ticket" and number not in state.finished and number <= seen.through]
+                if ticket and number not in state.finished and number <= through]
         if late or (started.first is not None and started.first <= seen.through):
             found.append(f"decision {k} waits for the results up to decision {seen.through}"
                         + (f": {', '.join(late)}" if late else ", which come first"))
             break
         view = started.on(view_of(state, stage, seen, settings=search))
         action = policy.pick(view, Random(f"{state.seed_of(k)}/{k}"))
-        found.append(_words(action, view))
+        found.append(_in_words(action, view))
         if isinstance(action, Wait | End):
             found += _after(action, over(view, search), state)
             break
@@ -132,9 +125,9 @@ def _after(action: Action, reason: str | None, state: RunState) -> tuple[str, ..
     """What follows a wait or the end of a search."""
     then = _phases(state)[1:]
     if isinstance(action, End):
-        last = action.stage == STAGES[-1]
-        return ("settle on the best node" + (f" and report on the {action.stage} stage" if last else
-                                             "; its replicates and report follow during the next search"), *then)
+        report = (f" and report on the {action.stage} stage" if action.stage == STAGES[-1] else
+                  "; its replicates and report follow during the next search")
+        return (f"settle on the best node{report}", *then)
     goes_on = (f"then end the search: {reason}" if reason else
                "then what the result asks for: debugging, another draft, or growth from the best")
     return (goes_on, *(f"after the stage: {step}" for step in then[:1]))
@@ -148,7 +141,7 @@ def _name(decided: Decided) -> str:
     return action.task if isinstance(action, Work) else node_id(decided.k)
 
 
-def _words(action: Action, view: View) -> str:
+def _in_words(action: Action, view: View) -> str:
     match action:
         case Expand():
             origin = f" of {action.parent}" if action.parent else ""
@@ -208,47 +201,26 @@ def _outside(state: RunState) -> str:
 
 
 def ahead_of(state: RunState) -> Ahead | None:
-    """What a run is likely to take from here to its end: the forecast for its shape, less what was done.
+    """What a run is likely to take from here to its end: the forecast for its settings, less what was done.
 
     None before the data plan, after the end, and where the settings cannot be read.
     """
     settings = _settings(state)
     if settings is None or state.data_plan is None or state.phase == "done":
         return None
-    whole = forecast(Shape(
-        plan=state.data_plan, datasets=state.datasets, search=settings.search, paper=settings.writing,
-        device=settings.sandbox.device, node_seconds=settings.sandbox.timeout, time_limit=settings.time_limit))
-    calls = {one.role: max(0, one.likely - _made(state, one.role)) for one in whole.calls
-             if (state.limited is None and state.stage is not None) or one.role in WRITE_UP}
-    hours = whole.gpu_hours.likely - _gpu_seconds(state) / 3600 if whole.gpu_hours is not None else None
-    return Ahead(
-        calls=sum(calls.values()), tokens=sum(number * _tokens(role, settings) for role, number in calls.items()),
-        usd=_usd(calls, settings), gpu_hours=None if hours is None else max(0.0, hours))
-
-
-def _tokens(role: str, settings: Settings) -> int:
-    """Tokens of one call; the offline model takes none."""
-    models = settings.models.candidates(ROLES[role])
-    return sum(ROLES[role].usual) if models and models[0].name != "offline" else 0
-
-
-def _made(state: RunState, role: str) -> int:
-    """Calls of a role so far, those before a branching included."""
-    return sum(usage[role].calls for usage in (state.usage, *(one.usage for one in state.ancestry)) if role in usage)
-
-
-def _gpu_seconds(state: RunState) -> float:
-    before = sum(one.spent.gpu_seconds for one in state.ancestry)
-    return before + sum(one.gpu_seconds for one in state.settled.values())
-
-
-def _usd(calls: dict[str, int], settings: Settings) -> float | None:
-    total = 0.0
-    for role, number in calls.items():
-        models = settings.models.candidates(ROLES[role])
-        into, out = ROLES[role].usual
-        cost = prices.usd(models[0], Usage(input_tokens=into, output_tokens=out)) if models else 0.0
-        if cost is None:
-            return None
-        total += number * cost
-    return total
+    whole = forecast(state.data_plan, state.datasets, settings)
+    searching = state.limited is None and state.stage is not None
+    usages = (state.usage, *(one.usage for one in state.ancestry))  # calls before a branching count too
+    calls, tokens, usd = 0, 0, 0.0
+    for line in whole.calls:
+        if not searching and line.role not in WRITE_UP:
+            continue
+        number = max(0, line.likely - sum(usage[line.role].calls for usage in usages if line.role in usage))
+        models = settings.models.candidates(ROLES[line.role])
+        cost = usd_of_call(line.role, settings.models)[0] if models else 0.0
+        calls += number
+        tokens += number * sum(ROLES[line.role].usual) if models and models[0].name != "offline" else 0
+        usd = None if usd is None or cost is None else usd + number * cost
+    used = sum(one.gpu_seconds for one in (*state.settled.values(), *(one.spent for one in state.ancestry)))
+    hours = None if whole.gpu_hours is None else max(0.0, whole.gpu_hours.likely - used / 3600)
+    return Ahead(calls=calls, tokens=tokens, usd=usd, gpu_hours=hours)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from agent.budget import shares_of
 from agent.data import provided, sources_of
@@ -35,7 +35,7 @@ from record.events.running import Ended
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import EventLog
-from record.nouns.nodes import STAGES, Phase, StageName
+from record.nouns.nodes import STAGES, Phase
 from sandbox.datasets import files_of
 from sandbox.executor import LocalExecutor
 from sandbox.scorers import scorers_of
@@ -78,9 +78,8 @@ class Process:
     backend: Backend
 
     async def run(self) -> int:
-        self.signals = Signals()
+        self.signals, self.main, self.asked_by = Signals(), asyncio.current_task(), "interrupted"
         self.began, self.before = self.signals.clock(), self.log.state.active_seconds
-        self.asked_by = "interrupted"
         executor = LocalExecutor(
             self.settings.search.num_workers, self.folder.views, labels=self.folder.labels,
             settings=self.settings.sandbox, cache=self.folder.cache, pretrained=provided(self.settings, self.folder),
@@ -89,7 +88,7 @@ class Process:
         research = Research(bench)
         try:
             note_time(bench)
-            async with self._attended(asyncio.current_task(), bench):
+            async with self._attended(bench):
                 done = await run_graph(self._steps(bench, research), lambda: self.log.state)
         except (PlanError, NothingWorkedError, flow.NoDraftError) as error:
             return self._end(NOT_RELEASED, str(error))
@@ -133,7 +132,7 @@ class Process:
             scorers=scorers_of(sources_of(settings), settings.sandbox.scorers))
 
     def _steps(self, bench: Bench, research: Research) -> dict[Phase, Step]:
-        async def whole(step: Callable[[Bench], Awaitable[None]]) -> bool:
+        async def unless_stopped(step: Callable[[Bench], Awaitable[None]]) -> bool:
             if await self.signals.going():
                 await step(bench)
             return not self.signals.stop.is_set()
@@ -141,92 +140,67 @@ class Process:
         async def missing() -> bool:
             return await self.signals.going() and await missing_ablations(bench)
 
-        def searched(stage: StageName) -> Step:
-            return lambda: research.stage(stage)
-
-        steps: dict[Phase, Step] = {
-            "prepare": lambda: whole(prepare), "score": lambda: whole(score_tests),
-            "judge": lambda: whole(judge), "missing": missing}
-        for stage in STAGES:
-            steps[stage] = searched(stage)
-        for name, step in flow.STEPS.items():
-            steps[name] = partial(whole, step)
-        return steps
+        steps: dict[Phase, Callable[[Bench], Awaitable[None]]] = {
+            "prepare": prepare, "score": score_tests, "judge": judge, **flow.STEPS}
+        return {"missing": missing, **{stage: partial(research.stage, stage) for stage in STAGES},
+                **{phase: partial(unless_stopped, step) for phase, step in steps.items()}}
 
     # --- attention to the outside -----------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _attended(self, main: asyncio.Task[Any] | None, bench: Bench) -> AsyncGenerator[None]:
+    async def _attended(self, bench: Bench) -> AsyncGenerator[None]:
         """While inside: commands are taken, the clock is watched, one signal stops gently and the second at once."""
         loop = asyncio.get_running_loop()
 
         def interrupted() -> None:
-            if self.signals.stop.is_set() and main is not None:
-                main.cancel()
-            self._stop(main)
-
-        def hung_up() -> None:
-            """The terminal is gone, as when an ssh connection breaks. Shells tell it twice, which is no haste."""
-            if not self.signals.stop.is_set():
-                self.asked_by = "stopped as its terminal was closed"
-                self._stop(main)
+            if self.signals.stop.is_set() and self.main is not None:
+                self.main.cancel()
+            self._stop("interrupted")
 
         # SIGUSR1 is what SLURM is asked to send in advance
-        handled: dict[signal.Signals, Callable[[], None]] = dict.fromkeys(
+        handlers: dict[signal.Signals, Callable[[], None]] = dict.fromkeys(
             (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), interrupted)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored: then the run goes on
-            handled[signal.SIGHUP] = hung_up
-        with _quiet():
-            for number, handler in handled.items():
-                loop.add_signal_handler(number, handler)
-        watch = asyncio.ensure_future(self._watch(main, bench))
+            # the terminal is gone, as when an ssh connection breaks; shells say it twice, which is no haste
+            handlers[signal.SIGHUP] = partial(self._stop, "stopped as its terminal was closed")
+        if threading.current_thread() is not threading.main_thread():  # signals come to the main thread alone
+            handlers.clear()
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
+        watch = asyncio.ensure_future(self._watch(bench))
         try:
             yield
         finally:
             watch.cancel()
             with suppress(asyncio.CancelledError):
                 await watch
-            with _quiet():
-                for number in handled:
-                    loop.remove_signal_handler(number)
+            for number in handlers:
+                loop.remove_signal_handler(number)
 
-    async def _watch(self, main: asyncio.Task[Any] | None, bench: Bench) -> None:
+    async def _watch(self, bench: Bench) -> None:
+        def asked_to_stop() -> None:
+            request = self.log.state.steered[-1].command
+            by = f" by {request.by}" if request.by else ""
+            self._stop(f"stopped{by}" + (f": {short(request.text, 160)}" if request.text else ""))
+
         job = job_end(os.environ)
-        steering = Steering(self.folder, self.log, self.signals, lambda: self._asked_to_stop(main), self.left)
+        steering = Steering(self.folder, self.log, self.signals, asked_to_stop, self.left)
         while True:
             steering.look()
             note_time(bench)
             if job is not None and time.time() > job - self.settings.slurm.margin_timeout:
-                self._job_ends(main)
+                if self.settings.slurm.at_end == "report":
+                    limit(self.log, "the SLURM job is about to end")
+                else:
+                    self._stop("stopped before the end of the SLURM job")
             await asyncio.sleep(POLL)
 
     def _seconds_left(self) -> float:
         return self.settings.time_limit - (self.before + self.signals.clock() - self.began)
 
-    def _job_ends(self, main: asyncio.Task[Any] | None) -> None:
-        if self.settings.slurm.at_end == "report":
-            limit(self.log, "the SLURM job is about to end")
-        elif not self.signals.stop.is_set():
-            self.asked_by = "stopped before the end of the SLURM job"
-            self._stop(main)
-
-    def _asked_to_stop(self, main: asyncio.Task[Any] | None) -> None:
-        """Stop as the request that was just recorded asks, and end with its reason."""
-        request = self.log.state.steered[-1].command
-        by = f" by {request.by}" if request.by else ""
-        self.asked_by = f"stopped{by}" + (f": {short(request.text, 160)}" if request.text else "")
-        self._stop(main)
-
-    def _stop(self, main: asyncio.Task[Any] | None) -> None:
+    def _stop(self, why: str) -> None:
         """Ask to stop; what still runs after the grace is dropped (a resumed run does it again)."""
-        if not self.signals.stop.is_set() and main is not None:
-            asyncio.get_running_loop().call_later(self.settings.search.grace + 5.0, main.cancel)
+        if not self.signals.stop.is_set() and self.main is not None:
+            self.asked_by = why
+            asyncio.get_running_loop().call_later(self.settings.search.grace + 5.0, self.main.cancel)
         self.signals.stop.set()
-
-
-def _quiet() -> AbstractContextManager[None]:
-    """Signal handlers can only be set in the main thread; elsewhere (tests) there are none."""
-    import threading
-
-    in_main = threading.current_thread() is threading.main_thread()
-    return nullcontext() if in_main else suppress(RuntimeError, ValueError)

@@ -18,6 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from agent.alerts import Alerts
 from agent.budget import check_budget, check_priced
 from agent.data import pinned
@@ -34,7 +36,7 @@ from record.events.running import Ended, Resumed, Started
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.lock import hold
-from record.log import EventLog, Listener, open_log
+from record.log import Listener, open_log
 from record.network import on_network
 from record.nouns.idea import Idea
 from record.reading import RecordError, read_state
@@ -141,8 +143,11 @@ def _drive(
             if isinstance(first, Rewriting) and log.state.phase != "done":  # another process was faster
                 raise RecordError(f"{folder.root} is being written again already: scientist resume {folder.root}")
             if isinstance(first, Resumed):
-                if log.state.phase == "done":
-                    return _over(log)
+                if log.state.phase == "done":  # a kill may have come before its end was recorded
+                    code = code_of(log.state)
+                    if log.state.ended is None:
+                        log.append(Ended(exit_code=code, reason=reasons_of(log.state)))
+                    return code
                 first = first.model_copy(update={"reaped": len(kill_orphans(folder.cache))})
                 folder.forget_live()
             log.append(first)
@@ -152,8 +157,8 @@ def _drive(
         except OSError as error:
             alerts.send("failure", str(error), log.state)
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-                raise RecordError(f"cannot write to {folder.root}: {error.strerror}; free disk space (or mend the "
-                                  "mount), then resume") from error
+                raise RecordError(f"cannot write to {folder.root}: {error.strerror}; free disk space (or repair "
+                                  "the mount), then resume") from error
             raise
         except Exception as error:
             alerts.send("failure", f"{type(error).__name__}: {error}", log.state)
@@ -162,16 +167,6 @@ def _drive(
             alerts.close()
 
 
-def _over(log: EventLog) -> int:
-    """The exit code of a run that is at its end; a kill may have come before that was recorded."""
-    code = code_of(log.state)
-    if log.state.ended is None:
-        log.append(Ended(exit_code=code, reason=reasons_of(log.state)))
-    return code
-
-
 def as_yaml(settings: Settings) -> str:
     """Settings as the run's configuration file has them."""
-    import yaml
-
     return yaml.safe_dump(json.loads(settings.model_dump_json()), sort_keys=False)

@@ -34,8 +34,7 @@ from models.settings import SHORT_KEYS, ModelSettings
 from record.nouns.frozen import Frozen
 from sandbox.data.spec import DataSpec, specs_of
 from sandbox.errors import DatasetError
-from sandbox.scorers import scorers_in
-from sandbox.settings import SandboxSettings
+from sandbox.settings import SandboxSettings, scorers_in
 from search.settings import SearchSettings
 from stages.paper.template import located
 from stages.settings import PaperSettings
@@ -53,7 +52,7 @@ PATHS = ("paper.bib", "paper.papers", "context", "keys")
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
 NAMED = ("models.prices",)
 """Keys that hold a mapping by names of the user's own, which may have dots in them."""
-MAPPINGS = ("models.roles.", "models.prices.", "literature.addresses.", "literature.intervals.")
+MAPPINGS = ("models.roles.", "models.prices.", "literature.addresses.")
 """Beginnings of keys of which not every one is known."""
 DURATIONS = ("timeout", "time_limit")
 """Endings of keys that hold seconds and may be written as 12h, 90m or 45s."""

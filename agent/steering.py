@@ -7,9 +7,7 @@ not taken again. What can have no effect is told in an event, and changes nothin
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from record import control
 from record.events.running import Commanded, Unheeded
@@ -17,8 +15,8 @@ from record.folder import RunFolder
 from record.log import Recorder
 from search.signals import Signals
 
-TOLD = 5
-"""Files without effect that one event tells of; it counts the others."""
+LISTED = 5
+"""Files without effect that one event names; it counts the others."""
 
 
 @dataclass
@@ -36,16 +34,19 @@ class Steering:
     def look(self) -> None:
         """Take what waits now. Raises `RecordError`."""
         found = control.look(self.folder.root)
-        told = [f"{name} is no plain .json file" for name in found.strange if name not in self._known]
+        problems = [f"{name} is no plain .json file" for name in found.strange if name not in self._known]
         self._known.update(found.strange)
         taken = {one.command.file for one in self.recorder.state.steered} if found.commands else set[str]()
         for path, command in found.commands:
             if path.name not in self._known and path.name not in taken:
                 why = command if isinstance(command, str) else self._take(command)
-                told += [why] if why else []
-            self._delete(path)
-        if told:
-            self.recorder.append(Unheeded(number=len(told), told=tuple(told[:TOLD])))
+                problems += [why] if why else []
+            try:
+                path.unlink()
+            except OSError:
+                self._known.add(path.name)
+        if problems:
+            self.recorder.append(Unheeded(number=len(problems), told=tuple(problems[:LISTED])))
 
     def _take(self, command: Commanded) -> str | None:
         """Record a command and obey it; or why it has no effect."""
@@ -55,18 +56,15 @@ class Steering:
         if command.verb == "note" and not command.target:  # the log names the stage, for whoever reads it
             command = command.model_copy(update={"target": self.recorder.state.stage or ""})
         self.recorder.append(command)
-        if command.verb == "stop":
-            self.stop()
-        elif command.verb == "pause":
-            self.signals.pause()
-        elif command.verb == "resume":
-            self.signals.go_on()
-        elif command.verb == "kill":
-            self.signals.kill(command.target)
+        match command.verb:
+            case "stop":
+                self.stop()
+            case "pause":
+                self.signals.pause()
+            case "resume":
+                self.signals.go_on()
+            case "kill":
+                self.signals.kill(command.target)
+            case "mark" | "note":
+                pass  # the record of it is what counts
         return None
-
-    def _delete(self, path: Path) -> None:
-        with suppress(OSError):
-            path.unlink()
-            return
-        self._known.add(path.name)

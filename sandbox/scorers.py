@@ -50,15 +50,6 @@ def scorers_of(sources: Mapping[str, DatasetSource], named: Iterable[str] = ()) 
     return places
 
 
-def scorers_in(value: Any, folder: Path) -> Any:
-    """What a setting names as scorers, its relative paths seen from `folder`; other forms the settings refuse."""
-    if not isinstance(value, str | list | tuple):
-        return value
-    texts = value.split(",") if isinstance(value, str) else [str(text) for text in cast("list[Any]", value)]
-    pairs = [text.strip().partition("=") for text in texts if text.strip()]
-    return tuple(f"{name}={folder / Path(place).expanduser()}" if equals else name for name, equals, place in pairs)
-
-
 def read_scorer(dataset: str, place: str) -> tuple[Scorer, str]:
     """A scorer and the text of its file. Raises `DatasetError` with what is wrong with it."""
     file, colon, function = place.rpartition(":")

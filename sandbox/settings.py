@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -19,6 +20,14 @@ def _word_list(value: Any) -> Any:
 def _switch(value: Any) -> Any:
     """YAML reads a bare on as true."""
     return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+
+
+def scorers_in(value: Any, folder: Path) -> Any:
+    """What a setting names as scorers, its relative paths seen from `folder`; other forms the settings refuse."""
+    if not isinstance(value, str | list | tuple):
+        return value
+    pairs = [str(text).strip().partition("=") for text in _word_list(value)]
+    return tuple(f"{name}={folder / Path(place).expanduser()}" if equals else name for name, equals, place in pairs)
 
 
 WordList = Annotated[tuple[str, ...], BeforeValidator(_word_list)]

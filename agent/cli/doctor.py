@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
+from json import dumps
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +16,7 @@ from rich.text import Text
 from agent.cli.checks import existing
 from agent.cli.edge import DONE, FINDINGS, WrongUse
 from agent.doctor import machine, model, software
-from agent.doctor.probe import Finding, as_json, fault, guarded
+from agent.doctor.probe import Finding, broken
 from agent.settings import Settings, compose
 from inspector.text import plain
 from stages.paper.template import names
@@ -39,7 +40,8 @@ def doctor(config: Path | None, runs: Path, probe_context: bool, json: bool, fla
         if not json:
             console.print(line(finding), soft_wrap=True)
     if json:
-        print(as_json(findings))
+        counts = {grade: sum(one.grade == grade for one in findings) for grade in COLOURS}
+        print(dumps({"counts": counts, "findings": [one.model_dump() for one in findings]}, indent=1))
     elif not named:
         console.print(Text("model      not asked: give --model to have it examined", style="dim"), soft_wrap=True)
     return FINDINGS if any(one.grade == "fault" for one in findings) else DONE
@@ -47,41 +49,40 @@ def doctor(config: Path | None, runs: Path, probe_context: bool, json: bool, fla
 
 def examine(settings: Settings, place: Path, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Every finding on the machine, as soon as it is there. `place`: an existing folder where runs are made."""
-    system, sandbox = software.read_system(), settings.sandbox
-    probes: tuple[tuple[str, Callable[[], Finding]], ...] = (
-        ("python", software.python),
-        ("packages", software.packages),
-        ("experiments", lambda: software.of_experiments(sandbox.python)),
-        ("gpu", lambda: machine.gpu(sandbox.python, sandbox.device)),
-        ("memory", lambda: machine.memory(settings.search.num_workers)),
-        ("disk", lambda: machine.disk(place, settings.min_free_gb)),
-        ("filesystem", lambda: machine.filesystem(place)),
-        ("clock", lambda: machine.clock(place)),
-        ("tex", lambda: software.typesetting(system, TEMPLATES)),
-        ("isolation", lambda: machine.isolation(system, wanted=sandbox.isolation)),
-        ("keys", lambda: machine.keys(environment)),
-        ("kernel", lambda: machine.kernel(sandbox)),
-    )
+    family, sandbox = software.read_family(), settings.sandbox
+    probes: dict[str, Callable[[], Finding]] = {
+        "python": software.python,
+        "packages": software.packages,
+        "experiments": lambda: software.of_experiments(sandbox.python),
+        "gpu": lambda: machine.gpu(sandbox.python, sandbox.device),
+        "memory": lambda: machine.memory(settings.search.num_workers),
+        "disk": lambda: machine.disk(place, settings.min_free_gb),
+        "filesystem": lambda: machine.filesystem(place),
+        "clock": lambda: machine.clock(place),
+        "tex": lambda: software.typesetting(family, TEMPLATES),
+        "isolation": lambda: machine.isolation(family, wanted=sandbox.isolation),
+        "keys": lambda: machine.keys(environment),
+        "kernel": lambda: machine.kernel(sandbox),
+    }
     if settings.paper.template not in names():
-        probes = (*probes, ("template", lambda: software.template(settings.paper.template)))
-    for check, probe in probes:
-        yield guarded(check, probe)
+        probes["template"] = lambda: software.template(settings.paper.template)
+    for check, probe in probes.items():
+        try:
+            yield probe()
+        except Exception as error:  # noqa: BLE001  the edge of one probe: one that breaks must not hide the others
+            yield broken(check, error)
 
 
 def examine_model(settings: Settings, *, probe_context: bool) -> Iterator[Finding]:
     """Every finding on the models that are named."""
     try:
         yield from model.examine(settings.models, probe_context=probe_context, rng=Random())
-    except Exception as error:  # noqa: BLE001  the edge of the probes of a model, as in `guarded`
-        problem = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        yield fault("model", f"could not be examined: {problem}", "look at what the message names, then ask again")
+    except Exception as error:  # noqa: BLE001  the edge of the probes of a model, as of those of the machine
+        yield broken("model", error)
 
 
 def line(finding: Finding) -> Text:
     """A finding on one line."""
-    text = Text(f"{finding.grade:<8}", style=COLOURS[finding.grade])
-    text.append(f"{finding.check:<12}", style="bold default")
-    text.append(plain(finding.found), style="default")
-    if finding.mend:
-        text.append(f"; mend: {plain(finding.mend)}", style="default")
-    return text
+    fix = f"; fix: {plain(finding.fix)}" if finding.fix else ""
+    return Text.assemble((f"{finding.grade:<8}", COLOURS[finding.grade]), (f"{finding.check:<12}", "bold"),
+                         plain(finding.found) + fix)

@@ -21,21 +21,18 @@ from agent.cli.checks import data_errors_refused
 from agent.cli.edge import DONE, FAILED, say
 from agent.data import sources_of
 from agent.environment import rate_of
-from agent.forecast import Amount, Forecast, Shape, forecast
+from agent.forecast import Amount, Forecast, forecast
 from agent.settings import Settings
 from inspector.text import count, dollars, duration, plain
-from models import prices
 from models.client import Models
 from models.errors import ModelUnavailable
 from models.failover import open_backend
-from models.roles import ROLES
 from models.roles.planning import PLAN
 from record.events.running import Started
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.log import MemoryLog
 from record.nouns.data import DataPlan, DatasetFacts
-from record.nouns.decisions import Usage
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from sandbox.executor import LocalExecutor
@@ -77,33 +74,12 @@ def dry_run(idea: Idea, settings: Settings) -> DryRun:
         state = asyncio.run(_prepared(idea, settings, RunFolder(Path(folder) / "run")))
     assert state.data_plan is not None
     total = state.total
-    shape = Shape(plan=state.data_plan, datasets=state.datasets, search=settings.search, paper=settings.writing,
-                  device=settings.sandbox.device, node_seconds=settings.sandbox.timeout, time_limit=settings.time_limit)
     return DryRun(
         idea=idea.name, title=idea.title, model=settings.models.called, workers=settings.search.num_workers,
         device=settings.sandbox.device, time_limit=settings.time_limit, data_plan=state.data_plan,
-        datasets=state.datasets, forecast=priced(forecast(shape), settings),
+        datasets=state.datasets, forecast=forecast(state.data_plan, state.datasets, settings),
         planned=Planned(calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
                         usd=None if total.unpriced and settings.models.called != "offline" else total.usd))
-
-
-def priced(found: Forecast, settings: Settings) -> Forecast:
-    """A forecast with its USD, where the prices of all models are known.
-
-    At most: every call is answered by the dearest model that may play its role.
-    """
-    likely, most = 0.0, 0.0
-    for line in found.calls:
-        role = ROLES[line.role]
-        into, out = role.usual
-        used = Usage(input_tokens=into, output_tokens=out)
-        costs = [prices.usd(one, used) for one in settings.models.candidates(role)]
-        known = [cost for cost in costs if cost is not None]
-        if len(known) < len(costs):
-            return found
-        likely += line.likely * known[0] if known else 0.0
-        most += line.most * max(known, default=0.0)
-    return found.model_copy(update={"usd": Amount(likely=likely, most=most)})
 
 
 async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunState:

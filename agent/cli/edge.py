@@ -35,6 +35,7 @@ class Crashed(Exception):
 def wrong_use() -> tuple[type[Exception], ...]:
     """The errors that the person at the keyboard can fix by calling otherwise: exit 2."""
     # only when something else than the command line was wrong: these modules take seconds to import
+    from agent.ideation import IdeationError
     from agent.run import RunExistsError
     from agent.settings import SettingsError
     from models.errors import CatalogueError, ModelConfigError
@@ -44,8 +45,9 @@ def wrong_use() -> tuple[type[Exception], ...]:
     from sandbox.errors import GpuError, IsolationError, PretrainedError
     from stages.paper.template import TemplateError
 
-    return (WrongUse, TyperException, IdeaError, SettingsError, RunExistsError, RunLockedError, OtherVersionError,
-            ModelConfigError, CatalogueError, GpuError, IsolationError, PretrainedError, TemplateError)
+    return (WrongUse, TyperException, IdeaError, IdeationError, SettingsError, RunExistsError, RunLockedError,
+            OtherVersionError, ModelConfigError, CatalogueError, GpuError, IsolationError, PretrainedError,
+            TemplateError)
 
 
 def expected_failures() -> tuple[type[Exception], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import datetime
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from rich.text import Text
 
 from agent.cli.checks import data_errors_refused, runs_folder_removed_if_refused
 from agent.cli.edge import DONE, INTERRUPTED, LIMITED, WrongUse, say, traceback_saved
-from agent.ideation import IdeationError, Order, state_in
+from agent.ideation import Order, state_in
 from agent.ideation import ideate as find_ideas
 from agent.settings import compose
 from inspector.text import plain
@@ -40,10 +41,8 @@ def ideate(
     show(console, f"ideas for {order.name}, in {folder}")
     try:
         with runs_folder_removed_if_refused(folder.parent), traceback_saved(folder), data_errors_refused():
-            state = find_ideas(order, settings, folder, told=lambda number, idea: show_idea(console, number, idea),
-                               read=lambda documents: show_documents(console, documents))
-    except IdeationError as error:
-        raise WrongUse(str(error)) from None
+            state = find_ideas(order, settings, folder, on_idea=partial(show_idea, console),
+                               on_documents=partial(show_documents, console))
     except KeyboardInterrupt:
         say(f"interrupted; continue with the same command (--out {folder})")
         return INTERRUPTED

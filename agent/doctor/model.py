@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
+from PIL import Image as Pillow
+from PIL import ImageDraw, ImageFont
 from pydantic import BaseModel, Field
 
 from agent.doctor.probe import Finding, fault, ok, warning
@@ -93,30 +95,21 @@ def examine(settings: ModelSettings, *, probe_context: bool, rng: Random, limit:
     """Findings on every model that is named, one after the other; the later ones only when it can be reached at all."""
     looking = {(one.name, one.base_url) for one in settings.candidates(VISION)}
     for one in settings.distinct:
-        yield from _examined(one, probe_context=probe_context, rng=rng, limit=limit,
-                             looks=(one.name, one.base_url) in looking)
-
-
-def _examined(settings: ModelSettings, *, probe_context: bool, rng: Random, limit: float, looks: bool
-              ) -> Iterator[Finding]:
-    if settings.name == "offline":
-        yield ok("model", "offline: built in, asks nobody, for the study of docs/offline.md only")
-        return
-    bounds = settings.model_copy(update={"timeout": limit, "retries": 0, "output_retries": 2})
-    try:
-        model = Examined(settings, open_backend(bounds), rng, limit)
-    except ModelConfigError as error:
-        yield fault("model", str(error), "correct --model and --base-url, or export the key that it names")
-        return
-    first = list(answers(model))
-    yield from first
-    if first[0].grade != "ok":
-        return
-    if looks:
-        yield vision(model)
-    else:
-        yield ok("vision", "not asked: it looks at no figures")
-    yield probed(model) if probe_context else known(model)
+        if one.name == "offline":
+            yield ok("model", "offline: built in, asks nobody, for the study of docs/offline.md only")
+            continue
+        bounds = one.model_copy(update={"timeout": limit, "retries": 0, "output_retries": 2})
+        try:
+            model = Examined(one, open_backend(bounds), rng, limit)
+        except ModelConfigError as error:
+            yield fault("model", str(error), "correct --model and --base-url, or export the key that it names")
+            continue
+        first = list(answers(model))
+        yield from first
+        if first[0].grade == "ok":
+            looks = (one.name, one.base_url) in looking
+            yield vision(model) if looks else ok("vision", "not asked: it looks at no figures")
+            yield probed(model) if probe_context else known(model)
 
 
 # --- reachable, schema ----------------------------------------------------------------------------------------------
@@ -136,26 +129,22 @@ def answers(model: Examined) -> Iterator[Finding]:
                     "--enable-auto-tool-choice and --tool-call-parser; for Ollama a model listed with 'tools'")
         return
     except ModelError as error:
-        yield fault("model", str(error), _unreachable(error, model.settings))
+        yield fault("model", str(error), _fix_for(error, model.settings))
         return
     yield ok("model", f"{reply.model} answers ({duration(time.monotonic() - began)}, "
                       f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out)"
                       + (f", asked without {' and '.join(reply.left_out)}" if reply.left_out else ""))
     colours = (Colour(name="red", warm=True), Colour(name="blue", warm=False))
-    wanted = Answer(word="cedar", number=number, colours=colours)
-    yield _schema(reply, wanted)
-
-
-def _schema(reply: Reply, wanted: Answer) -> Finding:
     better = "choose a larger model: this one will fail often on the large answers of a run"
     if reply.retries:
-        return warning("schema", f"a small structured answer fitted only after {reply.retries} correction(s)", better)
-    if reply.output != wanted:
-        return warning("schema", "the answer fits the schema and is wrong: it does not say what it was told to", better)
-    return ok("schema", "a small structured answer came at once, and right")
+        yield warning("schema", f"a small structured answer fitted only after {reply.retries} correction(s)", better)
+    elif reply.output != Answer(word="cedar", number=number, colours=colours):
+        yield warning("schema", "the answer fits the schema and is wrong: it does not say what it was told to", better)
+    else:
+        yield ok("schema", "a small structured answer came at once, and right")
 
 
-def _unreachable(error: ModelError, settings: ModelSettings) -> str:
+def _fix_for(error: ModelError, settings: ModelSettings) -> str:
     if isinstance(error, ModelConfigError):
         return "correct --model, --base-url or the key, as the message says"
     if isinstance(error, ModelRefused | QuotaSpent):
@@ -169,24 +158,21 @@ def _unreachable(error: ModelError, settings: ModelSettings) -> str:
 
 def vision(model: Examined) -> Finding:
     """Whether it reads a number from a tiny picture."""
-    mend = "--set models.vision=false (figures are then checked by the lint alone), or a model that sees"
+    fix = "--set models.vision=false (figures are then checked by the lint alone), or a model that sees"
     number = str(model.rng.randrange(1000, 10_000))
     try:
         reply = asyncio.run(model.ask("What number is written in this picture? Give its digits.", Seen,
                                       (Image(picture(number)),)))
     except ModelError as error:
-        return warning("vision", f"it does not take pictures: {error}", mend)
+        return warning("vision", f"it does not take pictures: {error}", fix)
     assert isinstance(reply.output, Seen)
     if number not in "".join(reply.output.text.split()):
-        return warning("vision", f"it answered {reply.output.text[:40]!r} to a picture of the number {number}", mend)
+        return warning("vision", f"it answered {reply.output.text[:40]!r} to a picture of the number {number}", fix)
     return ok("vision", f"it read the number {number} in a picture")
 
 
 def picture(text: str) -> bytes:
     """A small PNG with the text in it, large and black on white."""
-    from PIL import Image as Pillow
-    from PIL import ImageDraw, ImageFont
-
     image = Pillow.new("RGB", (56 * len(text) + 40, 120), "white")
     ImageDraw.Draw(image).text((20, 10), text, fill="black", font=ImageFont.load_default(size=90))
     data = io.BytesIO()
@@ -199,6 +185,7 @@ def picture(text: str) -> bytes:
 
 def known(model: Examined) -> Finding:
     """The context length as it is set, by the public price list, or as the model's own server says."""
+    # pydantic_ai, which takes a second to import, and is needed with --model alone
     from models.providers import ProviderModel
 
     backend = model.backend
@@ -208,14 +195,10 @@ def known(model: Examined) -> Finding:
         return warning("context", "its length is on no public list, and no server of your own tells it",
                        f"find out with --probe-context (it sends up to {count(sent)} characters, about "
                        f"{count(sent // CHARS_A_TOKEN)} tokens)")
-    return _enough(tokens, f"{count(tokens)} tokens {_source(model.settings)} (not probed)")
-
-
-
-def _source(settings: ModelSettings) -> str:
-    if settings.context_tokens is not None:
-        return "as models.context_tokens says"
-    return "by the public list" if context_tokens(settings) is not None else "as its server says"
+    source = "by the public list" if context_tokens(model.settings) is not None else "as its server says"
+    if model.settings.context_tokens is not None:
+        source = "as models.context_tokens says"
+    return _enough(tokens, f"{count(tokens)} tokens {source} (not probed)")
 
 
 def probed(model: Examined) -> Finding:
@@ -230,18 +213,18 @@ def probed(model: Examined) -> Finding:
     tokens = read // CHARS_A_TOKEN
     if not read:
         return fault("context", f"a prompt of {count(FIRST)} characters was not read whole: {why}", _LONGER)
-    said = f"a prompt of {count(read)} characters (about {count(tokens)} tokens) was read whole"
-    return _enough(tokens, f"{said}; of twice that: {why}" if why else f"{said}; longer ones were not tried")
+    result = f"a prompt of {count(read)} characters (about {count(tokens)} tokens) was read whole"
+    return _enough(tokens, f"{result}; of twice that: {why}" if why else f"{result}; longer ones were not tried")
 
 
 _LONGER = ("give the model more context: for Ollama OLLAMA_CONTEXT_LENGTH=65536 (its default truncates without a "
            "word), for vLLM --max-model-len 65536")
 
 
-def _enough(tokens: int, said: str) -> Finding:
+def _enough(tokens: int, found: str) -> Finding:
     if tokens < NEEDED_TOKENS:
-        return warning("context", f"{said}; the longest prompts of a run want about {count(NEEDED_TOKENS)}", _LONGER)
-    return ok("context", said)
+        return warning("context", f"{found}; the longest prompts of a run want about {count(NEEDED_TOKENS)}", _LONGER)
+    return ok("context", found)
 
 
 def lost(model: Examined, length: int) -> str:

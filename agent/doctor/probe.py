@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,40 +16,30 @@ Grade = Literal["ok", "warning", "fault"]
 
 
 class Finding(Frozen):
-    """One line of a report. `mend` is what to do about it, as exactly as possible; empty where all is well."""
+    """One line of a report. `fix` is what to do about it, as exactly as possible; empty where all is well."""
 
     check: str
     grade: Grade
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def ok(check: str, found: str) -> Finding:
     return Finding(check=check, grade="ok", found=found)
 
 
-def warning(check: str, found: str, mend: str) -> Finding:
-    return Finding(check=check, grade="warning", found=found, mend=mend)
+def warning(check: str, found: str, fix: str) -> Finding:
+    return Finding(check=check, grade="warning", found=found, fix=fix)
 
 
-def fault(check: str, found: str, mend: str) -> Finding:
-    return Finding(check=check, grade="fault", found=found, mend=mend)
+def fault(check: str, found: str, fix: str) -> Finding:
+    return Finding(check=check, grade="fault", found=found, fix=fix)
 
 
-def guarded(check: str, probe: Callable[[], Finding]) -> Finding:
-    """The finding of a probe; a probe that breaks is a fault of its own, and the others still run."""
-    try:
-        return probe()
-    except Exception as error:  # noqa: BLE001  the edge of one probe: one broken probe must not hide the others
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        return fault(check, f"could not be checked: {said}", "look at what the message names, then ask again")
-
-
-def as_json(findings: list[Finding]) -> str:
-    """A report as JSON (see docs/command-line.md)."""
-    grades: tuple[Grade, ...] = ("ok", "warning", "fault")
-    counts = {grade: sum(one.grade == grade for one in findings) for grade in grades}
-    return json.dumps({"counts": counts, "findings": [one.model_dump() for one in findings]}, indent=1)
+def broken(check: str, error: Exception) -> Finding:
+    """The fault of a probe that broke."""
+    problem = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return fault(check, f"could not be checked: {problem}", "look at what the message names, then ask again")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import platform
 import re
 import shutil
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import requires
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -27,7 +28,7 @@ OLDEST = (3, 11)
 LIMIT = 180.0
 """Seconds for importing everything: torch and its like take long from a cold disk."""
 
-MEND = "pip install -c constraints.txt -e . in the program's folder (or: make setup)"
+FIX = "pip install -c constraints.txt -e . in the program's folder (or: make setup)"
 IMPORTED_AS = {
     "scikit-learn": "sklearn", "pillow": "PIL", "pyyaml": "yaml", "pydantic-ai-slim": "pydantic_ai",
     "nvidia-ml-py": "pynvml", "python-dotenv": "dotenv",
@@ -76,10 +77,10 @@ def packages(*, limit: float = LIMIT) -> Finding:
     """Every package that we declare: importable by the interpreter that runs us, and of a version that we allow."""
     wanted = declared()
     if not wanted:
-        return warning("packages", "the program's metadata names none: it was installed in an unusual way", MEND)
+        return warning("packages", "the program's metadata names none: it was installed in an unusual way", FIX)
     found = installed(sys.executable, [one.name for one in wanted], limit=limit)
     if isinstance(found, str):
-        return fault("packages", found, MEND)
+        return fault("packages", found, FIX)
     return judged(wanted, found, tested())
 
 
@@ -91,12 +92,12 @@ def of_experiments(interpreter: str, *, limit: float = LIMIT) -> Finding:
     if isinstance(found, str):
         return fault("experiments", found, f"check sandbox.python ({interpreter})")
     missing = {one.name: f"{one.name} ({one.error})" for one in found if one.error}
-    mend = f"{interpreter} -m pip install {' '.join(missing)}"
+    fix = f"{interpreter} -m pip install {' '.join(missing)}"
     if missing.keys() & set(KERNEL):
-        return fault("experiments", f"{interpreter} lacks {', '.join(missing.values())}", mend)
+        return fault("experiments", f"{interpreter} lacks {', '.join(missing.values())}", fix)
     if missing:
         return warning("experiments", f"{interpreter} lacks {', '.join(missing.values())}: no experiment can use it",
-                       f"if they should: {mend}")
+                       f"if they should: {fix}")
     return ok("experiments", f"{interpreter} has all {len(found)} that they usually import")
 
 
@@ -127,11 +128,8 @@ def installed(interpreter: str, names: Sequence[str], *, limit: float) -> list[P
     """Each distribution as a fresh process of the interpreter imports it; or a sentence, where that broke."""
     pairs = [(name, IMPORTED_AS.get(name, name.replace("-", "_"))) for name in names]
     ran = run([interpreter, "-c", SCRIPT, json.dumps(pairs)], limit=limit)
-    lines = [line.removeprefix("found ") for line in ran.out.splitlines() if line.startswith("found ")]
-    found: list[Package] = []
-    for line in lines:
-        values: dict[str, Any] = json.loads(line)
-        found.append(Package(**values))
+    found = [Package(**json.loads(line.removeprefix("found "))) for line in ran.out.splitlines()
+             if line.startswith("found ")]
     if len(found) == len(names):
         return found
     return f"importing {names[len(found)]} broke the interpreter: {ran.problem}" if found else ran.problem
@@ -145,19 +143,15 @@ def judged(wanted: Sequence[Requirement], found: Sequence[Package], known: dict[
              if (name := need.name) in by_name and (version := by_name[name].version) is not None
              and not need.specifier.contains(version, prereleases=True)]
     if broken or wrong:
-        return fault("packages", "; ".join((*broken, *wrong)), MEND)
-    other = [f"{one.name} {one.version} (tested {known[key]})" for one in found
-             if (key := canonicalize_name(one.name)) in known and _public(one.version) != _public(known[key])]
+        return fault("packages", "; ".join((*broken, *wrong)), FIX)
+    other = [f"{one.name} {one.version} (tested {known[key]})" for one in found  # torch 2.13.0+cpu is torch 2.13.0
+             if (key := canonicalize_name(one.name)) in known
+             and (one.version or "").partition("+")[0] != known[key].partition("+")[0]]
     if other:
         return warning("packages", f"all {len(found)} import, but other versions than tested: {'; '.join(other)}",
-                       f"if something misbehaves: {MEND}")
+                       f"if something misbehaves: {FIX}")
     return ok("packages", f"all {len(found)} import, " + ", ".join(
         f"{one.name} {one.version}" for one in found if one.name in ("torch", "numpy", "scikit-learn", "transformers")))
-
-
-def _public(version: str | None) -> str:
-    """A version without its build's mark: torch 2.13.0+cpu is torch 2.13.0."""
-    return (version or "").partition("+")[0]
 
 
 # --- distributions of Linux ------------------------------------------------------------------------------------------
@@ -195,31 +189,21 @@ _PACKAGES: dict[Family, dict[str, str]] = {
 """Names of Debian's packages elsewhere, where they differ."""
 
 
-@dataclass(frozen=True)
-class System:
-    """A distribution by its os-release: `ID`, `VERSION_ID` and the family it belongs to."""
-
-    id: str = "linux"
-    version: str = ""
-    family: Family = "other"
-
-    def install(self, packages: Iterable[str]) -> str:
-        """The command that installs what Debian calls by these names."""
-        names = [name for one in packages for name in _PACKAGES.get(self.family, {}).get(one, one).split()]
-        return f"{_COMMANDS[self.family]} {' '.join(dict.fromkeys(names))}"
+def install_command(family: Family, packages: Iterable[str]) -> str:
+    """The command that installs what Debian calls by these names."""
+    names = [name for one in packages for name in _PACKAGES.get(family, {}).get(one, one).split()]
+    return f"{_COMMANDS[family]} {' '.join(dict.fromkeys(names))}"
 
 
-def read_system(path: Path = Path("/etc/os-release")) -> System:
-    """The distribution that we run on; one without a name where the file cannot be read."""
+def read_family() -> Family:
+    """The family of the Linux distribution that we run on."""
     try:
-        text = path.read_text(errors="replace")
+        release = platform.freedesktop_os_release()
     except OSError:
-        return System()
-    values: dict[str, str] = {key: value.strip().strip("\"'")
-                              for key, value in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE)}
-    names = [values.get("ID", "linux"), *re.findall(r"[\w.-]+", values.get("ID_LIKE", ""))]
-    known: list[Family] = [family for name in names if (family := _FAMILIES.get(name.partition("-")[0])) is not None]
-    return System(names[0], values.get("VERSION_ID", ""), known[0] if known else "other")
+        return "other"
+    names = (release["ID"], *release.get("ID_LIKE", "").split())
+    known = [family for name in names if (family := _FAMILIES.get(name.partition("-")[0])) is not None]
+    return known[0] if known else "other"
 
 
 # --- TeX -------------------------------------------------------------------------------------------------------------
@@ -236,20 +220,21 @@ _BASE = {"article.cls", "fontenc.sty", "inputenc.sty", "amsmath.sty", "graphicx.
 _FONTS = {"mathptmx.sty", "helvet.sty", "courier.sty", "ptmr8t.tfm", "amssymb.sty"}
 
 
-def typesetting(system: System, templates: Path) -> Finding:
+def typesetting(family: Family, templates: Path) -> Finding:
     """Whether papers can be built and checked."""
     missing = {name: package for name, package in NEEDED.items() if shutil.which(name) is None}
     files = [] if "kpsewhich" in missing else absent(wanted(templates))
     if isinstance(files, str):
-        return fault("tex", files, system.install(NEEDED.values()))
+        return fault("tex", files, install_command(family, NEEDED.values()))
     packages = {*missing.values(), *(package_of(name) for name in files)}
     if packages:
         named = ", ".join((*missing, *files))
         return fault("tex", f"missing: {named}; a run would end with the sources of its paper (exit 4)",
-                     system.install(sorted(packages)))
+                     install_command(family, sorted(packages)))
     lesser = {name: package for name, package in USEFUL.items() if shutil.which(name) is None}
     if lesser:
-        return warning("tex", f"papers can be built; missing: {', '.join(lesser)}", system.install(lesser.values()))
+        return warning("tex", f"papers can be built; missing: {', '.join(lesser)}",
+                       install_command(family, lesser.values()))
     return ok("tex", f"{', '.join((*NEEDED, *USEFUL))} and the {len(wanted(templates))} files that templates load")
 
 
@@ -275,14 +260,11 @@ def wanted(templates: Path) -> tuple[str, ...]:
     return tuple(sorted(found - own))
 
 
-def absent(names: Iterable[str]) -> list[str] | str:
+def absent(names: Sequence[str]) -> list[str] | str:
     """The files that TeX does not find; or a sentence, where it could not be asked."""
-    names = list(names)
     ran = run(["kpsewhich", *names], limit=TEX_LIMIT)
-    if ran.code is None:
-        return ran.problem
     found = {Path(line).name for line in ran.out.splitlines()}
-    return [name for name in names if name not in found]
+    return ran.problem if ran.code is None else [name for name in names if name not in found]
 
 
 def package_of(name: str) -> str:

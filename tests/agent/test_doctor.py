@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import sys
 import time
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,18 +20,20 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from agent.cli import main
-from agent.cli.doctor import TEMPLATES
+from agent.cli.doctor import TEMPLATES, examine
 from agent.doctor import machine, software
-from agent.doctor.probe import Finding, guarded, run
-from agent.doctor.software import Package, System, read_system
+from agent.doctor.probe import Finding, run
+from agent.doctor.software import Family, Package, read_family
 from agent.keys import NAMES
+from agent.settings import Settings
 from record.network import kind_of
-from sandbox.isolation import probe
+from sandbox.isolation import limits, probe
 from sandbox.settings import SandboxSettings
 
 pytestmark = pytest.mark.slow
 
-DEBIAN = System("debian", "12", "debian")
+SLOW = ((software, "packages"), (software, "of_experiments"), (machine, "kernel"), (machine, "gpu"))
+
 
 
 @pytest.fixture
@@ -46,7 +51,7 @@ def plant(folder: Path, name: str, script: str) -> None:
 
 
 def grade(finding: Finding) -> str:
-    assert bool(finding.mend) == (finding.grade != "ok"), "what is not ok comes with its mend, and nothing else does"
+    assert bool(finding.fix) == (finding.grade != "ok"), "what is not ok comes with its fix, and nothing else does"
     return finding.grade
 
 
@@ -70,12 +75,19 @@ def test_a_program_that_cannot_be_started_says_so(tmp_path: Path) -> None:
     assert "cannot be started" in run([str(tmp_path / "none")], limit=1).problem
 
 
-def test_a_probe_that_breaks_is_a_fault_and_hides_no_other() -> None:
-    def broken() -> Finding:
+def test_a_probe_that_breaks_is_a_fault_and_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> Finding:
         raise RuntimeError("two\nlines")
 
-    found = guarded("disk", broken)
-    assert (found.check, grade(found)) == ("disk", "fault") and "RuntimeError: two lines" in found.found
+    def fine(*_: object) -> Finding:
+        return Finding(check="x", grade="ok", found="fine")
+
+    for module, name in SLOW:
+        monkeypatch.setattr(module, name, fine)
+    monkeypatch.setattr(machine, "disk", fails)
+    found = list(examine(Settings(), tmp_path, {}))
+    [one] = [one for one in found if one.check == "disk"]
+    assert grade(one) == "fault" and "RuntimeError: two lines" in one.found and len(found) == 12
 
 
 # --- Python and packages --------------------------------------------------------------------------------------------
@@ -110,7 +122,7 @@ for name, _ in json.loads(sys.argv[3]):
     (tmp_path / "answer.py").write_text(script)
     plant(tmp_path, "python", f'exec {sys.executable} {tmp_path}/answer.py "$@"')
     found = software.of_experiments(str(tmp_path / "python"))
-    assert grade(found) == expected and (not lacks or expected == "ok" or f"pip install {lacks}" in found.mend)
+    assert grade(found) == expected and (not lacks or expected == "ok" or f"pip install {lacks}" in found.fix)
 
 
 @pytest.mark.slow
@@ -181,11 +193,15 @@ def test_a_driver_that_hangs_is_bounded_and_told(bin: Path, monkeypatch: pytest.
     (16_000_000, "1000000000", "fault"), (16_000_000, "2000000000", "warning"),
 ])
 def test_memory_counts_what_the_control_group_allows(
-    tmp_path: Path, free_kb: int, limit: str, expected: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_kb: int, limit: str, expected: str
 ) -> None:
-    (tmp_path / "meminfo").write_text(f"MemTotal:       32000000 kB\nMemFree: 1 kB\nMemAvailable:   {free_kb} kB\n")
     (tmp_path / "memory.max").write_text(limit + "\n")
-    assert grade(machine.memory(4, proc=tmp_path / "meminfo", cgroup=tmp_path)) == expected
+    def own(kind: str, file: str) -> list[Path]:
+        return [tmp_path / "memory.max"]
+
+    monkeypatch.setattr(limits, "_own", own)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=32e9, available=free_kb * 1024))
+    assert grade(machine.memory(4)) == expected
 
 
 def test_a_full_disk_is_a_fault(tmp_path: Path) -> None:
@@ -234,22 +250,22 @@ def test_the_files_that_templates_load_are_read_from_them() -> None:
 
 
 def test_a_missing_tex_set_names_the_packages_of_this_distribution(bin: Path) -> None:
-    found = software.typesetting(DEBIAN, TEMPLATES)
+    found = software.typesetting("debian", TEMPLATES)
     assert grade(found) == "fault" and "pdflatex" in found.found
-    assert found.mend == ("sudo apt-get install -y --no-install-recommends latexmk poppler-utils texlive-latex-base")
-    fedora = software.typesetting(System("fedora", "41", "fedora"), TEMPLATES)
-    assert fedora.mend.startswith("sudo dnf install -y ") and "texlive-bibtex" in fedora.mend
+    assert found.fix == ("sudo apt-get install -y --no-install-recommends latexmk poppler-utils texlive-latex-base")
+    fedora = software.typesetting("fedora", TEMPLATES)
+    assert fedora.fix.startswith("sudo dnf install -y ") and "texlive-bibtex" in fedora.fix
 
 
 def test_a_missing_style_is_a_fault_and_a_missing_chktex_is_not(bin: Path) -> None:
     for name in software.NEEDED:
         plant(bin, name, "exit 0")
     plant(bin, "kpsewhich", 'for f in "$@"; do [ "$f" = microtype.sty ] || echo /tex/$f; done; exit 1')
-    found = software.typesetting(DEBIAN, TEMPLATES)
-    assert grade(found) == "fault" and found.mend.endswith("texlive-latex-recommended")
+    found = software.typesetting("debian", TEMPLATES)
+    assert grade(found) == "fault" and found.fix.endswith("texlive-latex-recommended")
     plant(bin, "kpsewhich", 'for f in "$@"; do echo /tex/$f; done')
-    found = software.typesetting(DEBIAN, TEMPLATES)
-    assert grade(found) == "warning" and found.mend.endswith("chktex")
+    found = software.typesetting("debian", TEMPLATES)
+    assert grade(found) == "warning" and found.fix.endswith("chktex")
 
 
 # --- isolation ------------------------------------------------------------------------------------------------------
@@ -257,13 +273,13 @@ def test_a_missing_style_is_a_fault_and_a_missing_chktex_is_not(bin: Path) -> No
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
 def test_bubblewrap_is_really_tried() -> None:
-    assert grade(machine.isolation(DEBIAN)) in ("ok", "warning")
+    assert grade(machine.isolation("debian")) in ("ok", "warning")
 
 
 def test_a_missing_bubblewrap_is_a_warning_that_says_what_it_means(bin: Path) -> None:
-    found = machine.isolation(DEBIAN)
+    found = machine.isolation("debian")
     assert grade(found) == "warning" and "without isolation" in found.found
-    assert found.mend.endswith("bubblewrap")
+    assert found.fix.endswith("bubblewrap")
 
 
 class Case(NamedTuple):
@@ -280,13 +296,13 @@ class Case(NamedTuple):
     Case(probe.KernelFacts(container="kubernetes"), "let this container be the sandbox"),
     Case(probe.KernelFacts(), "dmesg"),
 ])
-def test_each_reason_has_its_own_mend(bin: Path, case: Case) -> None:
+def test_each_reason_has_its_own_fix(bin: Path, case: Case) -> None:
     plant(bin, "bwrap", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
-    found = machine.isolation(DEBIAN, case.kernel)
-    assert grade(found) == "warning" and case.words in found.mend
-    assert "No permissions" in found.found and "\n" not in found.mend
-    required = machine.isolation(DEBIAN, case.kernel, wanted="required")
-    assert grade(required) == "fault" and case.words in required.mend
+    found = machine.isolation("debian", case.kernel)
+    assert grade(found) == "warning" and case.words in found.fix
+    assert "No permissions" in found.found and "\n" not in found.fix
+    required = machine.isolation("debian", case.kernel, wanted="required")
+    assert grade(required) == "fault" and case.words in required.fix
 
 
 def test_the_kernel_and_the_container_are_read_from_their_marks(tmp_path: Path) -> None:
@@ -299,15 +315,15 @@ def test_the_kernel_and_the_container_are_read_from_their_marks(tmp_path: Path) 
     assert probe.read_kernel(tmp_path / "none") == probe.KernelFacts()
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n', System("ubuntu", "24.04", "debian")),
-    ('ID="rocky"\nID_LIKE="rhel centos fedora"\n', System("rocky", "", "fedora")),
-    ("ID=opensuse-tumbleweed\n", System("opensuse-tumbleweed", "", "suse")),
-    ('ID=odd\nNAME="half\n', System("odd", "", "other")),
+@pytest.mark.parametrize(("release", "expected"), [
+    ({"ID": "ubuntu", "ID_LIKE": "debian"}, "debian"), ({"ID": "rocky", "ID_LIKE": "rhel centos fedora"}, "fedora"),
+    ({"ID": "opensuse-tumbleweed"}, "suse"), ({"ID": "odd"}, "other"),
 ])
-def test_distributions_are_told_apart(tmp_path: Path, text: str, expected: System) -> None:
-    (tmp_path / "os-release").write_text(text)
-    assert read_system(tmp_path / "os-release") == expected
+def test_distributions_are_told_apart(
+    release: dict[str, str], expected: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
+    assert read_family() == expected
 
 
 # --- keys -----------------------------------------------------------------------------------------------------------
@@ -343,7 +359,7 @@ def test_an_interpreter_that_cannot_be_a_kernel_is_a_fault(tmp_path: Path) -> No
         python = tmp_path / "python"
         plant(tmp_path, "python", script) if script else python.unlink()
         found = machine.kernel(SandboxSettings(python=str(python), start_timeout=5))
-        assert grade(found) == "fault" and "sandbox.python" in found.mend
+        assert grade(found) == "fault" and "sandbox.python" in found.fix
 
 
 @pytest.fixture
@@ -352,10 +368,8 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fine(*_: object) -> Finding:
         return Finding(check="x", grade="ok", found="fine")
 
-    monkeypatch.setattr(software, "packages", fine)
-    monkeypatch.setattr(software, "of_experiments", fine)
-    monkeypatch.setattr(machine, "kernel", fine)
-    monkeypatch.setattr(machine, "gpu", fine)
+    for module, name in SLOW:
+        monkeypatch.setattr(module, name, fine)
     monkeypatch.chdir(tmp_path)
 
 

@@ -78,7 +78,7 @@ def examined(steps: list[Step], *, limit: float = 10.0, probe: bool = False, **s
     with OpenAIServer(steps) as server:
         chosen = ModelSettings(name="openai-chat:some-model", base_url=server.url, **settings)
         found = list(model.examine(chosen, probe_context=probe, rng=Random(SEED), limit=limit))
-    assert all(bool(one.mend) == (one.grade != "ok") for one in found)
+    assert all(bool(one.fix) == (one.grade != "ok") for one in found)
     return {one.check: one for one in found}
 
 
@@ -86,7 +86,7 @@ def test_a_good_model_is_found_good() -> None:
     found = examined([reader()])
     assert {check: one.grade for check, one in found.items()} == {
         "model": "ok", "schema": "ok", "vision": "ok", "context": "warning"}
-    assert "--probe-context" in found["context"].mend
+    assert "--probe-context" in found["context"].fix
 
 
 def test_the_picture_is_a_small_png_with_something_in_it() -> None:
@@ -102,17 +102,17 @@ def test_the_picture_is_a_small_png_with_something_in_it() -> None:
 # --- reachable and schema -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("step", "words", "mend"), [
+@pytest.mark.parametrize(("step", "words", "fix"), [
     (status(401, "bad key"), "the key is not accepted", "correct --model"),
     (status(404, "no such model"), "no such model", "correct --model"),
     (status(402, "insufficient_quota"), "", "account"),
     (status(503, "overloaded"), "no answer after 1 try", "is the server at http"),
     (page(), "no answer", "is the server at http"), (drop(), "no answer", "is the server at http"),
 ])
-def test_a_model_that_cannot_be_reached_is_one_fault_with_its_mend(step: Step, words: str, mend: str) -> None:
+def test_a_model_that_cannot_be_reached_is_one_fault_with_its_fix(step: Step, words: str, fix: str) -> None:
     found = examined([step])
     assert list(found) == ["model"] and found["model"].grade == "fault"
-    assert words in found["model"].found and mend in found["model"].mend
+    assert words in found["model"].found and fix in found["model"].fix
 
 
 def test_a_model_that_stalls_is_given_up_after_the_limit() -> None:
@@ -134,7 +134,7 @@ def test_a_key_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_model_without_tool_calls_answers_but_cannot_be_used() -> None:
     found = examined([content("a cedar, of course")])
-    assert (found["model"].grade, found["schema"].grade) == ("ok", "fault") and "tool calls" in found["schema"].mend
+    assert (found["model"].grade, found["schema"].grade) == ("ok", "fault") and "tool calls" in found["schema"].fix
 
 
 def test_a_schema_that_fits_only_when_corrected_is_a_warning() -> None:
@@ -163,7 +163,7 @@ def test_every_model_that_is_named_is_examined() -> None:
 
 def test_a_model_that_takes_no_pictures_is_a_warning() -> None:
     found = examined([reader(sees=False)])["vision"]
-    assert found.grade == "warning" and "models.vision=false" in found.mend
+    assert found.grade == "warning" and "models.vision=false" in found.fix
 
 
 def test_a_model_that_only_guesses_at_a_picture_is_found_out() -> None:
@@ -194,7 +194,7 @@ def test_a_long_context_is_probed_to_the_bound_and_no_further(monkeypatch: pytes
 def test_a_server_that_truncates_silently_is_found_out() -> None:
     found = examined([reader(remembers=20_000)], probe=True)["context"]
     assert found.grade == "warning" and "16.0k characters" in found.found and "the first of three" in found.found
-    assert "OLLAMA_CONTEXT_LENGTH" in found.mend
+    assert "OLLAMA_CONTEXT_LENGTH" in found.fix
 
 
 def test_a_context_that_ends_in_a_refusal_is_told() -> None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.cli.dry_run import priced
-from agent.forecast import Forecast, Shape, forecast
-from agent.settings import Settings
+from agent.forecast import Amount, Forecast, forecast
+from agent.settings import compose
 from models import prices
 from models.roles import ROLES
 from models.settings import ModelSettings
 from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
 from record.nouns.decisions import Usage
-from search.settings import SearchSettings, StageLimits
-from stages.settings import PaperSettings
+from record.nouns.nodes import STAGES
 
 DEMO: dict[str, Any] = {
     "num_workers": 2, "num_drafts": 3, "num_seeds": 3, "preliminary": {"nodes": 5}, "tuning": {"nodes": 3},
@@ -63,15 +62,15 @@ FACTS = (facts("digits", (898, 180, 360, 359), 64, 10), facts("breast_cancer", (
          facts("wine", (90, 17, 35, 36), 13, 3))
 
 
-def shape(search: dict[str, Any] | None = None, **changes: Any) -> Shape:
-    given: dict[str, Any] = {"plan": PLAN, "datasets": FACTS, "search": SearchSettings.model_validate(search or DEMO),
-                    "paper": PaperSettings(), "node_seconds": 120.0, "time_limit": 1800.0, **changes}
-    return Shape(**given)
+def cast(settings: Mapping[str, Any] = {}, plan: DataPlan = PLAN) -> Forecast:
+    """The forecast of a run like the demo with other settings, by dotted key."""
+    flags = {"sandbox.timeout": 120.0, "time_limit": 1800.0, "search": DEMO, **settings}
+    return forecast(plan, FACTS, compose(flags=flags, environment={}))
 
 
 @pytest.mark.parametrize("took", RUNS, ids=("second", "first", "arrival"))
 def test_a_finished_run_took_what_was_forecast(took: Took) -> None:
-    found = forecast(shape({**took.search, "planned_ablations": 0}, paper=PaperSettings(missing_ablations=0)))
+    found = cast({"search": {**took.search, "planned_ablations": 0}, "paper.missing_ablations": 0})
     likely = sum(one.likely for one in found.calls if one.role in took.calls)  # some roles are younger than these runs
     assert 0.8 < likely / sum(took.calls.values()) < 1.25
     assert 0.9 < found.experiments.likely / took.experiments < 1.15
@@ -88,7 +87,7 @@ def test_a_finished_run_took_what_was_forecast(took: Took) -> None:
 def test_every_role_is_counted_and_has_its_tokens() -> None:
     elsewhere = {"prefer", "judge_notes", "idea", "idea_reflect", "related_work", "proposal", "idea_of", "digest"}
     roles = set(ROLES) - elsewhere  # these are asked by other commands than run
-    assert {one.role for one in forecast(shape()).calls} == roles
+    assert {one.role for one in cast().calls} == roles
     assert roles == {name for name, role in ROLES.items() if role.usual != (0, 0)}
 
 
@@ -96,49 +95,47 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
 def test_the_likely_never_exceeds_the_most_and_limits_only_add(
     nodes: int, drafts: int, seeds: int, workers: int, replots: int
 ) -> None:
-    limits = StageLimits(nodes=nodes)
-    search = SearchSettings(preliminary=limits, tuning=limits, agenda=limits, ablation=limits, num_drafts=drafts,
-                            num_seeds=seeds, num_workers=workers)
-    paper = PaperSettings(replots=replots)
-    found = forecast(Shape(plan=PLAN, datasets=FACTS, search=search, paper=paper, node_seconds=120.0))
+    search: dict[str, Any] = {**{stage: {"nodes": nodes} for stage in STAGES},
+                              "num_drafts": drafts, "num_seeds": seeds, "num_workers": workers}
+    others = {"paper.replots": replots, "time_limit": 54_000.0}
+    found = cast({"search": search, **others})
     amounts = (found.experiments, found.input_tokens, found.output_tokens, found.code_hours, found.wall_hours_of_code,
                found.disk_gb, found.total_calls)
     assert all(0 <= one.likely <= one.most for one in amounts)
     assert found.wall_hours_of_code.likely * workers == pytest.approx(found.code_hours.likely)
-    more = forecast(Shape(plan=PLAN, datasets=FACTS, paper=paper, node_seconds=120.0, search=search.model_copy(
-        update={"ablation": StageLimits(nodes=nodes + 1)})))
+    more = cast({"search": {**search, "ablation": {"nodes": nodes + 1}}, **others})
     assert more.experiments.most > found.experiments.most and more.total_calls.most > found.total_calls.most
 
 
 def test_code_ends_at_the_time_limit_of_the_run_and_of_a_node() -> None:
     slow = PLAN.model_copy(update={"expected_seconds": 9000.0})
-    found = forecast(shape(plan=slow, node_seconds=3600.0, time_limit=7200.0))
+    found = cast({"sandbox.timeout": 3600.0, "time_limit": 7200.0}, slow)
     assert found.wall_hours_of_code.likely == found.wall_hours_of_code.most == 2.0
-    short = forecast(shape(plan=slow, node_seconds=60.0, time_limit=7200.0))
+    short = cast({"sandbox.timeout": 60.0, "time_limit": 7200.0}, slow)
     assert short.code_hours.likely == pytest.approx(short.experiments.likely * 60 / 3600, rel=0.02)
 
 
 def test_gpu_hours_are_those_of_code_on_a_gpu() -> None:
-    assert forecast(shape()).gpu_hours is None
-    found = forecast(shape(device="cuda"))
+    assert cast().gpu_hours is None
+    found = cast({"sandbox.device": "cuda"})
     assert found.gpu_hours == found.code_hours
 
 
 # --- prices ---------------------------------------------------------------------------------------------------------
 
 
-def cast(name: str, base_url: str | None = None) -> Forecast:
-    return priced(forecast(shape()), Settings(models=ModelSettings(name=name, base_url=base_url)))
+def usd(name: str, base_url: str | None = None) -> Amount | None:
+    return cast({"models.name": name, "models.base_url": base_url}).usd
 
 
 def test_usd_comes_from_the_public_list_where_it_knows_the_model() -> None:
-    found = cast("openai:gpt-4o")
-    assert found.usd is not None and 0.5 < found.usd.likely < found.usd.most < 50
-    assert cast("offline").usd is not None
-    assert cast("openai:no-such-model").usd is None
-    own = cast("openai:gpt-4o", "http://localhost:8000/v1").usd
+    found = usd("openai:gpt-4o")
+    assert found is not None and 0.5 < found.likely < found.most < 50
+    assert usd("offline") is not None
+    assert usd("openai:no-such-model") is None
+    own = usd("openai:gpt-4o", "http://localhost:8000/v1")
     assert own is not None and own.most == 0, "a server of one's own costs nothing"
-    assert cast("openai:gpt-4o", "https://models.example.org/v1").usd is None, "somebody else's has no public price"
+    assert usd("openai:gpt-4o", "https://models.example.org/v1") is None, "somebody else's has no public price"
 
 
 def test_the_same_model_by_another_road_has_the_same_price() -> None:

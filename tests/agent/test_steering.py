@@ -13,7 +13,7 @@ import pytest
 
 from agent.cli import control as commands
 from agent.cli import main
-from agent.steering import TOLD, Steering
+from agent.steering import LISTED, Steering
 from models.backend import ModelRequest, Reply
 from models.roles.coding import Program
 from models.scripted import ScriptedModel
@@ -112,7 +112,7 @@ def test_what_has_no_effect_is_told_in_bounded_events_and_never_twice(tmp_path: 
     for _ in range(5):
         steering.look()
     found = unheeded(folder)
-    assert [one.number for one in found] == [102, 51] and all(len(one.told) <= TOLD for one in found)
+    assert [one.number for one in found] == [102, 51] and all(len(one.told) <= LISTED for one in found)
     assert sorted(path.name for path in place.iterdir()) == ["note.txt", "pipe.json"]
     assert read_state(folder).unheeded == 153 and not commanded(folder)
 

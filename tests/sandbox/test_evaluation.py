@@ -15,8 +15,8 @@ from sandbox.errors import DatasetError, SubmissionRefused
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import isolation_of
 from sandbox.job import Job, Outcome
-from sandbox.scorers import copy_frozen, describe_scorer, freeze, read_frozen, read_scorer, scorers_in, scorers_of
-from sandbox.settings import SandboxSettings
+from sandbox.scorers import copy_frozen, describe_scorer, freeze, read_frozen, read_scorer, scorers_of
+from sandbox.settings import SandboxSettings, scorers_in
 from tests.sandbox.conftest import SETTINGS
 
 pytestmark = pytest.mark.slow
