@@ -202,7 +202,7 @@ def read_family() -> Family:
     except OSError:
         return "other"
     names = (release["ID"], *release.get("ID_LIKE", "").split())
-    known = [family for name in names if (family := _FAMILIES.get(name.partition("-")[0])) is not None]
+    known: list[Family] = [family for name in names if (family := _FAMILIES.get(name.partition("-")[0])) is not None]
     return known[0] if known else "other"
 
 
