@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import takewhile
 
-from models.offline.claims import Outline
-from models.offline.writing import fitted, outline
+from models.offline.outline import Outline
+from models.offline.writing import outline
 from models.roles.revising import ReflectInputs, Reflection, TextEdit
 from record.nouns.figures import Placement
 from record.nouns.papers import Draft
@@ -27,35 +27,31 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
 
 def reflect(inputs: ReflectInputs) -> Reflection:
     """Edits for violations first, then for length; done when neither calls for any, or two rounds were in vain."""
-    draft = inputs.draft
+    draft, limit = inputs.draft, inputs.inputs.page_limit
     vain = len(list(takewhile(lambda one: one.outcome != "kept", reversed(inputs.tried))))
     if vain >= MOST_IN_VAIN:
         return Reflection(done=True)
+    paper = outline(inputs.inputs)
     bodies = {"title": draft.title, "abstract": draft.abstract} | {s.title: s.body for s in draft.sections}
     before = dict(bodies)
     captions: dict[str, str] = {}
     if inputs.news and not inputs.tried:
-        bodies |= _told_anew(inputs, bodies)
-        if inputs.pages is not None and inputs.pages >= inputs.inputs.page_limit:  # what is told now takes room
-            _shorten(outline(inputs.inputs), bodies, ranks=1)
+        fresh = {"title": paper.title, "abstract": paper.abstract} | {part.title: part.body for part in paper.parts}
+        bodies |= {title: text for title, text in fresh.items() if title in bodies}
+        if inputs.pages is not None and inputs.pages >= limit:  # the news take room
+            _shorten(paper, bodies, ranks=1)
     for violation in inputs.violations:
-        _mend(inputs, violation, bodies, captions)
+        _fix(inputs, violation, bodies, captions)
     placements: dict[str, Placement] = {}
-    if not inputs.violations and inputs.pages is not None and inputs.pages > inputs.inputs.page_limit:
+    if not inputs.violations and inputs.pages is not None and inputs.pages > limit:
         # A little less text may push a figure to the next page: what was taken back is tried with more.
-        _shorten(outline(inputs.inputs), bodies, ranks=inputs.pages - inputs.inputs.page_limit + vain)
+        _shorten(paper, bodies, ranks=inputs.pages - limit + vain)
         if bodies == before or vain:
-            placements = _spared(draft)
+            placed = re.findall(r"\\paperfigure\{([^}]*)\}", "\n".join(section.body for section in draft.sections))
+            placements = {placed[-1]: "appendix"} if placed else {}
     edits = tuple(edit for title in bodies for edit in _edits(title, before[title], bodies[title]))
     found = Reflection(done=False, edits=edits, captions=captions, placements=placements)
     return found.model_copy(update={"done": found.empty})
-
-
-def _told_anew(inputs: ReflectInputs, bodies: Mapping[str, str]) -> dict[str, str]:
-    """The parts of the draft as they are written from the record as it is now."""
-    paper = fitted(outline(inputs.inputs), inputs.inputs)
-    fresh = {"title": paper.title, "abstract": paper.abstract} | {part.title: part.body for part in paper.parts}
-    return {title: text for title, text in fresh.items() if title in bodies}
 
 
 def _edits(section: str, before: str, after: str) -> Iterator[TextEdit]:
@@ -72,37 +68,30 @@ def _edits(section: str, before: str, after: str) -> Iterator[TextEdit]:
         yield TextEdit(section=section, old="\n\n".join(old[a:b]), new="\n\n".join(new[c:d]))
 
 
-def _spared(draft: Draft) -> dict[str, Placement]:
-    """The figure that is placed last, for the appendix."""
-    names = re.findall(r"\\paperfigure\{([^}]*)\}", "\n".join(section.body for section in draft.sections))
-    return {names[-1]: "appendix"} if names else {}
-
-
 # --- violations -----------------------------------------------------------------------------------------------------
 
 
-def _mend(inputs: ReflectInputs, violation: str, bodies: dict[str, str], captions: dict[str, str]) -> None:
+def _fix(inputs: ReflectInputs, violation: str, bodies: dict[str, str], captions: dict[str, str]) -> None:
     """Change the bodies or captions for one violation; leave them if the violation names no text of theirs."""
-    found = _QUOTED.match(violation)
-    excerpt = ast.literal_eval(found["excerpt"]) if found else ""
+    match = _QUOTED.match(violation)
+    excerpt = ast.literal_eval(match["excerpt"]) if match else ""
     known = {figure.name: figure.description for figure in inputs.inputs.figures}
     name = next((name for name in known if name == excerpt or f"{{{name}}}" in violation), "")
     if name and "caption" in violation:
         captions[name] = known[name]
     elif name and "never placed" in violation:
         _place(inputs.draft, bodies, name)
-    elif found and excerpt:
-        _take_out(bodies, found["where"], excerpt)
+    elif match and excerpt:
+        _take_out(bodies, match["where"], excerpt)
 
 
 def _place(draft: Draft, bodies: dict[str, str], name: str) -> None:
     """Place a figure at the end of the section that refers to it, else of the last but one."""
-    call = f"\\paperfigure{{{name}}}"
     titles = [section.title for section in draft.sections]
     reference = f"\\ref{{fig:{name}}}"
     host = next((title for title in titles if reference in bodies[title]), titles[max(0, len(titles) - 2)])
-    sentence = "" if reference in bodies[host] else f"Figure~{reference} completes the picture.\n\n"
-    bodies[host] = f"{bodies[host]}\n\n{sentence}{call}"
+    sentence = "" if reference in bodies[host] else f"Figure~{reference} is given for completeness.\n\n"
+    bodies[host] = f"{bodies[host]}\n\n{sentence}\\paperfigure{{{name}}}"
 
 
 def _take_out(bodies: dict[str, str], where: str, excerpt: str) -> None:

@@ -1,16 +1,12 @@
-"""Roles `outline` and `write`: the study's paper, flattened into a draft, planned, then handed out section by section.
-
-The whole draft is made anew for every call, from the whole record, and each call answers with what it was asked for.
-"""
+"""Roles `outline` and `write`: the study's paper, made anew from the whole record for every call."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from models.offline.claims import Outline
 from models.offline.label_noise import paper as label_noise
-from models.offline.length import Measure
+from models.offline.outline import Outline
 from models.offline.study import study_of_idea
 from models.roles.writing import (
     OutlineInputs,
@@ -33,10 +29,14 @@ def outlined(inputs: OutlineInputs) -> PaperOutline:
     record = inputs.inputs
     draft = write(record)
     places = _places(record.tellings, [section.title for section in draft.sections])
-    total = sum(_size(section.body) for section in draft.sections)
+    sizes = [len(one.body) + FLOAT * len(_used(one.body, "paperfigure", "papertable")) for one in draft.sections]
     return PaperOutline(
-        title=draft.title, sections=tuple(_planned(section, places.get(section.title, ()), total)
-                                          for section in draft.sections),
+        title=draft.title, sections=tuple(
+            PlannedSection(
+                title=one.title, claim=_claim(one.body) or one.title, keys=_used(one.body, "result", "setup"),
+                figures=_used(one.body, "paperfigure"), tables=_used(one.body, "papertable"),
+                references=_used(one.body, "citep", "citet"), tells=tuple(places.get(one.title, ())),
+                share=size / sum(sizes)) for one, size in zip(draft.sections, sizes, strict=True)),
         abstract=PlannedAbstract(claim=_claim(draft.abstract), keys=_used(draft.abstract, "result", "setup"),
                                  tells=tuple(one.id for one in record.tellings if one.abstract)))
 
@@ -49,14 +49,6 @@ def sections(inputs: SectionInputs) -> Sections:
     shown = {one.name for one in inputs.figures}
     return Sections(sections=chosen, abstract=draft.abstract if inputs.abstract else "",
                     captions={name: text for name, text in draft.captions.items() if name in shown | set(placed)})
-
-
-def _planned(section: Section, tells: Sequence[str], total: int) -> PlannedSection:
-    body = section.body
-    return PlannedSection(
-        title=section.title, claim=_claim(body) or section.title, keys=_used(body, "result", "setup"),
-        figures=_used(body, "paperfigure"), tables=_used(body, "papertable"), references=_used(body, "citep", "citet"),
-        tells=tuple(tells), share=_size(body) / total)
 
 
 def _places(tellings: Sequence[Telling], titles: Sequence[str]) -> dict[str, list[str]]:
@@ -82,29 +74,15 @@ def _claim(text: str) -> str:
     return next((one for one in sentences if one and not set(one) & set("\\$")), "")
 
 
-def _size(body: str) -> int:
-    return max(1, len(body) + FLOAT * len(_used(body, "paperfigure", "papertable")))
-
-
 def write(inputs: WriteInputs) -> Draft:
-    """The paper that the comparisons support, whatever they are, with what fits into the pages by an estimate."""
-    paper = fitted(outline(inputs), inputs)
-    sections = tuple(Section(title=part.title, body=part.body) for part in paper.parts)
-    captions = {figure.name: figure.description for figure in inputs.figures}
-    return Draft(title=paper.title, abstract=paper.abstract, sections=sections, captions=captions)
-
-
-def fitted(paper: Outline, inputs: WriteInputs) -> Outline:
-    """The outline without the ranks that would take it over the limit."""
-    measure = Measure(inputs)
-    for rank in paper.ranks:
-        if measure.pages(paper) <= inputs.page_limit:
-            break
-        paper = paper.without(rank)
-    return paper
+    """The paper that the comparisons support, whatever they are. Raises `CatalogueError` for an idea of no study."""
+    paper = outline(inputs)
+    return Draft(title=paper.title, abstract=paper.abstract,
+                 sections=tuple(Section(title=part.title, body=part.body) for part in paper.parts),
+                 captions={figure.name: figure.description for figure in inputs.figures})
 
 
 def outline(inputs: WriteInputs) -> Outline:
-    """The study's paper with the rank of each paragraph. Raises `CatalogueError` for an idea that is no study."""
+    """The study's paper with the rank of each paragraph. Raises `CatalogueError` for an idea of no study."""
     study_of_idea(inputs.idea)
     return label_noise.outline(inputs)

@@ -1,254 +1,181 @@
-"""The paper on label noise and calibration: every sentence that claims something is chosen by a comparison's verdict.
-
-No digit is typed here outside of macros, and no word that claims a difference stands outside of a comparison.
-"""
+"""The paper on label noise and calibration: `paper.jinja` with sentences that the verdicts of the comparisons choose."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.offline.claims import Claims, Outline, Paragraph, Part, part, places
-from models.offline.label_noise.findings import Findings
+from models.offline.outline import Outline, read_outline
+from models.offline.scripts import render
 from models.roles.writing import WriteInputs
+from record.claims import Called
+from record.nouns.data import arm_of
 
 TITLE = "Calibration under Label Noise: Label Smoothing, a Temperature, and the Labels It Is Fitted On"
-
-NETWORKS = (
-    ("SmallConvNet", "a small convolutional network on images (one convolution, pooling, one hidden layer of "
-                     "<s:code.HIDDEN> units) and a perceptron with a hidden layer of the same width on tables"),
-    ("nn.Dropout", "a perceptron with one hidden layer of <s:code.HIDDEN> units and dropout"),
-    ("nn.Linear(HIDDEN, HIDDEN)", "a perceptron with a first and a second hidden layer of <s:code.HIDDEN> units each"),
-    ("bias=False", "a softmax regression whose weight matrix is factorised into two, so that its rank is at most "
-                   "<s:code.HIDDEN>"),
-    ("nn.Linear", "a perceptron with one hidden layer of <s:code.HIDDEN> units"),
-)
+METHOD, BASELINE = "method", "baseline"
+WORDS = {"log_loss": "log loss", "ece": "ECE"}
+ABLATED = {
+    "without-clean-dev": "fitting the temperature on development labels that are as noisy as the training labels",
+    "without-smoothing": "leaving label smoothing out",
+    "without-temperature": "leaving the temperature out",
+    "without-long-training": "stopping the training early",
+    "without-mild-smoothing": "smoothing more strongly",
+    "without-weight-decay": "leaving weight decay out",
+    "without-wide-layer": "narrowing the hidden layer",
+}
+"""Arms in the order in which a paper treats them, the one that asks most of the claim first."""
+FLOATS = ("main", "metrics", "ablation", "primary-by-noise", "ece-by-noise", "reliability-and-memorisation",
+          "reliability-and-training")
+"""What the template has a place for."""
+VERDICTS: dict[Called, str] = {
+    "improved": "{subject} improved the {metric} {where}",
+    "worsened": "{subject} makes the {metric} worse {where}",
+    "no measurable difference": "{subject} makes no measurable difference in {metric} {where}",
+    "unknown": "the replicates do not allow a statement on the {metric} for {subject} {where}"}
 
 
 def outline(inputs: WriteInputs) -> Outline:
     """The whole paper for these inputs; holds for any outcome."""
-    claims = Claims(inputs)
-    findings = Findings(claims)
-    writer = _Writer(inputs, claims, findings)
-    results, ablations = writer.results(), writer.ablations()
-    parts = [writer.introduction(), writer.related(), writer.method(), writer.setup(), results, ablations,
-             writer.conclusion()]
-    kept = [one for one in parts if one.paragraphs]
-    text = "\n".join(one.body for one in kept)
-    rest = places(inputs, text)
-    parts = [part(one.title, *one.paragraphs, *rest) if one is results else one for one in kept]
-    return Outline(TITLE, writer.abstract(), tuple(parts))
+    find = _Findings(inputs)
+    main = find.datasets[0]
+    told = " ".join(inputs.disclosures).lower()
+    floats = [("table", "tab", name) for name in inputs.tables]
+    floats += [("figure", "fig", one.name) for one in inputs.figures if one.placement == "main"]
+    ablations = [[*find.verdicts(main, find.primary, arm, METHOD, find.subject(arm)), *find.elsewhere(arm)]
+                 for arm in find.ablated]
+    other_metrics = [sentence for metric in ("ece", "accuracy") for dataset in find.datasets
+                     for sentence in find.verdicts(dataset, metric, METHOD, BASELINE, "the method")]
+    disclosed = [sentence for word, sentence in (
+        ("fail", "Some executions failed; the appendix lists them."),
+        ("without isolation", "Experiments ran without isolation, so held-out labels were within the code's reach."),
+    ) if word in told]
+    lines = {name: "\n".join(sentences) for name, sentences in {
+        "abstract": find.in_brief(), "other_metrics": other_metrics, "disclosed": disclosed}.items()}
+    return read_outline(TITLE, render(
+        "paper.jinja", names=find.datasets, named=_named, datasets=_listed([_named(one) for one in find.datasets]),
+        doubled=[one.name for one in inputs.facts if one.duplicates and one.name in find.datasets],
+        rates=_listed([f"<s:level.{level.name}>" for level in inputs.data_plan.levels]), split=find.split, harm=find.harm(main),
+        by_rate=["\n".join(find.by_rate(dataset)) for dataset in find.datasets], conclusion=find.conclusion(),
+        ablations=["\n".join(one) for one in ablations], **lines,
+        unknown_floats=[one for one in floats if one[2] not in FLOATS]), inputs)
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _Findings:
+    """Sentences with marks of `models.offline.outline`, none where there is nothing to say."""
+
     inputs: WriteInputs
-    claims: Claims
-    findings: Findings
 
-    def figure(self, name: str) -> Paragraph:
-        return Paragraph(f"\\paperfigure{{{name}}}" if self.claims.in_text(name) else "")
+    @property
+    def primary(self) -> str:
+        return self.inputs.data_plan.primary.name
 
-    def table(self, name: str, sentence: str, rank: int = 0) -> Paragraph:
-        """The table with the sentence that refers to it, so that one is never there without the other."""
-        if not self.claims.has("tab", name):
-            return Paragraph("", rank)
-        return Paragraph(f"{self.claims.say(sentence)}\n\n\\papertable{{{name}}}".strip(), rank)
+    @property
+    def words(self) -> str:
+        return WORDS.get(self.primary, self.primary)
 
-    # --- abstract and introduction --------------------------------------------------------------------------------
+    @property
+    def split(self) -> str:
+        """What the results are on: test, or validation where no test predictions were scored."""
+        return "test" if any(line.key.startswith("test/") for line in self.inputs.results) else "validation"
 
-    def abstract(self) -> str:
-        find = self.findings
-        return self.claims.paragraph(
-            "Labels collected in practice are partly wrong, and a network that is trained on them is asked for "
-            "probabilities all the same.",
-            f"We study how symmetric label noise in training affects the calibration of small networks on "
-            f"{find.datasets_named}, and whether a simple remedy, label smoothing in training and one temperature "
-            "fitted afterwards on a small development part with checked labels, helps.",
-            "We judge by the log loss, a proper score, since calibration error alone is won by a model that says "
-            "nothing.",
-            *find.abstract_sentences(),
-            find.trusted_labels_in_brief(),
-        ).text
+    @property
+    def datasets(self) -> list[str]:
+        """Datasets with a result, the plan's main one first; the plan's main one if there are none."""
+        planned = [use.name for use in self.inputs.data_plan.datasets]
+        measured = {line.key.split("/")[1] for line in self.inputs.results if line.key.count("/") >= 3}
+        return [name for name in planned if name in measured] or planned[:1]
 
-    def introduction(self) -> Part:
-        say = self.claims.paragraph
-        return part(
-            "Introduction",
-            say("A classifier is calibrated if, among the answers that it gives with a certain confidence, the share "
-                "of right ones equals that confidence.",
-                "Modern networks are often far from it <citep:guo2017calibration>, and decisions that weigh risks "
-                "need the probabilities and not the answers alone.",
-                "Labels, meanwhile, are rarely clean.",
-                "Networks large enough for the task can fit labels that are drawn at random "
-                "<citep:zhang2017understanding>, so that wrong labels do not simply average out: they are learned."),
-            say("What this does to calibration is less obvious than what it does to accuracy.",
-                "Noise in training labels tells a model to be less sure, which may even counter overconfidence; "
-                "learning those labels by heart pulls the other way.",
-                "Label smoothing <citep:szegedy2016rethinking> and temperature scaling <citep:guo2017calibration> "
-                "are nearly free remedies that were studied mostly with clean labels."),
-            say("We ask the following.",
-                "Does label noise harm calibration when it is judged by a proper score, and not by calibration error "
-                "alone?",
-                "Does smoothing together with a temperature mend it?",
-                "And how much of what it mends hangs on the labels that the temperature is fitted on being clean?"),
-            say("The experiments are small on purpose: every condition is repeated with different seeds, compared "
-                "seed by seed, and reported whether it favours the remedy or not.", rank=4),
-            say("The answers are bounded by their setting, small networks on small datasets with noise that we drew "
-                "ourselves, and negative or open outcomes are given the same room as others.", rank=5),
-        )
+    @property
+    def ablated(self) -> list[str]:
+        """Ablated arms that the main dataset has a comparison with the method for."""
+        arms = {arm_of(side) for one in self.inputs.comparisons for side in (one.better, one.worse)
+                if one.metric == self.primary and one.dataset == self.datasets[0]} - {METHOD, BASELINE}
+        order = list(ABLATED)
+        return sorted(arms, key=lambda arm: (order.index(arm) if arm in ABLATED else len(order), arm))
 
-    def related(self) -> Part:
-        say = self.claims.paragraph
-        return part(
-            "Related Work",
-            say(r"\paragraph{Calibration.} Expected calibration error compares confidence and accuracy within bins "
-                "<citep:naeini2015obtaining>.",
-                "<citet:guo2017calibration> showed that dividing the logits by one scalar, fitted on held-out data, "
-                "removes much of the error of deep networks.",
-                "Such a fit trusts its held-out labels, which is the assumption that we put to the test."),
-            say(r"\paragraph{Learning from noisy labels.} Losses can be corrected when the noise process is known "
-                "<citep:natarajan2013learning> or estimated <citep:patrini2017making>, and targets can be mixed with "
-                "the model's own predictions <citep:reed2015training>.",
-                "These works ask for accurate classifiers; we leave the training as simple as it is in common use "
-                "and ask what becomes of the probabilities."),
-            say(r"\paragraph{Label smoothing.} Smoothing was introduced as a regulariser "
-                "<citep:szegedy2016rethinking>.",
-                "<citet:muller2019when> found that it calibrates networks on clean labels, without a temperature.",
-                "Closest to our question, <citet:lukasik2020does> ask whether it mitigates label noise and relate it "
-                "to loss correction; their measure is accuracy, ours is a proper score of the probabilities."),
-        )
+    def subject(self, arm: str) -> str:
+        parts = arm.removeprefix("without-").split("-and-")
+        return _listed([ABLATED.get(f"without-{one}", f"leaving {one.replace('-', ' ')} out") for one in parts])
 
-    # --- method and set-up ------------------------------------------------------------------------------------------
+    def called(self, dataset: str, metric: str, arm: str, other: str) -> dict[str, tuple[Called, str]]:
+        """Level -> what is called of an arm against another one there, and the key of their difference."""
+        found: dict[str, tuple[Called, str]] = {}
+        for level in self.inputs.data_plan.levels:
+            ours, theirs = f"{arm}@{level.name}", f"{other}@{level.name}"
+            for one in self.inputs.comparisons:
+                if (one.dataset, one.metric, {one.better, one.worse}) == (dataset, metric, {ours, theirs}):
+                    better: Called = "improved" if one.better == ours else "worsened"
+                    found[level.name] = better if one.verdict in ("improved", "worsened") else one.verdict, one.key
+        return found
 
-    def method(self) -> Part:
-        say = self.claims.paragraph
-        return part(
-            "Method",
-            say(r"\paragraph{Noise.} With probability $\eta$, the noise rate, a training label $y$ is replaced by "
-                r"$\tilde y$, drawn uniformly from the other $K-1$ classes."
-                if "1" in self.inputs.literals else
-                r"\paragraph{Noise.} With probability $\eta$, the noise rate, a training label $y$ is replaced by a "
-                r"label $\tilde y$, drawn uniformly from the other classes.",
-                self.findings.rates_named(),
-                "Development, validation and test labels stay clean.",
-                "For the development part this is an assumption, which stands for a small set that a person has "
-                "checked; an ablation takes it away."),
-            say(r"\paragraph{Arms.} The \emph{baseline} minimises the cross-entropy $-\log p_{\tilde y}(x)$ of the "
-                r"softmax probabilities $p$ and uses them as they come.",
-                r"The \emph{method} minimises the smoothed cross-entropy"),
-            say("\\begin{equation*}\n  \\ell(x, \\tilde y) = -\\sum_{k} q_k \\log p_k(x), \\qquad\n"
-                "  q = \\mathbf{e}_{\\tilde y} + \\alpha\\,(\\mathbf{u} - \\mathbf{e}_{\\tilde y}),\n\\end{equation*}"),
-            say(r"where $\mathbf{e}_{\tilde y}$ is the indicator of the given label, $\mathbf{u}$ the uniform "
-                rf"distribution over classes and ${self._strength()}$ the strength of smoothing.",
-                r"After training it predicts $p_k(x) \propto \exp(z_k(x)/T)$ from the logits $z$, with the temperature "
-                r"$T$ that has the lowest log loss on the development part, found on a grid.",
-                "A temperature changes no answer, only how sure it is; accuracy can differ between the arms through "
-                "smoothing alone."),
-            say(r"\paragraph{Pairing.} Under one seed both arms start from the same weights and see the same wrong "
-                "labels in the same batches.",
-                "Differences are therefore taken seed by seed, which removes the variation that the arms share."),
-        )
+    def verdicts(self, dataset: str, metric: str, arm: str, other: str, subject: str) -> list[str]:
+        """A sentence for each verdict, with the levels that have it."""
+        called = self.called(dataset, metric, arm, other)
+        places = {verdict: [f"<s:level.{name}>" for name, (one, _) in called.items() if one == verdict]
+                  for verdict in VERDICTS}
+        return [f"On {_named(dataset)}, " + VERDICTS[verdict].format(
+            subject=subject, metric=WORDS.get(metric, metric),
+            where=f"at {'noise rates' if len(levels) > 1 else 'a noise rate'} of {_listed(levels)}") + "."
+            for verdict, levels in places.items() if levels]
 
-    def _strength(self) -> str:
-        return r"\alpha = <s:code.SMOOTHING>" if self.claims.has("s", "code.SMOOTHING") else r"\alpha"
+    def elsewhere(self, arm: str) -> list[str]:
+        return [sentence for dataset in self.datasets[1:]
+                for sentence in self.verdicts(dataset, self.primary, arm, METHOD, self.subject(arm))]
 
-    def setup(self) -> Part:
-        say, find = self.claims.paragraph, self.findings
-        return part(
-            "Experimental Setup",
-            say(rf"\paragraph{{Data.}} We use {find.datasets_named}, which come with scikit-learn "
-                "<citep:pedregosa2011scikit>.",
-                find.sizes(),
-                "Features are standardised with the moments of the training rows, and the cut is stratified by class.",
-                find.duplicates()),
-            say(rf"\paragraph{{Training.}} The network is {self._network()}.",
-                "It is trained with Adam <citep:kingma2015adam> for <s:code.EPOCHS> epochs in batches of "
-                "<s:code.BATCH>, with a learning rate of <s:code.LEARNING_RATE> and weight decay "
-                "<s:code.WEIGHT_DECAY>.",
-                "These values were chosen on validation data and are shared by both arms; the smoothing strength was "
-                "fixed beforehand and not tuned, so that the method had no more tuning than the baseline."),
-            say(r"\paragraph{Metrics.} The primary metric is the log loss on clean labels.",
-                "It is a proper score: only the true probabilities minimise it in expectation.",
-                "Expected calibration error (ECE) and accuracy stand beside it."),
-            say("ECE alone would mislead here, since a model that always answers with the class frequencies has hardly "
-                "any calibration error and is of no use.", rank=3),
-            say(r"\paragraph{Statistics.} Search and tuning saw validation data only"
-                + ("; test predictions were scored after everything was fixed." if find.split == "test" else
-                   ", and no test predictions were scored: the results are on validation data."),
-                "The chosen program is run again with <s:run.seeds> other seeds; the one that the selection looked at "
-                "is left out.",
-                "We report means and standard deviations, and intervals of the mean by Student's distribution.",
-                "A difference counts as measured only if enough seeds were paired and it holds after a correction for "
-                "the comparisons made beside it; printed intervals are not corrected."),
-        )
+    def by_rate(self, dataset: str) -> list[str]:
+        """One sentence a noise rate with the means of both arms and their paired difference, by its verdict."""
+        said: list[str] = []
+        for level, (called, key) in self.called(dataset, self.primary, METHOD, BASELINE).items():
+            start = f"On {_named(dataset)} at a noise rate of <s:level.{level}>,"
+            a, b = (f"<r:{self.split}/{dataset}/{self.primary}/{arm}@{level}.mean>" for arm in (METHOD, BASELINE))
+            paired = f"(paired difference <r:{key}.mean>, interval <r:{key}.ci>)"
+            said += {
+                "improved": [f"{start} the method improved the {self.words} from {b} to {a} {paired}."],
+                "worsened": [f"{start} the method is worse than the baseline, with {a} against {b} {paired}."],
+                "no measurable difference": [
+                    f"{start} there is no measurable difference: {a} for the method against {b} {paired}.",
+                    f"One of up to <r:{key}.mde> could have gone unseen there."],
+                "unknown": [f"{start} the replicates do not allow a statement: the means are {a} for the method and "
+                            f"{b} without it."]}[called]
+        return said
 
-    def _network(self) -> str:
-        text = next((words for mark, words in NETWORKS if mark in self.inputs.winner_source), NETWORKS[-1][1])
-        return text if self.claims.say(text) else text.replace("<s:code.HIDDEN> units", "hidden units").replace(
-            "at most <s:code.HIDDEN>", "bounded")
+    def harm(self, dataset: str) -> str:
+        """The baseline at the first and the last rate, as numbers; a fact of means, not a tested claim."""
+        levels = self.inputs.data_plan.levels
+        first, last = (f"<r:{self.split}/{dataset}/{self.primary}/{BASELINE}@{level.name}.pm> at a noise rate of "
+                       f"<s:level.{level.name}>" for level in (levels[0], levels[-1]))
+        return f"On {_named(dataset)} the baseline's {self.words} is {first} and {last}."
 
-    # --- results ----------------------------------------------------------------------------------------------------
+    def in_brief(self) -> list[str]:
+        """The verdicts of the primary metric, and what noisy development labels do to the main dataset."""
+        said = [sentence for dataset in self.datasets
+                for sentence in self.verdicts(dataset, self.primary, METHOD, BASELINE, "the method")]
+        said += self.verdicts(self.datasets[0], self.primary, "without-clean-dev", METHOD,
+                              "fitting the temperature on noisy labels instead")
+        return said or ["The record holds no paired comparison of the arms, so no effect is claimed."]
 
-    def results(self) -> Part:
-        say, find = self.claims.paragraph, self.findings
-        main, *others = find.datasets
-        return part(
-            "Results",
-            self.table("main", ""),
-            say(f"<tab:main> gives the {find.split} results of both arms.",
-                "<fig:primary-by-noise> shows the primary metric against the noise rate."),
-            say(rf"\paragraph{{What noise does.}} {find.harm(main)}", find.harm_scope()),
-            self.figure("primary-by-noise"),
-            say(rf"\paragraph{{Does the remedy help?}} {find.opening(main)}", *find.by_level(main)),
-            *(say(*find.in_groups(other)) for other in others),
-            say(find.unseen()),
-            say(rf"\paragraph{{Calibration error.}} {find.of_metric('ece')}", find.disagreement()),
-            say(find.of_metric("accuracy"), rank=2),
-            self.table("metrics", "<tab:metrics> has the numbers of both.", rank=4),
-            say("<fig:ece-by-noise> shows the calibration error against the noise rate."),
-            self.figure("ece-by-noise"),
-            say("<fig:reliability-and-memorisation> shows where in the range of confidences the arms depart from "
-                "calibration, and how much of the wrong labels they learn by heart."),
-            say("<fig:reliability-and-training> shows where in the range of confidences the arms depart from "
-                "calibration, and the loss on clean labels while they train."),
-            self.figure("reliability-and-memorisation"), self.figure("reliability-and-training"),
-            say("It is drawn on the development part, on which the method's temperature was also fitted, so it "
-                "flatters the method slightly and serves to look at, not to conclude from."
-                if any(figure.name.startswith("reliability") for figure in self.inputs.figures) else "", rank=2),
-        )
+    def conclusion(self) -> str:
+        """What is answered, by the verdicts over all datasets under noise."""
+        noisy = {level.name for level in self.inputs.data_plan.levels if level.value}
+        outcomes = {called for dataset in self.datasets for level, (called, _) in self.called(
+            dataset, self.primary, METHOD, BASELINE).items() if level in noisy}
+        if outcomes <= {"unknown"}:
+            return ("The replicates do not allow a statement on whether label smoothing with a temperature helps "
+                    "calibration under label noise; the means are reported for whoever adds more.")
+        if "improved" not in outcomes:
+            return ("In no comparison under noise could we measure that label smoothing with a temperature improves "
+                    "the proper score.")
+        if outcomes == {"improved"}:
+            return "In every comparison under noise, label smoothing with a temperature improved the proper score."
+        return ("Label smoothing with a temperature improved the proper score in some comparisons under noise; the "
+                "results say in which.")
 
-    def ablations(self) -> Part:
-        say, find = self.claims.paragraph, self.findings
-        if not find.ablated:
-            return part("Ablations")
-        main = find.datasets[0]
-        return part(
-            "Ablations",
-            say("Each ablation changes one part of the method and leaves all else, noise and seeds included, as it "
-                "was.",
-                "<fig:ablation> shows them beside the whole method."),
-            self.figure("ablation"),
-            self.table("ablation", "<tab:ablation> lists them on all datasets.", rank=6),
-            *(say(*find.ablation(arm, main), rank=0 if k < 4 else 4) for k, arm in enumerate(find.ablated)),
-            *(say(*find.ablation_elsewhere(arm), rank=5 if k else 3) for k, arm in enumerate(find.ablated[:3])),
-        )
 
-    # --- the end ----------------------------------------------------------------------------------------------------
+def _named(dataset: str) -> str:
+    return rf"\textsf{{{dataset.replace('_', ' ')}}}"
 
-    def conclusion(self) -> Part:
-        say, find = self.claims.paragraph, self.findings
-        return part(
-            "Limitations and Conclusion",
-            say("The noise is symmetric, drawn by us and independent of the input; real labels are wrong where rows "
-                "are hard, which may change the picture.",
-                "Networks and datasets are small, and the development parts are smaller: a temperature that is fitted "
-                "on few rows is itself uncertain.",
-                "With only two classes, symmetric noise at the highest rate leaves little to learn from."
-                if any(facts.classes == 2 for facts in self.inputs.facts) else "",
-                *find.disclosures()),
-            say("Clean labels for the development part are an expense that the baseline does not make, and one could "
-                "spend them on training instead; we did not compare the two.", rank=2),
-            say(*find.conclusion()),
-            say("Whoever repeats this with larger models should keep the pairing by seed and a proper score: both "
-                "decide what can be said from few replicates.", rank=5),
-        )
+
+def _listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

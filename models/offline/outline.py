@@ -1,0 +1,86 @@
+"""A paper as sections of paragraphs, read from text with a sentence a line, each of which stands on the inputs.
+
+In a sentence `<r:KEY>` prints a result, `<s:KEY>` a setting, `<fig:NAME>` and `<tab:NAME>` refer to a float,
+`<figure:NAME>` and `<table:NAME>` place it, and `<citep:a,b>`, `<citet:a>` cite those of the keys that are there. A
+sentence is left out if anything that it names is not in the inputs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from models.roles.writing import WriteInputs
+
+_WRITTEN = {
+    "r": r"\result{%s}", "s": r"\setup{%s}", "fig": r"Figure~\ref{fig:%s}", "tab": r"Table~\ref{tab:%s}",
+    "figure": r"\paperfigure{%s}", "table": r"\papertable{%s}", "citep": r"\citep{%s}", "citet": r"\citet{%s}"}
+_MARK = re.compile(rf"<({'|'.join(_WRITTEN)}):([^<>]+)>")
+_RANK = re.compile(r"\[(\d)\]\n")
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph and how easily it is spared: 0 never, then the highest rank first."""
+
+    text: str
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class PaperPart:
+    """A section before it is flattened into text."""
+
+    title: str
+    paragraphs: tuple[Paragraph, ...]
+
+    @property
+    def body(self) -> str:
+        return "\n\n".join(paragraph.text for paragraph in self.paragraphs)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A paper before it is flattened into a draft."""
+
+    title: str
+    abstract: str
+    parts: tuple[PaperPart, ...]
+
+
+def read_outline(title: str, text: str, inputs: WriteInputs) -> Outline:
+    """The outline in a text whose sections begin with `# TITLE`, the abstract first."""
+    known = _known(inputs)
+    abstract, *parts = (_part(section, known) for section in re.split(r"^# ", text, flags=re.MULTILINE)[1:])
+    return Outline(title, abstract.body, tuple(one for one in parts if one.paragraphs))
+
+
+def _known(inputs: WriteInputs) -> dict[str, frozenset[str]]:
+    """What each kind of mark may name."""
+    references, tables = frozenset(one.key for one in inputs.references), frozenset(inputs.tables)
+    return {"r": frozenset(line.key for line in inputs.results), "s": frozenset(line.key for line in inputs.setups),
+            "fig": frozenset(one.name for one in inputs.figures), "tab": tables, "table": tables,
+            "figure": frozenset(one.name for one in inputs.figures if one.placement == "main"),
+            "citep": references, "citet": references}
+
+
+def _part(section: str, known: Mapping[str, Collection[str]]) -> PaperPart:
+    title, _, rest = section.partition("\n")
+    paragraphs: list[Paragraph] = []
+    for block in re.split(r"\n{2,}", rest.strip()):
+        rank = _RANK.match(block)
+        lines = block[rank.end():] if rank else block
+        said = " ".join(one for line in lines.splitlines() if (one := _said(line.strip(), known)))
+        if re.sub(r"\\paragraph\{[^}]*\}", "", said):
+            paragraphs.append(Paragraph(said, int(rank[1]) if rank else 0))
+    return PaperPart(title.strip(), tuple(paragraphs))
+
+
+def _said(sentence: str, known: Mapping[str, Collection[str]]) -> str:
+    """The sentence in LaTeX, or an empty string if anything that it leans on is missing."""
+    kept = {mark[0]: ",".join(key for key in mark[2].split(",") if key in known[mark[1]])
+            for mark in _MARK.finditer(sentence)}
+    if not all(kept.values()):
+        return ""
+    return _MARK.sub(lambda mark: _WRITTEN[mark[1]] % kept[mark[0]], sentence)
