@@ -65,9 +65,10 @@ def sound_draft(study: Study, inputs: CodeInputs) -> Program:
     """The ordinal-th way to begin, without mistakes; each later round of the drafts is twice as wide."""
     turn = inputs.ordinal // len(study.drafts)
     spec = study.drafts[_turn(inputs) % len(study.drafts)]
-    hidden = int(spec.hidden or study.draft_defaults["hidden"]) * 2**turn
-    values = study.draft_defaults | {"hidden": hidden, "network": spec.network}
-    experiment = render("experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH), **values)
+    values = study.draft_defaults | spec.set
+    hidden = int(values["hidden"]) * 2**turn
+    experiment = render("experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH),
+                        **values | {"hidden": hidden})
     experiment = with_constant(experiment, "DATASETS", _datasets(inputs, 1))
     varies = spec.network + (f", HIDDEN={hidden}" if turn else "")
     return Program(title=spec.title, plan=spec.plan, varies=varies, experiment=experiment,

@@ -84,7 +84,7 @@ def _estimate(study: Study, means: Means) -> Estimate:
     return Estimate(
         hours=round(max(hours, seconds / 3600), 4), node_hours=round(seconds / 3600, 5),
         data=tuple(DataNeed(name=name, source="catalogue") for name in _datasets(study, means)),
-        packages=("torch", "numpy"),
+        packages=("numpy",),
         reason=f"{NODES} executions of {seconds:g} s, {means.workers} at a time, as the catalogue's study plans them.")
 
 

@@ -36,7 +36,7 @@ class DraftSpec(Frozen):
     network: str
     plan: str
     faults: tuple[str, ...] = ()
-    hidden: int | None = Field(default=None, description="the width, where it is not that of `draft_defaults`")
+    set: dict[str, Scalar] = Field(default_factory=dict, description="in place of `draft_defaults`")
 
 
 class Fault(Edit):

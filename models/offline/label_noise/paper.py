@@ -1,4 +1,4 @@
-"""The paper on label noise and calibration: `paper.jinja` with sentences that the verdicts of the comparisons choose."""
+"""The paper on label noise and calibration: `paper.jinja` with sentences that the verdicts of comparisons choose."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def outline(inputs: WriteInputs) -> Outline:
     return read_outline(TITLE, render(
         "paper.jinja", names=find.datasets, named=_named, datasets=_listed([_named(one) for one in find.datasets]),
         doubled=[one.name for one in inputs.facts if one.duplicates and one.name in find.datasets],
-        rates=_listed([f"<s:level.{level.name}>" for level in inputs.data_plan.levels]), split=find.split, harm=find.harm(main),
+        rates=_listed([f"<s:level.{level.name}>" for level in inputs.data_plan.levels]), split=find.split,
+        harm=find.harm(main),
         by_rate=["\n".join(find.by_rate(dataset)) for dataset in find.datasets], conclusion=find.conclusion(),
         ablations=["\n".join(one) for one in ablations], **lines,
         unknown_floats=[one for one in floats if one[2] not in FLOATS]), inputs)
@@ -112,12 +113,13 @@ class _Findings:
     def verdicts(self, dataset: str, metric: str, arm: str, other: str, subject: str) -> list[str]:
         """A sentence for each verdict, with the levels that have it."""
         called = self.called(dataset, metric, arm, other)
-        places = {verdict: [f"<s:level.{name}>" for name, (one, _) in called.items() if one == verdict]
-                  for verdict in VERDICTS}
-        return [f"On {_named(dataset)}, " + VERDICTS[verdict].format(
-            subject=subject, metric=WORDS.get(metric, metric),
-            where=f"at {'noise rates' if len(levels) > 1 else 'a noise rate'} of {_listed(levels)}") + "."
-            for verdict, levels in places.items() if levels]
+        sentences: list[str] = []
+        for verdict, words in VERDICTS.items():
+            rates = [f"<s:level.{name}>" for name, (one, _) in called.items() if one == verdict]
+            where = f"at {'noise rates' if len(rates) > 1 else 'a noise rate'} of {_listed(rates)}"
+            text = words.format(subject=subject, metric=WORDS.get(metric, metric), where=where)
+            sentences += [f"On {_named(dataset)}, {text}."] if rates else []
+        return sentences
 
     def elsewhere(self, arm: str) -> list[str]:
         return [sentence for dataset in self.datasets[1:]
