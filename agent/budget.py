@@ -36,9 +36,9 @@ def check_budget(settings: Settings) -> None:
     if cap is not None:
         raise ModelConfigError(
             f"the budget of {cap} is too small for this configuration: plan, reports and paper are given "
-            f"{caps.told(shares.paper_share)} from the start, and one experiment {caps.told(node)}, at the worst; "
-            "raise it, or lower models.output_retries, models.retries, models.roles.ROLE.max_tokens, paper.reflections "
-            "or sandbox.timeout")
+            f"{caps.in_words(shares.paper_share)} from the start, and one experiment {caps.in_words(node)}, at the "
+            "worst; raise it, or lower models.output_retries, models.retries, models.roles.ROLE.max_tokens, "
+            "paper.reflections or sandbox.timeout")
 
 
 def check_priced(settings: Settings) -> None:

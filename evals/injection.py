@@ -17,9 +17,9 @@ from pathlib import Path
 
 from evals.hostile import held_out, reworded, tuned
 from evals.hostile.paper import Attack, written
+from evals.scripted_judges import OBEYED, gullible
 from models.client import Models
 from models.roles.judge import JUDGE
-from models.scripted_judges import OBEYED, gullible
 from models.settings import ModelSettings
 from record.log import MemoryLog
 from review.judge import question, read_paper, read_rubric

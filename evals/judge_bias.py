@@ -19,12 +19,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+from evals.scripted_judges import leaning
 from models.backend import Backend
 from models.client import Models
 from models.errors import ModelError
 from models.failover import open_backend
 from models.roles.exhibits import PREFER, PreferInputs, ShownPaper
-from models.scripted_judges import leaning
 from models.settings import ModelSettings
 from record.log import MemoryLog
 from record.nouns.papers import Judgement

@@ -12,6 +12,7 @@ nor what it counts beyond our upward estimate (more than `BYTES_A_TOKEN` or `IMA
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -23,7 +24,6 @@ from models.errors import BudgetSpent, ModelError
 from models.roles.role import AnyRole
 from models.settings import ModelSettings
 from record.events.running import Limited, Reserved, Returned
-from record.fold.state import RunState
 from record.log import Recorder
 from record.nouns.decisions import Action, CallKey, Spending, Work
 from record.nouns.frozen import Frozen
@@ -61,7 +61,7 @@ class BudgetSettings(Frozen):
             return f"{self.gpu_hours:g} GPU-hours"
         return None
 
-    def told(self, amount: Spending) -> str:
+    def in_words(self, amount: Spending) -> str:
         """An amount in the units that are capped: `$1.20 and 0.5 GPU-hours`."""
         parts = [f"${amount.usd:.2f}"] * (self.usd is not None)
         parts += [f"{amount.tokens} tokens"] * (self.tokens is not None)
@@ -99,7 +99,8 @@ class Budget:
         """
         name = f"{key}+{request.cuts}" if request.cuts else str(key)
         if self._caps.of_calls:
-            self._reserve(key.decision, name, self._most(request), limits=not request.cuts)
+            most = most_of_call(self._models, request.role, prompt_tokens(request), max_tokens=request.max_tokens)
+            self._reserve(key.decision, name, most, limits=not request.cuts)
         try:
             reply = await backend.answer(request)
         except ModelError as error:
@@ -127,36 +128,26 @@ class Budget:
         cap = self._caps.excess(bound + share, share)
         if cap is None:
             return None
-        return (f"the budget of {cap}: {self._caps.told(bound)} are spent or set aside, the paper included, and what "
-                f"comes next may take {self._caps.told(share)}")
+        return (f"the budget of {cap}: {self._caps.in_words(bound)} are spent or set aside, the paper included, and "
+                f"what comes next may take {self._caps.in_words(share)}")
 
     def _reserve(self, k: int, name: str, spending: Spending, *, limits: bool = True) -> None:
         more = Reserved(k=k, name=name, spending=spending)
-        cap = self._excess(more)
+        cap = self._caps.excess(self._bound(more, nodes=False), spending)
+        if cap is None:
+            after = self._bound(more)
+            beyond = after.above(self._bound())  # what is more than the share of its decision
+            if max(beyond.usd, beyond.tokens, beyond.gpu_seconds) > ROUNDING:
+                cap = self._caps.excess(after, spending)
         if cap is None:
             self._recorder.append(more)
             return
-        reason = (f"the budget of {cap}: {self._caps.told(self._bound())} are spent or set aside, and {name} may take "
-                  f"{self._caps.told(spending)}")
+        reason = (f"the budget of {cap}: {self._caps.in_words(self._bound())} are spent or set aside, and {name} may "
+                  f"take {self._caps.in_words(spending)}")
         state = self._recorder.state
         if limits and state.limited is None and state.released is None:
             self._recorder.append(Limited(reason=reason))
         raise BudgetSpent(f"{reason}; resume with a higher --budget-usd, --budget-tokens or --gpu-hours")
-
-    def _most(self, request: ModelRequest) -> Spending:
-        return most_of_call(self._models, request.role, prompt_tokens(request), max_tokens=request.max_tokens)
-
-    def _excess(self, more: Reserved) -> str | None:
-        """The cap that has no room for more, or None."""
-        return self._caps.excess(self._bound(more, nodes=False), more.spending) or self._eaten(more)
-
-    def _eaten(self, more: Reserved) -> str | None:
-        """The cap that leaves no room for what is more than the share of its decision; None where it is not."""
-        after = self._bound(more)
-        beyond = after.above(self._bound())
-        if max(beyond.usd, beyond.tokens, beyond.gpu_seconds) <= ROUNDING:
-            return None
-        return self._caps.excess(after, more.spending)
 
     def _bound(self, more: Reserved | None = None, *, nodes: bool = True, flying: bool = True) -> Spending:
         """What is spent, what calls and attempts may still take, and what is left free for the steps to come.
@@ -164,7 +155,10 @@ class Budget:
         With `nodes` also what nodes under way may come to need; without `flying` not what is under way right now.
         """
         state = self._recorder.state
-        aside, begun = _by_decision(state, more) if flying else {}, _begun(state)
+        aside: dict[int, Spending] = {}  # for calls and attempts under way
+        for one in (*state.reserved.values(), *([more] if more is not None else [])) if flying else ():
+            aside[one.k] = aside.get(one.k, Spending()) + one.spending
+        begun = {one.action.task for one in state.decisions.values() if isinstance(one.action, Work)}
         left = [share for task, share in self._shares.steps().items() if task not in begun]
         for k, decided in state.decisions.items():
             if k not in state.finished and (nodes or isinstance(decided.action, Work)):
@@ -173,25 +167,11 @@ class Budget:
         return sum((*state.settled.values(), *state.lost.values(), *aside.values(), *left), start=Spending())
 
 
-def _by_decision(state: RunState, more: Reserved | None) -> dict[int, Spending]:
-    """What is set aside for calls and attempts under way."""
-    found: dict[int, Spending] = {}
-    for one in (*state.reserved.values(), *([more] if more is not None else [])):
-        found[one.k] = found.get(one.k, Spending()) + one.spending
-    return found
-
-
-def _begun(state: RunState) -> set[str]:
-    return {one.action.task for one in state.decisions.values() if isinstance(one.action, Work)}
-
-
 # --- the most that a call may take ----------------------------------------------------------------------------------
 
 
 def prompt_tokens(request: ModelRequest) -> int:
     """Tokens of a rendered request, estimated upwards."""
-    import json
-
     texts = (request.prompt.system, request.prompt.user, json.dumps(request.output_type.model_json_schema()))
     size = sum(len(text.encode()) for text in texts)
     return size // BYTES_A_TOKEN + len(request.images) * IMAGE_TOKENS + OVERHEAD

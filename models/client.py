@@ -82,13 +82,14 @@ class Models:
         """The answer under `key`. Use `at(...).ask(...)`, which makes the key. Raises `ModelError`."""
         request = self.request(role, inputs, images)
         asked = f"{self._backend.name_of(role)} at temperature {request.temperature:g}"
-        event = await self._answers.answer(key, request, asked, lambda: self._retry.answer(key, request, self._paid))
-        return role.output_for(inputs).model_validate(event.answer)
 
-    def _paid(self, key: CallKey, request: ModelRequest) -> Awaitable[Reply]:
-        if self._budget is None:
-            return self._backend.answer(request)
-        return self._budget.answer(key, request, self._backend)
+        def ask(key: CallKey, request: ModelRequest) -> Awaitable[Reply]:
+            if self._budget is None:
+                return self._backend.answer(request)
+            return self._budget.answer(key, request, self._backend)
+
+        event = await self._answers.answer(key, request, asked, lambda: self._retry.answer(key, request, ask))
+        return role.output_for(inputs).model_validate(event.answer)
 
     def given_up(self, key: CallKey) -> bool:
         """Whether no usable answer came of a call, and it is not made again."""

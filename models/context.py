@@ -20,18 +20,17 @@ from pydantic import BaseModel
 from models.backend import ModelRequest
 from models.errors import ContextTooLong
 from models.naming import Address
+from models.roles.role import IMAGE_TOKENS
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 CHARS_A_TOKEN = 3.5
-IMAGE_TOKENS = 1200
-"""Tokens of one picture, roughly, at the providers that say."""
 LEAST = 1024
 """Tokens that an answer must have room for, unless fewer were asked for."""
 PATIENCE = 5.0
 """Seconds for a question about a length; loading a model into Ollama may take as long as a request."""
-MEND = ("choose one that reads more, or let the server give it more (Ollama: OLLAMA_CONTEXT_LENGTH=65536, vLLM: "
+FIX = ("choose one that reads more, or let the server give it more (Ollama: OLLAMA_CONTEXT_LENGTH=65536, vLLM: "
         "--max-model-len); if the length is wrong, set models.context_tokens")
 OLLAMA_DEFAULT = 4096
 """What Ollama reads on small GPUs when nothing was set; older ones do not tell."""
@@ -58,7 +57,7 @@ def fitted(request: ModelRequest, window: int | None, *, model: str) -> ModelReq
     if room < min(LEAST, request.max_tokens, request.cut_at or LEAST):
         raise ContextTooLong(
             f"{model}: the prompt of role '{request.role}' takes about {taken} tokens and the model reads {window}; "
-            f"{MEND}")
+            f"{FIX}")
     return replace(request, max_tokens=room)
 
 
@@ -68,34 +67,24 @@ def check_room(request: ModelRequest, window: int | None, *, beside: int, model:
     if window is not None and taken > window:
         raise ContextTooLong(
             f"{model}: role '{request.role}' takes about {taken} tokens in this study, {beside} characters of code "
-            f"among them, and the model reads {window}; {MEND}")
+            f"among them, and the model reads {window}; {FIX}")
 
 
 # --- asked of the server --------------------------------------------------------------------------------------------
 
 
 class _Served(BaseModel):
-    id: str
+    id: str = ""
+    name: str = ""  # Ollama
     max_model_len: int | None = None  # vLLM, SGLang
     context_length: int | None = None
     context_window: int | None = None
 
 
-class _Models(BaseModel):
-    data: list[_Served]
-
-
-class _Loaded(BaseModel):
-    name: str
-    context_length: int | None = None
-
-
-class _Running(BaseModel):
-    models: list[_Loaded]
-
-
-class _Shown(BaseModel):
-    parameters: str = ""
+class _Listing(BaseModel):
+    data: list[_Served] = []
+    models: list[_Served] = []  # Ollama, of those that are loaded
+    parameters: str = ""  # Ollama, of one model
 
 
 async def served_tokens(client: AsyncOpenAI, address: Address, *, patience: float) -> int | None:
@@ -106,10 +95,10 @@ async def served_tokens(client: AsyncOpenAI, address: Address, *, patience: floa
     from openai import APIConnectionError, OpenAIError
 
     try:
-        if _is_ollama(address):
+        if address.prefix == "ollama" or urlsplit(address.base_url or "").port == 11434:
             return await _ollama_tokens(client, address, patience)
-        found = _Models.model_validate(await _get(client, "/models"))
-        own = next((one for one in found.data if one.id == address.model), None)
+        served = await _get(client, "/models")
+        own = next((one for one in served.data if one.id == address.model), None)
         return own and (own.max_model_len or own.context_length or own.context_window)
     except APIConnectionError as error:
         raise ConnectionError(str(error)) from None
@@ -117,27 +106,25 @@ async def served_tokens(client: AsyncOpenAI, address: Address, *, patience: floa
         return None
 
 
-def _is_ollama(address: Address) -> bool:
-    return address.prefix == "ollama" or urlsplit(address.base_url or "").port == 11434
-
-
 async def _ollama_tokens(client: AsyncOpenAI, address: Address, patience: float) -> int | None:
     """The length that Ollama has loaded the model with, as a request without one finds it."""
     parts = urlsplit(address.base_url or "")
     root = f"{parts.scheme}://{parts.netloc}"
     await _post(client, f"{root}/api/generate", {"model": address.model, "stream": False}, patience)
-    running = _Running.model_validate(await _get(client, f"{root}/api/ps"))
+    running = await _get(client, f"{root}/api/ps")
     own = next((one for one in running.models if one.name in (address.model, f"{address.model}:latest")), None)
     if own is not None and own.context_length:
         return own.context_length
-    shown = _Shown.model_validate(await _post(client, f"{root}/api/show", {"model": address.model}, PATIENCE))
-    told = re.search(r"^num_ctx\s+(\d+)", shown.parameters, re.MULTILINE)
-    return int(told[1]) if told else OLLAMA_DEFAULT
+    shown = await _post(client, f"{root}/api/show", {"model": address.model}, PATIENCE)
+    match = re.search(r"^num_ctx\s+(\d+)", shown.parameters, re.MULTILINE)
+    return int(match[1]) if match else OLLAMA_DEFAULT
 
 
-async def _get(client: AsyncOpenAI, path: str) -> Any:
-    return await client.with_options(timeout=PATIENCE, max_retries=0).get(path, cast_to=object)
+async def _get(client: AsyncOpenAI, path: str) -> _Listing:
+    answer = await client.with_options(timeout=PATIENCE, max_retries=0).get(path, cast_to=object)
+    return _Listing.model_validate(answer)
 
 
-async def _post(client: AsyncOpenAI, path: str, body: dict[str, Any], patience: float) -> Any:
-    return await client.with_options(timeout=patience, max_retries=0).post(path, body=body, cast_to=object)
+async def _post(client: AsyncOpenAI, path: str, body: dict[str, Any], patience: float) -> _Listing:
+    answer = await client.with_options(timeout=patience, max_retries=0).post(path, body=body, cast_to=object)
+    return _Listing.model_validate(answer)

@@ -2,6 +2,7 @@
 
 A model that was unavailable is left alone for `REST` seconds where another one stands in. Only unavailability passes
 a request on: a refusal, a wrong key or an answer off its schema concerns the request or the user, not the connection.
+pydantic-ai's `FallbackModel` knows neither rest nor models that see nothing, nor any that are not its own.
 """
 
 from __future__ import annotations
@@ -39,22 +40,25 @@ class Failover:
     @property
     def sees(self) -> bool:
         """Whether somebody looks at pictures."""
-        return any(one.sees for one in self._of(VISION)[:1])
+        return any(one.sees for one in self._models.get(VISION.name, ())[:1])
 
     def name_of(self, role: AnyRole) -> str:
-        return next((one.name_of(role) for one in self._of(role)), "nobody")
+        return next((one.name_of(role) for one in self._models.get(role.name, ())), "nobody")
 
     async def reads(self, role: AnyRole) -> int | None:
         """What the model reads that reads least, of those that are known."""
-        known = [await one.reads(role) for one in self._of(role) if isinstance(one, Reader)]
+        known = [await one.reads(role) for one in self._models.get(role.name, ()) if isinstance(one, Reader)]
         return min((tokens for tokens in known if tokens is not None), default=None)
 
     async def answer(self, request: ModelRequest) -> Reply:
         """The answer of the first model that is available. Raises `ModelError`; `ModelUnavailable` when all are."""
-        if not self._of(request.role):
+        if not (models := self._models.get(request.role.name)):
             raise ModelConfigError(f"no model plays the role '{request.role}'; set models.roles.{request.role}")
+        now = self._clock()  # the role's own first, those at rest last, the blind never to look at pictures
+        order = sorted([models[0], *(one for one in models[1:] if one.sees or not request.images)],
+                       key=lambda one: self._rest.get(id(one), 0.0) > now)
         failed: list[ModelUnavailable] = []
-        for backend in self._order(request):
+        for backend in order:
             try:
                 return await backend.answer(request)
             except ModelUnavailable as error:
@@ -63,27 +67,12 @@ class Failover:
             except ImagesRefused:
                 if not failed:  # the role's own model: whoever asks must know that nobody looks
                     raise
-        raise _soonest(failed)
-
-    def _of(self, role: AnyRole) -> Sequence[Backend]:
-        return self._models.get(role.name, ())
-
-    def _order(self, request: ModelRequest) -> list[Backend]:
-        """The models to ask: the role's own first, those at rest last, the blind never to look at pictures."""
-        own, *others = self._of(request.role)
-        now = self._clock()
-        return sorted([own, *(one for one in others if one.sees or not request.images)],
-                      key=lambda one: self._rest.get(id(one), 0.0) > now)
-
-
-def _soonest(failed: Sequence[ModelUnavailable]) -> ModelUnavailable:
-    """The failure to wait for, since its model may be back first; it names the others too."""
-    found = min(failed, key=lambda error: (error.seconds or 0.0) if isinstance(error, QuotaSpent) else 0.0)
-    found.billed = any(error.billed for error in failed)
-    others = [str(error) for error in failed if error is not found]
-    if others:
-        found.args = (f"{found}; and {'; and '.join(others)}",)
-    return found
+        # The failure to wait for, since its model may be back first; it names the others too.
+        soonest = min(failed, key=lambda error: (error.seconds or 0.0) if isinstance(error, QuotaSpent) else 0.0)
+        soonest.billed = any(error.billed for error in failed)
+        if others := [str(error) for error in failed if error is not soonest]:
+            soonest.args = (f"{soonest}; and {'; and '.join(others)}",)
+        raise soonest
 
 
 def open_backend(settings: ModelSettings) -> Backend:

@@ -43,7 +43,7 @@ class AnswerLedger:
     async def answer(self, key: CallKey, request: ModelRequest, asked: str, ask: Callable[[], Awaitable[Reply]]
                      ) -> Answered:
         """The committed answer to a question; `asked` is the model and its temperature. Raises what `ask` does."""
-        if (known := self._known(key, request, asked)) is not None:
+        if (known := self._known(key, request)) is not None:
             return known
         text = request_text(request, asked)
         if self.keep is not None:
@@ -60,30 +60,28 @@ class AnswerLedger:
             tell(event)
         return self.recorder.state.answers.get(key, event)  # as a resume will read it
 
-    def _known(self, key: CallKey, request: ModelRequest, asked: str) -> Answered | None:
-        """The committed answer to this very question, also where another model or temperature was asked it."""
+    def _known(self, key: CallKey, request: ModelRequest) -> Answered | None:
+        """The committed answer to this very question, also where another model or temperature was asked it.
+
+        That the question would be sent as another text now is recorded, once.
+        """
         stored = self.recorder.state.answers.get(key)
         if stored is None:
             return None
         text = request_text(request, stored.asked)
-        same = _sha256(text) == stored.request_sha256
+        drifted = Drifted(key=key, request_sha256=_sha256(text))
+        same = drifted.request_sha256 == stored.request_sha256
         if not same and question_sha256(request) != stored.question_sha256:
             return None
         try:
             request.output_type.model_validate(stored.answer)
         except ValidationError:  # of another version of the program
             return None
-        if not same:
-            self._drift(key, text)
-        return stored
-
-    def _drift(self, key: CallKey, text: str) -> None:
-        """Record, once, that the question would be sent as this text now."""
-        event = Drifted(key=key, request_sha256=_sha256(text))
-        if self.recorder.state.drifted.get(key) != event:
+        if not same and self.recorder.state.drifted.get(key) != drifted:
             if self.keep is not None:
                 self.keep(text)
-            self.recorder.append(event)
+            self.recorder.append(drifted)
+        return stored
 
 
 def request_sha256(request: ModelRequest, asked: str) -> str:

@@ -1,4 +1,4 @@
-"""From what a user writes as the model's name to an address that can be opened; all mistakes in it end here."""
+"""What a model's name tells: an address that can be opened, where every mistake in it ends, and the model's family."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ WITH_BASE_URL = ("openai", "openai-chat", "openai-responses", "anthropic", "goog
 OLLAMA_HERE = "http://localhost:11434/v1"
 VLLM_HERE = "http://localhost:8000/v1"
 _ALIASES = {"gemini": "google", "google-gla": "google", "google-vertex": "google-cloud"}
+_FAMILIES = {
+    "claude": "claude", "anthropic": "claude", "gpt": "gpt", "chatgpt": "gpt", "o1": "gpt", "o3": "gpt", "o4": "gpt",
+    "davinci": "gpt", "gemini": "gemini", "gemma": "gemini", "llama": "llama", "codellama": "llama",
+    "mistral": "mistral", "mixtral": "mistral", "ministral": "mistral", "codestral": "mistral", "devstral": "mistral",
+    "qwen": "qwen", "qwq": "qwen",
+    "deepseek": "deepseek", "phi": "phi", "command": "cohere", "grok": "grok", "glm": "glm", "kimi": "kimi",
+    "offline": "offline"}
 _FORM = re.compile(r"(?P<prefix>[a-z][a-z0-9/-]*):(?P<model>\S+)")
 
 
@@ -41,7 +48,12 @@ def locate(name: str, base_url: str | None, environ: Mapping[str, str]) -> Addre
     `openai:` means OpenAI's Responses API; servers at other addresses speak chat completions, so an address of one's
     own chooses these. Raises: `ModelConfigError`.
     """
-    prefix, model = _parts(name)
+    match = _FORM.fullmatch(name)
+    if match is None:
+        raise ModelConfigError(
+            f"{name!r} is no model name; write 'offline' or PROVIDER:MODEL with a provider such as {', '.join(COMMON)} "
+            "(for your own server: openai-chat:MODEL and models.base_url)")
+    prefix, model = _ALIASES.get(match["prefix"], match["prefix"]), match["model"]
     given = base_url or _from_environment(prefix, environ)
     if given is not None:
         _check_url(given)
@@ -63,17 +75,6 @@ def bare_url(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
-def _parts(name: str) -> tuple[str, str]:
-    found = _FORM.fullmatch(name)
-    if found is None:
-        raise ModelConfigError(
-            f"{name!r} is no model name; write 'offline' or PROVIDER:MODEL with a provider such as {', '.join(COMMON)} "
-            "(for your own server: openai-chat:MODEL and models.base_url)"
-        )
-    prefix = found["prefix"]
-    return _ALIASES.get(prefix, prefix), found["model"]
-
-
 def _from_environment(prefix: str, environ: Mapping[str, str]) -> str | None:
     if prefix.startswith("openai"):
         return environ.get("OPENAI_BASE_URL") or None
@@ -91,5 +92,25 @@ def _check_url(url: str) -> None:
     except ValueError:
         good = False
     if not good:
-        told = re.sub(r"//[^/@]*@", "//", url)
-        raise ModelConfigError(f"models.base_url is no address of a server: {told!r}; write e.g. http://localhost:8000/v1")
+        shown = re.sub(r"//[^/@]*@", "//", url)
+        raise ModelConfigError(f"models.base_url is no address of a server: {shown!r}; write e.g. "
+                               "http://localhost:8000/v1")
+
+
+def family(name: str) -> str | None:
+    """The family of a model, as 'anthropic:claude-x' -> 'claude'; None where the name does not tell.
+
+    Judges of one family share their taste with each other, and with what the family wrote.
+    """
+    model = name.lower().partition(":")[2] or name.lower()
+    for word in re.split(r"[-/_.:]", model):
+        for known in (word, word.rstrip("0123456789")):
+            if known in _FAMILIES:
+                return _FAMILIES[known]
+    return None
+
+
+def alike(first: str, second: str) -> bool:
+    """Whether two models are of one family, or one model, by their names."""
+    known = family(first)
+    return first == second or (known is not None and known == family(second))

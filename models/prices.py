@@ -1,17 +1,26 @@
-"""What tokens cost and how much a model reads, by genai-prices' public list; both None where it does not know."""
+"""What responses took, what tokens cost and how much a model reads, by genai-prices' public list.
+
+The list has no table of ours beside it, but what was set (`models.prices`) and that servers of one's own cost nothing.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from models.backend import ModelRequest
+from models.context import CHARS_A_TOKEN, estimated_tokens
 from models.errors import ModelConfigError
 from models.naming import locate
 from models.settings import ModelSettings, Price
 from record.nouns.decisions import Usage
+
+if TYPE_CHECKING:  # a provider's client is slow to import
+    from pydantic_ai.messages import ModelResponse
 
 _LISTED = {"openai-chat": "openai", "openai-responses": "openai", "google-cloud": "google", "bedrock": "aws"}
 """Providers of pydantic-ai that the list has under another name."""
@@ -23,15 +32,15 @@ def usd(settings: ModelSettings, used: Usage, environ: Mapping[str, str] = os.en
     A price that was set (`models.prices`) comes first; the offline model, a recording and servers on one's own machine
     or network cost nothing, if none was set.
     """
-    own = price_set(settings)
+    own = _price_set(settings)
     if own is not None:
         cached = own.input if own.cached is None else own.cached
         new = used.input_tokens - used.cached_tokens
         return (own.input * new + cached * used.cached_tokens + own.output * used.output_tokens) / 1e6
     if settings.name == "offline" or settings.name.startswith("replay:") or _local(settings, environ):
         return 0.0
-    found = _listed(settings, used, environ)
-    return None if found is None else float(found.total_price)
+    listed = _listed(settings, used, environ)
+    return None if listed is None else float(listed.total_price)
 
 
 def most_usd(
@@ -39,23 +48,50 @@ def most_usd(
 ) -> float | None:
     """The most that so many tokens cost: nothing comes out of a cache, and all of it may be written to one."""
     plain = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
-    known = [found for used in (plain, plain.model_copy(update={"cache_write_tokens": input_tokens}))
-             if (found := usd(settings, used, environ)) is not None]
+    known = [price for used in (plain, plain.model_copy(update={"cache_write_tokens": input_tokens}))
+             if (price := usd(settings, used, environ)) is not None]
     return max(known, default=None)
 
 
-def price_set(settings: ModelSettings) -> Price | None:
-    """The price that was set for a model, by its whole name or by what follows its provider."""
-    return settings.prices.get(settings.name) or settings.prices.get(settings.name.partition(":")[2])
+def usage_of(
+    responses: Sequence[ModelResponse], request: ModelRequest, settings: ModelSettings, *, own_prices: bool
+) -> Usage:
+    """What all responses to a request took.
+
+    `own_prices`: whether that list applies. Where a server does not say what a response took, or gives counts that
+    cannot be, it goes by its length, so that a budget counts it.
+    """
+    used, measured = Usage(), True
+    for response in responses:
+        told = response.usage
+        if told.unmeasured_requests or told.input_tokens <= 0:
+            measured = False
+            written = sum(len(str(getattr(part, "content", "") or getattr(part, "args", "")))
+                          for part in response.parts)
+            used += Usage(input_tokens=estimated_tokens(request), output_tokens=round(written / CHARS_A_TOKEN))
+        else:
+            used += Usage(input_tokens=told.input_tokens, output_tokens=told.output_tokens,
+                          cached_tokens=max(0, told.cache_read_tokens),
+                          cache_write_tokens=max(0, told.cache_write_tokens))
+    price = None
+    if own_prices and measured:
+        with suppress(LookupError, ValueError, AssertionError):
+            price = float(sum(response.cost().total_price for response in responses))
+    return settled(settings, used.model_copy(update={"usd": price}))
 
 
 def settled(settings: ModelSettings, usage: Usage) -> Usage:
-    """What an answer of one model took, with its price: as set, else as the provider's list has it, else as `usd`."""
+    """What an answer of one model took, with its price: as set, else as given, else by the list."""
     cached = Usage(input_tokens=usage.cached_tokens, cached_tokens=usage.cached_tokens)
-    told = usage.usd is not None and price_set(settings) is None
+    known = usage.usd is not None and _price_set(settings) is None
     return usage.model_copy(update={
         "cached_usd": usd(settings, cached) if usage.cached_tokens else 0.0,
-        "usd": usage.usd if told else usd(settings, usage)})
+        "usd": usage.usd if known else usd(settings, usage)})
+
+
+def _price_set(settings: ModelSettings) -> Price | None:
+    """The price that was set for a model, by its whole name or by what follows its provider."""
+    return settings.prices.get(settings.name) or settings.prices.get(settings.name.partition(":")[2])
 
 
 def _local(settings: ModelSettings, environ: Mapping[str, str]) -> bool:
@@ -75,8 +111,8 @@ def _local(settings: ModelSettings, environ: Mapping[str, str]) -> bool:
 
 def context_tokens(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> int | None:
     """How many tokens the model reads at once, by the list."""
-    found = None if settings.name == "offline" else _listed(settings, Usage(input_tokens=1, output_tokens=1), environ)
-    return None if found is None else found.model.context_window
+    listed = None if settings.name == "offline" else _listed(settings, Usage(input_tokens=1, output_tokens=1), environ)
+    return None if listed is None else listed.model.context_window
 
 
 def _listed(settings: ModelSettings, used: Usage, environ: Mapping[str, str]) -> Any:

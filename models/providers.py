@@ -15,7 +15,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -23,21 +23,18 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, NativeOutput, PromptedOutput, ToolOutput
 from pydantic_ai import exceptions as ai
-from pydantic_ai.messages import UserContent
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
-from models.backend import BELOW, Image, ModelRequest, Reply
+from models.backend import BELOW, ModelRequest, Reply
 from models.context import fitted, served_tokens
-from models.errors import AnswerCut, ImagesRefused, ModelConfigError, ModelError, ModelRefused
-from models.faults import SETTINGS, Feature, answer_error, shown
+from models.errors import AnswerCut, ImagesRefused, ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused
 from models.naming import COMMON, WITH_BASE_URL, Address, locate
-from models.patience import CutShort, FewerTokens, Mode, NotTaken, PatientModel, Sleep
-from models.prices import context_tokens
+from models.patience import SETTINGS, CutShort, Feature, FewerTokens, Mode, NotTaken, PatientModel, Sleep, shown
+from models.prices import context_tokens, usage_of
 from models.roles.role import AnyRole
 from models.settings import ModelSettings
-from models.usage import usage_of
 from record.nouns.decisions import Usage
 
 LOG = logging.getLogger(__name__)
@@ -58,37 +55,33 @@ def open_provider(settings: ModelSettings, environ: Mapping[str, str] = os.envir
 def open_model(address: Address) -> Model:
     """pydantic-ai's model at an address. Raises `ModelConfigError`: unknown provider, client not installed, no key."""
     prefix = address.prefix
+
+    def provider(name: str) -> Any:
+        made: Any = infer_provider_class(name)
+        return made(base_url=address.base_url)
+
     try:
         infer_provider_class(prefix)
         if address.base_url is not None and prefix in WITH_BASE_URL:
-            return infer_model(f"{prefix}:{address.model}", _provider_at(address.base_url))
+            return infer_model(f"{prefix}:{address.model}", provider)
         return infer_model(f"{prefix}:{address.model}")
     except ImportError:
         raise ModelConfigError(
-            f"the client for {prefix + ':'!r} is not installed; pip install 'pydantic-ai-slim[{prefix}]'"
-        ) from None
+            f"the client for {prefix + ':'!r} is not installed; pip install 'pydantic-ai-slim[{prefix}]'") from None
     except ValueError:
         raise ModelConfigError(
             f"unknown provider {prefix!r}; known are {', '.join(COMMON)} and others of pydantic-ai "
-            "(for your own server: openai-chat:MODEL and models.base_url)"
-        ) from None
-    except _complaints() as error:
-        said = re.sub(r" or pass it via `[^`]*`", "", shown(error).partition(". ")[0]).rstrip(".")
-        raise ModelConfigError(f"{prefix}:{address.model} cannot be used: {said}; or use the model 'offline'") from None
+            "(for your own server: openai-chat:MODEL and models.base_url)") from None
+    except _lacking_keys() as error:
+        reason = re.sub(r" or pass it via `[^`]*`", "", shown(error).partition(". ")[0]).rstrip(".")
+        raise ModelConfigError(f"{prefix}:{address.model} cannot be used: {reason}; or use the model 'offline'"
+                               ) from None
 
 
-def _complaints() -> tuple[type[Exception], ...]:
+def _lacking_keys() -> tuple[type[Exception], ...]:
     """What clients raise that lack a key or credentials."""
     google = sys.modules.get("google.auth.exceptions")
     return (ai.UserError, google.GoogleAuthError) if google is not None else (ai.UserError,)
-
-
-def _provider_at(base_url: str) -> Callable[[str], Any]:
-    def provider(prefix: str) -> Any:
-        made: Any = infer_provider_class(prefix)
-        return made(base_url=base_url)
-
-    return provider
 
 
 class ProviderModel:
@@ -134,8 +127,11 @@ class ProviderModel:
                 request = fitted(request, await self.context_tokens(), model=self.name)
                 output = await self._through(request, patient)
         finally:
-            self._worked = self._worked or patient.answers > 0
-        return self._reply(request, output, patient)
+            self._worked = self._worked or bool(patient.responses)
+        answered_by = next((one.model_name for one in reversed(patient.responses) if one.model_name),
+                           self._address.model)
+        return Reply(output=output, usage=self._usage(request, patient), model=f"{self._address.prefix}:{answered_by}",
+                     retries=patient.retries + len(patient.responses) - 1, left_out=self._not_sent)
 
     async def reads(self, role: AnyRole) -> int | None:
         return await self.context_tokens()
@@ -157,8 +153,10 @@ class ProviderModel:
             request = replace(request, max_tokens=min(request.max_tokens, self._most_tokens or request.max_tokens))
             if request.max_tokens <= request.cut_at:
                 raise self._cut(request.cut_at, request, patient)
-            patient.sent, patient.max_tokens = self._sent(request, mode), request.max_tokens
-            patient.may_switch = len(self._modes) > 1
+            images: tuple[Feature, ...] = ("images",) if request.images else ()
+            structure: tuple[Feature, ...] = () if mode == "prompted" else (mode,)
+            patient.sent = (*(one for one in SETTINGS if one not in self._not_sent), *images, *structure)
+            patient.max_tokens, patient.may_switch = request.max_tokens, len(self._modes) > 1
             try:
                 return await self._exchange(request, patient, mode)
             except FewerTokens as error:
@@ -173,12 +171,6 @@ class ProviderModel:
                 if known == (self._modes[0], *self._left_out):  # another answer may have learnt it meanwhile
                     self._do_without(error, mode)
 
-    def _sent(self, request: ModelRequest, mode: Mode) -> tuple[Feature, ...]:
-        """What of the request the server may not take."""
-        images: tuple[Feature, ...] = ("images",) if request.images else ()
-        structure: tuple[Feature, ...] = () if mode == "prompted" else (mode,)
-        return (*(one for one in SETTINGS if one not in self._not_sent), *images, *structure)
-
     @property
     def _not_sent(self) -> tuple[Feature, ...]:
         """The settings that are left out; the limit of tokens has two names where OpenAI's client asks."""
@@ -187,62 +179,56 @@ class ProviderModel:
                      if one != "max_tokens" or self._left_out.count(one) >= names)
 
     def _do_without(self, error: NotTaken, mode: Mode) -> None:
-        if error.what not in SETTINGS:
-            self._next_mode(mode, error)
+        """Leave out a setting, or go on to the next mode. Raises `ModelRefused`: there is none."""
+        if error.what in SETTINGS:
+            self._left_out.append(error.what)
+            LOG.info("%s: asked without %s from now on: %s", self.name, error.what, error)
             return
-        self._left_out.append(error.what)
-        LOG.info("%s: asked without %s from now on: %s", self.name, error.what, error)
-
-    def _cut(self, tokens: int, request: ModelRequest, patient: PatientModel) -> AnswerCut:
-        return AnswerCut(f"{self.name}: the answer was cut at {tokens} tokens", tokens=tokens,
-                         usage=self._usage(request, patient), retries=patient.retries + patient.answers)
-
-    def _next_mode(self, mode: Mode, error: NotTaken) -> None:
         if len(self._modes) == 1:
             raise ModelRefused(f"{self.name}: the provider refused every way of structured answers that models.output="
                                f"{self._settings.output} allows; choose another model: {error}")
         del self._modes[0]
         LOG.info("%s: no structured answers by %s, %s is used: %s", self.name, mode, self._modes[0], error)
 
+    def _cut(self, tokens: int, request: ModelRequest, patient: PatientModel) -> AnswerCut:
+        return AnswerCut(f"{self.name}: the answer was cut at {tokens} tokens", tokens=tokens,
+                         usage=self._usage(request, patient), retries=patient.retries + len(patient.responses))
+
     async def _exchange(self, request: ModelRequest, patient: PatientModel, mode: Mode) -> BaseModel:
-        retries = self._settings.output_retries - patient.answers
-        agent = Agent(
-            patient,
-            output_type=_output(mode, request.output_type),
-            instructions=request.prompt.system,
-            retries={"output": retries, "tools": retries},
-            capabilities=BELOW.get(),
-        )
+        retries = self._settings.output_retries - len(patient.responses)
+        kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
+        output: Any = kind(request.output_type, name="answer")
+        agent = Agent(patient, output_type=output, instructions=request.prompt.system,
+                      retries={"output": retries, "tools": retries}, capabilities=BELOW.get())
+        pictures = [BinaryContent(data=image.data, media_type=image.media_type) for image in request.images]
         try:
-            result = await agent.run(
-                _content(request.prompt.user, request.images), model_settings=self._bounds(request))
+            result = await agent.run([request.prompt.user, *pictures] if pictures else request.prompt.user,
+                                     model_settings=self._request_settings(request))
         except (ModelError, NotTaken, FewerTokens, CutShort):
             raise
         except ai.UserError as error:
             raise ModelConfigError(f"{self.name}: models.output={mode} cannot be used: {shown(error)}") from None
+        except ai.ContentFilterError as error:
+            raise ModelRefused(f"{self.name}: the provider's content filter stopped the answer: {shown(error)}"
+                               ) from None
         except ai.AgentRunError as error:
-            raise answer_error(error, model=self.name, tries=patient.answers) from None
+            reason = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            raise ModelOutputInvalid(f"{self.name}: no answer that fits its schema after {len(patient.responses)} "
+                                     f"answers; choose a model that is good at tool calls: {shown(reason)}") from None
         return result.output
 
-    def _bounds(self, request: ModelRequest) -> RequestSettings:
-        bounds = RequestSettings(timeout=self._settings.timeout, max_retries=0)
+    def _request_settings(self, request: ModelRequest) -> RequestSettings:
+        given = RequestSettings(timeout=self._settings.timeout, max_retries=0)
         if "temperature" not in self._left_out:
-            bounds["temperature"] = request.temperature
+            given["temperature"] = request.temperature
         if "cache" not in self._left_out:
-            bounds["cache"] = {"messages": False}
+            given["cache"] = {"messages": False}
         if "max_tokens" not in self._left_out:
-            bounds["max_tokens"] = request.max_tokens
+            given["max_tokens"] = request.max_tokens
         elif "max_tokens" not in self._not_sent:
             newer = self._model.profile.get("openai_chat_supports_max_completion_tokens", True)
-            bounds["extra_body"] = {"max_tokens" if newer else "max_completion_tokens": request.max_tokens}
-        return bounds
-
-    def _reply(self, request: ModelRequest, output: BaseModel, patient: PatientModel) -> Reply:
-        responses = patient.responses
-        answered_by = next((r.model_name for r in reversed(responses) if r.model_name), self._address.model)
-        retries = patient.retries + len(responses) - 1
-        return Reply(output=output, usage=self._usage(request, patient), model=f"{self._address.prefix}:{answered_by}",
-                     retries=retries, left_out=self._not_sent)
+            given["extra_body"] = {"max_tokens" if newer else "max_completion_tokens": request.max_tokens}
+        return given
 
     def _usage(self, request: ModelRequest, patient: PatientModel) -> Usage:
         return usage_of(patient.responses, request, self._settings, own_prices=self._address.own_prices)
@@ -256,14 +242,3 @@ def _modes(model: Model, settings: ModelSettings) -> list[Mode]:
              "native": model.profile.get("supports_json_schema_output", False)}
     first = model.profile.get("default_structured_output_mode", "tool")
     return sorted((mode for mode in _MODES if known[mode]), key=lambda mode: (mode != first, _MODES.index(mode)))
-
-
-def _output(mode: Mode, output_type: type[BaseModel]) -> Any:
-    kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
-    return kind(output_type, name="answer")
-
-
-def _content(user: str, images: Sequence[Image]) -> str | list[UserContent]:
-    if not images:
-        return user
-    return [user, *(BinaryContent(data=image.data, media_type=image.media_type) for image in images)]

@@ -22,7 +22,7 @@ from jinja2 import BaseLoader, DictLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel
 
-from models import cutting, listing
+from models import cutting
 from models.backend import Prompt
 from models.roles.role import AnyRole
 from record.machine import NETWORK
@@ -37,7 +37,7 @@ def newest(items: Sequence[object], limit: int) -> Sequence[object]:
 
 FILTERS = (
     cutting.middle, cutting.flat, cutting.oneline, cutting.sentences, cutting.written, cutting.fence, cutting.code,
-    listing.number, listing.table, listing.conditions, listing.claims, listing.arrays, listing.drawn, newest)
+    cutting.number, cutting.table, cutting.conditions, cutting.claims, cutting.arrays, cutting.drawn, newest)
 
 
 def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:
@@ -45,14 +45,17 @@ def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoa
     template = _environment(loader).get_template(f"{role.name}.md")
     values = {name: getattr(inputs, name) for name in type(inputs).model_fields}
     context = template.new_context({**values, "images": images})
-    system, user = ("".join(template.blocks[block](context)) for block in ("system", "user"))
-    return Prompt(system=_tidy(system), user=_tidy(user))
+    system, user = (re.sub(r"\n{3,}", "\n\n", "".join(template.blocks[block](context))).strip() + "\n"
+                    for block in ("system", "user"))
+    return Prompt(system=system, user=user)
 
 
 @functools.cache
 def _environment(loader: BaseLoader | None) -> ImmutableSandboxedEnvironment:
+    # All files at once: a program that is replaced under a run keeps the words that it began with.
+    files = {path.name: path.read_text(encoding="utf-8") for path in PROMPTS.glob("*.md")}
     environment = ImmutableSandboxedEnvironment(
-        loader=loader or DictLoader(_files()),
+        loader=loader or DictLoader(files),
         undefined=StrictUndefined,
         autoescape=False,  # text for a model, not markup
         trim_blocks=True,
@@ -64,12 +67,3 @@ def _environment(loader: BaseLoader | None) -> ImmutableSandboxedEnvironment:
     names: dict[str, Any] = environment.globals
     names.update(length=cutting.LENGTHS, network_timed=NETWORK)
     return environment
-
-
-def _files() -> dict[str, str]:
-    """Every prompt file, read at once: a program that is replaced under a run keeps the words that it began with."""
-    return {path.name: path.read_text(encoding="utf-8") for path in PROMPTS.glob("*.md")}
-
-
-def _tidy(text: str) -> str:
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"

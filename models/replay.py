@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +77,13 @@ class ReplayModel:
         """
         ordinal = self.asked[request.role.name]
         self.asked[request.role.name] += 1
-        found = self._answers.get((request.role.name, ordinal))
-        if found is None:
+        answer = self._answers.get((request.role.name, ordinal))
+        if answer is None:
             raise ModelConfigError(f"{self._name}: no answer of role '{request.role}' with ordinal {ordinal} is "
                                    f"recorded, only {self.recorded[request.role.name]} of this role; record the run "
                                    "again")
         try:
-            output = request.output_type.model_validate(found)
+            output = request.output_type.model_validate(answer)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"])) or "the answer"
@@ -101,23 +101,17 @@ def open_replay(name: str) -> ReplayModel:
     except (OSError, UnicodeDecodeError) as error:
         raise ModelConfigError(f"{name!r}: {path} cannot be read ({error}); "
                                "write replay:FILE with the exchange of a run") from None
-    return ReplayModel(_parsed(name, lines), name)
-
-
-def _parsed(name: str, lines: Sequence[str]) -> list[Recorded]:
-    found: list[Recorded] = []
+    exchange: list[Recorded] = []
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
         try:
-            found.append(Recorded.model_validate_json(line))
+            exchange += [Recorded.model_validate_json(line)] if line.strip() else []
         except ValidationError as error:
-            said = error.errors(include_url=False)[0]["msg"]
-            raise ModelConfigError(f"{name!r}: line {number} is no recorded answer ({said}); each line is "
+            message = error.errors(include_url=False)[0]["msg"]
+            raise ModelConfigError(f"{name!r}: line {number} is no recorded answer ({message}); each line is "
                                    '{"role": ..., "ordinal": ..., "answer": {...}}') from None
-    if not found:
+    if not exchange:
         raise ModelConfigError(f"{name!r} holds no recorded answer; make it from a run with models.replay.exchange_of")
-    return found
+    return ReplayModel(exchange, name)
 
 
 def exchange_of(events: Iterable[Event]) -> tuple[Recorded, ...]:
@@ -126,11 +120,11 @@ def exchange_of(events: Iterable[Event]) -> tuple[Recorded, ...]:
     Of two answers under one key it is the later one, at the place of the first: a replay asks once.
     """
     counted: Counter[str] = Counter()
-    found: list[Recorded] = []
+    exchange: list[Recorded] = []
     for event in {event.key: event for event in events if isinstance(event, Answered)}.values():
-        found.append(Recorded(role=event.key.role, ordinal=counted[event.key.role], answer=event.answer))
+        exchange.append(Recorded(role=event.key.role, ordinal=counted[event.key.role], answer=event.answer))
         counted[event.key.role] += 1
-    return tuple(found)
+    return tuple(exchange)
 
 
 def written(exchange: Iterable[Recorded]) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -38,6 +38,10 @@ from record.nouns.decisions import CallKey
 Ask = Callable[[CallKey, ModelRequest], Awaitable[Reply]]
 LONELY = 3
 """Rounds in which one request gets no answer while others do, before it is given up."""
+OUTAGE_WAIT = 30.0
+"""Seconds before a provider that is down is asked again, doubled each time: most outages are minutes long."""
+OUTAGE_WAIT_CAP = 600.0
+"""Seconds at most between two such tries: what a run may lose of a provider that is back."""
 
 
 @dataclass
@@ -77,7 +81,12 @@ class Retry:
                     reply = await ask(key, asked)
             except AnswerCut as cut:
                 cuts.append(cut)
-                asked = self._longer(asked, cuts)
+                tries = 1 + self.settings.output_retries
+                if cut.tokens <= asked.cut_at:
+                    raise _given_up(cut, asked, "the most that the model gives") from None
+                if len(cuts) == tries:
+                    raise _given_up(cut, asked, f"in the last of {tries} answers") from None
+                asked = replace(asked, max_tokens=2 * cut.tokens, cut_at=cut.tokens, cuts=len(cuts))
             except BudgetSpent:
                 if not asked.cuts:
                     raise
@@ -93,15 +102,6 @@ class Retry:
                 self._needed[asked.role.name] = asked.max_tokens
                 return replace(reply, usage=sum((cut.usage for cut in cuts), start=reply.usage),
                                retries=reply.retries + sum(cut.retries for cut in cuts))
-
-    def _longer(self, asked: ModelRequest, cuts: Sequence[AnswerCut]) -> ModelRequest:
-        """The question with twice the room. Raises `ModelOutputInvalid` where there is no more to be had."""
-        tries, cut = 1 + self.settings.output_retries, cuts[-1]
-        if cut.tokens <= asked.cut_at:
-            raise _given_up(cut, asked, "the most that the model gives") from None
-        if len(cuts) == tries:
-            raise _given_up(cut, asked, f"in the last of {tries} answers") from None
-        return replace(asked, max_tokens=2 * cut.tokens, cut_at=cut.tokens, cuts=len(cuts))
 
     # --- the circuit ------------------------------------------------------------------------------------------------
 
@@ -153,30 +153,27 @@ class Retry:
         return False
 
     def _failed(self, error: ModelUnavailable, probe: bool) -> None:
+        """Open the circuit, or keep it open. Raises `ProviderDown` where more would be waited for than may be."""
         if self.tell is None or (self._open and not probe):
             return
         now = self.clock()
         if self._since is None:
-            self._since, self._wait = now, self.settings.outage_wait
+            self._since, self._wait = now, OUTAGE_WAIT
         else:
-            self._wait = min(2 * self._wait, self.settings.outage_wait_cap)
-        wait = self._until_next(error, lasted=now - self._since)
-        self._next = now + wait
-        self.tell(Paused(reason=str(error), until=self.wall() + wait))
-
-    def _until_next(self, error: ModelUnavailable, *, lasted: float) -> float:
-        """Seconds to the next try. Raises `ProviderDown` where they are more than may be waited for."""
+            self._wait = min(2 * self._wait, OUTAGE_WAIT_CAP)
+        lasted = now - self._since
         longest = self.settings.outage_timeout - lasted
         quota = error.seconds if isinstance(error, QuotaSpent) else None
         if quota is not None:
             if quota > max(longest, self.seconds_left()):
                 raise ProviderDown(f"{error}; it ends in {quota:.0f} s, after the run's time limit (and "
                                    "models.outage_timeout): resume then") from None
-            return quota
-        if longest <= 0:
+        elif longest <= 0:
             raise ProviderDown(f"{error}; it has been so for {lasted:.0f} s, more is not waited for "
                                "(models.outage_timeout): resume when the provider is back") from None
-        return min(self._wait, longest)
+        wait = min(self._wait, longest) if quota is None else quota
+        self._next = now + wait
+        self.tell(Paused(reason=str(error), until=self.wall() + wait))
 
     def _answered(self) -> None:
         self._answers += 1

@@ -11,6 +11,10 @@ from models.roles import ROLES, VISION
 from models.roles.role import AnyRole
 from record.nouns.frozen import Frozen
 
+RETRY_WAIT = 2.0
+"""Seconds before the first further try of a request, doubled for each next one, where the provider asks for none."""
+RETRY_WAIT_CAP = 60.0
+"""Seconds at most before a further try; a provider that asks for more has a quota, which the retry layer waits out."""
 Output = Literal["auto", "tool", "native", "prompted"]
 
 
@@ -122,26 +126,11 @@ class ModelSettings(Frozen):
                     "is not right or does not know a model")
     timeout: float = Field(default=600.0, gt=0, description="seconds for one request to the provider")
     retries: int = Field(
-        default=2, ge=0, le=10, description="further tries after a transport error (429, 5xx, connection)"
-    )
+        default=2, ge=0, le=10, description="further tries after a transport error (429, 5xx, connection)")
     output_retries: int = Field(
-        default=2, ge=0, le=5, description="further tries after an answer that does not fit its schema"
-    )
-    retry_wait: float = Field(
-        default=2.0, ge=0, description="seconds before the first further try; doubled for each next one"
-    )
-    retry_wait_cap: float = Field(
-        default=60.0, ge=0, description="seconds at most before a further try, Retry-After included"
-    )
+        default=2, ge=0, le=5, description="further tries after an answer that does not fit its schema")
     outage_timeout: float = Field(
-        default=6 * 3600.0, ge=0, description="seconds that a run waits for a provider that is down; then it ends"
-    )
-    outage_wait: float = Field(
-        default=30.0, gt=0, description="seconds before a provider that is down is asked again; doubled each time"
-    )
-    outage_wait_cap: float = Field(
-        default=600.0, gt=0, description="seconds at most between two such tries; a quota is waited out in one piece"
-    )
+        default=6 * 3600.0, ge=0, description="seconds that a run waits for a provider that is down; then it ends")
     keep_prompts: bool = Field(
         default=True, description="keep what models are asked in the run's folder, in prompts/ (docs/telemetry.md)")
     telemetry: Collector = Field(
@@ -197,15 +186,15 @@ class ModelSettings(Frozen):
 
     def _one(self, name: str, base_url: str | None) -> ModelSettings:
         """These settings for one model. The common address goes with models of the same provider."""
-        shared = self.base_url if _provider(name) == _provider(self.name) else None
+        shared = self.base_url if name.partition(":")[0] == self.name.partition(":")[0] else None
         return self.model_copy(update={
             "name": name, "base_url": base_url or shared, "fallbacks": (), "roles": {}})
 
     @property
     def distinct(self) -> tuple[ModelSettings, ...]:
         """Every model that may be asked, once, as settings of one model each."""
-        found = {(one.name, one.base_url): one for role in ROLES.values() for one in self.candidates(role)}
-        return tuple(found.values())
+        models = (one for role in ROLES.values() for one in self.candidates(role))
+        return tuple({(one.name, one.base_url): one for one in models}.values())
 
     @property
     def called(self) -> str:
@@ -225,8 +214,4 @@ class ModelSettings(Frozen):
     def answer_limit(self) -> float:
         """Seconds for one answer with all its retries, by each model that may stand in; then it is given up."""
         requests = self.retries + self.output_retries + 1
-        return (1 + len(self.fallbacks)) * (requests * self.timeout + self.retries * self.retry_wait_cap)
-
-
-def _provider(name: str) -> str:
-    return name.partition(":")[0]
+        return (1 + len(self.fallbacks)) * (requests * self.timeout + self.retries * RETRY_WAIT_CAP)

@@ -66,7 +66,9 @@ class Telemetry:
 
     def __init__(self, exporter: SpanExporter, collector: str, run: str, *, content: bool) -> None:
         """`collector` is its name in words."""
-        _quiet()
+        log = logging.getLogger("opentelemetry")  # what it logs of each failed batch stays off the terminal
+        if not log.handlers:
+            log.addHandler(logging.NullHandler())
         self._collector = collector
         self._run = run
         self._content = content
@@ -87,10 +89,10 @@ class Telemetry:
     @contextmanager
     def call(self, key: CallKey, *, request_sha256: str, asked: str) -> Generator[Callable[[Answered], None]]:
         """A span around a call. What is raised in it is passed on, and noted by its kind."""
-        found = {"run": self._run, "decision": key.decision, "attempt": key.attempt, "role": key.role,
+        marks = {"run": self._run, "decision": key.decision, "attempt": key.attempt, "role": key.role,
                  "ordinal": key.ordinal, "key": str(key), "request_sha256": request_sha256, "asked": asked}
         with self._tracer.start_as_current_span(
-                f"ask {key.role}", attributes={PREFIX + name: one for name, one in found.items()},
+                f"ask {key.role}", attributes={PREFIX + name: mark for name, mark in marks.items()},
                 record_exception=False, set_status_on_exception=False) as span:
             below = BELOW.set((self._below,))
             try:
@@ -159,10 +161,3 @@ def _answered(span: trace.Span, answer: Answered) -> None:
         PREFIX + "cached_tokens": answer.usage.cached_tokens,
         PREFIX + "cache_write_tokens": answer.usage.cache_write_tokens,
         **({PREFIX + "usd": answer.usage.usd} if answer.usage.usd is not None else {})})
-
-
-def _quiet() -> None:
-    """Keep what OpenTelemetry logs of each failed batch off the terminal; `close` tells the sum."""
-    log = logging.getLogger("opentelemetry")
-    if not log.handlers:
-        log.addHandler(logging.NullHandler())

@@ -1,7 +1,9 @@
 """Who is told of model calls beside the record: a collector of OpenTelemetry spans, or nobody (`SILENT`).
 
 A call has the same span whichever model answers; what pydantic-ai does for it (the exchange, each request) lies below
-it. The parts that need OpenTelemetry's SDK are in `models.telemetry`, which is loaded when a collector is set.
+it, by pydantic-ai's own instrumentation. Ours stays, since the offline model, a recording and a script are no models of
+pydantic-ai, and none of its spans has the call's key in the record. What needs OpenTelemetry's SDK is in
+`models.telemetry`, which is loaded when a collector is set.
 """
 
 from __future__ import annotations
@@ -36,14 +38,10 @@ class Silent:
     """Nobody is told."""
 
     def call(self, key: CallKey, *, request_sha256: str, asked: str) -> AbstractContextManager[Tell]:
-        return nullcontext(_unheard)
+        return nullcontext(lambda answer: None)
 
     def close(self) -> None:
         """Nothing is left."""
-
-
-def _unheard(answer: Answered) -> None:
-    """Where nobody listens."""
 
 
 SILENT: Tracing = Silent()
@@ -64,13 +62,12 @@ def open_tracing(settings: ModelSettings, run: str) -> Tracing:
 
 def check_tracing(collector: str | None) -> None:
     """Refuse a collector without the packages that speak to it. Raises `ModelConfigError`."""
-    if collector is not None and not _installed():
+    if collector is None:
+        return
+    try:
+        installed = bool(find_spec(_EXPORTER) and find_spec("opentelemetry.sdk.trace"))
+    except ModuleNotFoundError:
+        installed = False
+    if not installed:
         raise ModelConfigError(f"models.telemetry={collector} needs packages that are not installed: "
                                "pip install 'scientist[otel]', or set models.telemetry=null")
-
-
-def _installed() -> bool:
-    try:
-        return find_spec(_EXPORTER) is not None and find_spec("opentelemetry.sdk.trace") is not None
-    except ModuleNotFoundError:
-        return False

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from models.client import ModelClient, Models
 from models.errors import ImagesRefused, ModelError
-from models.families import alike, family
+from models.naming import alike, family
 from models.roles.exhibits import JUDGE_NOTES, PartInputs, PartNotes
 from models.roles.judge import JUDGE, Answer, JudgeAnswer, JudgeInputs, RecordFacts, Rubric, Score
 from record.nouns.papers import AuditFacts, CheckResult, DimensionScore, Judgement, Missing, Panel, Removed, spreads

@@ -13,6 +13,7 @@ from typing import ClassVar
 import pytest
 
 from agent.cli import main
+from models import patience
 from models.offline.researcher import OfflineResearcher
 
 pytestmark = pytest.mark.slow
@@ -64,11 +65,12 @@ def test_a_failing_run_leaves_its_key_nowhere(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setattr(Echo, "status", status)
+    monkeypatch.setattr(patience, "RETRY_WAIT", 0)
     Path("idea.json").write_text(json.dumps(IDEA))
     caplog.set_level(logging.DEBUG)
     code = main(["run", "--idea", "idea.json", "--model", "openai-chat:m", "--base-url", server, "--name", "failing",
-                 "--budget-usd", "9", "--set", "models.retries=1", "--set", "models.retry_wait=0", "--set",
-                 "models.outage_timeout=0", "--set", "models.output=tool"])
+                 "--budget-usd", "9", "--set", "models.retries=1", "--set", "models.outage_timeout=0",
+                 "--set", "models.output=tool"])
     assert code != 0 and any(KEY in key for key in Echo.seen), "the provider did get the key"
     told = capsys.readouterr()
     assert KEY not in told.out + told.err and KEY not in caplog.text

@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent.settings import Settings, compose
+from models import patience
 from models.backend import Backend, ModelRequest, Reply
 from models.failover import open_backend
 from models.ledger import request_sha256
@@ -34,7 +35,7 @@ SMALL = {
     "seed": 3, "sandbox.timeout": 60, "search.order": "ticket", "search.window": 4, "search.num_workers": 2,
     "search.num_drafts": 1, "search.num_seeds": 2, "search.max_seeds": 2, "search.preliminary.nodes": 2,
     "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1, "paper.reflections": 2,
-    "models.name": "openai:some-model", "models.timeout": 3, "models.retry_wait": 0.01, "models.outage_timeout": 0,
+    "models.name": "openai:some-model", "models.timeout": 3, "models.outage_timeout": 0,
 }
 """A run of ten nodes and some 26 answers."""
 
@@ -96,10 +97,12 @@ def noting_behind_the_door(noted: Path) -> Generator[ModuleType]:
         return Noting(open_backend(models), noted)
 
     run.open_backend = opened
+    waited, patience.RETRY_WAIT = patience.RETRY_WAIT, 0.01  # pyright: ignore[reportConstantRedefinition]
     try:
         yield run
     finally:
         run.open_backend = open_backend
+        patience.RETRY_WAIT = waited  # pyright: ignore[reportConstantRedefinition]
 
 
 def silent(event: Event, state: RunState) -> None:

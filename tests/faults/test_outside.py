@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from models import retry
 from models.errors import ModelConfigError
 from record.events import Event
 from record.events.running import Commanded
@@ -54,7 +55,8 @@ def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     noted, run = tmp_path / "noted", tmp_path / "run"
-    down = {"models__retries": 0, "models__outage_wait": 0.05, "models__outage_timeout": 1.0}
+    down = {"models__retries": 0, "models__outage_timeout": 1.0}
+    monkeypatch.setattr(retry, "OUTAGE_WAIT", 0.05)
     with OpenAIServer([status(503, "out of order")]) as server:
         assert start(tmp_path, "run", served_settings(server.url, **down), noted) == 130
         assert len(server.requests) >= 3
@@ -75,13 +77,15 @@ def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
     assert "SLURM job" in reason(run)
 
 
-def test_a_key_that_expires_is_an_outage_in_which_experiments_end_and_the_run_can_be_resumed(tmp_path: Path) -> None:
+def test_a_key_that_expires_is_an_outage_in_which_experiments_end_and_the_run_can_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retry, "OUTAGE_WAIT", 0.2)
     noted, run = tmp_path / "noted", tmp_path / "run"
     answered, refused = studying(noted), status(401, "the key has expired")
     listen = at_first("executed", signal.SIGTERM)
     with OpenAIServer(lambda number, body: answered(number, body) if number < 3 else refused) as server:
-        outage = {"models__outage_wait": 0.2, "models__outage_timeout": 60, "search__grace": 0.0,
-                  "search__num_drafts": 2}
+        outage = {"models__outage_timeout": 60, "search__grace": 0.0, "search__num_drafts": 2}
         assert start(tmp_path, "run", served_settings(server.url, **outage), noted, listen) == 130
     kinds = [event.type for event, _ in read_events(run / "run.db")]
     assert "executed" in kinds[kinds.index("paused"):], "what was under way came to its end"

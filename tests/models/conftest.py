@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pydantic_ai import models as pydantic_ai_models
 
+from models import patience
+
 
 @pytest.fixture(autouse=True)
 def no_model_requests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,6 +16,12 @@ def no_model_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OLLAMA_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pydantic_ai_models, "ALLOW_MODEL_REQUESTS", False)
+
+
+@pytest.fixture
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests that failed on their way are sent again at once."""
+    monkeypatch.setattr(patience, "RETRY_WAIT", 0.0)
 
 
 @pytest.fixture

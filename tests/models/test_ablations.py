@@ -19,13 +19,13 @@ from tests.models.openai_server import OpenAIServer, tool
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("local_requests")
+@pytest.mark.usefixtures("local_requests", "no_waits")
 def test_an_unknown_action_and_one_without_replacement_are_refused_and_asked_again() -> None:
     good = ABLATION.model_dump(mode="json")
     wrong: list[dict[str, Any]] = [{**good, "action": "weaken"}, {**good, "replacement": " "}]
     answers = [tool({"ablations": [one], "why": "They need it."}) for one in (*wrong, good)]
     with OpenAIServer(answers) as server:
-        settings = ModelSettings(name="openai:m", base_url=server.url, output_retries=2, retry_wait=0.01)
+        settings = ModelSettings(name="openai:m", base_url=server.url, output_retries=2)
         desk = Models(open_backend(settings), MemoryLog(), settings, lambda: 0.0).at(1, 0)
         found = asyncio.run(desk.ask(ROLES["missing_ablations"], INPUTS["missing_ablations"]))
     assert found.ablations == (ABLATION,) and len(server.requests) == 3

@@ -18,7 +18,7 @@ from models.settings import ModelSettings
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, called, completion
 
-pytestmark = pytest.mark.usefixtures("local_requests")
+pytestmark = pytest.mark.usefixtures("local_requests", "no_waits")
 
 
 class Count(BaseModel):
@@ -150,7 +150,7 @@ async def test_a_providers_word_that_it_was_too_long_is_one_error(code: int, err
         return (404, {}) if method == "GET" else (code, {"error": {"type": "invalid_request_error", **error}})
 
     with JsonServer(answer) as server, pytest.raises(ContextTooLong, match="longer than the model reads") as caught:
-        settings = ModelSettings(name="openai:m", base_url=f"{server.url}/v1", retry_wait=0)
+        settings = ModelSettings(name="openai:m", base_url=f"{server.url}/v1")
         await open_backend(settings).answer(request(100))
     assert "\n" not in str(caught.value)
     assert len(server.posted) == 1

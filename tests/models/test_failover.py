@@ -33,14 +33,14 @@ from record.log import MemoryLog
 from tests.models.examples import CODE, INPUTS, PROGRAM
 from tests.models.openai_server import OpenAIServer, status, tool
 
-pytestmark = pytest.mark.usefixtures("local_requests")
+pytestmark = pytest.mark.usefixtures("local_requests", "no_waits")
 PICTURE = Image(b"\x89PNG\r\n\x1a\n and more")
 
 
 def settings(**given: object) -> ModelSettings:
     """Settings; what is given under the name of a role is the role's."""
     own = {name: given.pop(name) for name in ROLES if name in given}
-    return ModelSettings.model_validate({"retry_wait": 0, "retries": 1, "roles": own, **given})
+    return ModelSettings.model_validate({"retries": 1, "roles": own, **given})
 
 
 def chained(models: Sequence[Backend], clock: Callable[[], float] = time.monotonic) -> Failover:

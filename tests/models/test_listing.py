@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.listing import arrays, claims, drawn, table
+from models.cutting import arrays, claims, drawn, table
 from models.render import render
 from models.roles.assessing import FEEDBACK
 from models.roles.figures import FIGURE_REVIEW, ArrayBrief, FigureReviewInputs, Range

@@ -18,7 +18,7 @@ from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, called, completion
 
 pytestmark = [
-    pytest.mark.usefixtures("local_requests"), pytest.mark.asyncio, pytest.mark.slow,
+    pytest.mark.usefixtures("local_requests", "no_waits"), pytest.mark.asyncio, pytest.mark.slow,
     # The clients warn of what they are sent here.
     pytest.mark.filterwarnings("ignore:Failed to extract usage", "ignore:Pydantic serializer warnings:UserWarning")]
 NAMES = {"chat": "openai-chat:m", "responses": "openai-responses:m", "anthropic": "anthropic:claude-sonnet-4-6",
@@ -45,7 +45,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def opened(shape: str, url: str) -> Backend:
     root = "/v1" if shape in ("chat", "responses") else ""
     return open_backend(ModelSettings(name=NAMES[shape], base_url=url + root, context_tokens=100_000, retries=1,
-                                      retry_wait=0, output_retries=1))
+                                      output_retries=1))
 
 
 async def answered(shape: str, *bodies: object) -> tuple[Reply | ModelError, int]:
@@ -168,7 +168,7 @@ async def test_what_is_no_answer_may_have_to_be_paid_and_is_asked_for_twice_at_m
 
     with JsonServer(answer) as server, pytest.raises(ModelUnavailable, match="something that is no answer") as caught:
         await open_backend(ModelSettings(name="openai-chat:m", base_url=f"{server.url}/v1", context_tokens=100_000,
-                                         retries=5, retry_wait=0)).answer(QUESTION)
+                                         retries=5)).answer(QUESTION)
     assert len(server.posted) == 2 and caught.value.billed
 
 

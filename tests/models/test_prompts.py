@@ -13,8 +13,7 @@ from jinja2 import UndefinedError
 from pydantic import BaseModel
 
 from models import roles
-from models.cutting import WORTH, fence, middle, oneline
-from models.listing import table
+from models.cutting import WORTH, fence, middle, oneline, table
 from models.render import PROMPTS, render
 from models.roles import ROLES
 from models.roles.assessing import (

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from models import retry
 from models.backend import ModelRequest, Prompt, Reply
 from models.errors import AccessLost, ModelConfigError, ModelRefused, ModelUnavailable, ProviderDown, QuotaSpent
 from models.retry import Retry
@@ -56,8 +57,9 @@ def down_until(end: float) -> Callable[[float], ModelUnavailable | None]:
 
 
 @pytest.mark.asyncio
-async def test_an_outage_is_probed_at_growing_waits_and_its_end_is_told() -> None:
-    world = World(down_until(500), outage_wait_cap=200)
+async def test_an_outage_is_probed_at_growing_waits_and_its_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "OUTAGE_WAIT_CAP", 200.0)
+    world = World(down_until(500))
     assert await world.ask() is REPLY
     assert [at for at, _ in world.asked] == [0, 30, 90, 210, 410, 610]
     assert [one.until for one in world.told if isinstance(one, Paused)] == [1030, 1090, 1210, 1410, 1610]

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from models.backend import ModelRequest
 from models.client import Models
 from models.errors import ImagesRefused, ModelUnavailable
-from models.families import alike, family
+from models.naming import alike, family
 from models.roles.exhibits import PartInputs
 from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
