@@ -262,7 +262,7 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _check_key(path: str, where: str, known: Sequence[str]) -> None:
-    if path in known or path.startswith(MAPPINGS):
+    if path in known or f"{path}.".startswith(MAPPINGS):
         return
     if any(one.startswith(f"{path}.") for one in known):
         raise SettingsError(f"{where} is a group of settings: set one of its keys, {_nearest(path, known)}")
