@@ -11,6 +11,7 @@ import math
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,27 +44,28 @@ def open_within(run: Path, path: str) -> int:
     names = path.split("/")
     if names[0] not in SHOWN or any(not name or name.startswith(".") or "\0" in name for name in names):
         raise RefusedError("this path is not shown")
-    folder = -1
+    with ExitStack() as opened:
+        folder: int | None = None
+        try:
+            for name in (str(run), *names[:-1]):
+                follow = 0 if folder is None else os.O_NOFOLLOW
+                folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | follow, dir_fd=folder)
+                opened.callback(os.close, folder)
+        except (OSError, ValueError):
+            raise RefusedError("there is no such file") from None
+        return open_regular(names[-1], folder)
+
+
+def open_regular(path: str | Path, folder: int | None = None) -> int:
+    """A descriptor of a regular file that is no link; the caller closes it. Raises `RefusedError`."""
     try:
-        folder = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
-        for name in names[:-1]:
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        file = os.open(names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except (OSError, ValueError):
         raise RefusedError("there is no such file") from None
-    finally:
-        if folder >= 0:
-            os.close(folder)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise RefusedError("this is no file")
     return file
-
-
-def size_of(file: int) -> int:
-    return os.fstat(file).st_size
 
 
 def blocks(file: int, size: int) -> Iterator[bytes]:

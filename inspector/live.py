@@ -10,10 +10,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -37,39 +36,13 @@ LOOK = 0.25
 """Seconds between two looks at the log of a run that another process writes."""
 
 
-class View(Protocol):
-    """Shows a run while it goes on."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def __call__(self, event: Event, state: RunState) -> None: ...
-
-
-def view_for(console: Console, *, clock: Callable[[], float] = time.time) -> View:
-    """A live view on a terminal that can show one; plain lines for pipes, `NO_COLOR` and `TERM=dumb`."""
-    return LiveView(console, clock=clock) if _redraws(console) else PlainView(console)
-
-
-def _redraws(console: Console) -> bool:
-    return console.is_terminal and not console.is_dumb_terminal and not console.no_color
-
-
-class PlainView:
+class PlainView(AbstractContextManager["PlainView"]):
     """A line for each event but small steps, after the time that was worked on the run."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         return None
 
     def __call__(self, event: Event, state: RunState) -> None:
@@ -79,7 +52,7 @@ class PlainView:
                 Text(f"{duration(state.active_seconds):>7}  {text}"), no_wrap=True, overflow="ignore", crop=False)
 
 
-class LiveView:
+class LiveView(AbstractContextManager["LiveView"]):
     """The tree of the current stage, or of all, with progress, cost and time: redrawn in place, erased at the end."""
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.time, whole: bool = False) -> None:
@@ -93,20 +66,22 @@ class LiveView:
         self._width = self._console.width
         self._live = Live(self, console=self._console, refresh_per_second=4, transient=True, screen=self._whole)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> LiveView:
         self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._live.stop()
 
     def __call__(self, event: Event, state: RunState) -> None:
         self.note(event, state)
         self.show(state, working=not isinstance(event, Ended))
         if self._live.is_started and self._console.width < self._width and not self._whole:
-            self._restart()
+            # a clean screen: a terminal that became narrower has wrapped the lines that are there
+            self._live.stop()
+            self._console.clear()
+            self._begin()
+            self._live.start(refresh=True)
 
     def note(self, event: Event, state: RunState) -> None:
         """Keep an event for the lines under the tree."""
@@ -118,13 +93,6 @@ class LiveView:
         """Draw a state from now on; its time goes on while a process is `working` on it."""
         self._frame, self._working = frame_of(state, tuple(self._latest)), working
 
-    def _restart(self) -> None:
-        """Begin on a clean screen: a terminal that became narrower has wrapped the lines that are there."""
-        self._live.stop()
-        self._console.clear()
-        self._begin()
-        self._live.start(refresh=True)
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         frame, now = self._frame, self._clock()
         if frame is None:
@@ -135,48 +103,44 @@ class LiveView:
         yield from frame_lines(frame, elapsed, height, now=now, ascii=is_ascii(console), whole=self._whole)
 
 
+def view_for(console: Console, *, clock: Callable[[], float] = time.time) -> LiveView | PlainView:
+    """A live view on a terminal that can show one; plain lines for pipes, `NO_COLOR` and `TERM=dumb`."""
+    return LiveView(console, clock=clock) if _redraws(console) else PlainView(console)
+
+
+def _redraws(console: Console) -> bool:
+    return console.is_terminal and not console.is_dumb_terminal and not console.no_color
+
+
 def watch(run: Path, console: Console, *, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Show the tree of a run until the run ends or Ctrl-C is pressed. Raises `RecordError`."""
-    follower = Follower(run)
+    """Show the tree of a run until the run ends or Ctrl-C is pressed. Raises `RecordError`.
+
+    Where nothing can be redrawn: the tree as it is, then a line for each event.
+    """
+    follower, lines, goes_on, first = Follower(run), PlainView(console), True, True
+    view = LiveView(console, whole=True) if _redraws(console) else None
     try:
-        if _redraws(console):
-            _watch_redrawn(follower, console, sleep)
-        else:
-            _watch_lines(follower, console, sleep)
+        with view or nullcontext():
+            while goes_on:
+                goes_on = follower.goes_on()
+                for _, event, _ in follower.new():
+                    if view is not None:
+                        view.note(event, follower.state)
+                    elif not first:
+                        lines(event, follower.state)
+                if view is not None:
+                    view.show(follower.state, working=follower.process is not None)
+                elif first and goes_on:
+                    print_lines(console, tree_lines(tree_of(follower.state), ascii=is_ascii(console)))
+                first = False
+                if goes_on:
+                    console.file.flush()
+                    sleep(LOOK)
     except KeyboardInterrupt:
         console.print(Text("stopped watching; the run itself was not touched"))
         return
     print_lines(console, tree_lines(tree_of(follower.state), ascii=is_ascii(console)))
     console.print(Text(f"{follower.condition}; no process works on it", style="bold"))
-
-
-def _watch_redrawn(follower: Follower, console: Console, sleep: Callable[[float], None]) -> None:
-    with LiveView(console, whole=True) as view:
-        while True:
-            goes_on = follower.goes_on()
-            for _, event, _ in follower.new():
-                view.note(event, follower.state)
-            view.show(follower.state, working=follower.process is not None)
-            if not goes_on:
-                return
-            sleep(LOOK)
-
-
-def _watch_lines(follower: Follower, console: Console, sleep: Callable[[float], None]) -> None:
-    """The tree as it is, then a line for each event."""
-    lines, first = PlainView(console), True
-    while True:
-        goes_on = follower.goes_on()
-        for _, event, _ in follower.new():
-            if not first:
-                lines(event, follower.state)
-        if not goes_on:
-            return
-        if first:
-            print_lines(console, tree_lines(tree_of(follower.state), ascii=is_ascii(console)))
-        console.file.flush()
-        first = False
-        sleep(LOOK)
 
 
 # --- frames ---------------------------------------------------------------------------------------------------------
@@ -204,9 +168,8 @@ class Frame:
     @property
     def stage(self) -> StageRows:
         """The stage that is searched now; the last one that has nodes when none is."""
-        found = [stage for stage in self.tree.stages if stage.nodes]
         current = [stage for stage in self.tree.stages if stage.stage == self.phase]
-        return (current or found[-1:] or [self.tree.stages[0]])[0]
+        return (current or [stage for stage in self.tree.stages if stage.nodes][-1:] or [self.tree.stages[0]])[0]
 
 
 def frame_of(state: RunState, latest: tuple[str, ...] = ()) -> Frame:
@@ -232,13 +195,24 @@ def frame_lines(
     Shown first are the nodes that run, the best ones, those of the current stage, and the latest.
     """
     roomy, current = height >= ROOMY, frame.stage
-    head, tail = _head(frame, elapsed, now, roomy=roomy), _tail(frame, roomy=roomy)
+    head = list(_head(frame, elapsed, now, roomy=roomy))
+    tail: list[Text] = []
+    if roomy:
+        tail += [Text(f"  {stage.stage} still to do: {', '.join(stage.pending)}", style="cyan")
+                 for stage in frame.tree.stages if stage.pending and stage.stage != current.stage]
+        tail += [Text(f"  {text}", style="dim") for text in frame.latest]
+    tail.append(Text(frame.calls))
     stages = [stage for stage in frame.tree.stages if stage.nodes and (whole or stage is current)]
     room = max(1, height - len(head) - len(tail))
     if len(stages) * 2 > room:
         stages = [stage for stage in stages if stage is current]
     kept = fitting(stages, room - len(stages), current)
-    body = [line for stage in stages for line in _stage_lines(stage, kept, frame, ascii=ascii)]
+    body: list[Text] = []
+    for stage in stages:
+        body.append(stage_line(stage))
+        if hidden := sum(row.id not in kept for row in stage.nodes):
+            body.append(Text(f"  ... {hidden} more: scientist tree", style="dim"))
+        body += [row_line(row, frame.tree.metric, ascii=ascii) for row in stage.nodes if row.id in kept]
     lines = [*head, *body[:room], *tail][:height]
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
@@ -257,36 +231,18 @@ def fitting(stages: Sequence[StageRows], room: int, current: StageRows) -> set[s
     return {row.id for row in sorted(rows, key=weight, reverse=True)[: max(1, room - len(stages))]}
 
 
-def _stage_lines(stage: StageRows, kept: set[str], frame: Frame, *, ascii: bool) -> Iterator[Text]:
-    yield stage_line(stage)
-    hidden = sum(row.id not in kept for row in stage.nodes)
-    if hidden:
-        yield Text(f"  ... {hidden} more: scientist tree", style="dim")
-    for row in stage.nodes:
-        if row.id in kept:
-            yield row_line(row, frame.tree.metric, ascii=ascii)
-
-
-def _head(frame: Frame, elapsed: float, now: float, *, roomy: bool) -> list[Text]:
+def _head(frame: Frame, elapsed: float, now: float, *, roomy: bool) -> Iterator[Text]:
     """Title, progress, why the run is paused, and what the numbers of the tree are."""
+    yield Text(short(frame.title, 100), style="bold")
     progress = Text(frame.phase, style="bold cyan")
-    progress.append(f"  {frame.progress}  {duration(elapsed)}  {frame.model}", style="not bold default")
-    head = [Text(short(frame.title, 100), style="bold"), progress]
+    yield progress.append(f"  {frame.progress}  {duration(elapsed)}  {frame.model}", style="not bold default")
     if frame.held is not None:
-        head.append(Text(f"paused {held_text(frame.held)}", style="bold yellow"))
+        yield Text(f"paused {held_text(frame.held)}", style="bold yellow")
     if frame.outage is not None:
-        head.append(Text(f"paused {countdown(frame.outage.until, now)}: {short(frame.outage.reason, 160)}",
-                         style="bold yellow"))
+        yield Text(f"paused {countdown(frame.outage.until, now)}: {short(frame.outage.reason, 160)}",
+                   style="bold yellow")
     if frame.tree.metric and roomy:
-        head.append(Text(metric_text(frame.tree.metric), style="dim"))
-    return head
-
-
-def _tail(frame: Frame, *, roomy: bool) -> list[Text]:
-    """What other stages still have to do, what happened last, and what the calls took."""
-    others = [one for one in frame.tree.stages if one.pending and one.stage != frame.stage.stage and roomy]
-    return [*(Text(f"  {one.stage} still to do: {', '.join(one.pending)}", style="cyan") for one in others),
-            *(Text(f"  {text}", style="dim") for text in frame.latest if roomy), Text(frame.calls)]
+        yield Text(metric_text(frame.tree.metric), style="dim")
 
 
 def is_ascii(console: Console) -> bool:

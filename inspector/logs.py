@@ -9,8 +9,6 @@ later), or that all of it is kept.
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -18,21 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from inspector.describe import describe
+from inspector.files import RefusedError, open_regular
 from inspector.follow import Follower
 from inspector.text import cached, count, duration, plain, printable, short
-from record.events import Event
-from record.events.running import Answered, Commanded
-from record.events.searching import (
-    Decided,
-    Executed,
-    Plotted,
-    Probed,
-    Proposed,
-    Reviewed,
-    Stepped,
-    Suspected,
-    WorkDone,
-)
+from record.events import Event, running, searching
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.decisions import Expand
@@ -97,37 +84,36 @@ class _Reader:
             node = node_of(event, state)
             if self._node is not None and node != self._node:
                 continue
-            if isinstance(event, Executed):
+            if isinstance(event, searching.Executed):
                 yield from self._printed(event.attempt.number, over=True)
             text = describe(event, state)
             if text is not None or self._every or self._node is not None:
                 yield Entry(seq=seq, at=at, type=event.type, node=node, text=text or small_step(event))
-        running = self.follower.state.nodes.get(self._node or "")
-        if running is not None and not running.finished:
-            yield from self._printed(len(running.attempts) + 1, over=False)
+        node = self.follower.state.nodes.get(self._node or "")
+        if node is not None and not node.finished:
+            yield from self._printed(len(node.attempts) + 1, over=False)
 
     def _printed(self, number: int, *, over: bool) -> Iterator[Printed]:
         if self._node is None:
             return
-        output = self._output = self._output or Output(self.follower.run, self._node, number)
+        output = self._output or Output(self.follower.run, self._node, number)
+        self._output = None if over else output
         for text in output.rest() if over else output.lines():
             yield Printed(self._node, number, text)
-        if over:
-            self._output = None
 
 
 def node_of(event: Event, state: RunState) -> str | None:
     """The node that an event is about, if it is about one."""
     match event:
-        case Decided() | WorkDone():
-            k = event.k
-        case Answered():
+        case searching.Decided(k=k) | searching.WorkDone(k=k):
+            pass
+        case running.Answered():
             k = event.key.decision
-        case Commanded():
+        case running.Commanded():
             return event.target if event.verb in ("kill", "mark") else None
         case _:
-            found = getattr(event, "node", None)
-            return found if isinstance(found, str) else None
+            node = getattr(event, "node", None)
+            return node if isinstance(node, str) else None
     decided = state.decisions.get(k)
     return node_id(k) if decided is not None and isinstance(decided.action, Expand) else None
 
@@ -135,23 +121,22 @@ def node_of(event: Event, state: RunState) -> str | None:
 def small_step(event: Event) -> str | None:
     """A step of a node that is shown only to whoever asks for that node."""
     match event:
-        case Proposed():
+        case searching.Proposed():
             return f"{event.node} is written: {short(event.varies or event.title, 80)}"
-        case Stepped():
+        case searching.Stepped():
             return f"{event.node} {event.step}"
-        case Answered():
-            usage = event.usage
+        case running.Answered(usage=usage):
+            without = f", asked without {' and '.join(event.left_out)}" if event.left_out else ""
             return (f"{plain(event.model)} answered as {event.key.role}: {count(usage.input_tokens)} tokens in"
                     f"{cached(usage.cached_tokens, usage.cached_usd or 0.0)}, {count(usage.output_tokens)} out, "
-                    f"{duration(event.seconds)}"
-                    + (f", asked without {' and '.join(event.left_out)}" if event.left_out else ""))
-        case Plotted():
+                    f"{duration(event.seconds)}{without}")
+        case searching.Plotted():
             return f"{event.node} drew {len(event.figures)} figures"
-        case Reviewed():
+        case searching.Reviewed():
             return f"{event.node} figures accepted" + ("" if event.looked else " by the lint alone")
-        case Suspected():
+        case searching.Suspected():
             return f"{event.node} checked: {short('; '.join(map(str, event.findings)), 160)}"
-        case Probed():
+        case searching.Probed():
             return f"{event.node} probed ({event.probe}): {event.outcome}: {short(event.why, 100)}"
         case _:
             return None
@@ -170,27 +155,23 @@ class Output:
 
     def lines(self) -> list[str]:
         """Whole lines that are new; of a progress bar its last state."""
-        found = _bytes(self._live, self._read)
-        whole = found[: found.rfind(b"\n") + 1]
+        new = self._from(self._live)
+        whole = new[: new.rfind(b"\n") + 1]
         self._read += len(whole)
         return _shown(whole)
 
     def rest(self) -> list[str]:
         """What was not given yet, once the attempt is over."""
-        return _shown(_bytes(self._sealed, self._read))
+        return _shown(self._from(self._sealed))
 
-
-def _bytes(path: Path, start: int) -> bytes:
-    """A regular file from a byte on; empty where there is none."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return b""
-    with os.fdopen(file, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
+    def _from(self, path: Path) -> bytes:
+        """What was not read of a regular file; empty where there is none."""
+        try:
+            with open(open_regular(path), "rb") as file:
+                file.seek(self._read)
+                return file.read(max(0, MOST - self._read))
+        except (RefusedError, OSError):
             return b""
-        opened.seek(start)
-        return opened.read(max(0, MOST - start))
 
 
 def _shown(text: bytes) -> list[str]:

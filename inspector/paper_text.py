@@ -67,14 +67,10 @@ def blocks_of(paper: str, floats: str, values: Mapping[str, str]) -> tuple[Block
     found = [Block("title", bits_of(title[2], values))] if title and title[1] == "title" else []
     body = paper.partition(r"\begin{document}")[2].partition(r"\bibliographystyle")[0] or paper
     body = body.replace(r"\begin{abstract}", "\\section{Abstract}\n").replace(r"\end{abstract}", "")
-    for chunk in re.split(r"\n\s*\n", _FORMULA.sub(_alone, _COMMENT.sub("", body))):
+    apart = _FORMULA.sub(lambda formula: "\n\n" + re.sub(r"\n\s*\n", "\n", formula[0]) + "\n\n", _COMMENT.sub("", body))
+    for chunk in re.split(r"\n\s*\n", apart):
         found += _chunk(chunk.strip(), known, values)
     return tuple(found)
-
-
-def _alone(formula: re.Match[str]) -> str:
-    """A formula as a chunk of its own."""
-    return "\n\n" + re.sub(r"\n\s*\n", "\n", formula[0]) + "\n\n"
 
 
 def _chunk(chunk: str, floats: Mapping[str, Block], values: Mapping[str, str]) -> Iterator[Block]:
@@ -102,22 +98,16 @@ def bits_of(text: str, values: Mapping[str, str], *, formula: bool = False) -> B
     """Text and printed values in their order."""
     found: list[Bit] = []
     at = 0
-    text = _opened(text)
+    for _ in range(_ROUNDS):  # the commands around words go: a value may stand within one
+        shielded = USE.sub(lambda use: f"\x01{use[0][1:-1].replace('{', chr(2))}\x03", text)
+        opened = _SPANNED.sub(r"\1", _WRAPPED.sub(r"\1", _CITE.sub(r"[\1]", shielded)))
+        text = opened.replace("\x01", "\\").replace("\x02", "{").replace("\x03", "}")
     for use in USE.finditer(text):
         found.append(Bit(_plain(text[at:use.start()], formula=formula)))
         found.append(Bit(values.get(use["key"], use["key"]), use["key"]))
         at = use.end()
     found.append(Bit(_plain(text[at:], formula=formula)))
     return tuple(bit for bit in found if bit.text)
-
-
-def _opened(text: str) -> str:
-    """Text without the commands around words: a value may stand within one."""
-    for _ in range(_ROUNDS):
-        shielded = USE.sub(lambda use: f"\x01{use[0][1:-1].replace('{', chr(2))}\x03", text)
-        opened = _SPANNED.sub(r"\1", _WRAPPED.sub(r"\1", _CITE.sub(r"[\1]", shielded)))
-        text = opened.replace("\x01", "\\").replace("\x02", "{").replace("\x03", "}")
-    return text
 
 
 def _plain(text: str, *, formula: bool) -> str:
@@ -128,11 +118,8 @@ def _plain(text: str, *, formula: bool) -> str:
     text = re.sub(r"\\([%&#_{}$])", r"\1", text)
     text = re.sub(r"\\ref\{([^{}:]*:)?([^{}]*)\}", r"“\2”", text)
     text = re.sub(r"\\[,;! ]|\\allowbreak\{\}", " ", text)
-    return re.sub(r"\s+", " ", re.sub(r"\\(?:[a-zA-Z]+)\*?|[{}]", _symbol, text))
-
-
-def _symbol(command: re.Match[str]) -> str:
-    return _SYMBOLS.get(command[0].strip("\\{}*"), "")
+    text = re.sub(r"\\([a-zA-Z]+)\*?|[{}]", lambda command: _SYMBOLS.get(command[1] or "", ""), text)
+    return re.sub(r"\s+", " ", text)
 
 
 # --- floats and tables ----------------------------------------------------------------------------------------------
@@ -194,7 +181,10 @@ class Sources:
             bits = bits_of(line.replace(r"\allowbreak{}", ""), self._printed) if USE.search(line) else ()
             for at, bit in enumerate(bits):
                 if bit.key and bit.key not in {one.key for one in bits[:at]}:
-                    found.setdefault(bit.key, []).append(Place(file=file, line=number, text=_around(bits, at)))
+                    before, after = ("".join(one.text for one in part) for part in (bits[:at], bits[at:]))
+                    start = before.rfind(" ", 0, max(0, len(before) - 60)) + 1
+                    around = ("... " if start else "") + _cut((before[start:] + after).strip())
+                    found.setdefault(bit.key, []).append(Place(file=file, line=number, text=around))
         return {key: tuple(places) for key, places in found.items()}
 
     def recorded(self, number: str, fits: Callable[[str], bool]) -> Iterator[Place]:
@@ -215,13 +205,6 @@ class Sources:
         texts = {f"{place}/{name}": bytes_of(self._folder.root, f"{place}/{name}", LARGEST) for name in SOURCES}
         return tuple((file, number, line) for file, text in texts.items() if text is not None
                      for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1))
-
-
-def _around(bits: Bits, at: int) -> str:
-    """The text around a value."""
-    before, after = ("".join(bit.text for bit in part) for part in (bits[:at], bits[at:]))
-    start = before.rfind(" ", 0, max(0, len(before) - 60)) + 1
-    return ("... " if start else "") + _cut((before[start:] + after).strip())
 
 
 def _cut(text: str, width: int = 140) -> str:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -89,11 +90,22 @@ class Provenance:
         self, claim: Claim, what: str, text: str, places: tuple[Place, ...], *, only: str | None = None
     ) -> Candidate:
         """A claim that is printed as `text`; of one node alone, where `only` names it."""
-        parts = self._parts(claim)
-        origins = tuple(origin for part in parts for origin in self._origins(part) if only in (None, origin.node))
+        parts, code = [claim], list[Place]()
+        if isinstance(claim, Difference):
+            keys = [f"{claim.split}/{claim.dataset}/{claim.name}/{one}" for one in (claim.condition, claim.other)]
+            parts = [self._known[key] for key in keys if key in self._known]
+        for part in parts:  # each line once for every source: replicates run that of their parent
+            sources = {self._state.nodes[name].source_sha256: name for name in reversed(part.nodes)}
+            for name in sources.values():
+                code += self._lines(name, lambda text, part=part: submitting_lines(text, part))
+        origins = tuple(Origin(
+            node=node, seed=seed, value=value, condition=part.condition,
+            files=tuple(_files_of(self._state.nodes[node], self._folder, part)))
+            for part in parts for node, seed, value in zip(part.nodes, part.seeds, part.values, strict=True)
+            if only in (None, node))
         return Candidate(
             kind="claim", key=claim.key, what=what, printed=text, grade=claim.grade, places=places, origins=origins,
-            data=self._data(claim.dataset), code=tuple(dict.fromkeys(self._code(parts))),
+            data=self._data(claim.dataset), code=tuple(dict.fromkeys(code)),
             again=self.reproduce([one.node for one in origins]))
 
     def setting(self, key: str, text: str, places: tuple[Place, ...]) -> Candidate:
@@ -108,25 +120,6 @@ class Provenance:
     def reproduce(self, nodes: Iterable[str]) -> str:
         chosen = " ".join(f"--node {name}" for name in dict.fromkeys(nodes))
         return f"scientist reproduce {self._run} {chosen}".strip()
-
-    def _parts(self, claim: Claim) -> tuple[Claim, ...]:
-        """A claim, or the two that a difference is between."""
-        if not isinstance(claim, Difference):
-            return (claim,)
-        keys = [f"{claim.split}/{claim.dataset}/{claim.name}/{one}" for one in (claim.condition, claim.other)]
-        return tuple(self._known[key] for key in keys if key in self._known)
-
-    def _origins(self, claim: Claim) -> Iterator[Origin]:
-        for node, seed, value in zip(claim.nodes, claim.seeds, claim.values, strict=True):
-            yield Origin(node=node, seed=seed, value=value, condition=claim.condition,
-                         files=tuple(_files_of(self._state.nodes[node], self._folder, claim)))
-
-    def _code(self, claims: Iterable[Claim]) -> Iterator[Place]:
-        """Each line once for every source: replicates run that of their parent."""
-        for claim in claims:
-            sources = {self._state.nodes[name].source_sha256: name for name in reversed(claim.nodes)}
-            for name in sources.values():
-                yield from self._lines(name, lambda text, claim=claim: submitting_lines(text, claim))
 
     def _lines(self, node: str, look: Callable[[str], Iterable[int]]) -> Iterator[Place]:
         path = str((self._folder.source(node) / "experiment.py").relative_to(self._folder.root))
@@ -157,16 +150,11 @@ def _files_of(node: Node, folder: RunFolder, claim: Claim) -> Iterator[FileOf]:
 
 
 def _file(run: Path, path: str, recorded: str, holds: str) -> FileOf:
-    return FileOf(path=path, sha256=recorded, same=_sha256(run, path) == recorded if recorded else None, holds=holds)
-
-
-def _sha256(run: Path, path: str) -> str | None:
-    """The hash of a file; None where there is none, or only by a link."""
-    try:
-        with os.fdopen(open_within(run, path), "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except (RefusedError, OSError):
-        return None
+    found = None
+    if recorded:
+        with suppress(RefusedError, OSError), os.fdopen(open_within(run, path), "rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    return FileOf(path=path, sha256=recorded, same=found == recorded if recorded else None, holds=holds)
 
 
 def _listed(run: Path, index: str, claim: Claim) -> list[str]:
@@ -180,15 +168,14 @@ def _listed(run: Path, index: str, claim: Claim) -> list[str]:
         return []
 
 
-_SUBMIT, _LOG = frozenset({"submit"}), frozenset({"result", "log"})
 _ORDER = {"submit": ("dataset", "split", "condition"), "log": ("name", "value"), "result": ("name", "value")}
 
 
 def submitting_lines(source: str, claim: Claim) -> list[int]:
     """Lines, from 1, of the calls of `lab` that can have submitted a claim's value, by what they spell out."""
-    wanted = _LOG if claim.grade == "logged" else _SUBMIT
     about = {"dataset": claim.dataset, "split": claim.split, "condition": claim.condition, "name": claim.name}
-    return [call.lineno for name, call in _calls(source) if name in wanted and not _other(name, call, about)]
+    return [call.lineno for name, call in _calls(source)
+            if (name != "submit") == (claim.grade == "logged") and not _is_other(name, call, about)]
 
 
 def assignment_lines(source: str, name: str) -> list[int]:
@@ -215,7 +202,7 @@ def _tree(source: str) -> ast.Module | None:
         return None
 
 
-def _other(name: str, call: ast.Call, about: dict[str, str]) -> bool:
+def _is_other(name: str, call: ast.Call, about: dict[str, str]) -> bool:
     """Whether the call is explicitly about something else, or is a point of a curve."""
     given = dict(zip(_ORDER[name], call.args, strict=False)) | {
         one.arg: one.value for one in call.keywords if one.arg is not None}

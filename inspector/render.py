@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
-from inspector.status import Ahead, BudgetUse, CallCost, StageCounts, Status
+from inspector.status import Ahead, BudgetUse, CallCost, Status
 from inspector.text import cached, count, dollars, duration, plain, short
 from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
-from record.nouns.decisions import Spending
 from record.nouns.nodes import NodeKind, NodeStatus
 
 DEEPEST = 8
@@ -117,11 +115,6 @@ def row_line(row: Row, metric: ShownMetric | None, *, ascii: bool = False) -> Te
     elif row.status in ("pruned", "cancelled") and row.why:
         line.append(f"  {row.status}: {short(row.why, 60)}" if row.metric is not None else f": {short(row.why, 60)}",
                     style=status.colour)
-    _details(line, row)
-    return line
-
-
-def _details(line: Text, row: Row) -> None:
     varies = f"seed {row.seed}" if row.kind == "replicate" else short(row.varies or row.title, 70)
     if varies:
         line.append(f"  {varies}")
@@ -139,12 +132,15 @@ def _details(line: Text, row: Row) -> None:
         line.append(f"  closed: {short(row.closed, 50)}", style="magenta")
     if row.suspect:
         line.append(f"  suspect: {short('; '.join(row.suspect), 50)}", style="magenta")
+    return line
 
 
 def status_lines(status: Status) -> list[Text]:
     """A status as a short page."""
     lines = [Text(f"{plain(status.run)}: ", style="bold") + Text(short(status.title, 80), style="not bold")]
-    lines.append(_pair("state", _condition(status)))
+    code = f" (exit code {status.exit_code})" if status.exit_code is not None else ", no process works on it"
+    lines.append(_pair("state", f"running ({plain(status.process)})" if status.process else (
+        f"{status.condition}{code}" + (f": {status.reason}" if status.reason else ""))))
     lines += [_pair("branch", branch_text(one)) for one in status.ancestry]
     if status.paused:
         lines.append(_pair("paused", status.paused))
@@ -157,9 +153,12 @@ def status_lines(status: Status) -> list[Text]:
     lines += [_pair("answers", short(one, 200)) for one in status.answers]
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
-        best = f", best {stage.best}" if stage.best else ""
-        lines.append(_pair(stage.stage, f"{stage.searched}/{stage.node_limit or '?'} nodes ({counts or 'none'}){best}"
-                                        + "".join(f"; {text}" for text in _remarks(stage))))
+        line = f"{stage.searched}/{stage.node_limit or '?'} nodes ({counts or 'none'})"
+        line += f", best {stage.best}" if stage.best else ""
+        line += f"; still to do: {', '.join(stage.pending)}" if stage.pending else ""
+        line += f"; {short(stage.limited, 80)}" if stage.limited else ""
+        line += f"; the same values for every seed: {', '.join(stage.seedless)}" if stage.seedless else ""
+        lines.append(_pair(stage.stage, line))
     cost = status.cost
     lines.append(_pair("calls", f"{cost.calls} to {status.model}, {_tokens(cost, ' tokens')}"))
     lines += [_pair("", f"{one.role}: {_calls(one.calls)}, {_tokens(one)}, {duration(one.seconds)}")
@@ -181,13 +180,16 @@ def status_lines(status: Status) -> list[Text]:
 
 def _budget(used: BudgetUse) -> str:
     """Each limit with what is spent, reserved and left of it."""
-    kinds: list[tuple[str | None, Callable[[Spending], str]]] = [
-        (f"${used.usd:.2f}" if used.usd is not None else None, lambda one: f"${one.usd:.2f}"),
-        (f"{count(used.tokens)} tokens" if used.tokens is not None else None, lambda one: count(one.tokens)),
-        (f"{used.gpu_hours:g} GPU-hours" if used.gpu_hours is not None else None,
-         lambda one: f"{one.gpu_seconds / 3600:.2f}")]
-    return "; ".join(f"{show(used.spent)} spent, {show(used.reserved)} reserved, {show(used.left)} left of {limit}"
-                     for limit, show in kinds if limit is not None)
+    found: list[str] = []
+    parts = (used.spent, used.reserved, used.left)
+    for limit, shown in (
+            (None if used.usd is None else f"${used.usd:.2f}", [f"${one.usd:.2f}" for one in parts]),
+            (None if used.tokens is None else f"{count(used.tokens)} tokens", [count(one.tokens) for one in parts]),
+            (None if used.gpu_hours is None else f"{used.gpu_hours:g} GPU-hours",
+             [f"{one.gpu_seconds / 3600:.2f}" for one in parts])):
+        if limit is not None:
+            found.append("{} spent, {} reserved, {} left of {}".format(*shown, limit))
+    return "; ".join(found)
 
 
 def _tokens(cost: CallCost, unit: str = "") -> str:
@@ -204,23 +206,6 @@ def ahead_text(ahead: Ahead) -> str:
     price = "price unknown" if ahead.usd is None else f"${ahead.usd:.2f}"
     gpus = "" if ahead.gpu_hours is None else f", {ahead.gpu_hours:.1f} GPU-hours"
     return f"about {_calls(ahead.calls)}, {count(ahead.tokens)} tokens, {price}{gpus} to the end"
-
-
-def _remarks(stage: StageCounts) -> Iterator[str]:
-    if stage.pending:
-        yield f"still to do: {', '.join(stage.pending)}"
-    if stage.limited:
-        yield short(stage.limited, 80)
-    if stage.seedless:
-        yield f"the same values for every seed: {', '.join(stage.seedless)}"
-
-
-def _condition(status: Status) -> str:
-    if status.process:
-        return f"running ({plain(status.process)})"
-    reason = f": {status.reason}" if status.reason else ""
-    code = f" (exit code {status.exit_code})" if status.exit_code is not None else ", no process works on it"
-    return f"{status.condition}{code}{reason}"
 
 
 def _pair(name: str, value: str) -> Text:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from record.claims import seedless
 from record.events import Event
 from record.events.running import Commanded
 from record.fold.apply import apply
-from record.fold.facts import RoleUsage
+from record.fold.facts import RoleUsage, Steered
 from record.fold.state import RunState
 from record.nouns.decisions import Spending
 from record.nouns.frozen import Frozen
@@ -179,10 +179,14 @@ def status_in(run: str, state: RunState, latest: Sequence[Happened], process: st
         reason=plain(ended.reason) if ended else "", started=_iso(state.started_at) if started else None,
         last_event=_iso(state.last_at) if state.events else None,
         elapsed=round(state.active_seconds + since, 3), ancestry=branch_points(state),
-        paused=paused_text(state, now) if condition == "running" else "", steering=_steering(state),
-        answers=unusual_answers(state), stages=tuple(_counts(state, name) for name in STAGES), cost=_cost(state),
-        roles=tuple(RoleCost.model_validate(_calls(one) | {"role": role, "seconds": round(one.seconds, 3)})
-                    for role, one in state.usage.items()),
+        paused=paused_text(state, now) if condition == "running" else "",
+        steering=tuple(_steering_text(one) for one in state.steered if one.command.verb in ("kill", "mark", "note"))[
+            -STEERED:],
+        answers=unusual_answers(state), stages=tuple(_counts(state, name) for name in STAGES),
+        cost=Cost(**_calls(state.total), model_seconds=round(state.total.seconds, 3),
+                  code_seconds=round(state.seconds_of_code, 3)),
+        roles=tuple(RoleCost(**_calls(used), role=role, seconds=round(used.seconds, 3))
+                    for role, used in state.usage.items()),
         budget=_budget(state), paper=state.released.pdf if state.released else None,
         judgement=assessed.judgement if assessed else None, no_judgement=plain(assessed.why) if assessed else "",
         last_events=tuple(latest))
@@ -213,13 +217,12 @@ def held_text(held: Commanded) -> str:
 
 def unusual_answers(state: RunState) -> tuple[str, ...]:
     """Calls without a usable answer, and answers whose questions had changed when they came up again."""
-    unusable = ", ".join(f"{one.key} ({one.then})" for one in state.unanswered.values())
-    kept = ", ".join(map(str, state.drifted))
-    again = ", ".join(dict.fromkeys(str(one.key) for one in state.superseded))
     found = {
-        "not usable": unusable, "kept, although the machine or the limits have changed since": kept,
-        "asked again, since plan, code, results or question changed (both answers were paid for)": again}
-    return tuple(f"{what}: {keys}" for what, keys in found.items() if keys)
+        "not usable": [f"{one.key} ({one.then})" for one in state.unanswered.values()],
+        "kept, although the machine or the limits have changed since": map(str, state.drifted),
+        "asked again, since plan, code, results or question changed (both answers were paid for)":
+            dict.fromkeys(str(one.key) for one in state.superseded)}
+    return tuple(f"{what}: {keys}" for what, all_keys in found.items() if (keys := ", ".join(all_keys)))
 
 
 def happened(event: Event, at: float, state: RunState) -> Happened | None:
@@ -228,12 +231,10 @@ def happened(event: Event, at: float, state: RunState) -> Happened | None:
     return Happened(at=_iso(at), text=text) if text is not None else None
 
 
-def _steering(state: RunState) -> tuple[str, ...]:
-    """The latest kills, marks and notes, oldest first; a note with the stage that it is for."""
-    latest = [one for one in state.steered if one.command.verb in ("kill", "mark", "note")][-STEERED:]
-    return tuple(command_text(
-        one.command.model_copy(update={"target": one.stage or ""}) if one.command.verb == "note" else one.command)
-        for one in latest)
+def _steering_text(one: Steered) -> str:
+    """A kill, mark or note; a note with the stage that it is for."""
+    named = {"target": one.stage or ""} if one.command.verb == "note" else {}
+    return command_text(one.command.model_copy(update=named))
 
 
 def _next(state: RunState, run: str, condition: RunCondition) -> str:
@@ -257,14 +258,9 @@ def _counts(state: RunState, stage: StageName) -> StageCounts:
         seedless=tuple(node for node in seedless(state) if state.nodes[node].stage == stage))
 
 
-def _calls(used: RoleUsage) -> dict[str, object]:
+def _calls(used: RoleUsage) -> dict[str, Any]:
     """The fields of `CallCost`."""
     return {name: round(value, 6) for name, value in asdict(used).items() if name != "seconds"}
-
-
-def _cost(state: RunState) -> Cost:
-    seconds = {"model_seconds": round(state.total.seconds, 3), "code_seconds": round(state.seconds_of_code, 3)}
-    return Cost.model_validate(_calls(state.total) | seconds)
 
 
 def _budget(state: RunState) -> BudgetUse | None:

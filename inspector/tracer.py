@@ -46,7 +46,13 @@ class Tracer:
         found = [*self._claims(number), *self._settings(number), *self._values(number)]
         found += self._rows(number, found)
         shown = [one for one in found if one.places] or found
-        return Trace(number=number, candidates=tuple(shown), nearest=() if shown else tuple(self._nearest(number)))
+        nearest: list[str] = []
+        if not shown:  # what is printed and comes closest, also as a percentage; each with its key
+            used = {key: text for key, text in self._printed.items() if key in self._sources.uses} or self._printed
+            near = sorted((min(abs(float(token) * scale - float(number)) for scale in (1, 100)), token, key)
+                          for key, text in used.items() for token in _NUMBER.findall(text))
+            nearest = [f"{token} ({key})" for _, token, key in near[:NEAREST]]
+        return Trace(number=number, candidates=tuple(shown), nearest=tuple(nearest))
 
     def key(self, key: str) -> Trace | None:
         """What a printed value is, by the key that it is bound to; None where the record has no such key."""
@@ -73,7 +79,8 @@ class Tracer:
 
     def _settings(self, number: str) -> Iterator[Candidate]:
         for key, text in self._setups.items():
-            if _in_text(number, text) or _float(text) == float(number):
+            is_number = _NUMBER.fullmatch(text) is not None and float(text) == float(number)
+            if is_number or _in_text(number, text):
                 yield self._provenance.setting(key, text, self._sources.uses.get(key, ()))
 
     def _values(self, number: str) -> Iterator[Candidate]:
@@ -99,14 +106,6 @@ class Tracer:
                 yield Candidate(kind="text", key=node, what="text of the record, typeset by the program",
                                 printed=number, places=(place,),
                                 again=self._provenance.reproduce([node]) if node else "")
-
-    def _nearest(self, number: str) -> list[str]:
-        """What is printed and comes closest, also as a percentage; each with its key."""
-        used = {key: text for key, text in self._printed.items() if key in self._sources.uses} or self._printed
-        asked = float(number)
-        near = [(min(abs(float(token) - asked), abs(100 * float(token) - asked)), token, key)
-                for key, text in used.items() for token in _NUMBER.findall(text)]
-        return [f"{token} ({key})" for _, token, key in sorted(near)[:NEAREST]]
 
     # --- the record and the paper -----------------------------------------------------------------------------------
 
@@ -140,10 +139,3 @@ class Tracer:
 
 def _in_text(number: str, text: str) -> bool:
     return any(token in (number, f"-{number}") for token in _NUMBER.findall(text))
-
-
-def _float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

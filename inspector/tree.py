@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import fmean
 from typing import NamedTuple
 
 from inspector.text import count, dollars, duration, short
 from record.claims import seedless, winner
-from record.fold.facts import Ancestor, RoleUsage, total_of
+from record.fold.facts import total_of
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, MetricSpec, arm_of
 from record.nouns.decisions import Compare
@@ -143,7 +143,11 @@ def tree_of(state: RunState, cache: RowCache | None = None) -> Tree:
     With a `cache`, kept from one call to the next, only the rows that changed are made again.
     """
     rows: RowCache = {} if cache is None else cache
-    path, same = _path(state, winner(state)), frozenset(seedless(state))
+    path, same = set[str](), frozenset(seedless(state))
+    at = winner(state)
+    while at is not None and at in state.nodes and at not in path:
+        path.add(at)
+        at = state.nodes[at].parent
 
     def row(node: Node, depth: int) -> Row:
         basis = _Basis(node, depth, state.data_plan, node.id in path, node.id in same,
@@ -152,8 +156,16 @@ def tree_of(state: RunState, cache: RowCache | None = None) -> Tree:
             rows[node.id] = basis, _row(basis)
         return rows[node.id][1]
 
-    return Tree(metric=_metric(state.data_plan), winner=winner(state), ancestry=branch_points(state),
-                stages=tuple(_stage_rows(state, name, row) for name in STAGES))
+    plan = state.data_plan
+    metric = ShownMetric(
+        name=plan.primary.name, title=plan.primary.title or plan.primary.name, unit=plan.primary.unit,
+        higher_is_better=plan.primary.higher_is_better, dataset=plan.datasets[0].name) if plan is not None else None
+    return Tree(
+        metric=metric, winner=winner(state), ancestry=branch_points(state), stages=tuple(StageRows(
+            stage=name, node_limit=node_limit(state, name), best=known.best, ended=known.ended, limited=known.limited,
+            pending=pending(state, name), compared=tuple(_close_calls(state, name)),
+            nodes=tuple(row(node, depth) for node, depth in _walk(state, name)))
+            for name, known in state.stages.items()))
 
 
 def _row(basis: _Basis) -> Row:
@@ -167,14 +179,6 @@ def _row(basis: _Basis) -> Row:
         why=failure.message if failure else "", again="; ".join(changed(*pair) for pair in retries(node)),
         seedless=basis.seedless, best=basis.best, on_best_path=basis.on_best_path, suspect=node.suspect,
         closed=node.closed, author=node.author)
-
-
-def _stage_rows(state: RunState, stage: StageName, row: Callable[[Node, int], Row]) -> StageRows:
-    known = state.stages[stage]
-    return StageRows(
-        stage=stage, node_limit=node_limit(state, stage), best=known.best, ended=known.ended, limited=known.limited,
-        pending=pending(state, stage), compared=tuple(_close_calls(state, stage)),
-        nodes=tuple(row(node, depth) for node, depth in _walk(state, stage)))
 
 
 def _close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
@@ -202,23 +206,6 @@ def score_of(node: Node, plan: DataPlan | None) -> float | None:
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
     values = [value for condition, value in cells.items() if arm_of(condition) in methods] or list(cells.values())
     return fmean(values) if values else None
-
-
-def _metric(plan: DataPlan | None) -> ShownMetric | None:
-    if plan is None:
-        return None
-    one = plan.primary
-    return ShownMetric(name=one.name, title=one.title or one.name, unit=one.unit,
-                       higher_is_better=one.higher_is_better, dataset=plan.datasets[0].name)
-
-
-def _path(state: RunState, node: str | None) -> set[str]:
-    """A node and its ancestors."""
-    found: set[str] = set()
-    while node is not None and node in state.nodes and node not in found:
-        found.add(node)
-        node = state.nodes[node].parent
-    return found
 
 
 def pending(state: RunState, stage: StageName) -> tuple[str, ...]:
@@ -250,15 +237,12 @@ def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
 
 def branch_points(state: RunState) -> tuple[BranchPoint, ...]:
     """The runs that this one descends from, the first one first; empty for a run that did not branch off."""
-    return tuple(_branch_point(one, total_of(one.usage.values())) for one in state.ancestry)
-
-
-def _branch_point(one: Ancestor, used: RoleUsage) -> BranchPoint:
-    return BranchPoint(
+    return tuple(BranchPoint(
         run=one.event.parent, point=one.event.point, decisions=one.decision, nodes=one.nodes, seed=one.event.seed,
         by=one.event.by, note=one.event.note, calls=used.calls, tokens=used.input_tokens + used.output_tokens,
         usd=round(used.usd, 6), unpriced=used.unpriced, seconds=round(one.active_seconds, 3),
         code_seconds=round(one.seconds_of_code, 3))
+        for one in state.ancestry for used in [total_of(one.usage.values())])
 
 
 def branch_text(one: BranchPoint) -> str:

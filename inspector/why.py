@@ -6,7 +6,6 @@ Made from the log alone. Which action comes next is decided by the search: `agen
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,10 +17,9 @@ from record.claims import differences, validation_claims
 from record.events import Event
 from record.fold.apply import fold
 from record.fold.state import RunState
-from record.nouns.data import Measurement, arm_of, level_of
 from record.nouns.decisions import Compare, Work
 from record.nouns.frozen import Frozen
-from record.nouns.nodes import ErrorClass, Node, NodeKind, NodeStep, Phase
+from record.nouns.nodes import ErrorClass, Failure, Node, NodeKind, NodeStep, Phase
 
 TRACEBACK_LINES = 12
 MOST_EXAMPLES = 5
@@ -117,9 +115,15 @@ def why_of(
     condition = condition_of(state, process)
     running = condition == "running"
     return Why(
-        run=run, condition=condition, process=process, phase=state.phase, work=_work(state),
-        waiting=tuple(_waiting(state, node, running=running, now=now) for node in state.nodes.values()
-                      if not node.finished),
+        run=run, condition=condition, process=process, phase=state.phase,
+        work=tuple(action.task if isinstance(action, Work) else f"comparison of {action.a} and {action.b}"
+                   for k, decided in state.decisions.items() if k not in state.finished
+                   and isinstance(action := decided.action, Work | Compare)),
+        waiting=tuple(Waiting(
+            node=node.id, stage=node.stage, kind=node.kind, step=node.step if running else "interrupted",
+            since=round(max(0.0, now - state.step_since[node.id]), 1),
+            detail=_detail(node) if running else "started; resume continues it")
+            for node in state.nodes.values() if not node.finished),
         ancestry=branch_points(state),
         paused=paused_text(state, now) if running else "", answers=unusual_answers(state),
         slots=_slots(state, outlook) if running else (), errors=errors_of(state), best=outlook.best,
@@ -137,14 +141,6 @@ def _slots(state: RunState, outlook: Outlook) -> tuple[Slot, ...]:
              for number, node in enumerate(held, 1)]
     free = [Slot(number=n + 1, node=None, why=plain(outlook.idle)) for n in range(len(held), outlook.workers)]
     return (*taken, *free)
-
-
-def _waiting(state: RunState, node: Node, *, running: bool, now: float) -> Waiting:
-    """An unfinished node; where no process works on the run, `resume` continues it."""
-    return Waiting(
-        node=node.id, stage=node.stage, kind=node.kind, step=node.step if running else "interrupted",
-        since=round(max(0.0, now - state.step_since[node.id]), 1),
-        detail=_detail(node) if running else "started; resume continues it")
 
 
 def _detail(node: Node) -> str:
@@ -171,31 +167,23 @@ def _calling(role: str) -> str:
     return f"calling the model (role {role}), or saving its answer"
 
 
-def _work(state: RunState) -> tuple[str, ...]:
-    """Steps that make no node, started and not done: comparisons, reports on stages, steps outside the search."""
-    actions = (decided.action for k, decided in state.decisions.items() if k not in state.finished)
-    return tuple(one.task if isinstance(one, Work) else f"comparison of {one.a} and {one.b}"
-                 for one in actions if isinstance(one, Work | Compare))
-
-
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
 def errors_of(state: RunState) -> tuple[ErrorCount, ...]:
     """The classes of errors that nodes failed or were pruned with, the most frequent first, with one traceback each."""
-    failed = [node for node in state.nodes.values() if node.failure is not None and node.failure.kind != DECLINED]
-    counts = Counter[ErrorClass](node.failure.kind for node in failed if node.failure)
-    return tuple(_count(state, kind, [n for n in failed if n.failure and n.failure.kind == kind])
-                 for kind, _ in counts.most_common())
-
-
-def _count(state: RunState, kind: ErrorClass, nodes: Sequence[Node]) -> ErrorCount:
-    example = next((node for node in reversed(nodes) if node.failure and node.failure.traceback), nodes[-1])
-    assert example.failure is not None
-    return ErrorCount(
-        kind=kind, count=len(nodes), fixed=sum(_fixed(state, node) for node in nodes),
-        nodes=tuple(node.id for node in nodes[:MOST_EXAMPLES]), message=plain(example.failure.message)[:300],
-        example=plain_lines(own_part(example.failure.traceback), TRACEBACK_LINES))
+    failed: dict[ErrorClass, list[tuple[Node, Failure]]] = {}
+    for node in state.nodes.values():
+        if node.failure is not None and node.failure.kind != DECLINED:
+            failed.setdefault(node.failure.kind, []).append((node, node.failure))
+    found: list[ErrorCount] = []
+    for kind, all_of_it in sorted(failed.items(), key=lambda item: -len(item[1])):
+        example = next((failure for _, failure in reversed(all_of_it) if failure.traceback), all_of_it[-1][1])
+        found.append(ErrorCount(
+            kind=kind, count=len(all_of_it), fixed=sum(_fixed(state, node) for node, _ in all_of_it),
+            nodes=tuple(node.id for node, _ in all_of_it[:MOST_EXAMPLES]), message=plain(example.message)[:300],
+            example=plain_lines(own_part(example.traceback), TRACEBACK_LINES)))
+    return tuple(found)
 
 
 def own_part(traceback: str) -> str:
@@ -224,24 +212,18 @@ def baseline_differences(state: RunState, best: str | None) -> tuple[BaselineDif
     if plan is None or best is None or best not in state.nodes:
         return ()
     roles = {arm.name: arm.role for arm in plan.arms}
-    found = [BaselineDifference(
-        metric=one.name, dataset=one.dataset, condition=one.condition, other=one.other, difference=one.mean, sd=one.sd,
-        low=one.low, high=one.high, n=one.n, better=one.better, called=one.called)
-        for one in differences(state, validation_claims(state, best))
-        if one.name == plan.primary.name and roles.get(arm_of(one.condition)) == "method"]
-    if found:
-        return tuple(found)
+    if found := [one for one in differences(state, validation_claims(state, best))
+                 if one.name == plan.primary.name and roles.get(one.arm) == "method"]:
+        return tuple(BaselineDifference(
+            metric=one.name, dataset=one.dataset, condition=one.condition, other=one.other, difference=one.mean,
+            sd=one.sd, low=one.low, high=one.high, n=one.n, better=one.better, called=one.called) for one in found)
     shown = [one for one in state.nodes[best].measurements
              if one.name == plan.primary.name and one.split == "validation"]
-    return tuple(
-        _of_one_seed(a, b, higher=plan.primary.higher_is_better) for a in shown for b in shown
-        if a.dataset == b.dataset and level_of(a.condition) == level_of(b.condition)
-        and (roles.get(arm_of(a.condition)), roles.get(arm_of(b.condition))) == ("method", "baseline"))
-
-
-def _of_one_seed(a: Measurement, b: Measurement, *, higher: bool) -> BaselineDifference:
-    """With one seed the noise is unknown, so nothing is called better."""
-    gap = a.value - b.value
-    return BaselineDifference(
-        metric=a.name, dataset=a.dataset, condition=a.condition, other=b.condition, difference=gap, sd=None, low=None,
-        high=None, n=1, better=a.condition if (gap > 0) == higher else b.condition, called="unknown")
+    higher = plan.primary.higher_is_better
+    return tuple(  # with one seed the noise is unknown, so nothing is called better
+        BaselineDifference(
+            metric=a.name, dataset=a.dataset, condition=a.condition, other=b.condition, difference=a.value - b.value,
+            sd=None, low=None, high=None, n=1, called="unknown",
+            better=a.condition if (a.value > b.value) == higher else b.condition)
+        for a in shown for b in shown if a.dataset == b.dataset and a.level == b.level
+        and (roles.get(a.arm), roles.get(b.arm)) == ("method", "baseline"))

@@ -19,9 +19,11 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from inspector.files import RefusedError, open_regular
 from record.reading import snapshot
 
 CONTAINED = frozenset({
@@ -46,41 +48,29 @@ def pack(run: Path, target: IO[bytes], *, with_data: bool = False, secrets: Sequ
     left: list[str] = []
     with tempfile.TemporaryDirectory() as place, zipfile.ZipFile(target, "w", strict_timestamps=True) as packed:
         log = Path(place) / "run.db"
-        moment = datetime.fromtimestamp(snapshot(run, log), UTC)
-        packer = _Packer(packed, run.resolve().name, moment.timetuple()[:6], secrets, left)
-        packer.add(os.open(log, os.O_RDONLY), "run.db")
-        for top in sorted(CONTAINED) + (sorted(WITH_DATA) if with_data else []):
-            for file, name in _files(run, top, left):
-                packer.add(file, name)
+        year, *rest = datetime.fromtimestamp(snapshot(run, log), UTC).timetuple()[:6]
+        moment = (min(2107, max(1980, year)), *rest)
+        tops = sorted(CONTAINED) + (sorted(WITH_DATA) if with_data else [])
+        files = (found for top in tops for found in _files(run, top, left))
+        for file, name in chain([(os.open(log, os.O_RDONLY), "run.db")], files):
+            with os.fdopen(file, "rb") as opened:
+                if _holds(opened, secrets):
+                    left.append(f"{name} (it holds a key)")
+                    continue
+                opened.seek(0)
+                about = zipfile.ZipInfo(
+                    f"{run.resolve().name}/{name}", moment)  # pyright: ignore[reportArgumentType]
+                about.compress_type, about.create_system = zipfile.ZIP_DEFLATED, 3
+                about.external_attr = (stat.S_IFREG | 0o644) << 16
+                with packed.open(about, "w", force_zip64=True) as made:
+                    shutil.copyfileobj(opened, made, BLOCK)
         return Packed(len(packed.namelist()), tuple(left))
-
-
-class _Packer:
-    def __init__(
-        self, packed: zipfile.ZipFile, root: str, moment: tuple[int, ...], secrets: Sequence[bytes], left: list[str]
-    ) -> None:
-        self._packed, self._root, self._secrets, self._left = packed, root, secrets, left
-        year, *rest = moment
-        self._moment = (min(2107, max(1980, year)), *rest)
-
-    def add(self, file: int, name: str) -> None:
-        """Add an open file; closes it."""
-        with os.fdopen(file, "rb") as opened:
-            if self._secrets and _holds(opened, self._secrets):
-                self._left.append(f"{name} (it holds a key)")
-                return
-            opened.seek(0)
-            about = zipfile.ZipInfo(f"{self._root}/{name}", self._moment)  # pyright: ignore[reportArgumentType]
-            about.compress_type, about.create_system = zipfile.ZIP_DEFLATED, 3
-            about.external_attr = (stat.S_IFREG | 0o644) << 16
-            with self._packed.open(about, "w", force_zip64=True) as made:
-                shutil.copyfileobj(opened, made, BLOCK)
 
 
 def _holds(file: IO[bytes], secrets: Sequence[bytes]) -> bool:
     """Whether one of them stands in a file, which is read by blocks that overlap."""
-    overlap, before = max(map(len, secrets)) - 1, b""
-    while block := file.read(BLOCK):
+    overlap, before = max(map(len, secrets), default=1) - 1, b""
+    while secrets and (block := file.read(BLOCK)):
         text = before + block
         if any(secret in text for secret in secrets):
             return True
@@ -89,7 +79,7 @@ def _holds(file: IO[bytes], secrets: Sequence[bytes]) -> bool:
 
 
 def _files(run: Path, top: str, left: list[str]) -> Iterator[tuple[int, str]]:
-    """Regular files at or below a name, by name, each open; what is a link or not a file is told."""
+    """Regular files at or below a name, by name, each open; what is a link or not a file is added to `left`."""
     place = run / top
     if place.is_symlink() or place.parent.is_symlink():
         left.append(f"{top} (a link)")
@@ -106,19 +96,14 @@ def _files(run: Path, top: str, left: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _opened(folder: int | None, name: str, path: str, left: list[str]) -> Iterator[tuple[int, str]]:
-    if NAME.fullmatch(path) is None:
-        left.append(f"{path!r} (its name)")
-        return
     try:
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    except OSError as error:
-        left.append(f"{path} ({error.strerror})")
-        return
-    if stat.S_ISREG(os.fstat(file).st_mode):
-        yield file, path
+        if NAME.fullmatch(path) is None:
+            raise RefusedError("its name")
+        file = open_regular(name, folder)
+    except RefusedError as error:
+        left.append(f"{path if NAME.fullmatch(path) else repr(path)} ({error})")
     else:
-        os.close(file)
-        left.append(f"{path} (no file)")
+        yield file, path
 
 
 def event_lines(rows: Iterable[tuple[float, str]]) -> Iterator[str]:

@@ -10,6 +10,7 @@ newest writing is contained. Files of the run are named, not contained (`--zip` 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import re
@@ -19,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urljoin, urlsplit
 
-from inspector.export.html_parts import LARGEST, PageRewriter, Pictures, Site
-from inspector.web.pages import HERE
+from inspector.export.html_parts import LARGEST, Answer, PageRewriter, Pictures, Site
+from inspector.web.pages import HERE, Pages
 from record.reading import RecordError
 
 HREF = re.compile(r'\shref="([^"]*)"')
@@ -39,17 +40,6 @@ KINDS = {"paper": 2, "nodes": 2000, "figures": 60, "trace": 5000, "calls": 400}
 """The kinds of pages that are contained, those that matter most first, and how many of each at most."""
 CALLED = {"paper": "parts of the paper after its first pages (the PDF has them)", "nodes": "nodes",
           "figures": "figures of the paper", "trace": "numbers' origins", "calls": "model calls"}
-LOOK = """
-.leaf { display: none; } .leaf:target, .leaf:has(:target) { display: block; }
-.leaf { position: fixed; z-index: 5; inset: 0 0 0 auto; width: min(46rem, 50vw); overflow: auto;
-  padding: 0 1.1rem 2rem; background: var(--paper); border-left: 1px solid var(--line); }
-.leaf > .shut { position: sticky; top: 0; display: block; padding: .6rem 0; background: var(--paper); z-index: 2; }
-body:has(.leaf:target) #main, body:has(.leaf :target) #main { margin-right: min(46rem, 50vw); width: auto; }
-.jump { top: 0; } .panelhead .close, .steering { display: none; }
-@media (max-width: 60rem) { .leaf { width: 100%; border: 0; }
-  body:has(.leaf:target) #main, body:has(.leaf :target) #main { margin-right: auto; } }
-@media print { .leaf { display: block; position: static; width: auto; } }
-"""
 
 
 class Made(NamedTuple):
@@ -63,8 +53,8 @@ class Made(NamedTuple):
 def page_of(run: Path, *, as_of: str, version: int) -> Made:
     """A run's page and what it leads to, in one file. `as_of` says of when it is, `version` which writing of the paper
     is contained. Raises `RecordError`."""
-    with Site(run) as site:
-        return _File(site, run.name, version).made(as_of)
+    with asyncio.Runner() as runner:
+        return _File(Site(run, runner), run.name, version).made(as_of)
 
 
 class _File:
@@ -75,9 +65,6 @@ class _File:
         self._base = f"/runs/{quote(run, safe='')}"
         self._pages: dict[str, str] = {}
         """Address -> page, in the order in which they were found."""
-        self._known: dict[bytes, str] = {}
-        self._kinds: Counter[str] = Counter()
-        self._room = PAGES
         self._same: dict[str, str] = {}
         """Address -> another that shows the same page, which is contained."""
         self._left: Counter[str] = Counter()
@@ -89,50 +76,51 @@ class _File:
         first = self._site.get(self._base, most=PAGES)
         if first.status != 200:
             raise RecordError(f"the page of {self._run} cannot be made (status {first.status})")
-        self._gather(first.body.decode())
-        parts = [self._part(address, page) for address, page in self._pages.items()]
-        main = PageRewriter("", lambda link: self._link(self._base, link), self._picture).of(first.body.decode())
+        page = first.body.decode()
+        self._gather(page)
+        parts = [(name := self._id(address), unquote(name), self._rewritten(address, text, f"{name}-"))
+                 for address, text in self._pages.items()]
+        main = self._rewritten(self._base, page, "")
         left = tuple(f"{number} {kind}" for kind, number in (
             *((CALLED[kind], number) for kind, number in self._left.items()), ("pictures", self._pictures.left_out))
             if number)
-        return Made(self._whole(first.body.decode(), main, parts, as_of, left), len(parts) + 1, left)
-
-    # --- which pages ------------------------------------------------------------------------------------------------
+        style = "".join((HERE / "static" / name).read_text() for name in ("inspector.css", "export.css"))
+        title = re.search(r"<title>(.*?)</title>", page, re.DOTALL)
+        html = Pages({}).page(
+            "export", run=self._run, as_of=as_of, left_out=left, main=main, parts=parts, style=style,
+            digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+            title=title[1] if title else escape(self._run))
+        return Made(html, len(parts) + 1, left)
 
     def _gather(self, first: str) -> None:
-        """Follow the links of the first page, and those of the pages that they lead to."""
-        self._room = PAGES - len(first.encode())
+        """Keep the pages that the links of the first page lead to, and those that they lead to, while there is room."""
+        room, kinds, known = PAGES - len(first.encode()), Counter[str](), dict[bytes, str]()
         wave, seen = self._linked(self._base, first), set[str]()
         for _ in range(WAVES):
-            following: list[str] = []
-            for address in sorted(dict.fromkeys(wave), key=lambda one: list(KINDS).index(self._kind(one))):
-                if address not in seen:
-                    seen.add(address)
-                    following += self._kept(address)
-            wave = following
-
-    def _kept(self, address: str) -> list[str]:
-        """Keep a page, if there is room for it; returns what it leads to."""
-        kind = self._kind(address)
-        page = self._site.get(address, most=PAGES) if self._open_for(kind) else None
-        if page is not None and page.status not in (200, 413):
-            return []
-        if page is not None and page.body and (known := self._known.get(page.body)) is not None:
-            self._same[address] = known
-            return []
-        shown = page.body.partition(b"<main")[2] if page is not None else b""
-        if page is None or page.status == 413 or len(shown) > self._room or self._kinds[kind] >= KINDS[kind]:
-            self._left[kind] += 1
-            return []
-        self._kinds[kind] += 1
-        self._room -= len(shown)
-        self._known[page.body] = address
-        self._pages[address] = text = page.body.decode()
-        return self._linked(address, text)
-
-    def _open_for(self, kind: str) -> bool:
-        """Whether pages of a kind are asked for: of the paper always, since some of its addresses show the same."""
-        return self._room > TIGHT and (kind == "paper" or self._kinds[kind] < KINDS[kind])
+            addresses = sorted(dict.fromkeys(wave), key=lambda one: list(KINDS).index(self._kind(one)))
+            wave = list[str]()
+            for address in addresses:
+                if address in seen:
+                    continue
+                seen.add(address)
+                kind = self._kind(address)
+                full = kinds[kind] >= KINDS[kind]
+                # the paper is always asked for, since some of its addresses show the same
+                asked = room > TIGHT and (kind == "paper" or not full)
+                page = self._site.get(address, most=PAGES) if asked else Answer(413, b"")
+                size = len(page.body.partition(b"<main")[2])
+                if page.status not in (200, 413):
+                    continue
+                if page.body in known:
+                    self._same[address] = known[page.body]
+                elif page.status == 413 or size > room or full:
+                    self._left[kind] += 1
+                else:
+                    kinds[kind] += 1
+                    room -= size
+                    known[page.body] = address
+                    self._pages[address] = page.body.decode()
+                    wave += self._linked(address, self._pages[address])
 
     def _linked(self, address: str, page: str) -> list[str]:
         found = (urljoin(address, unescape(link)).partition("#")[0] for link in HREF.findall(page))
@@ -148,13 +136,8 @@ class _File:
             return ""
         return kind[0] if kind[0] in KINDS else ""
 
-    # --- what becomes of them ---------------------------------------------------------------------------------------
-
-    def _part(self, address: str, page: str) -> str:
-        name = self._id(address)
-        text = PageRewriter(f"{name}-", lambda link: self._link(address, link), self._picture).of(page)
-        return (f'<section class="leaf" id="{name}" aria-label="{escape(unquote(name))}">'
-                f'<a class="shut" href="#main">✕ close</a>{text}</section>')
+    def _rewritten(self, address: str, page: str, prefix: str) -> str:
+        return PageRewriter(prefix, lambda link: self._link(address, link), self._picture).of(page)
 
     def _id(self, address: str) -> str:
         """What stands for an address within the file."""
@@ -172,41 +155,23 @@ class _File:
         if target in self._pages:
             name = self._id(target)
             return {"href": f"#{name}-{place}" if place else f"#{name}"}
-        if target.startswith(f"{self._base}/files/") and target.endswith(".pdf"):
-            return self._pdf(target)
-        return {}
-
-    def _pdf(self, address: str) -> dict[str, str]:
-        if address not in self._data:
-            found = self._site.get(address, most=PDF)
-            fits, text = found.body.startswith(b"%PDF-"), base64.b64encode(found.body).decode()
-            self._data[address] = f"data:application/pdf;base64,{text}" if fits else None
-        data = self._data[address]
+        if not (target.startswith(f"{self._base}/files/") and target.endswith(".pdf")):
+            return {}
+        if target not in self._data:
+            body = self._site.get(target, most=PDF).body
+            self._data[target] = f"data:application/pdf;base64,{base64.b64encode(body).decode()}" if body.startswith(
+                b"%PDF-") else None
+        data = self._data[target]
         if data is None or len(data) > self._pdf_room:
             return {}
         self._pdf_room -= len(data)
-        return {"href": data, "download": f"{self._run}-{Path(unquote(address)).name}"}
+        return {"href": data, "download": f"{self._run}-{Path(unquote(target)).name}"}
 
     def _picture(self, address: str) -> str | None:
         """The data address of a picture. Each place that shows it holds it anew, and takes room."""
-        if address not in self._data:
-            inside = address.startswith(f"{self._base}/")
-            found = self._site.get(address, most=LARGEST) if inside else None
-            self._data[address] = self._pictures.address(found.body) if found and found.status == 200 else None
-            return self._data[address]
-        return self._pictures.again(self._data[address])
-
-    def _whole(self, first: str, main: str, parts: list[str], as_of: str, left: tuple[str, ...]) -> str:
-        style = (HERE / "static" / "inspector.css").read_text() + LOOK
-        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-        title = re.search(r"<title>(.*?)</title>", first, re.DOTALL)
-        policy = (f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; "
-                  "form-action 'none'")
-        missing = f' <span class="dim">Left out for its size: {escape(", ".join(left))}.</span>' if left else ""
-        return (f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-                f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-                '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-                '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-                f'<title>{title[1] if title else escape(self._run)}</title>\n<style>{style}</style>\n</head>\n<body>\n'
-                f'<main id="main" class="page">\n<p class="small dim">{escape(self._run)}, as of {escape(as_of)}: '
-                f'a copy in one file.{missing}</p>\n{main}</main>\n' + "\n".join(parts) + "\n</body>\n</html>\n")
+        if address in self._data:
+            return self._pictures.again(self._data[address])
+        inside = address.startswith(f"{self._base}/")
+        found = self._site.get(address, most=LARGEST) if inside else Answer(404, b"")
+        self._data[address] = self._pictures.address(found.body) if found.status == 200 else None
+        return self._data[address]

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from inspector.web.app import make_app
@@ -151,59 +150,38 @@ def shrunk(png: bytes) -> bytes | None:
 
 
 class Answer(NamedTuple):
-    """`kind` is the media type, without parameters."""
+    """What stands at an address."""
 
     status: int
-    kind: str
     body: bytes
 
 
 class Site:
     """The pages of one run. They only show: there is nothing to steer with."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, runner: asyncio.Runner) -> None:
         self._app = make_app(run, read_only=True)
-        self._runner = asyncio.Runner()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._runner.close()
+        self._runner = runner
 
     def get(self, address: str, *, most: int) -> Answer:
         """What stands at an address; of more than `most` bytes nothing but the status 413."""
-        return self._runner.run(self._get(address, most))
-
-    async def _get(self, address: str, most: int) -> Answer:
         parts = urlsplit(address)
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
             "path": unquote(parts.path), "raw_path": parts.path.encode(), "query_string": parts.query.encode(),
             "root_path": "", "headers": [(b"host", b"localhost")], "client": None, "server": ("localhost", 80)}
-        status, kind, body, size = 500, "", list[bytes](), 0
-
-        asked = False
+        status, body, requests = 500, bytearray(), [{"type": "http.request", "body": b"", "more_body": False}]
 
         async def receive() -> dict[str, Any]:
-            nonlocal asked
-            if asked:  # whoever streams waits here for a browser that leaves: this one never does
+            if not requests:  # whoever streams waits here for a browser that leaves: this one never does
                 await asyncio.Event().wait()
-            asked = True
-            return {"type": "http.request", "body": b"", "more_body": False}
+            return requests.pop()
 
         async def send(message: Any) -> None:
-            nonlocal status, kind, size
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = {name.lower(): value for name, value in message["headers"]}
-                kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0]
-            else:
-                size += len(message.get("body", b""))
-                if size <= most:
-                    body.append(message.get("body", b""))
+            nonlocal status
+            status = message.get("status", status)
+            if len(body) <= most:
+                body.extend(message.get("body", b""))
 
-        await self._app(scope, receive, send)
-        return Answer(status, kind, b"".join(body)) if size <= most else Answer(413, kind, b"")
+        self._runner.run(self._app(scope, receive, send))
+        return Answer(status, bytes(body)) if len(body) <= most else Answer(413, b"")

@@ -1,4 +1,4 @@
-"""What trackers refuse.
+"""What trackers are handed of a run, and what they refuse.
 
     TrackerError    the person who asked: the package is not installed, or the tracker cannot be written to
 """
@@ -17,7 +17,7 @@ from inspector.text import plain, short
 from inspector.tree import tree_of
 from record.fold.apply import apply
 from record.fold.state import RunState
-from record.nouns.nodes import Attempt, Node
+from record.nouns.nodes import Node
 from record.reading import read_events
 
 
@@ -66,8 +66,22 @@ def record_of(folder: Path) -> Record:
     for event, at in read_events(folder / "run.db"):
         apply(state, event, at)
         times.setdefault(node_of(event, state) or "", []).append(at)
-    nodes = tuple(_node(folder, state, node, times.get(node.id, [state.last_at])) for node in state.nodes.values())
-    return Record(folder, _run(folder, state), nodes)
+    started, plan, tree = state.started, state.data_plan, tree_of(state)
+    best = next((row.metric for stage in tree.stages for row in stage.nodes if row.id == tree.winner), None)
+    params = {"model": plain(started.model), "seed": str(started.seed)} if started else {}
+    if plan is not None:
+        params |= {"primary_metric": plan.primary.name, "higher_is_better": str(plan.primary.higher_is_better),
+                   "datasets": ", ".join(dataset.name for dataset in plan.datasets)}
+    paper = state.released.pdf if state.released else None
+    run = Logged(
+        id=folder.name, name=short(started.idea.title, 120) if started else folder.name, done=state.ended is not None,
+        began=state.started_at, ended=state.last_at, params=params, curves=(),
+        tags={"scientist.run": folder.name, "scientist.kind": "run", "scientist.winner": tree.winner or ""},
+        metrics={"model_calls": state.total.calls, "usd": state.total.usd, "nodes": len(state.nodes)} | (
+            {"best": best} if best is not None else {}),
+        files=tuple(file for file in (paper, "idea.json", "data_plan.json", "config.yaml") if file))
+    return Record(folder, run, tuple(
+        _node(folder, state, node, times.get(node.id, [state.last_at])) for node in state.nodes.values()))
 
 
 def copy_files(record: Record, logged: Logged, place: Path) -> None:
@@ -80,26 +94,7 @@ def copy_files(record: Record, logged: Logged, place: Path) -> None:
             copy.write_bytes(content)
 
 
-def _run(folder: Path, state: RunState) -> Logged:
-    started, plan, tree = state.started, state.data_plan, tree_of(state)
-    rows = {row.id: row for stage in tree.stages for row in stage.nodes}
-    best = rows.get(tree.winner or "")
-    params = {"model": plain(started.model), "seed": str(started.seed)} if started else {}
-    if plan is not None:
-        params |= {"primary_metric": plan.primary.name, "higher_is_better": str(plan.primary.higher_is_better),
-                   "datasets": ", ".join(one.name for one in plan.datasets)}
-    paper = state.released.pdf if state.released else None
-    return Logged(
-        id=folder.name, name=short(started.idea.title, 120) if started else folder.name, done=state.ended is not None,
-        began=state.started_at, ended=state.last_at, params=params, curves=(),
-        tags={"scientist.run": folder.name, "scientist.kind": "run", "scientist.winner": tree.winner or ""},
-        metrics={"model_calls": state.total.calls, "usd": state.total.usd, "nodes": len(state.nodes)} | (
-            {"best": best.metric} if best is not None and best.metric is not None else {}),
-        files=tuple(one for one in (paper, "idea.json", "data_plan.json", "config.yaml") if one))
-
-
 def _node(folder: Path, state: RunState, node: Node, times: list[float]) -> Logged:
-    values = (*node.measurements, *state.tests.get(node.id, ()))
     tags = {
         "scientist.run": folder.name, "scientist.node": node.id, "scientist.kind": node.kind,
         "scientist.stage": node.stage, "scientist.status": node.status, "scientist.parent": node.parent or "",
@@ -107,28 +102,24 @@ def _node(folder: Path, state: RunState, node: Node, times: list[float]) -> Logg
         "scientist.failure": short(f"{node.failure.kind}: {node.failure.message}", 400) if node.failure else ""}
     params = {"seed": str(node.seed), "varies": short(node.varies, 400),
               **{_key(name): short(str(value), 400) for name, value in node.setups.items()}}
+    metrics = {_key(one.split, one.dataset, one.condition, one.name): one.value
+               for one in (*node.measurements, *state.tests.get(node.id, ()))}
+    files = [file.path for file in listed(folder, f"nodes/{node.id}/source")]
+    if node.plottings:
+        drawn = listed(folder, f"nodes/{node.id}/plots{node.plots}/figures")
+        files += [file.path for file in drawn if file.path.endswith(".png")]
     return Logged(
         id=node.id, name=f"{node.id} {node.kind}: {short(node.varies or node.title, 80)}", done=node.finished,
         began=times[0], ended=times[-1], tags={name: text for name, text in tags.items() if text}, params=params,
-        metrics={_key(one.split, one.dataset, one.condition, one.name): one.value for one in values}
-        | {"seconds": sum(one.seconds for one in node.attempts)},
-        curves=tuple(_curves(folder, node, node.attempts[-1])) if node.attempts else (),
-        files=tuple(_files(folder, node)))
+        metrics=metrics | {"seconds": sum(attempt.seconds for attempt in node.attempts)},
+        curves=tuple(islice(_curves(folder, node), POINTS)), files=tuple(files))
 
 
-def _files(folder: Path, node: Node) -> Iterator[str]:
-    yield from (one.path for one in listed(folder, f"nodes/{node.id}/source"))
-    if node.plottings:
-        place = f"nodes/{node.id}/plots{node.plottings[-1].n}/figures"
-        yield from (one.path for one in listed(folder, place) if one.path.endswith(".png"))
-
-
-def _curves(folder: Path, node: Node, attempt: Attempt) -> Iterator[Point]:
-    """The values with a step that a sealed attempt logged."""
-    if attempt.curves_sha256:
-        path = f"nodes/{node.id}/attempt{attempt.number}/measurements.jsonl"
-        points = curve_points((bytes_of(folder, path, LARGEST) or b"").splitlines())
-        for one in islice(points, POINTS):
+def _curves(folder: Path, node: Node) -> Iterator[Point]:
+    """The values with a step that the last attempt logged."""
+    if node.attempts and node.attempts[-1].curves_sha256:
+        path = f"nodes/{node.id}/attempt{node.attempts[-1].number}/measurements.jsonl"
+        for one in curve_points((bytes_of(folder, path, LARGEST) or b"").splitlines()):
             yield Point(f"curve/{_key(one.split, one.dataset, one.condition, one.name)}", one.step, one.value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import secrets
 import threading
 from contextlib import suppress
@@ -13,9 +14,9 @@ from urllib.parse import quote
 from fastapi import FastAPI, HTTPException, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
-from inspector.files import LARGEST, RefusedError, blocks, open_within, size_of
+from inspector.files import LARGEST, RefusedError, blocks, open_within
 from inspector.web.calls import calls_of, opened
-from inspector.web.forms import FormError, Notice, Notices, ask, command_of, fields_of, is_node_verb
+from inspector.web.forms import OF_NODES, FormError, Notices, ask, command_of, fields_of
 from inspector.web.node_panel import cells_of, panel_of, picture_of
 from inspector.web.pages import HERE, Pages
 from inspector.web.paper_pages import PaperPages
@@ -136,7 +137,7 @@ class _Handlers:
             file = open_within(run.folder, path)
         except RefusedError as error:
             raise HTTPException(404, str(error)) from None
-        size, ending = size_of(file), Path(path).suffix.lower()
+        size, ending = os.fstat(file).st_size, Path(path).suffix.lower()
         otherwise = "text/plain; charset=utf-8" if ending in AS_TEXT else "application/octet-stream"
         kind = SHOWN_AS.get(ending, otherwise)
         headers = {"content-length": str(min(size, LARGEST)), "content-security-policy": "default-src 'none'; sandbox"}
@@ -158,17 +159,17 @@ class _Handlers:
         """Ask something of a run; leads back to the page that the form stood on, or answers with the notice alone."""
         run = await asyncio.to_thread(self.watched, name)
         try:
-            fields = await fields_of(request.stream())
+            fields = fields_of(await request.body())
             if not secrets.compare_digest(fields.get("form", "").encode(), self.form_token.encode()):
                 raise HTTPException(403, "this form is from an earlier server: reload the page")
             command = command_of(fields)
         except FormError as error:
             raise HTTPException(400, str(error)) from None
-        notice: Notice = await asyncio.to_thread(ask, run, command)
+        notice = await asyncio.to_thread(ask, run, command)
         if "part" in fields:
             return HTMLResponse(self.pages.page("notice", notice=notice), status_code=200 if notice.taken else 409)
-        about_node = is_node_verb(command.verb) and command.target in run.state.nodes
-        page = f"{_address(name)}/nodes/{command.target}" if about_node else _address(name)
+        about_node = command.verb in OF_NODES and command.target in run.state.nodes
+        page = _address(name) + (f"/nodes/{command.target}" if about_node else "")
         return RedirectResponse(f"{page}?notice={self.notices.keep(notice)}", status_code=303)
 
     # --- streams ----------------------------------------------------------------------------------------------------

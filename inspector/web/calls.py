@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
 from difflib import ndiff
 from typing import Any, Final, NamedTuple
 
 from inspector.text import printable
 from inspector.web.watched import Watched
-from record.events.running import Answered, Drifted
+from record.events.running import Answered
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.manifest import files_of
-from record.nouns.decisions import CallKey, Compare, Expand, Work
+from record.nouns.decisions import Compare, Expand, Work
 from record.nouns.nodes import node_id
 from record.prompts import prompt_of
 
@@ -68,9 +68,7 @@ def calls_of(state: RunState, role: str, first: int) -> Calls:
     """Calls of a role (empty: of all; `-`: those of no node) from a place on, the newest first."""
     every = [*(call_of(state, one)._replace(note=REPLACED) for one in state.superseded),
              *(call_of(state, one) for one in state.answers.values())][::-1]
-    counts: dict[str, int] = {}
-    for one in every:
-        counts[one.answered.key.role] = counts.get(one.answered.key.role, 0) + 1
+    counts = Counter(one.answered.key.role for one in every)
     fits = [one for one in every if not role or one.answered.key.role == role or (role == "-" and not one.node)]
     first = max(0, min(first, len(fits) - 1)) // AT_ONCE * AT_ONCE
     return Calls(tuple(fits[first:first + AT_ONCE]), tuple(sorted(counts.items())), role, first, len(fits))
@@ -80,31 +78,35 @@ def call_of(state: RunState, answered: Answered) -> Call:
     """A call with what its decision was about."""
     k = answered.key.decision
     decided = state.decisions.get(k)
-    node = node_id(k) if node_id(k) in state.nodes else ""
-    note = DRIFTED if answered.key in state.drifted else ""
     match decided.action if decided is not None else None:
         case Expand(stage=stage, kind=kind):
-            return Call(answered, node, f"{kind} in {stage}", note)
+            purpose = f"{kind} in {stage}"
         case Compare(a=a, b=b):
-            return Call(answered, "", f"compare {a} and {b}", note)
+            purpose = f"compare {a} and {b}"
         case Work(task=task):
-            return Call(answered, "", task, note)
+            purpose = task
         case _:
-            return Call(answered, node, f"decision {k}", note)
+            purpose = f"decision {k}"
+    return Call(answered, node_id(k) if node_id(k) in state.nodes else "", purpose,
+                DRIFTED if answered.key in state.drifted else "")
 
 
 def opened(run: Watched, name: str) -> Opened | None:
     """A call by the name of its key, with prompt and answer; None where the run has no such call."""
-    key = _key(name)
-    answered = run.state.answers.get(key) if key is not None else None
+    answered = next((one for key, one in run.state.answers.items() if str(key) == name), None)
     if answered is None:
         return None
     call, kept = call_of(run.state, answered), prompt_of(run.folder, answered)
     asked = kept.asked if kept is not None else None
+    paths: dict[str, str] = {}
+    if asked is not None and asked.images:
+        files = files_of(run.state, RunFolder(run.folder, run.state.version))
+        paths = {digest: str(path.relative_to(run.folder)) for path, digest in files}
     return Opened(
         call=call, system=cut(asked.system) if asked else "",
         prompt=None if kept is None else cut(asked.user) if asked else "", changed=kept.changed if kept else "",
-        wanted=asked.answer_name if asked else "", pictures=tuple(_pictures(run, asked.images if asked else ())),
+        wanted=asked.answer_name if asked else "",
+        pictures=tuple(Picture(image, paths.get(image, "")) for image in (asked.images if asked else ())),
         answer=readable(answered.answer), drift=_drift(run, answered))
 
 
@@ -113,29 +115,11 @@ def _drift(run: Watched, answered: Answered) -> str:
     now = run.state.drifted.get(answered.key)
     if now is None:
         return ""
-    then, by_now = (_lines(run, event) for event in (answered, now))
+    kept = (prompt_of(run.folder, event) for event in (answered, now))
+    then, by_now = (f"{one.asked.system}\n{one.asked.user}".splitlines() if one is not None and one.asked else []
+                    for one in kept)
     changed = [line for line in ndiff(then, by_now) if line[0] in "+-"]
     return cut("\n".join(changed) or "the prompts were not kept")
-
-
-def _lines(run: Watched, event: Answered | Drifted) -> list[str]:
-    kept = prompt_of(run.folder, event)
-    return f"{kept.asked.system}\n{kept.asked.user}".splitlines() if kept is not None and kept.asked else []
-
-
-def _key(name: str) -> CallKey | None:
-    parts = name.split(".")
-    if len(parts) != 4 or not all(one.isascii() and one.isdigit() and len(one) < 10 for one in parts[:2] + parts[3:]):
-        return None
-    return CallKey(decision=int(parts[0]), attempt=int(parts[1]), role=parts[2], ordinal=int(parts[3]))
-
-
-def _pictures(run: Watched, images: tuple[str, ...]) -> Iterator[Picture]:
-    if images:
-        files = files_of(run.state, RunFolder(run.folder, run.state.version))
-        paths = {digest: str(path.relative_to(run.folder)) for path, digest in files}
-        for one in images:
-            yield Picture(one, paths.get(one, ""))
 
 
 def readable(answer: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple
 
 from inspector.files import curve_points
@@ -34,9 +35,8 @@ class Placed(NamedTuple):
 
     def at_origin(self) -> Placed:
         """The same, moved so that the node stands at (0, 0): equal wherever a subtree was moved to as a whole."""
-        if self.above is None:
-            return Placed(self.row, 0.0, 0.0, None)
-        return Placed(self.row, 0.0, 0.0, (round(self.above[0] - self.x, 1), round(self.above[1] - self.y, 1)))
+        return Placed(self.row, 0.0, 0.0, self.above and (
+            round(self.above[0] - self.x, 1), round(self.above[1] - self.y, 1)))
 
 
 class Drawn(NamedTuple):
@@ -82,22 +82,18 @@ def charts(lines: Iterable[bytes]) -> tuple[Chart, ...]:
     for one in curve_points(lines):
         title = f"{one.name} on {one.dataset} ({one.split})"
         found.setdefault(title, {}).setdefault(one.condition, []).append((one.step, one.value))
-    return tuple(_chart(title, curves) for title, curves in list(found.items())[:CURVES])
-
-
-def _chart(title: str, curves: Mapping[str, Sequence[tuple[int, float]]]) -> Chart:
-    shown = dict(list(curves.items())[:8])
-    values = [value for points in shown.values() for _, value in points]
-    steps = [step for points in shown.values() for step, _ in points]
-    low, high, first, last = min(values), max(values), min(steps), max(steps)
-    across, up = (last - first) or 1, (high - low) or 1.0
-    lines: list[Curve] = []
-    for label, points in shown.items():
-        thinned = points[:: max(1, len(points) // POINTS)]
-        where = " ".join(f"{320 * (step - first) / across:.1f},{130 - 130 * (value - low) / up:.1f}"
-                         for step, value in thinned)
-        lines.append(Curve(label, where, points[-1][1]))
-    return Chart(title, low, high, first, last, tuple(lines), len(curves) - len(shown))
+    made: list[Chart] = []
+    for title, curves in islice(found.items(), CURVES):
+        shown = dict(islice(curves.items(), 8))
+        steps, values = zip(*(point for points in shown.values() for point in points), strict=True)
+        low, high, first, last = min(values), max(values), min(steps), max(steps)
+        across, up = (last - first) or 1, (high - low) or 1.0
+        drawn_curves = tuple(Curve(label, " ".join(
+            f"{320 * (step - first) / across:.1f},{130 - 130 * (value - low) / up:.1f}"
+            for step, value in points[:: max(1, len(points) // POINTS)]), points[-1][1])
+            for label, points in shown.items())
+        made.append(Chart(title, low, high, first, last, drawn_curves, len(curves) - len(shown)))
+    return tuple(made)
 
 
 class Interval(NamedTuple):
@@ -184,14 +180,10 @@ def _beside(subtrees: list[_Subtree]) -> tuple[_Subtree, list[float]]:
                   for level in range(1, shared + 1))
         one.shift += gap
         places.append(gap)
-        whole = _merged(whole, one, shared)
+        # the outline of the deeper one is kept, so that only shared levels cost anything
+        deeper = whole if len(whole.outline) >= len(one.outline) else one
+        for level in range(1, shared + 1):
+            left, right = whole.outline[-level][0] + whole.shift, one.outline[-level][1] + one.shift
+            deeper.outline[-level] = left - deeper.shift, right - deeper.shift
+        whole = deeper
     return whole, places
-
-
-def _merged(a: _Subtree, b: _Subtree, shared: int) -> _Subtree:
-    """The common outline: that of the deeper subtree is kept, so that only shared levels cost anything."""
-    deeper = a if len(a.outline) >= len(b.outline) else b
-    for level in range(1, shared + 1):
-        left, right = a.outline[-level][0] + a.shift, b.outline[-level][1] + b.shift
-        deeper.outline[-level] = left - deeper.shift, right - deeper.shift
-    return deeper

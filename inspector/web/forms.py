@@ -7,9 +7,9 @@ takes it and records it with its reason. `record.control.refused` says what cann
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
@@ -18,18 +18,17 @@ from inspector.text import printable, short
 from inspector.web.watched import Watched
 from record.control import LONGEST, refused, send, user
 from record.events.running import Commanded
-from record.fold.facts import Steered
 from record.fold.state import RunState
 from record.nouns.nodes import Node
 
-RunVerb = Literal["pause", "resume", "stop", "note"]
-NodeVerb = Literal["kill", "mark"]
 LONGEST_FORM = 16 * 2**10
 """Bytes of a form."""
 REASON = "…"
 """Stands for a reason while we find out which verbs can have an effect."""
 NOTICES = 64
 """Notices that wait for the page that shows them, once each."""
+OF_NODES = ("kill", "mark")
+"""The verbs that are about a node."""
 
 
 class FormError(Exception):
@@ -52,48 +51,41 @@ class Actions(NamedTuple):
 
 def run_actions(run: Watched) -> Actions:
     """What can be asked of a run."""
-    verbs: tuple[RunVerb, ...] = ("resume" if run.state.paused else "pause", "note", "stop")
-    return _effective(run, [Commanded(verb=verb, text=REASON) for verb in verbs])
+    return _effective(run, [Commanded(verb="resume" if run.state.paused else "pause", text=REASON),
+                            Commanded(verb="note", text=REASON), Commanded(verb="stop", text=REASON)])
 
 
 def node_actions(run: Watched, node: Node) -> Actions:
     """What can be asked about a node."""
-    verbs: tuple[NodeVerb, ...] = ("kill", "mark")
-    return _effective(run, [Commanded(verb=verb, target=node.id, text=REASON) for verb in verbs])
+    return _effective(run, [Commanded(verb="kill", target=node.id, text=REASON),
+                            Commanded(verb="mark", target=node.id, text=REASON)])
 
 
 def _effective(run: Watched, commands: Sequence[Commanded]) -> Actions:
-    whys = [refused(run.state, command, working=run.working) for command in commands]
-    able = tuple(command.verb for command, why in zip(commands, whys, strict=True) if why is None)
-    return Actions(able, "" if able else next(filter(None, whys)))
+    whys = {command.verb: refused(run.state, command, working=run.working) for command in commands}
+    able = tuple(verb for verb, why in whys.items() if why is None)
+    return Actions(able, "" if able else next(filter(None, whys.values())))
 
 
 # --- a form ---------------------------------------------------------------------------------------------------------
 
 
-async def fields_of(body: AsyncIterable[bytes]) -> dict[str, str]:
-    """The fields of a form, read no further than `LONGEST_FORM`. Raises `FormError`."""
-    read = bytearray()
-    async for block in body:
-        read += block
-        if len(read) > LONGEST_FORM:
-            raise FormError(f"a form is at most {LONGEST_FORM} bytes long")
-    try:
-        found = parse_qsl(read.decode("ascii"), keep_blank_values=True, max_num_fields=16, errors="strict")
-    except ValueError:
-        raise FormError("this is not a form") from None
-    return dict(found)
-
-
 def command_of(fields: Mapping[str, str]) -> Commanded:
     """The command of a form. Raises `FormError`."""
-    given: dict[str, Any] = {"verb": fields.get("verb", ""), "target": fields.get("target", "").strip()}
-    given["text"] = printable(fields.get("text", "")).strip()
-    given |= {"mark": fields["mark"]} if "mark" in fields else {}
+    given: dict[str, Any] = {"verb": fields.get("verb", ""), "target": fields.get("target", "").strip(),
+                             "text": printable(fields.get("text", "")).strip(), "by": user()}
     try:
-        return Commanded.model_validate(given | {"by": user()})
+        return Commanded.model_validate(given | {name: fields[name] for name in ("mark",) if name in fields})
     except ValidationError:
         raise FormError("a run cannot be asked for this") from None
+
+
+def fields_of(body: bytes) -> dict[str, str]:
+    """The fields of a form. Raises `FormError`."""
+    try:
+        return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=16, errors="strict"))
+    except ValueError:
+        raise FormError("this is not a form") from None
 
 
 def ask(run: Watched, command: Commanded) -> Notice:
@@ -135,14 +127,6 @@ class Notices:
         return self._waiting.pop(name, None)
 
 
-def is_node_verb(verb: str) -> bool:
-    """Whether a verb is about a node."""
-    return verb in ("kill", "mark")
-
-
-# --- what was asked -------------------------------------------------------------------------------------------------
-
-
 class Asked(NamedTuple):
     """Something that a person asked for while the run went on; `node` is empty where it is about the run."""
 
@@ -155,13 +139,9 @@ class Asked(NamedTuple):
 
 def asked_of(state: RunState) -> tuple[Asked, ...]:
     """What people asked, the newest first."""
-    return tuple(map(_asked, reversed(state.steered)))
-
-
-def _asked(one: Steered) -> Asked:
-    command = one.command
-    what = {"mark": f"mark as {command.mark}", "note": f"note for {one.stage or 'the run'}"}.get(
-        command.verb, command.verb)
-    return Asked(
-        at=datetime.fromtimestamp(one.at, UTC).isoformat(timespec="seconds"), what=what, reason=command.text,
-        node=command.target if command.verb in ("kill", "mark") else "", by=command.by)
+    return tuple(Asked(
+        at=datetime.fromtimestamp(one.at, UTC).isoformat(timespec="seconds"), reason=one.command.text,
+        what={"mark": f"mark as {one.command.mark}", "note": f"note for {one.stage or 'the run'}"}.get(
+            one.command.verb, one.command.verb),
+        node=one.command.target if one.command.verb in OF_NODES else "", by=one.command.by)
+        for one in reversed(state.steered))

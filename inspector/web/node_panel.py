@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import difflib
 import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
 
 from inspector.files import Listed, bytes_of, listed, text_of
-from inspector.text import printable
-from inspector.web.calls import Call, call_of
+from inspector.web.calls import Call, call_of, cut
 from inspector.web.drawing import Chart, charts
 from inspector.web.forms import Actions, node_actions
 from inspector.web.watched import Watched
 from record.nouns.data import Measurement
-from record.nouns.figures import FigureReview
 from record.nouns.nodes import Attempt, Node
+
+CURVES: Final = 8 * 2**20
+"""Bytes of curves that are read."""
+LARGEST: Final = 8_000_000
+"""Bytes of a notebook."""
+CELLS: Final = 200
 
 
 class DiffLine(NamedTuple):
@@ -35,29 +38,12 @@ class SourceFile(NamedTuple):
     diff: tuple[DiffLine, ...] | None
 
 
-class Picture(NamedTuple):
-    """A figure with the verdict on it, if one was given."""
-
-    path: str
-    name: str
-    review: FigureReview | None
-
-
 class Try(NamedTuple):
     """An attempt with its output and curves."""
 
     attempt: Attempt
-    output: str | None
+    output: str
     charts: tuple[Chart, ...]
-
-
-class Plots(NamedTuple):
-    """A plotting with its figures, the last one first."""
-
-    n: int
-    looked: bool
-    trouble: str
-    pictures: tuple[Picture, ...]
 
 
 class Grid(NamedTuple):
@@ -69,7 +55,7 @@ class Grid(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Everything about one node."""
+    """Everything about one node that is not in the node itself."""
 
     node: Node
     children: tuple[str, ...]
@@ -79,7 +65,6 @@ class Panel(NamedTuple):
     """What the code itself said of train and dev."""
     tests: tuple[Grid, ...]
     tries: tuple[Try, ...]
-    plots: tuple[Plots, ...]
     calls: tuple[Call, ...]
     files: tuple[Listed, ...]
     actions: Actions
@@ -94,65 +79,46 @@ def panel_of(run: Watched, name: str) -> Panel | None:
         node=node, children=tuple(one.id for one in run.state.nodes.values() if one.parent == name),
         sources=tuple(_sources(run, node)), grids=grids(node.measurements),
         said=grids(node.attempts[-1].said if node.attempts else ()),
-        tests=grids(run.state.tests.get(name, ())), tries=tuple(_try(run, node, one) for one in node.attempts),
-        plots=tuple(_plots(node)), calls=tuple(
-            call_of(run.state, one) for key, one in run.state.answers.items() if key.decision == node.decision),
+        tests=grids(run.state.tests.get(name, ())), tries=tuple(_tries(run, node)),
+        calls=tuple(call_of(run.state, answer) for key, answer in run.state.answers.items()
+                    if key.decision == node.decision),
         files=listed(run.folder, f"nodes/{name}"), actions=node_actions(run, node))
 
 
 def _sources(run: Watched, node: Node) -> Iterator[SourceFile]:
-    files = {one.path.rpartition("/")[2]: one.path for one in listed(run.folder, f"nodes/{node.id}/source")}
-    for name, path in files.items():
+    kinds = {"+": "add", "-": "removed", "@": "place"}
+    for name, path in {one.path.rpartition("/")[2]: one.path for one in listed(
+            run.folder, f"nodes/{node.id}/source")}.items():
         text = text_of(run.folder, path) or ""
         before = text_of(run.folder, f"nodes/{node.parent}/source/{name}") if node.parent else None
-        yield SourceFile(name, text, None if before is None else tuple(_diff(before, text)))
-
-
-def _diff(before: str, after: str) -> Iterator[DiffLine]:
-    kinds = {"+": "add", "-": "removed", "@": "place"}
-    found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=3)
-    for number, line in enumerate(found):
-        if number > 1:
-            yield DiffLine(kinds.get(line[:1], "same"), line)
+        lines = difflib.unified_diff((before or "").splitlines(), text.splitlines(), lineterm="", n=3)
+        yield SourceFile(name, text, None if before is None else tuple(
+            DiffLine(kinds.get(line[:1], "same"), line) for number, line in enumerate(lines) if number > 1))
 
 
 def grids(values: tuple[Measurement, ...]) -> tuple[Grid, ...]:
     """Measurements as tables, in the order in which they were made."""
     tables: dict[str, dict[str, dict[str, Measurement]]] = {}
-    for one in values:
-        title = f"{one.dataset}, {one.split}"
-        tables.setdefault(title, {}).setdefault(one.condition, {})[one.name] = one
-    return tuple(_grid(title, rows) for title, rows in tables.items())
+    for value in values:
+        table = tables.setdefault(f"{value.dataset}, {value.split}", {})
+        table.setdefault(value.condition, {})[value.name] = value
+    found: list[Grid] = []
+    for title, rows in tables.items():
+        names = tuple(dict.fromkeys(name for row in rows.values() for name in row))
+        found.append(Grid(title, names, tuple(
+            (condition, tuple(row.get(name) for name in names)) for condition, row in rows.items())))
+    return tuple(found)
 
 
-def _grid(title: str, rows: dict[str, dict[str, Measurement]]) -> Grid:
-    names = tuple(dict.fromkeys(name for row in rows.values() for name in row))
-    return Grid(title, names, tuple((condition, tuple(row.get(name) for name in names))
-                                    for condition, row in rows.items()))
+def _tries(run: Watched, node: Node) -> Iterator[Try]:
+    for attempt in node.attempts:
+        place = f"nodes/{node.id}/attempt{attempt.number}"
+        output = text_of(run.folder, f"{place}/stdout.txt", end=True)
+        curves = bytes_of(run.folder, f"{place}/measurements.jsonl", CURVES) if attempt.curves_sha256 else None
+        yield Try(attempt, attempt.stdout_tail if output is None else output, charts((curves or b"").splitlines()))
 
 
-def _try(run: Watched, node: Node, attempt: Attempt) -> Try:
-    place = f"nodes/{node.id}/attempt{attempt.number}"
-    output = text_of(run.folder, f"{place}/stdout.txt", end=True)
-    curves = bytes_of(run.folder, f"{place}/measurements.jsonl", CURVES) if attempt.curves_sha256 else None
-    return Try(attempt, attempt.stdout_tail if output is None else output, charts((curves or b"").splitlines()))
-
-
-def _plots(node: Node) -> Iterator[Plots]:
-    for one in reversed(node.plottings):
-        reviews = {review.name: review for review in one.reviews or ()}
-        yield Plots(one.n, one.looked, one.failure.message if one.failure else "", tuple(
-            Picture(f"nodes/{node.id}/plots{one.n}/figures/{figure.name}", figure.name, reviews.get(figure.name))
-            for figure in one.figures))
-
-
-CURVES: Final = 8 * 2**20
-"""Bytes of curves that are read."""
-LARGEST: Final = 8_000_000
-"""Bytes of a notebook."""
-CELLS: Final = 200
-TEXT: Final = 100_000
-"""Characters of a cell, and of each of its outputs."""
+# --- notebooks ------------------------------------------------------------------------------------------------------
 
 
 class Output(NamedTuple):
@@ -176,7 +142,9 @@ def cells_of(run: Watched, node: str, attempt: int) -> tuple[Cell, ...] | None:
     text = text_of(run.folder, f"nodes/{node}/attempt{attempt}/node.ipynb", most=LARGEST)
     try:
         cells = cast("list[Any]", json.loads(text or "")["cells"])
-        return tuple(_cell(one) for one in cells[:CELLS])
+        return tuple(Cell(
+            str(cell.get("cell_type", "")), cut(_joined(cell.get("source", ""))),
+            tuple(_output(output) for output in cell.get("outputs", [])[:CELLS])) for cell in cells[:CELLS])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -187,31 +155,21 @@ def picture_of(cells: tuple[Cell, ...], number: int) -> bytes | None:
     return found[number] if 0 <= number < len(found) else None
 
 
-def _cell(one: Any) -> Cell:
-    return Cell(str(one.get("cell_type", "")), _text(one.get("source", "")), tuple(
-        found for output in one.get("outputs", [])[:CELLS] for found in _outputs(output)))
-
-
-def _outputs(one: Any) -> Iterator[Output]:
+def _output(one: Any) -> Output:
     if one.get("output_type") == "error":
-        yield Output("error", _text("\n".join(map(str, one.get("traceback", [])))))
-    elif "text" in one:
-        yield Output("text", _text(one["text"]))
-    else:
-        data = one.get("data", {})
-        picture = _png(data.get("image/png"))
-        yield Output("picture", "", picture) if picture else Output("text", _text(data.get("text/plain", "")))
-
-
-def _png(data: Any) -> bytes:
+        return Output("error", cut("\n".join(map(str, one.get("traceback", [])))))
+    if "text" in one:
+        return Output("text", cut(_joined(one["text"])))
+    data = one.get("data", {})
     try:
-        found = base64.b64decode("".join(cast("list[str]", data)) if isinstance(data, list) else data)
-    except (binascii.Error, TypeError, ValueError):
-        return b""
-    return found if found.startswith(b"\x89PNG\r\n\x1a\n") else b""
+        picture = base64.b64decode(_joined(data.get("image/png", "")))
+    except ValueError:
+        picture = b""
+    if picture.startswith(b"\x89PNG\r\n\x1a\n"):
+        return Output("picture", "", picture)
+    return Output("text", cut(_joined(data.get("text/plain", ""))))
 
 
-def _text(value: Any) -> str:
-    whole = "".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
-    text = printable(whole[:TEXT])
-    return text if len(whole) <= TEXT else f"{text}\n... {len(whole) - TEXT} characters more"
+def _joined(value: Any) -> str:
+    """The text of a notebook, which may stand there as lines."""
+    return "".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)

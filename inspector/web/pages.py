@@ -36,25 +36,20 @@ def _when(iso: str | None) -> str:
     return datetime.fromisoformat(iso).astimezone().strftime("%d %b %H:%M:%S") if iso else "–"
 
 
-def environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=_safe,
-        trim_blocks=True, lstrip_blocks=True, auto_reload=False)
-    cast("dict[str, Any]", made.filters).update(
-        plain=plain, short=short, duration=duration, tokens=count, number=_number, size=_size, when=_when,
-        origin=branch_text)
-    cast("dict[str, Any]", made.globals).update(
-        dollars=dollars, cached=cached, shape_of=KIND_SHAPE, marks=MARKS, stage_names=STAGES)
-    return made
-
-
 class Pages:
     """Renders templates and single blocks of them."""
 
     def __init__(self, addresses: Mapping[str, str], *, form_token: str = "") -> None:
         """`addresses` are those of the script and of the style sheet; without a `form_token` no form steers."""
-        self._environment = environment()
-        cast("dict[str, Any]", self._environment.globals).update(addresses, form_token=form_token)
+        self._environment = Environment(
+            loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=_safe,
+            trim_blocks=True, lstrip_blocks=True, auto_reload=False)
+        cast("dict[str, Any]", self._environment.filters).update(
+            plain=plain, short=short, duration=duration, tokens=count, size=_size, when=_when, origin=branch_text,
+            number=_number)
+        cast("dict[str, Any]", self._environment.globals).update(
+            addresses, form_token=form_token, dollars=dollars, cached=cached, shape_of=KIND_SHAPE, marks=MARKS,
+            stage_names=STAGES)
 
     def page(self, name: str, **values: Any) -> str:
         return self._environment.get_template(f"{name}.html.jinja").render(**values)

@@ -32,6 +32,9 @@ _NODE = re.compile(r"n\d{4,}")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
+Kind = Literal["key", "number", "node", "figure"]
+
+
 class Token(NamedTuple):
     """A word or number as it is compared, and the word of the PDF that it is of."""
 
@@ -42,7 +45,7 @@ class Token(NamedTuple):
 class Link(NamedTuple):
     """A place on a page that links: to a value by its key, to a number, to a node, or to a figure."""
 
-    kind: Literal["key", "number", "node", "figure"]
+    kind: Kind
     target: str
     text: str
     page: int
@@ -77,8 +80,19 @@ def links_of(
             span = sorted({tokens[n].word for n in range(at, at + len(use.tokens))})
             found += _boxes("key", use.key, [words[n] for n in span])
             taken.update(span)
-    found += (mark for at, word in enumerate(words) if at not in taken for mark in _by_itself(word, nodes))
-    found += _captions(tokens, words, figures)
+    for word in (word for at, word in enumerate(words) if at not in taken):
+        bare, node = word.text.strip(".,;:()[]%"), _NODE.search(word.text)
+        if node is not None and node[0] in nodes:
+            found.append(_box("node", node[0], node[0], [word]))
+        elif "." in bare and _NUMBER.fullmatch(bare):
+            found.append(_box("number", bare, bare, [word]))
+    heads = [at for at, token in enumerate(tokens[:-2]) if token.text == "figure" and tokens[at + 1].text.isdigit()]
+    for name, caption in figures.items():  # the words `Figure 3` before it
+        begin = tokens_of(caption)[:8]
+        for at in heads:
+            if begin and [token.text for token in tokens[at + 2:at + 2 + len(begin)]] == begin:
+                found += _boxes("figure", name, [words[tokens[at].word], words[tokens[at + 1].word]])
+                break
     return tuple(sorted(found, key=lambda mark: (mark.page, mark.top, mark.left)))
 
 
@@ -98,22 +112,13 @@ def streams_of(blocks: Sequence[Block], appendix: Bits = ()) -> Iterator[Bits]:
         yield (*block.bits, *(bit for row in block.rows for cell in row for bit in cell))
 
 
-def _uses(stream: Bits) -> list[_Use]:
-    flat: list[tuple[str, int]] = []
-    for number, bit in enumerate(stream):
-        flat += [(token, number) for token in tokens_of(bit.text)]
-    texts = [token for token, _ in flat]
-    begins: dict[int, int] = {}
-    for at, (_, number) in enumerate(flat):
-        begins.setdefault(number, at)
-    found: list[_Use] = []
-    for number, bit in enumerate(stream):
-        own = tuple(tokens_of(bit.text)) if bit.key else ()
-        if own:
-            at = begins[number]
-            end = at + len(own)
-            found.append(_Use(bit.key, own, tuple(texts[max(0, at - AROUND):at]), tuple(texts[end:end + AROUND])))
-    return found
+def _uses(stream: Bits) -> Iterator[_Use]:
+    bits = [(bit.key, tuple(tokens_of(bit.text))) for bit in stream]
+    texts, at = [token for _, tokens in bits for token in tokens], 0
+    for key, own in bits:
+        begin, at = at, at + len(own)
+        if key and own:
+            yield _Use(key, own, tuple(texts[max(0, begin - AROUND):begin]), tuple(texts[at:at + AROUND]))
 
 
 # --- where a value stands -------------------------------------------------------------------------------------------
@@ -173,7 +178,7 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
     return row[-1]
 
 
-def _boxes(kind: Literal["key", "figure"], target: str, words: Sequence[Word]) -> Iterator[Link]:
+def _boxes(kind: Kind, target: str, words: Sequence[Word]) -> list[Link]:
     """One box for each line that a value stands on."""
     lines: list[list[Word]] = []
     for word in words:
@@ -181,29 +186,11 @@ def _boxes(kind: Literal["key", "figure"], target: str, words: Sequence[Word]) -
             lines[-1].append(word)
         else:
             lines.append([word])
-    for line in lines:
-        left, top = min(one.left for one in line), min(one.top for one in line)
-        right, bottom = max(one.right for one in line), max(one.bottom for one in line)
-        yield Link(kind, target, " ".join(one.text for one in words), line[0].page, left, top, right - left,
-                   bottom - top)
+    text = " ".join(word.text for word in words)
+    return [_box(kind, target, text, line) for line in lines]
 
 
-def _by_itself(word: Word, nodes: Mapping[str, object]) -> Iterator[Link]:
-    """A node's id, or a number of a row that the program set."""
-    place = (word.page, word.left, word.top, word.right - word.left, word.bottom - word.top)
-    found = _NODE.search(word.text)
-    if found is not None and found[0] in nodes:
-        yield Link("node", found[0], found[0], *place)
-    elif (bare := word.text.strip(".,;:()[]%")) and "." in bare and _NUMBER.fullmatch(bare):
-        yield Link("number", bare, bare, *place)
-
-
-def _captions(tokens: Sequence[Token], words: Sequence[Word], figures: Mapping[str, str]) -> Iterator[Link]:
-    """The words `Figure 3` before a caption that is that of a figure."""
-    heads = [at for at, token in enumerate(tokens[:-2]) if token.text == "figure" and tokens[at + 1].text.isdigit()]
-    for name, caption in figures.items():
-        begin = tokens_of(caption)[:8]
-        for at in heads:
-            if begin and [one.text for one in tokens[at + 2:at + 2 + len(begin)]] == begin:
-                yield from _boxes("figure", name, [words[tokens[at].word], words[tokens[at + 1].word]])
-                break
+def _box(kind: Kind, target: str, text: str, line: Sequence[Word]) -> Link:
+    left, top = min(word.left for word in line), min(word.top for word in line)
+    right, bottom = max(word.right for word in line), max(word.bottom for word in line)
+    return Link(kind, target, text, line[0].page, left, top, right - left, bottom - top)

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from fastapi import HTTPException
 from starlette.responses import HTMLResponse, Response
@@ -16,7 +16,7 @@ from inspector.paper_text import SOURCES, Block, bits_of, blocks_of, values_of
 from inspector.tracer import Tracer, number_of
 from inspector.web.pages import Pages
 from inspector.web.paper_links import Link, links_of, streams_of
-from inspector.web.pdf_pages import PdfError, PdfPages
+from inspector.web.pdf_pages import PdfError, PdfPages, kept
 from inspector.web.watched import Watched
 from record.fold.state import RunState
 from record.folder import RunFolder
@@ -27,7 +27,6 @@ AT_ONCE: Final = 8
 SOURCE: Final = 4_000_000
 """Bytes of a file of the paper's source that are read."""
 KEPT: Final = 4
-T = TypeVar("T")
 _COMMENT = re.compile(r"(?<!\\)%.*")
 
 
@@ -79,14 +78,14 @@ class PaperPages:
             newest = run.state.version
         return HTMLResponse(self._pages.page(
             "paper", run=name, single=self._single, version=version, newest=newest, released=released,
-            pdf=_pdf(run, version), found=found, sheets=found.sheets[first:first + AT_ONCE], parts=parts,
+            pdf=_pdf(version), found=found, sheets=found.sheets[first:first + AT_ONCE], parts=parts,
             first=first + 1, as_text=text or bool(found.why)))
 
     def picture(self, name: str, version: int, number: int) -> Response:
         """A page of the PDF as a picture."""
         run, _ = self._version(name, version)
         try:
-            found = self._sheets.picture(run.folder, _pdf(run, version), max(1, number))
+            found = self._sheets.picture(run.folder, _pdf(version), max(1, number))
         except PdfError as error:
             raise HTTPException(404, str(error)) from None
         return Response(found, media_type="image/png", headers={"cache-control": "private, max-age=600"})
@@ -107,7 +106,10 @@ class PaperPages:
         with run.held:
             found = None
             if run.state.data_plan is not None:
-                tracer = self._tracer(run, version)
+                folder = RunFolder(run.folder, version)
+                stamp = (run, version, run.version, *(_stamp(folder.paper / name) for name in SOURCES))
+                tracer = kept(self._tracers, stamp, most=KEPT, make=lambda: Tracer(
+                    run.state, folder, run=shlex.quote(str(run.folder))))
                 found = tracer.key(key) if key else tracer.number(asked) if asked is not None else None
         return self._shown("trace", part, run=name, asked=found.number if found and key else key or number, found=found,
                            by_key=bool(key), version=version)
@@ -123,23 +125,8 @@ class PaperPages:
 
     def _read(self, run: Watched, version: int) -> Paper:
         """A paper with its links, made once for each state of its files."""
-        stamp = (run.folder, version, _stamp(run.folder / _pdf(run, version)), len(run.state.nodes))
-        return _kept(self._papers, stamp, lambda: _paper(run, version, self._sheets))
-
-    def _tracer(self, run: Watched, version: int) -> Tracer:
-        """One for all numbers, for each state of the record and of the paper's sources."""
-        folder = RunFolder(run.folder, version)
-        stamp = (run, version, run.version, *(_stamp(folder.paper / name) for name in SOURCES))
-        return _kept(self._tracers, stamp, lambda: Tracer(run.state, folder, run=shlex.quote(str(run.folder))))
-
-
-def _kept(known: dict[object, T], stamp: object, make: Callable[[], T]) -> T:
-    """What was made for a stamp; only the last few are kept."""
-    found = known.pop(stamp, None) or make()
-    known[stamp] = found
-    while len(known) > KEPT:
-        known.pop(next(iter(known)), None)
-    return found
+        stamp = (run.folder, version, _stamp(run.folder / _pdf(version)), len(run.state.nodes))
+        return kept(self._papers, stamp, most=KEPT, make=lambda: _paper(run, version, self._sheets))
 
 
 def figures_of(state: RunState) -> Iterator[PaperFigure]:
@@ -157,7 +144,7 @@ def figures_of(state: RunState) -> Iterator[PaperFigure]:
                     f"paper/figures/{script}", reviews.get(name), nodes)
 
 
-def _pdf(run: Watched, version: int) -> str:
+def _pdf(version: int) -> str:
     """The PDF of a writing, relative to the run's folder."""
     return str(RunFolder(Path(), version).paper / "paper.pdf")
 
@@ -177,7 +164,7 @@ def _paper(run: Watched, version: int, sheets: PdfPages) -> Paper:
     values = values_of(texts["results"])
     blocks = blocks_of(texts["paper"], texts["floats"], values)
     try:
-        document = sheets.document(run.folder, _pdf(run, version))
+        document = sheets.document(run.folder, _pdf(version))
     except PdfError as error:
         return Paper(blocks, (), str(error))
     streams = streams_of(blocks, bits_of(_COMMENT.sub("", texts["appendix"]), values))

@@ -1,4 +1,4 @@
-"""The pages of a PDF: where its words stand, and pictures of them. RowCache by poppler, kept in memory, bounded.
+"""The pages of a PDF: where its words stand, and pictures of them. Made by poppler, kept in memory, bounded.
 
 The PDF may be anything: poppler reads it in a process of its own, with limits on time, memory and output.
 """
@@ -12,11 +12,11 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from unicodedata import normalize
 
 from inspector.files import LARGEST, RefusedError, open_within
@@ -32,6 +32,7 @@ ACROSS: Final = 1100
 PICTURES: Final = 48 * 2**20
 """Bytes of pictures that are kept."""
 DOCUMENTS: Final = 4
+T = TypeVar("T")
 _PAGE = re.compile(r'<page width="([\d.]+)" height="([\d.]+)">')
 _WORD = re.compile(r'<word xMin="(-?[\d.]+)" yMin="(-?[\d.]+)" xMax="(-?[\d.]+)" yMax="(-?[\d.]+)">(.*?)</word>')
 
@@ -58,6 +59,17 @@ class Document(NamedTuple):
     words: tuple[Word, ...]
 
 
+def kept(
+    known: dict[object, T], key: object, *, make: Callable[[], T], most: int, size: Callable[[T], int] = lambda _: 1
+) -> T:
+    """What was made for a key; of all together only `most` is kept, by `size`, those asked for last."""
+    found = known.pop(key, None) or make()
+    known[key] = found
+    while sum(map(size, known.values())) > most:
+        known.pop(next(iter(known)), None)
+    return found
+
+
 class PdfPages:
     """Documents and pictures of pages, those asked for last. A call waits for poppler, at most `TIME`."""
 
@@ -70,27 +82,16 @@ class PdfPages:
     def document(self, run: Path, path: str) -> Document:
         """A PDF of a run. Raises `PdfError`."""
         with self._lock, _opened(run, path) as pdf:
-            found = self._documents.pop(pdf.stamp, None)
-            if found is None:
-                # raw: in the order of the PDF's content, in which TeX sets tables row by row
-                found = _document(pdf.asked("pdftotext", "-q", "-raw", "-bbox", "-l", str(PAGES), "{pdf}", "-"))
-            self._documents[pdf.stamp] = found
-            while len(self._documents) > DOCUMENTS:
-                self._documents.pop(next(iter(self._documents)))
-        return found
+            # raw: in the order of the PDF's content, in which TeX sets tables row by row
+            return kept(self._documents, pdf.stamp, most=DOCUMENTS, make=lambda: _document(pdf.asked(
+                "pdftotext", "-q", "-raw", "-bbox", "-l", str(PAGES), "{pdf}", "-")))
 
     def picture(self, run: Path, path: str, page: int) -> bytes:
         """A page as PNG, the first is 1. Raises `PdfError`."""
         with self._lock, _opened(run, path) as pdf:
-            key = (pdf.stamp, page)
-            found = self._pictures.pop(key, None)
-            if found is None:
-                found = pdf.asked("pdftoppm", "-q", "-png", "-f", str(page), "-l", str(page),
-                                  "-scale-to-x", str(ACROSS), "-scale-to-y", "-1", "{pdf}")
-            self._pictures[key] = found
-            while sum(map(len, self._pictures.values())) > PICTURES:
-                self._pictures.pop(next(iter(self._pictures)))
-        return found
+            return kept(self._pictures, (pdf.stamp, page), most=PICTURES, size=len, make=lambda: pdf.asked(
+                "pdftoppm", "-q", "-png", "-f", str(page), "-l", str(page), "-scale-to-x", str(ACROSS),
+                "-scale-to-y", "-1", "{pdf}"))
 
 
 class _Pdf(NamedTuple):
@@ -106,7 +107,18 @@ class _Pdf(NamedTuple):
         os.lseek(self.file, 0, os.SEEK_SET)
         command = [program, *(one.format(pdf=f"/dev/fd/{self.file}") for one in arguments)]
         with tempfile.TemporaryFile() as printed:
-            if _ended(command, self.file, printed):
+            try:
+                with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL,
+                                      pass_fds=[self.file]) as child:
+                    try:
+                        resource.prlimit(child.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
+                        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))
+                        child.wait(TIME)
+                    finally:
+                        child.kill()
+            except (OSError, subprocess.TimeoutExpired):
+                raise PdfError(f"{program} could not read this PDF in time and memory") from None
+            if child.returncode:
                 raise PdfError(f"{program} cannot read this PDF")
             printed.seek(0)
             return printed.read(OUTPUT)
@@ -126,23 +138,6 @@ def _opened(run: Path, path: str) -> Generator[_Pdf]:
         yield _Pdf(file, (about.st_dev, about.st_ino, about.st_mtime_ns, about.st_size))
     finally:
         os.close(file)
-
-
-def _ended(command: Sequence[str], pdf: int, printed: IO[bytes]) -> bool:
-    """Run poppler within its limits; returns whether it failed."""
-    try:
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL,
-                              pass_fds=[pdf]) as child:
-            try:
-                resource.prlimit(child.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
-                resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))
-                return child.wait(TIME) != 0
-            except subprocess.TimeoutExpired:
-                return True
-            finally:
-                child.kill()
-    except OSError:
-        return True
 
 
 def _document(text: bytes) -> Document:

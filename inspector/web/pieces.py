@@ -24,7 +24,6 @@ from record.claims import (
     trusted_replicates,
     validation_claims,
 )
-from record.events.papers import Drafted
 from record.fold.state import RunState
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import STAGES, StageName, StageSummary
@@ -94,8 +93,10 @@ class RunPieces:
         yield self._piece("happened", "events", status.last_events)
         yield self._piece("asked", "events", run.name, asked_of(run.state))
         yield self._piece("judgement", "paper", run.name, run.state.released, run.state.assessed, run.state.version)
-        yield self._piece("checks", "checked", run.name, checks_of(
-            run.state, tuple(row.id for row in rows if row.seedless)), shlex.quote(str(run.folder)))
+        yield self._piece(
+            "checks", "checked", run.name,
+            tuple(checks_of(run.state, tuple(row.id for row in rows if row.seedless))),
+            tuple(run.state.released.beside) if run.state.released else (), shlex.quote(str(run.folder)))
 
     def _report(self, stage: StageName) -> Report:
         """The report of a stage, made anew when what it rests on is: its intervals and tests cost milliseconds."""
@@ -117,8 +118,10 @@ class RunPieces:
             "class": "tree wide" if tree.width > WIDE else "tree", "width": f"{tree.width:.0f}",
             "height": f"{tree.height:.0f}", "viewBox": f"0 0 {tree.width:.0f} {tree.height:.0f}"})
         for placed in tree.nodes:
-            yield _moved(self._piece(f"g-{placed.row.id}", f"svg-{name}", self.run.name, placed.at_origin()),
-                         f"translate({placed.x} {placed.y})")
+            still = self._piece(f"g-{placed.row.id}", f"svg-{name}", self.run.name, placed.at_origin())
+            place = f"translate({placed.x} {placed.y})"  # in the first tag, which has no text of others before it
+            yield still._replace(html=still.html.replace(AT_ORIGIN, place, 1), attributes={"transform": place},
+                                 still=still.html)
         for row in sorted(stage.nodes, key=lambda one: one.decision):
             yield self._piece(f"row-{row.id}", f"list-{name}", self.run.name, row)
 
@@ -146,11 +149,6 @@ def report_of(state: RunState, stage: StageName) -> Report:
         metric=(plan.primary.title or primary) if plan is not None else "",
         intervals=intervals([one for one in claims if one.name == primary]),
         differences=tuple(one for one in found if one.name == primary))
-
-
-def _moved(piece: Piece, place: str) -> Piece:
-    """A node of the tree at its place. Its first tag, where the place stands, has no text of others before it."""
-    return Piece(piece.id, piece.parent, piece.html.replace(AT_ORIGIN, place, 1), {"transform": place}, piece.html)
 
 
 def changed(before: Mapping[str, Piece], after: Mapping[str, Piece]) -> list[Piece]:
@@ -194,20 +192,10 @@ class Check(NamedTuple):
     nodes: tuple[str, ...] = ()
 
 
-class Checks(NamedTuple):
-    """The last checks, and the files that a release wrote about them."""
-
-    checks: tuple[Check, ...]
-    files: tuple[str, ...]
-
-
-def checks_of(state: RunState, seedless: tuple[str, ...]) -> Checks:
+def checks_of(state: RunState, seedless: tuple[str, ...]) -> Iterator[Check]:
     """The checks so far; `seedless` are nodes whose replicates gave the same values for every seed."""
-    return Checks(tuple(_checks(state, seedless)), tuple(state.released.beside) if state.released else ())
-
-
-def _checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[Check]:
-    draft = _draft(state)
+    printed = state.released.round if state.released is not None else None
+    draft = next((one for one in reversed(state.drafts) if printed in (None, one.round)), None)
     if draft is not None:
         which = f"round {draft.round}, which {'the paper prints' if state.released else 'is the latest'}: "
         yield Check("Binding", not draft.violations, which + (
@@ -237,9 +225,3 @@ def _checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[Check]:
         yield Check("People", None, "code written by a person", authors[:12])
     if state.unheeded:
         yield Check("Control", None, f"{state.unheeded} files in control/ had no effect")
-
-
-def _draft(state: RunState) -> Drafted | None:
-    """The draft that the paper prints, once it is built; the latest one before."""
-    printed = state.released.round if state.released is not None else None
-    return next((one for one in reversed(state.drafts) if printed in (None, one.round)), None)

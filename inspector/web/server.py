@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Callable, Mapping
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
 import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 
 
 class PortTakenError(Exception):
-    """Something else listens on the port. The message says how to mend it."""
+    """Something else listens on the port. The message says how to fix it."""
 
 
 def bound(port: int) -> socket.socket:
@@ -33,8 +33,8 @@ def bound(port: int) -> socket.socket:
         found.listen(128)  # whoever is given the address may come before the server does
     except (OSError, OverflowError) as error:
         found.close()
-        said = error.strerror if isinstance(error, OSError) else "no port has this number"
-        raise PortTakenError(f"cannot listen on {HOST}:{port} ({said}): give another port, or no --port") from None
+        why = error.strerror if isinstance(error, OSError) else "no port has this number"
+        raise PortTakenError(f"cannot listen on {HOST}:{port} ({why}): give another port, or no --port") from None
     return found
 
 
@@ -107,33 +107,30 @@ class Guard:
             return _refused("requests from other pages are not allowed")
         if scope["method"] not in self._methods:
             return _refused("this page is read-only", 405)
-        if scope["method"] == "POST":
-            refusal = _no_form(headers, ours)
-            if refusal is not None:
-                return refusal
+        if scope["method"] == "POST" and (refusal := _no_form(headers, ours)) is not None:
+            return refusal
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if "token" in query and scope["method"] != "POST":
-            return self._let_in(scope["path"], query)
+            if not self._is_token(query.pop("token")[0]):
+                return _refused("this token is from an earlier server: open the address that 'scientist view' printed")
+            rest = urlencode(query, doseq=True)
+            path = "/" + scope["path"].lstrip("/\\")
+            answer = RedirectResponse(path + (f"?{rest}" if rest else ""), status_code=303)
+            answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+            return answer
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return _refused("requests from other pages are not allowed")
-        if not self._is_token(_cookie(headers.get("cookie", ""), self._cookie)):
+        cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
+        if not self._is_token(cookie):
             return _refused("open the address that 'scientist view' printed, which has the token")
         return None
-
-    def _let_in(self, path: str, query: dict[str, list[str]]) -> Response:
-        if not self._is_token(query.pop("token")[0]):
-            return _refused("this token is from an earlier server: open the address that 'scientist view' printed")
-        rest = urlencode(query, doseq=True)
-        answer = RedirectResponse("/" + path.lstrip("/\\") + (f"?{rest}" if rest else ""), status_code=303)
-        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
-        return answer
 
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self._token.encode())
 
 
 def _no_form(headers: Headers, ours: str) -> Response | None:
-    """The refusal of a POST that a form of our own pages cannot have sent; the body is counted again as it is read."""
+    """The refusal of a POST that a form of our own pages cannot have sent; a body longer than it says is cut by h11."""
     if headers.get("origin") != ours or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return _refused("only forms of this page are accepted")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
@@ -148,11 +145,3 @@ def _no_form(headers: Headers, ours: str) -> Response | None:
 
 def _refused(why: str, status: int = 403) -> Response:
     return PlainTextResponse(f"refused: {why}\n", status_code=status)
-
-
-def _cookie(header: str, name: str) -> str:
-    try:
-        found = SimpleCookie(header).get(name)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""

@@ -47,12 +47,14 @@ class Streams:
             last: Found | None = None
             while True:
                 found = await shared.after(last)
-                text = self._update(known, found) if found is not None else None
-                if text is not None:
-                    yield f"data: {text}\n\n"
-                elif found is None:
+                if found is None:
                     yield ": alive\n\n"
-                last, known = (found, found[1]) if found is not None else (last, known)
+                    continue
+                if self._written[0] is not known or self._written[1] is not found[1]:
+                    self._written = known, found[1], update(known, found[1], found[0])
+                last, known = found, found[1]
+                if self._written[2] is not None:
+                    yield f"data: {self._written[2]}\n\n"
         finally:
             self._open -= 1
             shared.users -= 1
@@ -60,19 +62,13 @@ class Streams:
                 shared.end()
                 self._shared.pop(look, None)
 
-    def _update(self, known: Mapping[str, Piece], found: Found) -> str | None:
-        if self._written[0] is not known or self._written[1] is not found[1]:
-            self._written = known, found[1], update(known, found[1], found[0])
-        return self._written[2]
-
 
 class _Shared:
     """One look at a time, for all who wait for the same."""
 
     def __init__(self, look: Look, every: float) -> None:
         self.users = 0
-        self._look = look
-        self._every = every
+        self._look, self._every = look, every
         self._found: Found | None = None
         self._failure: Exception | None = None
         self._news = asyncio.Condition()
@@ -80,8 +76,7 @@ class _Shared:
 
     async def after(self, last: Found | None) -> Found | None:
         """What there is, once it is other than `last`; None after `BEAT` seconds in which it was not."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._go_on())
+        self._task = self._task or asyncio.create_task(self._go_on())
         try:
             async with asyncio.timeout(BEAT), self._news:
                 await self._news.wait_for(lambda: self._failure is not None or self._found is not last)
@@ -97,11 +92,12 @@ class _Shared:
 
     async def _go_on(self) -> None:
         while self._failure is None:
+            found = self._found
             try:
                 found = await asyncio.to_thread(self._look)
             except Exception as error:  # noqa: BLE001 - raised in each stream, which ends it: the browser asks again
-                found, self._failure = None, error
-            if self._failure is not None or self._found is None or found != self._found:
+                self._failure = error
+            if self._failure is not None or found != self._found:
                 async with self._news:
                     self._found = found
                     self._news.notify_all()

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from inspector.follow import Follower, process_on
+from inspector.follow import HOLDER, Follower
 from inspector.status import Happened, Status, happened, status_in
 from inspector.tree import RowCache, Tree, tree_of
 from record.fold.state import RunState
@@ -19,8 +19,6 @@ from record.reading import SETTLED, RecordError, Stamp, is_run, stamps
 
 POLL = 0.02
 """Seconds between two looks at a log."""
-HOLDER = 3.0
-"""Seconds between two looks at a run's lock."""
 FOLDED = 8
 LAST = 12
 """Things that happened, as shown."""
@@ -36,8 +34,7 @@ class Watched:
         self.version = 0
         self._follower = Follower(folder)
         self._latest: deque[Happened] = deque(maxlen=LAST)
-        self._process: str | None = None
-        self._looked = self._asked = -1e9
+        self._looked = -1e9
         self.held = threading.RLock()
         """Held while the state is folded, and by whoever reads more than one thing of it."""
         self._tree: tuple[int, Tree] | None = None
@@ -50,7 +47,7 @@ class Watched:
     @property
     def working(self) -> bool:
         """Whether a process works on the run, as last asked."""
-        return self._process is not None
+        return self._follower.process is not None
 
     def look(self) -> int:
         """Fold what is new; returns the version."""
@@ -58,11 +55,14 @@ class Watched:
             now = time.monotonic()
             if now - self._looked >= POLL:
                 self._looked = now
-                self.version += self._read() | self._ask(now)
+                self.version += self._read()
+                before = self._follower.process
+                self._follower.goes_on()
+                self.version += before != self._follower.process
             return self.version
 
     def status(self) -> Status:
-        return status_in(self.name, self.state, tuple(self._latest), self._process, now=time.time())
+        return status_in(self.name, self.state, tuple(self._latest), self._follower.process, now=time.time())
 
     def tree(self) -> Tree:
         """The tree, made once for each version."""
@@ -87,14 +87,6 @@ class Watched:
         self.trouble = trouble
         return changed
 
-    def _ask(self, now: float) -> bool:
-        if now - self._asked < HOLDER:
-            return False
-        self._asked = now
-        process = process_on(self.folder)
-        changed, self._process = process != self._process, process
-        return changed
-
 
 class Line:
     """A run in the list: its status and its best value, as last read."""
@@ -103,9 +95,10 @@ class Line:
         self.name, self.trouble, self.status = run.name, run.trouble, run.status()
         tree = run.tree()
         self.metric = tree.metric
-        values = {row.id: row.metric for stage in tree.stages for row in stage.nodes}
+        rows = [row for stage in tree.stages for row in stage.nodes]
+        values = {row.id: row.metric for row in rows}
         settled = tree.winner or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
-        found = [row.metric for stage in tree.stages for row in stage.nodes
+        found = [row.metric for row in rows
                  if row.metric is not None and row.status == "good" and row.kind != "replicate"]
         choose = max if tree.metric is not None and tree.metric.higher_is_better else min
         self.best = values.get(settled) if settled else choose(found, default=None)

@@ -136,11 +136,11 @@ def test_checks_tell_what_was_found() -> None:
                Commanded(verb="mark", target="n0003", text="leaks", by="ana"),
                Commanded(verb="note", text="smaller", by="ana"),
                Released(released=True, pdf=None, beside={"review/disclosure.json": "0"}))
-    found = checks_of(story.state, ("n0004",))
-    assert [(one.name, one.good) for one in found.checks] == [
+    found = list(checks_of(story.state, ("n0004",)))
+    assert [(one.name, one.good) for one in found] == [
         ("Binding", False), ("Typesetting", False), ("Probe", False), ("Probe", True), ("Suspect", False),
         ("Seeds", False)]
-    assert found.files == ("review/disclosure.json",) and found.checks[4].nodes == ("n0003",)
+    assert found[4].nodes == ("n0003",)
     assert [(one.what, one.node, one.reason, one.by) for one in asked_of(story.state)] == [
         ("note for agenda", "", "smaller", "ana"), ("mark as suspect", "n0003", "leaks", "ana")]
 
