@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inspector.text import printable
+from record.folder import open_regular
 
 SHOWN = frozenset({"nodes", "paper", "review", "literature", "probes", "config.yaml", "idea.json", "data_plan.json",
                    "environment.txt", "manifest.json", "library.bib"})
@@ -51,21 +52,9 @@ def open_within(run: Path, path: str) -> int:
                 follow = 0 if folder is None else os.O_NOFOLLOW
                 folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | follow, dir_fd=folder)
                 opened.callback(os.close, folder)
+            return open_regular(names[-1], folder)
         except (OSError, ValueError):
             raise RefusedError("there is no such file") from None
-        return open_regular(names[-1], folder)
-
-
-def open_regular(path: str | Path, folder: int | None = None) -> int:
-    """A descriptor of a regular file that is no link; the caller closes it. Raises `RefusedError`."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    except (OSError, ValueError):
-        raise RefusedError("there is no such file") from None
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise RefusedError("this is no file")
-    return file
 
 
 def blocks(file: int, size: int) -> Iterator[bytes]:

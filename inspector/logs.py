@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from inspector.describe import describe
-from inspector.files import RefusedError, open_regular
 from inspector.follow import Follower
 from inspector.text import cached, count, duration, plain, printable, short
 from record.events import Event, running, searching
 from record.fold.state import RunState
-from record.folder import RunFolder
+from record.folder import RunFolder, open_regular
 from record.nouns.decisions import Expand
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import node_id
@@ -170,7 +169,7 @@ class Output:
             with open(open_regular(path), "rb") as file:
                 file.seek(self._read)
                 return file.read(max(0, MOST - self._read))
-        except (RefusedError, OSError):
+        except OSError:
             return b""
 
 

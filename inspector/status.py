@@ -12,7 +12,7 @@ from pydantic import Field
 
 from inspector.describe import command_text, describe
 from inspector.text import countdown, plain, short
-from inspector.tree import SEARCH_KINDS, BranchPoint, branch_points, node_limit, pending
+from inspector.tree import SEARCH_KINDS, BranchPoint, StageFacts, branch_points, stage_facts
 from record.claims import seedless
 from record.events import Event
 from record.events.running import Commanded
@@ -45,22 +45,15 @@ PHASE_TEXT: Mapping[Phase, str] = {
 }
 
 
-class StageCounts(Frozen):
+class StageCounts(StageFacts):
     """One stage in numbers. `searched` of `node_limit` are finished nodes of the search; `nodes` counts all by status.
 
-    `limited` is the limit of the stage that was reached, `pending` what it still has to do while the next one is
-    searched, `seedless` its nodes whose replicates gave the same values for every seed.
+    `seedless`: its nodes whose replicates gave the same values for every seed.
     """
 
-    stage: StageName
     searched: int
-    node_limit: int | None
     nodes: dict[str, int]
     replicates: int
-    best: str | None
-    ended: str | None
-    limited: str | None
-    pending: tuple[str, ...]
     seedless: tuple[str, ...]
 
 
@@ -249,12 +242,11 @@ def _next(state: RunState, run: str, condition: RunCondition) -> str:
 
 
 def _counts(state: RunState, stage: StageName) -> StageCounts:
-    nodes, known = state.stage_nodes(stage), state.stages[stage]
+    nodes = state.stage_nodes(stage)
     return StageCounts(
-        stage=stage, searched=sum(node.kind in SEARCH_KINDS and node.finished for node in nodes),
-        node_limit=node_limit(state, stage), nodes=dict(Counter(node.status for node in nodes)),
+        **stage_facts(state, stage), searched=sum(node.kind in SEARCH_KINDS and node.finished for node in nodes),
+        nodes=dict(Counter(node.status for node in nodes)),
         replicates=sum(node.kind == "replicate" and node.finished for node in nodes),
-        best=known.best, ended=known.ended, limited=known.limited, pending=pending(state, stage),
         seedless=tuple(node for node in seedless(state) if state.nodes[node].stage == stage))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from inspector.text import count, dollars, duration, short
 from record.claims import seedless, winner
@@ -62,9 +62,9 @@ class CloseCall(Frozen):
     reasons: str
 
 
-class StageRows(Frozen):
-    """One stage with its nodes in the order of the tree. `limited` is the limit of the stage that was reached,
-    `pending` what a settled stage still has to do while the next one is searched."""
+class StageFacts(Frozen):
+    """Where a stage stands. `limited` is the limit of the stage that was reached, `pending` what a settled stage still
+    has to do while the next one is searched."""
 
     stage: StageName
     node_limit: int | None
@@ -72,6 +72,11 @@ class StageRows(Frozen):
     ended: str | None
     limited: str | None
     pending: tuple[str, ...]
+
+
+class StageRows(StageFacts):
+    """One stage with its nodes in the order of the tree."""
+
     compared: tuple[CloseCall, ...]
     nodes: tuple[Row, ...]
 
@@ -162,10 +167,8 @@ def tree_of(state: RunState, cache: RowCache | None = None) -> Tree:
         higher_is_better=plan.primary.higher_is_better, dataset=plan.datasets[0].name) if plan is not None else None
     return Tree(
         metric=metric, winner=winner(state), ancestry=branch_points(state), stages=tuple(StageRows(
-            stage=name, node_limit=node_limit(state, name), best=known.best, ended=known.ended, limited=known.limited,
-            pending=pending(state, name), compared=tuple(_close_calls(state, name)),
-            nodes=tuple(row(node, depth) for node, depth in _walk(state, name)))
-            for name, known in state.stages.items()))
+            **stage_facts(state, name), compared=tuple(_close_calls(state, name)),
+            nodes=tuple(row(node, depth) for node, depth in _walk(state, name))) for name in STAGES))
 
 
 def _row(basis: _Basis) -> Row:
@@ -208,13 +211,15 @@ def score_of(node: Node, plan: DataPlan | None) -> float | None:
     return fmean(values) if values else None
 
 
-def pending(state: RunState, stage: StageName) -> tuple[str, ...]:
-    """What a settled stage still has to do, in words; empty before it is settled and once its report is written."""
-    known = state.stages[stage]
-    if not known.settled or known.summary is not None:
-        return ()
-    under_way = Counter(node.kind for node in state.stage_nodes(stage) if not node.finished)
-    return (*(f"{number} {kind}{'s' * (number > 1)} under way" for kind, number in under_way.items()), "its report")
+def stage_facts(state: RunState, stage: StageName) -> dict[str, Any]:
+    """The fields of `StageFacts`."""
+    known, pending = state.stages[stage], ()
+    if known.settled and known.summary is None:
+        under_way = Counter(node.kind for node in state.stage_nodes(stage) if not node.finished)
+        pending = (*(f"{number} {kind}{'s' * (number > 1)} under way" for kind, number in under_way.items()),
+                   "its report")
+    return {"stage": stage, "node_limit": node_limit(state, stage), "best": known.best, "ended": known.ended,
+            "limited": known.limited, "pending": pending}
 
 
 def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:

@@ -41,7 +41,7 @@ class Waiting(Frozen):
 
 
 class Slot(Frozen):
-    """A slot in which experiments run, and what holds it; `node` is None while it is free, and `why` says why."""
+    """A slot in which experiments run, those held longest first; `node` is None while it is free, `why` says why."""
 
     number: int
     node: str | None
@@ -114,6 +114,10 @@ def why_of(
     state = fold(events)
     condition = condition_of(state, process)
     running = condition == "running"
+    held = sorted((node for node in state.nodes.values() if node.step in ("running", "plotting")),
+                  key=lambda node: state.step_since[node.id])
+    slots = [*(Slot(number=n, node=node.id, why=f"{node.id}: {_detail(node)}") for n, node in enumerate(held, 1)),
+             *(Slot(number=n + 1, node=None, why=plain(outlook.idle)) for n in range(len(held), outlook.workers))]
     return Why(
         run=run, condition=condition, process=process, phase=state.phase,
         work=tuple(action.task if isinstance(action, Work) else f"comparison of {action.a} and {action.b}"
@@ -126,21 +130,11 @@ def why_of(
             for node in state.nodes.values() if not node.finished),
         ancestry=branch_points(state),
         paused=paused_text(state, now) if running else "", answers=unusual_answers(state),
-        slots=_slots(state, outlook) if running else (), errors=errors_of(state), best=outlook.best,
+        slots=tuple(slots) if running else (), errors=errors_of(state), best=outlook.best,
         comparisons=baseline_differences(state, outlook.best), next=outlook.actions)
 
 
 # --- slots and unfinished work --------------------------------------------------------------------------------------
-
-
-def _slots(state: RunState, outlook: Outlook) -> tuple[Slot, ...]:
-    """The slots by how long they are held; the free ones last."""
-    held = sorted((node for node in state.nodes.values() if node.step in ("running", "plotting")),
-                  key=lambda node: state.step_since[node.id])
-    taken = [Slot(number=number, node=node.id, why=f"{node.id}: {_detail(node)}")
-             for number, node in enumerate(held, 1)]
-    free = [Slot(number=n + 1, node=None, why=plain(outlook.idle)) for n in range(len(held), outlook.workers)]
-    return (*taken, *free)
 
 
 def _detail(node: Node) -> str:

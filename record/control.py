@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import stat
 import time
 import uuid
 from itertools import islice
@@ -23,7 +22,7 @@ from pydantic import ValidationError
 
 from record.events.running import Commanded
 from record.fold.state import MARKED, RunState
-from record.folder import RunFolder, write_file
+from record.folder import RunFolder, open_regular, write_file
 from record.nouns.frozen import encodable
 from record.nouns.nodes import STAGES, Node, StageName
 
@@ -96,10 +95,7 @@ def user() -> str:
 
 
 def refused(state: RunState, command: Commanded, *, working: bool) -> str | None:
-    """Why a command can have no effect on a run as it is now, in one line; None where it can.
-
-    `working`: whether a process works on the run.
-    """
+    """Why a command can have no effect on a run as it is now; None where it can. `working`: a process works on it."""
     verb = command.verb
     if state.started is None:
         return "the run has not begun"
@@ -123,10 +119,7 @@ def refused(state: RunState, command: Commanded, *, working: bool) -> str | None
 
 def _read(path: Path) -> Commanded | str:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return f"{path.name} is no plain file"
+        with open(open_regular(path), "rb") as file:
             text = file.read(BYTES + 1)
         if len(text) > BYTES:
             return f"{path.name} is too big for a command (more than {BYTES} bytes)"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +149,15 @@ def sha256_of_files(files: dict[str, str]) -> str:
     for name in sorted(files):
         digest.update(f"{name}\0{len(files[name])}\0{files[name]}\0".encode())
     return digest.hexdigest()
+
+
+def open_regular(path: str | Path, folder: int | None = None) -> int:
+    """A descriptor to read a regular file that is no link; nothing is waited for. Raises `OSError`, `ValueError`."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "no plain file")
+    return file
 
 
 def is_full(folder: Path) -> bool:

@@ -138,12 +138,12 @@ class FinalIdea(Frozen):
 
     def as_json(self) -> dict[str, Any]:
         """AI-Scientist-v2's keys, unchanged, then ours, which other readers ignore."""
-        told = self.idea.model_dump(mode="json", by_alias=True)
-        told = {key: value for key, value in told.items() if value or key not in ("Datasets", "Metric", "Code")}
+        fields = {key: value for key, value in self.idea.model_dump(mode="json", by_alias=True).items()
+                  if value or key not in ("Datasets", "Metric", "Code")}
         closest = [{"Title": one.work.title, "Authors": list(one.work.authors), "Year": one.work.year,
                     "Identifier": one.work.identifier, "Difference": one.difference, "Quote": one.quote}
                    for one in self.closest]
-        return told | {
+        return fields | {
             "Novelty": {"Status": self.novelty, "Said": self.said, "Queries": list(self.queries)},
             "Closest Papers": closest,
             "Feasibility": {"Fits": self.fit.fits, "Why": list(self.fit.why), **self.estimate.model_dump(mode="json")},

@@ -15,7 +15,6 @@ import gzip
 import hashlib
 import os
 import re
-import stat
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from record.events.running import Answered, Drifted
-from record.folder import RunFolder, write_file
+from record.folder import RunFolder, open_regular, write_file
 from record.nouns.frozen import Frozen
 from record.reading import RecordError
 
@@ -93,16 +92,12 @@ def prompt_of(run: Path, event: Answered | Drifted) -> Kept | None:
 
 def _read(run: Path, name: str) -> bytes | None:
     """A regular file of the folder of prompts, at most `LARGEST` bytes and one; None where there is none."""
-    handles: list[int] = []
     try:
-        handles.append(os.open(RunFolder(run).prompts, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
-        handles.append(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handles[0]))
-        if not stat.S_ISREG(os.fstat(handles[1]).st_mode):
-            return None
-        with open(handles.pop(), "rb") as file:
-            return file.read(LARGEST + 1)
+        folder = os.open(RunFolder(run).prompts, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            with open(open_regular(name, folder), "rb") as file:
+                return file.read(LARGEST + 1)
+        finally:
+            os.close(folder)
     except OSError:
         return None
-    finally:
-        for handle in handles:
-            os.close(handle)

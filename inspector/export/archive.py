@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from inspector.files import RefusedError, open_regular
+from record.folder import open_regular
 from record.reading import snapshot
 
 CONTAINED = frozenset({
@@ -96,12 +96,13 @@ def _files(run: Path, top: str, left: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _opened(folder: int | None, name: str, path: str, left: list[str]) -> Iterator[tuple[int, str]]:
+    if NAME.fullmatch(path) is None:
+        left.append(f"{path!r} (its name)")
+        return
     try:
-        if NAME.fullmatch(path) is None:
-            raise RefusedError("its name")
         file = open_regular(name, folder)
-    except RefusedError as error:
-        left.append(f"{path if NAME.fullmatch(path) else repr(path)} ({error})")
+    except OSError as error:
+        left.append(f"{path} ({error.strerror})")
     else:
         yield file, path
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from html.parser import HTMLParser
@@ -132,9 +133,7 @@ class Pictures:
 
 def shrunk(png: bytes) -> bytes | None:
     """A PNG of a bounded size, with 256 colours; the picture itself where that is smaller; None: it is none."""
-    import warnings
-
-    from PIL import Image
+    from PIL import Image  # it takes long, and only an export of large pictures needs it
 
     try:
         with warnings.catch_warnings():

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fastapi import FastAPI, HTTPException, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from inspector.files import LARGEST, RefusedError, blocks, open_within
 from inspector.web.calls import calls_of, opened
@@ -36,7 +36,7 @@ def make_app(place: Path, *, read_only: bool = False) -> FastAPI:
     """The application over a run, or over a folder of runs."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     handlers = _Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24))
-    papers = PaperPages(handlers.watched, handlers.pages, single=handlers.runs.single)
+    papers = PaperPages(handlers.watched, handlers.pages)
     run = "/runs/{name}"
     for path, handler in {
         "/": handlers.home, "/live": handlers.home_live, "/static/{stamp}/{name}": handlers.static, run: handlers.run,
@@ -61,10 +61,9 @@ class _Handlers:
     def __init__(self, place: Path, *, form_token: str) -> None:
         self.runs = Runs(place)
         self.static_files = {name: (HERE / "static" / name).read_bytes() for name in STATIC}
-        addresses = {name: f"/static/{hashlib.sha256(text).hexdigest()[:12]}/{name}"
-                     for name, text in self.static_files.items()}
-        self.pages = Pages({"js": addresses["inspector.js"], "css": addresses["inspector.css"],
-                            "icon": addresses["icon.svg"]}, form_token=form_token)
+        self.pages = Pages({
+            Path(name).suffix[1:].replace("svg", "icon"): f"/static/{hashlib.sha256(text).hexdigest()[:12]}/{name}"
+            for name, text in self.static_files.items()}, form_token=form_token, single=self.runs.single)
         self.form_token = form_token
         self.pieces: dict[str, RunPieces] = {}
         self.streams, self.notices = Streams(), Notices()
@@ -82,8 +81,7 @@ class _Handlers:
     def home(self) -> Response:
         if self.runs.single:
             return RedirectResponse(_address(self.runs.names()[0]), status_code=303)
-        pieces = self.lines()
-        return self.shown("home", place=str(self.runs.place), pieces=list(pieces.values()))
+        return self.pages.answer("home", place=str(self.runs.place), pieces=list(self.lines()[1].values()))
 
     def run(self, name: str, notice: str = "") -> Response:
         pieces = self.pieces_of(name)
@@ -91,7 +89,7 @@ class _Handlers:
         with pieces.run.held:
             state = pieces.run.state
             title = state.started.idea.title if state.started else name
-        return self.shown("run", run=name, title=title, version=version, stages=STAGES, into=by_parent(found),
+        return self.pages.answer("run", run=name, title=title, version=version, stages=STAGES, into=by_parent(found),
                           found=found, notice=self.notices.take(notice))
 
     def node(self, name: str, node: str, part: bool = False, notice: str = "") -> Response:
@@ -100,13 +98,13 @@ class _Handlers:
             panel = panel_of(run, node)
         if panel is None:
             raise HTTPException(404, "this run has no such node")
-        return self.shown("node" if part else "node_page", run=name, panel=panel, notice=self.notices.take(notice))
+        return self.pages.answer("node", part=part, run=name, panel=panel, notice=self.notices.take(notice))
 
     def notebook(self, name: str, node: str, attempt: int, part: bool = False) -> Response:
         cells = cells_of(self.watched(name), node, attempt)
         if cells is None:
             raise HTTPException(404, "this attempt has no readable notebook")
-        return self.shown("notebook" if part else "notebook_page", run=name, node=node, attempt=attempt, cells=cells)
+        return self.pages.answer("notebook", part=part, run=name, node=node, attempt=attempt, cells=cells)
 
     def cell_picture(self, name: str, node: str, attempt: int, number: int) -> Response:
         found = picture_of(cells_of(self.watched(name), node, attempt) or (), number)
@@ -118,7 +116,7 @@ class _Handlers:
         run = self.watched(name)
         with run.held:
             found = calls_of(run.state, role, first)
-        return self.shown("calls", run=name, calls=found)
+        return self.pages.answer("calls", run=name, calls=found)
 
     def call(self, name: str, call: str, part: bool = False) -> Response:
         run = self.watched(name)
@@ -126,10 +124,7 @@ class _Handlers:
             found = opened(run, call)
         if found is None:
             raise HTTPException(404, "this run has no such call")
-        return self.shown("call" if part else "call_page", run=name, opened=found)
-
-    def shown(self, page: str, **values: object) -> Response:
-        return HTMLResponse(self.pages.page(page, single=self.runs.single, **values))
+        return self.pages.answer("call", part=part, run=name, opened=found)
 
     def file(self, name: str, path: str) -> Response:
         run = self.watched(name)
@@ -138,8 +133,8 @@ class _Handlers:
         except RefusedError as error:
             raise HTTPException(404, str(error)) from None
         size, ending = os.fstat(file).st_size, Path(path).suffix.lower()
-        otherwise = "text/plain; charset=utf-8" if ending in AS_TEXT else "application/octet-stream"
-        kind = SHOWN_AS.get(ending, otherwise)
+        kind = SHOWN_AS.get(
+            ending, "text/plain; charset=utf-8" if ending in AS_TEXT else "application/octet-stream")
         headers = {"content-length": str(min(size, LARGEST)), "content-security-policy": "default-src 'none'; sandbox"}
         if kind == "application/pdf":  # a viewer within the browser needs its own scripts
             headers |= {"content-security-policy": "frame-ancestors 'none'"}
@@ -167,7 +162,9 @@ class _Handlers:
             raise HTTPException(400, str(error)) from None
         notice = await asyncio.to_thread(ask, run, command)
         if "part" in fields:
-            return HTMLResponse(self.pages.page("notice", notice=notice), status_code=200 if notice.taken else 409)
+            answer = self.pages.answer("notice", notice=notice)
+            answer.status_code = 200 if notice.taken else 409
+            return answer
         about_node = command.verb in OF_NODES and command.target in run.state.nodes
         page = _address(name) + (f"/nodes/{command.target}" if about_node else "")
         return RedirectResponse(f"{page}?notice={self.notices.keep(notice)}", status_code=303)
@@ -175,7 +172,7 @@ class _Handlers:
     # --- streams ----------------------------------------------------------------------------------------------------
 
     async def home_live(self) -> Response:
-        return self.streams.stream(self.all_lines, {}, every=1.0)
+        return self.streams.stream(self.lines, {}, every=1.0)
 
     async def run_live(self, name: str, v: int = -1) -> Response:
         pieces = await asyncio.to_thread(self.pieces_of, name)
@@ -200,15 +197,11 @@ class _Handlers:
                     del self.pieces[other]
         return known
 
-    def all_lines(self) -> tuple[int, dict[str, Piece]]:
-        """What the list is made of, as a stream looks at it; its version means nothing."""
-        return 0, self.lines()
-
-    def lines(self) -> dict[str, Piece]:
-        """The runs as pieces of the list."""
+    def lines(self) -> tuple[int, dict[str, Piece]]:
+        """The runs as pieces of the list; the version means nothing."""
         lines = [line for name in self.runs.names() if (line := self.runs.line(name)) is not None]
-        return {f"run-{line.name}": Piece(f"run-{line.name}", "runs", self.pages.piece("pieces", "run", line))
-                for line in lines}
+        return 0, {f"run-{line.name}": Piece(f"run-{line.name}", "runs", self.pages.piece("pieces", "run", line))
+                   for line in lines}
 
 
 def _address(run: str) -> str:

@@ -34,22 +34,18 @@ class Call(NamedTuple):
     note: str = ""
 
 
-class Picture(NamedTuple):
-    """A picture that went with a prompt; `path` is empty where it is no file of the run."""
-
-    sha256: str
-    path: str
-
-
 class Opened(NamedTuple):
-    """A call with its texts. `prompt` is None where it was not kept; `changed` warns that it is not what was asked."""
+    """A call with its texts. `prompt` is None where it was not kept; `changed` warns that it is not what was asked.
+
+    `pictures` went with the prompt: sha256 and path, which is empty where it is no file of the run.
+    """
 
     call: Call
     system: str
     prompt: str | None
     changed: str
     wanted: str
-    pictures: tuple[Picture, ...]
+    pictures: tuple[tuple[str, str], ...]
     answer: str
     drift: str = ""
 
@@ -106,7 +102,7 @@ def opened(run: Watched, name: str) -> Opened | None:
         call=call, system=cut(asked.system) if asked else "",
         prompt=None if kept is None else cut(asked.user) if asked else "", changed=kept.changed if kept else "",
         wanted=asked.answer_name if asked else "",
-        pictures=tuple(Picture(image, paths.get(image, "")) for image in (asked.images if asked else ())),
+        pictures=tuple((image, paths.get(image, "")) for image in (asked.images if asked else ())),
         answer=readable(answered.answer), drift=_drift(run, answered))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -18,7 +17,6 @@ from inspector.text import printable, short
 from inspector.web.watched import Watched
 from record.control import LONGEST, refused, send, user
 from record.events.running import Commanded
-from record.fold.state import RunState
 from record.nouns.nodes import Node
 
 LONGEST_FORM = 16 * 2**10
@@ -125,23 +123,3 @@ class Notices:
 
     def take(self, name: str) -> Notice | None:
         return self._waiting.pop(name, None)
-
-
-class Asked(NamedTuple):
-    """Something that a person asked for while the run went on; `node` is empty where it is about the run."""
-
-    at: str
-    what: str
-    node: str
-    reason: str
-    by: str
-
-
-def asked_of(state: RunState) -> tuple[Asked, ...]:
-    """What people asked, the newest first."""
-    return tuple(Asked(
-        at=datetime.fromtimestamp(one.at, UTC).isoformat(timespec="seconds"), reason=one.command.text,
-        what={"mark": f"mark as {one.command.mark}", "note": f"note for {one.stage or 'the run'}"}.get(
-            one.command.verb, one.command.verb),
-        node=one.command.target if one.command.verb in OF_NODES else "", by=one.command.by)
-        for one in reversed(state.steered))

@@ -23,19 +23,15 @@ LARGEST: Final = 8_000_000
 CELLS: Final = 200
 
 
-class DiffLine(NamedTuple):
-    """`kind` is add, removed, same or place."""
-
-    kind: str
-    text: str
-
-
 class SourceFile(NamedTuple):
-    """A file of a node's code, and how it differs from that of the same name in its parent; None: no parent has it."""
+    """A file of a node's code, and how it differs from that of the same name in its parent; None: no parent has it.
+
+    `diff` has lines with their kinds: add, removed, same or place.
+    """
 
     name: str
     text: str
-    diff: tuple[DiffLine, ...] | None
+    diff: tuple[tuple[str, str], ...] | None
 
 
 class Try(NamedTuple):
@@ -93,7 +89,7 @@ def _sources(run: Watched, node: Node) -> Iterator[SourceFile]:
         before = text_of(run.folder, f"nodes/{node.parent}/source/{name}") if node.parent else None
         lines = difflib.unified_diff((before or "").splitlines(), text.splitlines(), lineterm="", n=3)
         yield SourceFile(name, text, None if before is None else tuple(
-            DiffLine(kinds.get(line[:1], "same"), line) for number, line in enumerate(lines) if number > 1))
+            (kinds.get(line[:1], "same"), line) for number, line in enumerate(lines) if number > 1))
 
 
 def grids(values: tuple[Measurement, ...]) -> tuple[Grid, ...]:

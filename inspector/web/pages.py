@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse
 
 from inspector.text import cached, count, dollars, duration, plain, printable, short
 from inspector.tree import branch_text
@@ -32,15 +33,18 @@ def _size(number: int) -> str:
     return f"{number} B" if number < 1000 else f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
 
 
-def _when(iso: str | None) -> str:
-    return datetime.fromisoformat(iso).astimezone().strftime("%d %b %H:%M:%S") if iso else "–"
+def _when(at: str | float | None) -> str:
+    if not at:
+        return "–"
+    then = datetime.fromisoformat(at).astimezone() if isinstance(at, str) else datetime.fromtimestamp(at)
+    return then.strftime("%d %b %H:%M:%S")
 
 
 class Pages:
     """Renders templates and single blocks of them."""
 
-    def __init__(self, addresses: Mapping[str, str], *, form_token: str = "") -> None:
-        """`addresses` are those of the script and of the style sheet; without a `form_token` no form steers."""
+    def __init__(self, addresses: Mapping[str, str], *, form_token: str = "", single: bool = False) -> None:
+        """`addresses` are those of script and style sheet; without a `form_token` no form steers. `single`: one run."""
         self._environment = Environment(
             loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=_safe,
             trim_blocks=True, lstrip_blocks=True, auto_reload=False)
@@ -48,8 +52,12 @@ class Pages:
             plain=plain, short=short, duration=duration, tokens=count, size=_size, when=_when, origin=branch_text,
             number=_number)
         cast("dict[str, Any]", self._environment.globals).update(
-            addresses, form_token=form_token, dollars=dollars, cached=cached, shape_of=KIND_SHAPE, marks=MARKS,
-            stage_names=STAGES)
+            addresses, form_token=form_token, single=single, dollars=dollars, cached=cached, shape_of=KIND_SHAPE,
+            marks=MARKS, stage_names=STAGES)
+
+    def answer(self, name: str, *, part: bool = True, **values: Any) -> HTMLResponse:
+        """A page; of one that is made of a part, the part alone or the whole."""
+        return HTMLResponse(self.page(name if part else f"{name}_page", **values))
 
     def page(self, name: str, **values: Any) -> str:
         return self._environment.get_template(f"{name}.html.jinja").render(**values)

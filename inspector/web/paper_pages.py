@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fastapi import HTTPException
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from inspector.files import text_of
 from inspector.paper_text import SOURCES, Block, bits_of, blocks_of, values_of
@@ -61,8 +61,8 @@ class PaperFigure(NamedTuple):
 class PaperPages:
     """The handlers; `watched` gives a run by its name, or refuses."""
 
-    def __init__(self, watched: Callable[[str], Watched], pages: Pages, *, single: bool) -> None:
-        self._watched, self._pages, self._single = watched, pages, single
+    def __init__(self, watched: Callable[[str], Watched], pages: Pages) -> None:
+        self._watched, self._pages = watched, pages
         self._sheets = PdfPages()
         self._papers: dict[object, Paper] = {}
         self._tracers: dict[object, Tracer] = {}
@@ -70,16 +70,17 @@ class PaperPages:
     def paper(self, name: str, v: int = 0, page: int = 1, text: bool = False) -> Response:
         """The paper, some sheets at a time, or as text."""
         run, version = self._version(name, v)
-        found = self._read(run, version)
+        stamp = (run.folder, version, _stamp(run.folder / _pdf(version)), len(run.state.nodes))
+        found = kept(self._papers, stamp, most=KEPT, make=lambda: _paper(run, version, self._sheets))
         first = (max(1, min(page, len(found.sheets))) - 1) // AT_ONCE * AT_ONCE
         parts = [(n + 1, min(n + AT_ONCE, len(found.sheets))) for n in range(0, len(found.sheets), AT_ONCE)]
         with run.held:
             released = run.state.released if version == run.state.version else None
             newest = run.state.version
-        return HTMLResponse(self._pages.page(
-            "paper", run=name, single=self._single, version=version, newest=newest, released=released,
+        return self._pages.answer(
+            "paper", run=name, version=version, newest=newest, released=released,
             pdf=_pdf(version), found=found, sheets=found.sheets[first:first + AT_ONCE], parts=parts,
-            first=first + 1, as_text=text or bool(found.why)))
+            first=first + 1, as_text=text or bool(found.why))
 
     def picture(self, name: str, version: int, number: int) -> Response:
         """A page of the PDF as a picture."""
@@ -97,7 +98,7 @@ class PaperPages:
             drawn = next((one for one in figures_of(run.state) if one.name == figure), None)
         if drawn is None:
             raise HTTPException(404, "this paper has no such figure")
-        return self._shown("figure", part, run=name, drawn=drawn, version=version)
+        return self._pages.answer("figure", part=part, run=name, drawn=drawn, version=version)
 
     def trace(self, name: str, number: str = "", key: str = "", v: int = 0, part: bool = False) -> Response:
         """Where a printed value comes from: by its key, or by its digits."""
@@ -111,22 +112,15 @@ class PaperPages:
                 tracer = kept(self._tracers, stamp, most=KEPT, make=lambda: Tracer(
                     run.state, folder, run=shlex.quote(str(run.folder))))
                 found = tracer.key(key) if key else tracer.number(asked) if asked is not None else None
-        return self._shown("trace", part, run=name, asked=found.number if found and key else key or number, found=found,
-                           by_key=bool(key), version=version)
-
-    def _shown(self, page: str, part: bool, **values: object) -> Response:
-        return HTMLResponse(self._pages.page(page if part else f"{page}_page", single=self._single, **values))
+        return self._pages.answer(
+            "trace", part=part, run=name, asked=found.number if found and key else key or number, found=found,
+            by_key=bool(key), version=version)
 
     def _version(self, name: str, version: int) -> tuple[Watched, int]:
         run = self._watched(name)
         if not 0 <= version <= run.state.version:
             raise HTTPException(404, f"the paper was written {run.state.version} times")
         return run, version or run.state.version
-
-    def _read(self, run: Watched, version: int) -> Paper:
-        """A paper with its links, made once for each state of its files."""
-        stamp = (run.folder, version, _stamp(run.folder / _pdf(version)), len(run.state.nodes))
-        return kept(self._papers, stamp, most=KEPT, make=lambda: _paper(run, version, self._sheets))
 
 
 def figures_of(state: RunState) -> Iterator[PaperFigure]:

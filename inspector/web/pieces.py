@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from inspector.tree import StageRows
 from inspector.web.drawing import WIDE, Interval, drawn, intervals
-from inspector.web.forms import asked_of, run_actions
+from inspector.web.forms import OF_NODES, run_actions
 from inspector.web.pages import Pages
 from inspector.web.watched import Line, Watched
 from record.claims import (
@@ -91,7 +91,7 @@ class RunPieces:
             yield self._piece(f"report-{stage.stage}", "reports", run.name, self._report(stage.stage))
         yield self._piece("cost", "costs", status.cost, status.roles, status.budget)
         yield self._piece("happened", "events", status.last_events)
-        yield self._piece("asked", "events", run.name, asked_of(run.state))
+        yield self._piece("asked", "events", run.name, tuple(reversed(run.state.steered[-50:])), OF_NODES)
         yield self._piece("judgement", "paper", run.name, run.state.released, run.state.assessed, run.state.version)
         yield self._piece(
             "checks", "checked", run.name,

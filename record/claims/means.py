@@ -10,7 +10,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from importlib import import_module
 from statistics import fmean, stdev
+from typing import Any
 
 from record.fold.state import RunState
 from record.nouns.data import Grade, Measurement, Split, arm_of, level_of
@@ -38,12 +40,10 @@ def interval(values: Sequence[float]) -> tuple[float | None, float | None, float
 
 def p_value(values: Sequence[float]) -> float | None:
     """Two-sided p of the t test that the mean of paired differences is 0; None where fewer than two values differ."""
-    from scipy.special import stdtr  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
-
     sd = _deviation(tuple(values)) if len(set(values)) > 1 else 0.0
-    if sd == 0.0:
+    if not sd:
         return None
-    return min(1.0, 2.0 * float(stdtr(len(values) - 1, -abs(fmean(values)) * math.sqrt(len(values)) / sd)))
+    return min(1.0, 2.0 * float(_special().stdtr(len(values) - 1, -abs(fmean(values)) * math.sqrt(len(values)) / sd)))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -73,13 +73,11 @@ def detectable(n: int, sd: float, compared: int = 1) -> float | None:
 @lru_cache(maxsize=1024)
 def _noncentrality(freedom: int, level: float) -> float:
     """The mean of Student's t, in standard errors, at which it passes its critical value with a power of 80 %."""
-    from scipy.special import nctdtr  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
-
     critical = _quantile(1 - level / 2, freedom)
     low, high = 0.0, 4.0 * critical + 4.0
     for _ in range(60):  # bisection: the power grows with the mean
         middle = (low + high) / 2
-        found = 1.0 - float(nctdtr(freedom, middle, critical)) >= POWER
+        found = 1.0 - float(_special().nctdtr(freedom, middle, critical)) >= POWER
         low, high = (low, middle) if found else (middle, high)
     return high
 
@@ -92,9 +90,12 @@ def _deviation(values: tuple[float, ...]) -> float:
 
 @lru_cache(maxsize=1024)
 def _quantile(share: float, freedom: int) -> float:
-    from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+    return float(_special().stdtrit(freedom, share))
 
-    return float(stdtrit(freedom, share))
+
+def _special() -> Any:
+    """scipy.special, imported when first asked for: that takes longer than most commands."""
+    return import_module("scipy.special")
 
 
 def replicates_of(state: RunState, node: str) -> list[Node]:
@@ -210,15 +211,12 @@ def ablation_claims(state: RunState) -> list[Claim]:
 
 def _with_ablations(state: RunState, claims_of: Callable[[str], list[Claim]]) -> list[Claim]:
     best = winner(state)
-    if best is None:
-        return []
-    claims = claims_of(best)
-    known = {claim.key for claim in claims}
-    for node in ablations(state):
-        more = claims_of(node.id)
-        claims += [claim for claim in more if claim.key not in known]
-        known |= {claim.key for claim in more}
-    return claims
+    nodes = [best, *(node.id for node in ablations(state))] if best is not None else []
+    claims: dict[str, Claim] = {}
+    for node in nodes:
+        for claim in claims_of(node):
+            claims.setdefault(claim.key, claim)
+    return [*claims.values()]
 
 
 def paper_claims(state: RunState) -> list[Claim]:
@@ -229,13 +227,12 @@ def paper_claims(state: RunState) -> list[Claim]:
 
 def ablation_conditions(state: RunState) -> tuple[str, ...]:
     """Conditions that only ablation nodes measured on test data, in order of appearance."""
-    best = winner(state)
-    main = {m.condition for one in replicates_of(state, best or "") for m in state.tests.get(one.id, ())}
-    found: dict[str, None] = {}
-    for node in ablations(state):
-        for one in replicates_of(state, node.id):
-            found |= dict.fromkeys(m.condition for m in state.tests.get(one.id, ()) if m.condition not in main)
-    return tuple(found)
+    def conditions_of(node: str) -> dict[str, None]:
+        return {m.condition: None for one in replicates_of(state, node) for m in state.tests.get(one.id, ())}
+
+    main = conditions_of(winner(state) or "")
+    found = dict.fromkeys(condition for node in ablations(state) for condition in conditions_of(node.id))
+    return tuple(condition for condition in found if condition not in main)
 
 
 def weakest(grades: Iterable[Grade]) -> Grade:

@@ -54,7 +54,6 @@ class Conceived(Frozen):
 
 
 IdeaEvent = ContextRead | Ideating | LookedUp | Conceived
-"""Any of these."""
 
 
 class FiguresMade(Frozen):
@@ -172,4 +171,3 @@ class Assessed(Frozen):
 PaperEvent = (
     FiguresMade | FiguresSeen | LibraryChecked | WorksFound | WorksChosen | Drafted | Released | Rewriting
     | Assessed)
-"""Any of these."""

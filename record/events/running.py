@@ -124,7 +124,6 @@ class Ended(Frozen):
 
 
 RunEvent = Started | Resumed | Branched | Commanded | Unheeded | Limited | Paused | Recovered | Ended
-"""Any of these."""
 
 
 class Answered(Frozen):
@@ -181,4 +180,3 @@ class Returned(Frozen):
 
 
 CallEvent = Answered | Drifted | Unanswered | Reserved | Returned
-"""Any of these."""

@@ -113,7 +113,6 @@ class Resampled(Frozen):
 
 
 NodeEvent = Proposed | Stepped | Executed | Plotted | Reviewed | Judged | Suspected | Probed | Unsealed | Resampled
-"""Any of these."""
 
 
 class Prepared(Frozen):
@@ -192,4 +191,3 @@ class AblationsMissed(Frozen):
 
 
 SearchEvent = Prepared | Decided | WorkDone | Compared | Settled | Summarised | AblationsPlanned | AblationsMissed
-"""Any of these."""

@@ -112,8 +112,9 @@ class RunState(Facts):
             return "write"
         if not any(one.done for one in self.drafts):
             return "cite" if self._wants_citations else "reflect"
-        if self.released is None:
-            return "missing" if self._reviewed_for_ablations else "release"
+        if self.released is None:  # missing ablations are asked for once, for the first writing of the paper
+            asked_for = (self.setting("paper.missing_ablations") or 0) > 0 and self.version == 1
+            return "missing" if asked_for and not self.work_done(MISSING_ABLATIONS.task) else "release"
         return "judge" if self.assessed is None else "done"
 
     @property
@@ -123,12 +124,6 @@ class RunState(Facts):
         begun = any(one.action == Work(task=self.paper_task("reflect")) for one in self.decisions.values())
         return bool(wanted) and len(self.drafts) == 1 and self.limited is None and not begun and not self.work_done(
             self.paper_task("cite"))
-
-    @property
-    def _reviewed_for_ablations(self) -> bool:
-        """Whether missing ablations are still to be asked for: once, for the first writing of the paper."""
-        wanted = self.setting("paper.missing_ablations") or 0
-        return wanted > 0 and self.version == 1 and not self.work_done(MISSING_ABLATIONS.task)
 
     @property
     def total(self) -> RoleUsage:
@@ -154,10 +149,10 @@ class RunState(Facts):
         """A setting by its dotted key, as the run is set now; None where the record has none."""
         if key in self.overrides:
             return self.overrides[key]
-        found: Any = self.started.settings if self.started is not None else {}
+        value: Any = self.started.settings if self.started is not None else {}
         for name in key.split("."):
-            found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
-        return found
+            value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+        return value
 
     @property
     def seconds_a_program(self) -> float:

@@ -14,8 +14,9 @@ from inspector.logs import small_step
 from inspector.render import status_lines
 from inspector.status import status_of
 from inspector.web.calls import AT_ONCE, calls_of
-from inspector.web.forms import asked_of
+from inspector.web.forms import OF_NODES
 from inspector.web.node_panel import cells_of
+from inspector.web.pages import Pages
 from inspector.web.pieces import checks_of
 from inspector.web.watched import Watched
 from record.events.papers import Drafted, Released
@@ -141,8 +142,9 @@ def test_checks_tell_what_was_found() -> None:
         ("Binding", False), ("Typesetting", False), ("Probe", False), ("Probe", True), ("Suspect", False),
         ("Seeds", False)]
     assert found[4].nodes == ("n0003",)
-    assert [(one.what, one.node, one.reason, one.by) for one in asked_of(story.state)] == [
-        ("note for agenda", "", "smaller", "ana"), ("mark as suspect", "n0003", "leaks", "ana")]
+    text = Pages({}).piece("pieces", "asked", "asked", "calm", story.state.steered, OF_NODES)
+    assert "<b>note for agenda</b>" in text and "<b>mark as suspect</b>" in text and text.count("by ana") == 2
+    assert text.count('class="tonode" href="/runs/calm/nodes/n0003"') == 1 and "leaks" in text
 
 
 def test_the_checks_are_of_the_draft_that_the_paper_prints(tmp_path: Path) -> None:
