@@ -8,23 +8,22 @@ easily by chance is ambiguous, and so is every number of one digit, found or not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from record.nouns.nodes import Finding
 from record.nouns.papers import AuditFacts
 from review.foreign.internal import Inconsistency, inconsistencies
 from review.foreign.matching import LIKELY, Operand, Values, nearest_step, statistics
 from review.foreign.passages import Claim, claims_of, passages_of, sections_of
-from review.foreign.printed import Printed, numbers_of, numbers_of_cell
-from review.foreign.results import Results, ResultsError, Series, read_results, words_of
+from review.foreign.printed import numbers_of
+from review.foreign.results import ResultsError, Series, read_results, words_of
 from review.honesty import check
-from review.judge.reader import Paper, read_paper
+from review.judge.reader import read_paper
 
 Class = Literal["found", "derivable", "ambiguous", "unsupported"]
 CLASSES: tuple[Class, ...] = ("found", "derivable", "ambiguous", "unsupported")
@@ -45,51 +44,40 @@ class Verdict:
     written: bool = False
 
 
-@dataclass
 class _Index:
     """The values of all series in one row, and which series each belongs to."""
 
-    results: Results
-    owner: NDArray[np.intp] = field(init=False)
-    offset: NDArray[np.intp] = field(init=False)
-    flat: NDArray[np.float64] = field(init=False)
-    whole: Values = field(init=False)
-
-    def __post_init__(self) -> None:
-        series = self.results.series
+    def __init__(self, series: Sequence[Series]) -> None:
+        self.series = series
         self.flat = np.array([value for one in series for value in one.values], dtype=np.float64)
-        self.owner = np.array([at for at, one in enumerate(series) for _ in one.values], dtype=np.intp)
-        self.offset = np.array([at for one in series for at in range(len(one.values))], dtype=np.intp)
-        self.whole = Values.of(self.flat)
-
-    def _series(self, at: int) -> Series:
-        return self.results.series[int(self.owner[at])]
+        self.sizes = [len(one.values) for one in series]
+        self.owner = [one for one in series for _ in one.values]
+        self.offset = [at for one in series for at in range(len(one.values))]
+        self.values = Values.of(self.flat)
 
     def look_up(self, claim: Claim) -> Verdict | None:
         """The place that the number is most likely from, and the chance that any number would have one there."""
-        matched = self.whole.matches(claim.number)
+        matched = self.values.matches(claim.number)
         if not matched:
             return None
         words = words_of(claim.context)
-        shared = np.array([len(words & one.words) for one in self.results.series])
-        most = max(int(shared[self.owner[at]]) for at in matched)
-        nearest = [at for at in matched if shared[self.owner[at]] == most]
-        values = Values.of(self.flat[shared[self.owner] >= most]) if most >= 2 else self.whole
+        shared = np.repeat([len(words & one.words) for one in self.series], self.sizes)
+        most = max(int(shared[at]) for at in matched)
+        values = Values.of(self.flat[shared >= most]) if most >= 2 else self.values
         chance = values.chance(claim.number)
-        measured = [at for at in matched if shared[self.owner[at]] >= max(2, most - 1)
-                    and not self._series(at).written]
-        at = max(measured or nearest, key=lambda at: int(shared[self.owner[at]]))
-        one = self._series(at)
-        line = one.places[int(self.offset[at])]
+        unwritten = [at for at in matched if not self.owner[at].written]
+        measured = [at for at in unwritten if shared[at] >= max(2, most - 1)]
+        at = max(measured or matched, key=lambda at: int(shared[at]))
+        one, value = self.owner[at], float(self.flat[at])
+        line = one.places[self.offset[at]]
         place = f"{one.file}, {line}" if line else f"{one.file}: {one.key}"
-        written = all(self._series(at).written for at in matched)
-        kind: Class = "ambiguous" if chance > LIKELY else "found"
-        return Verdict(claim, kind, f"{place} ({self.flat[at]:.6g})", chance, float(self.flat[at]), written)
+        return Verdict(claim, "ambiguous" if chance > LIKELY else "found", f"{place} ({value:.6g})", chance, value,
+                       written=not unwritten)
 
 
-def classify(claims: Sequence[Claim], results: Results) -> tuple[Verdict, ...]:
+def classify(claims: Sequence[Claim], series: Sequence[Series]) -> tuple[Verdict, ...]:
     """A verdict for each number, in order."""
-    index, aggregates = _Index(results), _Index(statistics(results))
+    index, aggregates = _Index(series), _Index(list(statistics(series)))
     first = [_looked_up(claim, index, aggregates) for claim in claims]
     matched = [one for one in first if one is not None and one.value is not None]
     sure = [Operand(one.claim, one.value or 0.0) for one in matched if one.kind != "ambiguous"]
@@ -100,11 +88,10 @@ def classify(claims: Sequence[Claim], results: Results) -> tuple[Verdict, ...]:
 def _looked_up(claim: Claim, index: _Index, aggregates: _Index) -> Verdict | None:
     """Found among the results, or else among their means and deviations; ambiguous where either is."""
     found = index.look_up(claim)
-    if found is not None and found.kind == "found":
-        return found
-    aggregate = aggregates.look_up(claim)
-    if aggregate is not None and aggregate.kind == "found":
-        return replace(aggregate, kind="derivable", written=False)
+    if found is None or found.kind != "found":
+        aggregate = aggregates.look_up(claim)
+        if aggregate is not None and aggregate.kind == "found":
+            return replace(aggregate, kind="derivable", written=False)
     return found
 
 
@@ -168,10 +155,14 @@ async def audit_paper(path: Path, *, results: Path | None = None, code: Path | N
     claims = claims_of(passages)
     report = ForeignAudit(path.name, paper.sha256, len(claims))
     report.left_out += [f"{name}, which the paper includes, is not there" for name in paper.missing]
-    report.inconsistencies = inconsistencies(passages, claims, list(_outside_abstract(paper)))
+    outside_abstract = [number for passage in passages for cell in passage.cells
+                        for number in numbers_of(cell.text, "cell")]
+    outside_abstract += [number for part in sections_of(paper) if "abstract" not in part.title.lower()
+                         for number in numbers_of(part.text)]
+    report.inconsistencies = inconsistencies(passages, claims, outside_abstract)
     if results is not None:
         found = read_results(results, but=path)
-        report.verdicts = classify(claims, found)
+        report.verdicts = classify(claims, found.series)
         report.result_files, report.result_numbers = tuple(found.files), found.count
         report.left_out += found.left_out
     if code is not None:
@@ -189,32 +180,15 @@ async def audit_facts(path: Path, *, results: Path | None = None, code: Path | N
     report = await audit_paper(path, results=results, code=code)
     against = "itself, no result files were given" if results is None else f"its result files in {results.name}"
     counts = tuple(report.counts.items()) if results is not None else ()
-    findings = list(_against(report))
+    findings = [
+        *(f"{one.kind} in {one.where}: {one.what}" for one in report.inconsistencies),
+        *(f"code: {one.why}" for one in report.code if one.suspect),
+        *(f"unsupported by the result files: {one.claim.number.text} in {one.claim.where}"
+          for one in report.verdicts if one.kind == "unsupported")]
     return AuditFacts(
         against=against, numbers=report.numbers, findings=tuple(findings[:MOST_FINDINGS]),
         counts=(*counts, ("inconsistencies", len(report.inconsistencies)), ("Python files checked", report.code_files)),
         more=max(0, len(findings) - MOST_FINDINGS), left_out=tuple(report.left_out[:20]))
-
-
-def _against(report: ForeignAudit) -> Iterator[str]:
-    for inconsistency in report.inconsistencies:
-        yield f"{inconsistency.kind} in {inconsistency.where}: {inconsistency.what}"
-    for finding in report.code:
-        if finding.suspect:
-            yield f"code: {finding.why}"
-    for verdict in report.verdicts:
-        if verdict.kind == "unsupported":
-            yield f"unsupported by the result files: {verdict.claim.number.text} in {verdict.claim.where}"
-
-
-def _outside_abstract(paper: Paper) -> Iterator[Printed]:
-    """Every number of the paper outside its abstract."""
-    for passage in passages_of(paper):
-        for cell in passage.cells:
-            yield from numbers_of_cell(cell.text)
-    for part in sections_of(paper):
-        if "abstract" not in part.title.lower():
-            yield from numbers_of(part.text)
 
 
 def _check_code(report: ForeignAudit, folder: Path) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Literal
 
-from review.foreign.matching import Operand, agrees, best, derived
+from review.foreign.matching import Operand, agrees, best, derived, lines_of
 from review.foreign.passages import Cell, Claim, Passage
-from review.foreign.printed import Printed, numbers_of_cell
+from review.foreign.printed import Printed, numbers_of
 
 Kind = Literal["delta", "bold", "abstract"]
 
@@ -49,27 +49,19 @@ _TELLS = re.compile(
 def _columns(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
     """A column of changes: two numbers of its row, or of a column beside it, must give each."""
     for claim in claims:
-        cell = claim.cell
         few = claim.number.digits < 2 and not claim.number.percent
-        if cell is None or few or not _CHANGE.search(cell.column_label):
+        if claim.cell is None or few or not _CHANGE.search(claim.cell.column_label):
             continue
-        table = [one for one in claims if one.passage is claim.passage and one.cell is not None
+        table = [(one.cell, one.number) for one in claims if one.passage is claim.passage and one.cell is not None
                  and not _CHANGE.search(one.cell.label)]
-        row = [one.number for one in table if one.cell and one.cell.row == cell.row]
-        pairs = [*permutations(row[:8], 2), *_down(table, cell)]
+        beside = [(cell, number) for cell, number in table if cell.row == claim.cell.row]
+        row = [number for _, number in beside]
+        pairs = [*permutations(row[:8], 2), *(
+            pair for own, number in beside for cell, other in table
+            if cell.column == own.column and other is not number for pair in ((number, other), (other, number)))]
         if len(row) >= 2 and not any(gives(a, b, claim.number) for a, b in pairs):
             yield Inconsistency("delta", claim.where, f"{claim.number.text} follows from no two numbers beside it "
-                                                      f"({', '.join(one.text for one in row[:8])})")
-
-
-def _down(table: Sequence[Claim], cell: Cell) -> Iterator[tuple[Printed, Printed]]:
-    """Each number of the row with the others of its column."""
-    for one in table:
-        if one.cell and one.cell.row == cell.row:
-            for other in table:
-                if other.cell and other.cell.column == one.cell.column and other is not one:
-                    yield one.number, other.number
-                    yield other.number, one.number
+                                                      f"({', '.join(number.text for number in row[:8])})")
 
 
 def _sentences(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
@@ -80,7 +72,8 @@ def _sentences(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
             sentences.setdefault((id(claim.passage), claim.context), []).append(claim)
     for (_, context), stated in sentences.items():
         changes = [one for one in stated if _is_change(one)]
-        others = [one.number for one in stated if not (_is_change(one) or one.number.factor or _is_signed(one.number))]
+        others = [one.number for one in stated if not _is_change(one)]
+        others = [one for one in others if not (one.factor or one.sign == "+" or (one.percent and one.sign))]
         if len(changes) != 1 or len(others) < 2:
             continue
         pairs = [(a, b) for a, b in permutations(others, 2) if a.percent == b.percent and a.step == b.step]
@@ -92,11 +85,6 @@ def _sentences(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
                 "delta", changes[0].where, f"{change.text} does not follow from {shown}: {context[:200]!r}")
 
 
-def _is_signed(number: Printed) -> bool:
-    """Whether the sign makes it a change by itself: "+3", "-4%"."""
-    return number.sign == "+" or (number.percent and bool(number.sign))
-
-
 def _is_change(claim: Claim) -> bool:
     """Whether a percentage or factor is called a change by the word that follows it."""
     number = claim.number
@@ -106,23 +94,21 @@ def _is_change(claim: Claim) -> bool:
 
 def gives(a: Printed, b: Printed, change: Printed) -> bool:
     """Whether a change is a difference, relative change or ratio of two numbers, given how each is rounded."""
+    def forms(x: float, y: float) -> tuple[float, ...]:
+        if change.percent:
+            return 100 * (x - y) / abs(y), 100 * x / y, (x - y) * (1 if a.percent else 100)
+        return x / y, (x - y) / abs(y), *(() if change.factor else (x - y, 100 * (x - y) / abs(y)))
+
     low, high = abs(change.value) - change.slack, abs(change.value) + change.slack
     corners = list(product((a.value - a.slack, a.value + a.slack), (b.value - b.slack, b.value + b.slack)))
     if any(y == 0 for _, y in corners):
         return True
-    for values in zip(*(_forms(x, y, a, change) for x, y in corners), strict=True):
+    for values in zip(*(forms(x, y) for x, y in corners), strict=True):
         sizes = [abs(value) for value in values]
         least = 0.0 if min(values) < 0 < max(values) else min(sizes)
         if least <= high and max(sizes) >= low:
             return True
     return False
-
-
-def _forms(x: float, y: float, unit: Printed, change: Printed) -> tuple[float, ...]:
-    """What may be printed as the change from y to x: a difference, a relative change, a ratio."""
-    if change.percent:
-        return 100 * (x - y) / abs(y), 100 * x / y, (x - y) * (1 if unit.percent else 100)
-    return x / y, (x - y) / abs(y), *(() if change.factor else (x - y, 100 * (x - y) / abs(y)))
 
 
 # --- bold face ------------------------------------------------------------------------------------------------------
@@ -164,31 +150,19 @@ def _verdict(cell: Cell, line: Sequence[Cell]) -> str:
 
 
 def _value(cell: Cell) -> Printed | None:
-    found = numbers_of_cell(cell.text)
-    return found[0] if found else None
+    return next(iter(numbers_of(cell.text, "cell")), None)
 
 
 # --- abstract -------------------------------------------------------------------------------------------------------
 
 
 def _abstract(claims: Sequence[Claim], text: Sequence[Printed]) -> Iterator[Inconsistency]:
-    """A number of the abstract stands in the rest of the paper, or follows from two numbers of a table."""
-    cells = [Operand(one, one.number.value) for one in claims if one.cell is not None]
+    """A number of the abstract stands in the rest of the paper, or follows from a row or column of a table."""
+    lines = lines_of(Operand(one, one.number.value) for one in claims)
     for claim in claims:
         if claim.passage.role != "abstract" or claim.number.digits < 2:
             continue
-        if any(agrees(claim.number, one.value) for one in text) or _follows(claim, cells):
-            continue
-        yield Inconsistency("abstract", claim.where, f"{claim.number.text} stands nowhere else in the paper: "
-                                                     f"{claim.context[:160]!r}")
-
-
-def _follows(claim: Claim, cells: Sequence[Operand]) -> bool:
-    for key in ("row", "column"):
-        lines: dict[tuple[int, int], list[Operand]] = {}
-        for one in cells:
-            assert one.claim.cell is not None
-            lines.setdefault((one.claim.passage.table, getattr(one.claim.cell, key)), []).append(one)
-        if any(best(claim.number, derived(claim.number, line)) for line in lines.values()):
-            return True
-    return False
+        if not any(agrees(claim.number, one.value) for one in text) and not any(
+                best(claim.number, derived(claim.number, line)) for _, line in lines):
+            yield Inconsistency("abstract", claim.where, f"{claim.number.text} stands nowhere else in the paper: "
+                                                         f"{claim.context[:160]!r}")

@@ -12,10 +12,9 @@ depends on the form of the number.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import numpy as np
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from review.foreign.passages import Claim
 from review.foreign.printed import Printed
-from review.foreign.results import Results, Series, words_of
+from review.foreign.results import Series, words_of
 
 LIKELY = 0.1
 """A chance above which a match says nothing."""
@@ -49,15 +48,17 @@ class Values:
         """Indices of the values that the number is a rounding of, as it stands or as a percentage."""
         found: list[int] = []
         for scale in scales(number):
-            low, high = _bounds(number, scale)
-            for at in range(np.searchsorted(self.sizes, low, "left"), np.searchsorted(self.sizes, high, "right")):
-                if _sign_agrees(number, float(self.signed[at])):
-                    found.append(int(self.order[at]))
+            low, high = number.span
+            begin, end = np.searchsorted(self.sizes, low / scale), np.searchsorted(self.sizes, high / scale, "right")
+            found += [int(self.order[at]) for at in range(begin, end) if _sign_agrees(number, float(self.signed[at]))]
         return found
 
     def chance(self, number: Printed) -> float:
-        """How probable a match is for a number of this form: see the module."""
-        return max(1 / 9 if number.digits == 1 else 0.0, *(self._share(number, step) for step in _grids(number)))
+        """How probable a match is for a number of this form, of as many places and as round: see the module."""
+        size = round(abs(number.value) / number.step) if number.step else 0
+        zeros = len(str(size)) - len(str(size).rstrip("0")) if size else 0
+        steps = {number.step, number.step * 10 ** zeros}
+        return max(1 / 9 if number.digits == 1 else 0.0, *(self._share(number, step) for step in steps))
 
     def _share(self, number: Printed, step: float) -> float:
         size, (least, most) = abs(number.value), number.span
@@ -85,27 +86,13 @@ def scales(number: Printed) -> tuple[float, ...]:
 
 def agrees(number: Printed, value: float) -> bool:
     """Whether the number is a rounding of the value, as it stands or as a percentage."""
-    return any(low <= abs(value) <= high for low, high in (_bounds(number, scale) for scale in scales(number))) \
-        and _sign_agrees(number, value)
-
-
-def _bounds(number: Printed, scale: float) -> tuple[float, float]:
     low, high = number.span
-    return low / scale, high / scale
+    return _sign_agrees(number, value) and any(low / scale <= abs(value) <= high / scale for scale in scales(number))
 
 
 def _sign_agrees(number: Printed, value: float) -> bool:
     """A printed sign must be the value's; a number without one may state the size of a fall."""
     return not number.sign or value == 0 or (value < 0) == (number.sign == "-")
-
-
-def _grids(number: Printed) -> tuple[float, ...]:
-    """Steps between numbers of the same form: of as many places, and as round."""
-    size = round(abs(number.value) / number.step) if number.step else 0
-    if size == 0 or not math.isfinite(size):
-        return (number.step,)
-    zeros = len(str(size)) - len(str(size).rstrip("0"))
-    return (number.step, number.step * 10 ** zeros) if zeros else (number.step,)
 
 
 MOST_OPERANDS = 40
@@ -122,46 +109,56 @@ class Operand:
 
 @dataclass(frozen=True)
 class Derived:
-    """A value and the formula that gives it."""
+    """A value, the formula that gives it, and the chance that some formula would give a number."""
 
     value: float
     formula: str
+    chance: float = 0.0
 
 
-@dataclass(frozen=True)
-class Derivation:
-    """A formula that gives a number, and the chance that some formula would."""
-
-    formula: str
-    chance: float
-
-
-def groups(claim: Claim, operands: Sequence[Operand]) -> Iterator[list[Operand]]:
-    """Operands that stand together, from the nearest to the number to the farthest; never the number itself."""
+def nearest_step(claim: Claim, operands: Sequence[Operand]) -> Derived | None:
+    """The step that gives the number from operands that stand together, the nearest to it first, or else from a row or
+    column of any table whose label shares a word with its sentence; or None."""
     others = [one for one in operands if one.claim is not claim]
+    beside = [one for one in others if one.claim.passage is claim.passage]
     if claim.cell is not None:
-        here = [one for one in others if one.claim.passage is claim.passage and one.claim.cell is not None]
-        yield [one for one in here if one.claim.cell and one.claim.cell.row == claim.cell.row]
-        yield [one for one in here if one.claim.cell and one.claim.cell.column == claim.cell.column]
-        return
-    yield [one for one in others if one.claim.context == claim.context]
-    yield [one for one in others if one.claim.passage is claim.passage]
-
-
-def lines(claim: Claim, operands: Sequence[Operand]) -> list[list[Operand]]:
-    """The rows and columns of all tables whose labels share a word with the sentence of the number."""
+        near = [[one for one in beside if one.claim.cell and one.claim.cell.row == claim.cell.row],
+                [one for one in beside if one.claim.cell and one.claim.cell.column == claim.cell.column]]
+    else:
+        near = [[one for one in others if one.claim.context == claim.context], beside]
+    change = claim.cell is not None and bool(_CHANGE.search(claim.cell.label))
+    for group in near:
+        step = best(claim.number, derived(claim.number, group, change=change))
+        if step is not None:
+            return step
     words = words_of(claim.context)
-    found: dict[tuple[int, str, int], list[Operand]] = {}
-    labels: dict[tuple[int, str, int], str] = {}
+    lines = [line for label, line in lines_of(others) if len(line) > 1 and words & words_of(label)]
+    return best(claim.number, (step for line in lines for step in derived(claim.number, line)))
+
+
+_CHANGE = re.compile(
+    r"improve|change|gain|drop|reduction|decrease|increase|degradation|difference|delta|\u0394|\\Delta|gap|score|rel\b",
+    re.I)
+"""Columns and rows that are called a change, or a score out of a hundred."""
+
+
+def lines_of(operands: Iterable[Operand]) -> list[tuple[str, list[Operand]]]:
+    """The label and the numbers of every row and column of all tables."""
+    lines: dict[tuple[int, str, int], tuple[str, list[Operand]]] = {}
     for one in operands:
-        cell = one.claim.cell
-        if cell is None or one.claim is claim:
-            continue
-        for key, label in (((id(one.claim.passage), "row", cell.row), cell.row_label),
-                           ((id(one.claim.passage), "column", cell.column), cell.column_label)):
-            found.setdefault(key, []).append(one)
-            labels[key] = label
-    return [line for key, line in found.items() if len(line) > 1 and words & words_of(labels[key])]
+        if (cell := one.claim.cell) is not None:
+            table = id(one.claim.passage)
+            lines.setdefault((table, "row", cell.row), (cell.row_label, []))[1].append(one)
+            lines.setdefault((table, "column", cell.column), (cell.column_label, []))[1].append(one)
+    return list(lines.values())
+
+
+def best(number: Printed, steps: Iterable[Derived]) -> Derived | None:
+    """The first step that the number is a rounding of, with the chance of any match among all of them; or None."""
+    tried = list(steps)
+    values = Values.of(np.array([step.value for step in tried]))
+    matched = values.matches(number)
+    return replace(tried[min(matched)], chance=values.chance(number)) if matched else None
 
 
 def derived(number: Printed, operands: Sequence[Operand], *, change: bool = False) -> Iterator[Derived]:
@@ -170,71 +167,34 @@ def derived(number: Printed, operands: Sequence[Operand], *, change: bool = Fals
     chosen = operands[:MOST_OPERANDS]
     for one, other in permutations(chosen, 2):
         if one.claim.number.percent == other.claim.number.percent:
-            shown = _shown(one.claim.number), _shown(other.claim.number)
+            left, right = _shown(one.claim.number), _shown(other.claim.number)
             for a, b in {(one.claim.number.value, other.claim.number.value), (one.value, other.value)}:
-                yield from _pair(number, a, b, *shown, relative=change or number.percent)
+                if not number.factor:
+                    yield Derived(a - b, f"{left} - {right}")
+                if b and (change or number.percent):
+                    yield Derived((a - b) / abs(b), f"({left} - {right}) / {right}")
+                if b and (change or number.percent or number.factor):
+                    yield Derived(a / b, f"{left} / {right}")
     if number.percent or change:
         for one in chosen:
             whole = 100.0 if abs(one.claim.number.value) > 1 else 1.0
             yield Derived(whole - one.claim.number.value, f"{whole:g} - {_shown(one.claim.number)}")
     if len(chosen) > 1 and not number.factor and len({one.claim.number.percent for one in chosen}) == 1:
-        shown_all = ", ".join(_shown(one.claim.number) for one in chosen)
-        yield Derived(float(np.mean([one.value for one in chosen])), f"mean of {shown_all}")
-
-
-def _pair(number: Printed, a: float, b: float, left: str, right: str, *, relative: bool) -> Iterator[Derived]:
-    if not number.factor:
-        yield Derived(a - b, f"{left} - {right}")
-    if b and relative:
-        yield Derived((a - b) / abs(b), f"({left} - {right}) / {right}")
-    if b and (number.factor or relative):
-        yield Derived(a / b, f"{left} / {right}")
-
-
-def states_change(claim: Claim) -> bool:
-    """Whether the column or row of a cell is called a change, or a score out of a hundred."""
-    return claim.cell is not None and bool(_CHANGE.search(claim.cell.label))
-
-
-_CHANGE = re.compile(
-    r"improve|change|gain|drop|reduction|decrease|increase|degradation|difference|delta|\u0394|\\Delta|gap|score|rel\b",
-    re.I)
+        shown = ", ".join(_shown(one.claim.number) for one in chosen)
+        yield Derived(float(np.mean([one.value for one in chosen])), f"mean of {shown}")
 
 
 def _shown(number: Printed) -> str:
     return f"({number.text})" if number.text[0] in "+-\u2212" else number.text
 
 
-# --- of result files ------------------------------------------------------------------------------------------------
-
-
-def statistics(results: Results) -> Results:
+def statistics(series: Iterable[Series]) -> Iterator[Series]:
     """Mean, standard deviation, median of each series of at least two values: as series of one value each."""
-    found = Results()
-    for one in results.series:
+    for one in series:
         if 2 <= len(one.values) <= 20_000 and not one.written and len(set(one.values)) > 1:
             values = np.array(one.values)
-            where = f"{len(one.values)} values of {one.key}"
-            statistic = {"mean": values.mean(), "median": np.median(values),
-                         "standard deviation (n - 1)": values.std(ddof=1), "standard deviation (n)": values.std()}
-            found.series += [
-                Series(one.file, f"{name} of {where}", one.words, [float(value)], [""])
-                for name, value in statistic.items()]
-    return found
-
-
-def best(number: Printed, steps: Iterable[Derived]) -> Derivation | None:
-    """The first step that the number is a rounding of, with the chance of any match among all of them; or None."""
-    tried = list(steps)
-    values = Values.of(np.array([step.value for step in tried]))
-    matched = values.matches(number)
-    return Derivation(tried[min(matched)].formula, values.chance(number)) if matched else None
-
-
-def nearest_step(claim: Claim, operands: Sequence[Operand]) -> Derivation | None:
-    """The step from the nearest operands that gives the number, or None."""
-    for group in groups(claim, operands):
-        found = best(claim.number, derived(claim.number, group, change=states_change(claim)))
-        if found is not None:
-            return found
-    return best(claim.number, (step for line in lines(claim, operands) for step in derived(claim.number, line)))
+            for name, value in (("mean", values.mean()), ("median", np.median(values)),
+                                ("standard deviation (n - 1)", values.std(ddof=1)),
+                                ("standard deviation (n)", values.std())):
+                key = f"{name} of {len(one.values)} values of {one.key}"
+                yield Series(one.file, key, one.words, [float(value)], [""])

@@ -7,11 +7,12 @@ set-up are not read, their tables and captions are. A table of a PDF has lost it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
-from review.foreign.printed import Printed, numbers_of, numbers_of_cell
+from review.foreign.printed import Printed, numbers_of
 from review.judge.reader import Paper
 from review.judge.sections import PaperSection, of_pdf
 
@@ -79,34 +80,27 @@ _SENTENCE = re.compile(r"(?<=[.!?;])(?<!\bvs\.)(?<!\bFig\.)(?<!e\.g\.)(?<!i\.e\.
 
 def passages_of(paper: Paper) -> tuple[Passage, ...]:
     """What of a paper is audited, in order."""
-    return tuple(_numbered(_read(paper)))
+    passages = list(_read(paper))
+    numbers = accumulate(passage.role == "table" for passage in passages)
+    return tuple(replace(passage, table=number) if passage.cells else passage
+                 for passage, number in zip(passages, numbers, strict=True))
 
 
-def claims_of(passages: tuple[Passage, ...]) -> tuple[Claim, ...]:
+def claims_of(passages: Iterable[Passage]) -> tuple[Claim, ...]:
     """Every number of the passages. In a table, one without a sign is positive, unless it is called a change."""
-    return tuple(claim for passage in passages for claim in _claims(passage))
-
-
-def _claims(passage: Passage) -> Iterator[Claim]:
-    for cell in passage.cells:
-        percent = "%" in cell.column_label or "%" in cell.row_label
-        for number in numbers_of_cell(cell.text):
-            sign = number.sign or ("" if _FALLS.search(cell.label) else "+")
-            in_table = replace(number, percent=number.percent or percent, sign=sign)
-            yield Claim(in_table, passage, f"{cell.label} {cell.text}", cell)
-    if not passage.cells:
-        spans = [match.end() for match in _SENTENCE.finditer(passage.text)]
-        for number in numbers_of(passage.text):
-            begin = max((end for end in spans if end <= number.at), default=0)
-            end = min((end for end in spans if end > number.at), default=len(passage.text))
-            yield Claim(number, passage, passage.text[begin:end].strip())
-
-
-def _numbered(found: Iterator[Passage]) -> Iterator[Passage]:
-    tables = 0
-    for passage in found:
-        tables += passage.role == "table"
-        yield replace(passage, table=tables) if passage.cells else passage
+    claims: list[Claim] = []
+    for passage in passages:
+        for cell in passage.cells:
+            for number in numbers_of(cell.text, "cell"):
+                sign = number.sign or ("" if _FALLS.search(cell.label) else "+")
+                number = replace(number, percent=number.percent or "%" in cell.label, sign=sign)
+                claims.append(Claim(number, passage, f"{cell.label} {cell.text}", cell))
+        ends = [match.end() for match in _SENTENCE.finditer(passage.text)]
+        for number in numbers_of(passage.text) if not passage.cells else ():
+            begin = max((end for end in ends if end <= number.at), default=0)
+            end = min((end for end in ends if end > number.at), default=len(passage.text))
+            claims.append(Claim(number, passage, passage.text[begin:end].strip()))
+    return tuple(claims)
 
 
 def _read(paper: Paper) -> Iterator[Passage]:
@@ -134,7 +128,7 @@ def sections_of(paper: Paper) -> tuple[PaperSection, ...]:
 def _role(title: str, before: Role | None) -> Role | None:
     if re.match(r"(?:\d+\.?\s*)?abstract", title, re.I):
         return "abstract"
-    if _OTHER.search(title) and not re.search(r"result|analys|finding", title, re.I):
+    if _is_aside(title):
         return None
     if _RESULTS.search(title):
         return "results"
@@ -147,7 +141,11 @@ def _under(title: str, above: Role | None) -> Role | None:
     """The role below a small heading: of a section that is read, all but its set-up; of another, what says results."""
     if above is None:
         return "results" if re.search(r"result|finding", title, re.I) else None
-    return None if _OTHER.search(title) and not re.search(r"result|analys|finding", title, re.I) else above
+    return None if _is_aside(title) else above
+
+
+def _is_aside(title: str) -> bool:
+    return bool(_OTHER.search(title)) and not re.search(r"result|analys|finding", title, re.I)
 
 
 # --- Markdown, text, PDF --------------------------------------------------------------------------------------------
@@ -164,7 +162,8 @@ def _lines(part: PaperSection, title: str, role: Role | None, form: str) -> Iter
             end = at + 2
             while end < len(lines) and "|" in lines[end]:
                 end += 1
-            yield _markdown_table(lines[at:end], title)
+            rows = [_cells_of(row) for row in lines[at:end] if not _RULE.match(row)]
+            yield Passage("table", title, "\n".join(lines[at:end]), tuple(_cells(rows)))
             at, kept = end, []
             continue
         heading = re.match(r"\s*\*\*(?:\d[\d.]*\s+)?([^*]{3,70}?)[.:]?\*\*\s*$", line)
@@ -185,26 +184,19 @@ def _paragraph(lines: list[str], title: str, role: Role | None, form: str) -> It
         return
     if _CAPTION.match(text) or text.startswith("Figure: "):
         yield Passage("caption", title, text.removeprefix("Figure: "))
-    elif form == "PDF" and _table_like(text):
+        return
+    rows = [line for line in text.split("\n")
+            if form == "PDF" and len(numbers_of(line, "cell")) >= 2 and len(re.findall(r"[A-Za-z]{2,}", line)) <= 6]
+    if len(rows) >= 2 and len(rows) * 2 >= len(text.split("\n")):
         yield Passage("table", title, text)
     elif role is not None:
         yield Passage(role, title, text)
 
 
-def _table_like(text: str) -> bool:
-    rows = [line for line in text.split("\n")
-            if len(numbers_of_cell(line)) >= 2 and len(re.findall(r"[A-Za-z]{2,}", line)) <= 6]
-    return len(rows) >= 2 and len(rows) * 2 >= len(text.split("\n"))
-
-
-def _markdown_table(lines: list[str], title: str) -> Passage:
-    rows = [[cell.strip() for cell in _row(line)] for line in lines if not _RULE.match(line)]
-    return Passage("table", title, "\n".join(lines), tuple(_cells(rows)))
-
-
-def _row(line: str) -> list[str]:
-    line = line.strip().replace(r"\|", "\x02")
-    return [cell.replace("\x02", "|") for cell in line.removeprefix("|").removesuffix("|").split("|")]
+def _cells_of(row: str) -> list[str]:
+    """The texts of a row of Markdown."""
+    row = row.strip().replace(r"\|", "\x02")
+    return [cell.replace("\x02", "|").strip() for cell in row.removeprefix("|").removesuffix("|").split("|")]
 
 
 def _cells(rows: list[list[str]]) -> Iterator[Cell]:
@@ -249,17 +241,21 @@ def _latex(part: PaperSection, title: str, role: Role | None) -> Iterator[Passag
 
 
 def _latex_rows(body: str) -> list[list[str]]:
+    """The texts of each row, a cell that spans several columns with empty ones after it."""
     body = re.sub(r"^(?:\s*\[[^\]]*\])?(?:\s*\{(?:[^{}]|\{[^{}]*\})*\}){1,2}", "", body, count=1)
     body = re.sub(r"\\(?:toprule|midrule|bottomrule|hline|addlinespace)(?:\[[^\]]*\])?", "", _UNPRINTED.sub("", body))
-    rows = [[_spanned(cell) for cell in re.split(r"(?<!\\)&", row)] for row in re.split(r"\\\\(?:\[[^\]]*\])?", body)]
-    return [[cell for spread in row for cell in spread] for row in rows if any(cell[0].strip() for cell in row)]
-
-
-def _spanned(cell: str) -> list[str]:
-    """The cells that one of LaTeX's covers."""
-    match = re.search(r"\\multicolumn\{(\d+)\}\{[^{}]*\}\{((?:[^{}]|\{[^{}]*\})*)\}", cell)
-    cell = re.sub(r"\\multirow\{[^{}]*\}\{[^{}]*\}", "", cell)
-    return [match[2], *[""] * (int(match[1]) - 1)] if match and int(match[1]) < 50 else [cell]
+    rows: list[list[str]] = []
+    for row in re.split(r"\\\\(?:\[[^\]]*\])?", body):
+        cells: list[str] = []
+        for cell in re.split(r"(?<!\\)&", row):
+            span = re.search(r"\\multicolumn\{(\d+)\}\{[^{}]*\}\{((?:[^{}]|\{[^{}]*\})*)\}", cell)
+            if span and int(span[1]) < 50:
+                cells += [span[2], *[""] * (int(span[1]) - 1)]
+            else:
+                cells.append(re.sub(r"\\multirow\{[^{}]*\}\{[^{}]*\}", "", cell))
+        if any(cell.strip() for cell in cells):
+            rows.append(cells)
+    return rows
 
 
 def _printed_text(text: str) -> str:

@@ -80,30 +80,18 @@ _NAME = re.compile(r"(?:[A-Za-z_@]|[A-Za-z\d][-@_]|[A-Za-z]\.)$")
 _AFTER_NAME = re.compile(r"(?!(?:ms|s|min|h|hr|hrs|GB|MB|KB|GiB|MiB|pts?|pp|px|x|tokens?|fold)\b)[A-Za-z_]|-[A-Za-z]")
 
 
-_ALL = (_NOTHING, _CITED, _CLOCK, _SCRIPTS, _BOUND, _CONFIDENCE, _LABEL, _ORDINAL, _INLINE_ORDINAL, _HEADING, _YEAR,
-        _DIMENSIONS, _RATIO)
-_OF_CELLS = (_NOTHING, _CITED, _CLOCK, _SCRIPTS, _CONFIDENCE, _DIMENSIONS)
-_OF_RESULTS = (_CLOCK,)
+Place = Literal["prose", "cell", "results"]
+_LEFT_OUT: dict[Place, tuple[re.Pattern[str], ...]] = {
+    "prose": (_NOTHING, _CITED, _CLOCK, _SCRIPTS, _BOUND, _CONFIDENCE, _LABEL, _ORDINAL, _INLINE_ORDINAL, _HEADING,
+              _YEAR, _DIMENSIONS, _RATIO),
+    "cell": (_NOTHING, _CITED, _CLOCK, _SCRIPTS, _CONFIDENCE, _DIMENSIONS),
+    "results": (_CLOCK,)}
+"""What states no result: in running text, in a cell of a table (it holds no list and no heading), in result files."""
 
 
-def numbers_of(text: str) -> tuple[Printed, ...]:
-    """The numbers that state something in the running text of a paper, in order."""
-    return _of(text, _ALL)
-
-
-def numbers_of_cell(text: str) -> tuple[Printed, ...]:
-    """The numbers in a cell of a table of a paper: it holds no list and no heading."""
-    return _of(text, _OF_CELLS)
-
-
-def numbers_of_results(text: str) -> tuple[Printed, ...]:
-    """The numbers in the text of a result file: all but times of day."""
-    return _of(text, _OF_RESULTS)
-
-
-def _of(text: str, patterns: tuple[re.Pattern[str], ...]) -> tuple[Printed, ...]:
-    """The numbers of a text in which these patterns are blanked out, with every offset as it was."""
-    for pattern in patterns:
+def numbers_of(text: str, place: Place = "prose") -> tuple[Printed, ...]:
+    """The numbers of a text that state something, in order, with their offsets in it."""
+    for pattern in _LEFT_OUT[place]:
         text = pattern.sub(lambda match: re.sub(r"[^\n]", "\x01", match[0]), text)
     return tuple(_with_neighbours(text, list(_read(text))))
 
@@ -127,31 +115,25 @@ def _read(text: str) -> Iterator[Printed]:
 
 def _printed(match: re.Match[str], sign: str) -> Printed:
     body = re.sub(rf"{_SPACE}|,", "", match["body"])
-    decimals = len(body.partition(".")[2])
-    value, step = float(body), 10.0 ** -decimals
-    unit = (match["unit"] or "").strip().lstrip("-\\")
-    power, scale = _power(match["power"] or "", body), _SCALE.get(unit, 1.0)
-    if (match["power"] or "").startswith("^"):
-        value, step = float(body) ** power if abs(power) < 30 else value, 1.0
-        step = value
+    unit, power = (match["unit"] or "").strip().lstrip("-\\"), match["power"] or ""
+    value, step = float(body), 10.0 ** -len(body.partition(".")[2])
+    figures = body.replace(".", "").lstrip("0")
+    written = re.search(r"[-\u2212]?\d+\}?$", power)
+    exponent = int(written[0].rstrip("}").replace("\u2212", "-")) if written else 0
+    if power.startswith("^"):
+        exponent = exponent if body == "10" or len(body) <= 2 else 0
+        value = value ** exponent if abs(exponent) < 30 else value
+        step, figures = value, "1"
     else:
-        value, step = value * 10.0 ** power, step * 10.0 ** power
-    text = (match[0] if sign or not match["sign"] else match[0][1:]).strip()
-    figures = body.replace(".", "").lstrip("0") if not (match["power"] or "").startswith("^") else "1"
-    if not decimals and not match["power"]:
-        figures = figures.rstrip("0")
+        value, step = value * 10.0 ** exponent, step * 10.0 ** exponent
+        if "." not in body and not power:
+            figures = figures.rstrip("0")
+    minus, scale = sign in ("-", "\u2212"), _SCALE.get(unit, 1.0)
+    text = match[0] if sign or not match["sign"] else match[0][1:]
     return Printed(
-        text=text, value=(-1 if sign in "-\u2212" and sign else 1) * value * scale, step=step * scale,
-        sign="-" if sign in ("-", "\u2212") else sign, percent=unit.startswith(("%", "percent", "pp")),
-        factor=unit in ("\u00d7", "x", "times", "fold"), digits=max(1, len(figures)),
-        at=match.end() - len(match[0] if text[:1] == match[0][:1] else match[0][1:]))
-
-
-def _power(text: str, body: str) -> int:
-    if not text or (text.startswith("^") and body != "10" and len(body) > 2):
-        return 0
-    found = re.search(r"[-\u2212]?\d+\}?$", text)
-    return int(found[0].rstrip("}").replace("\u2212", "-")) if found else 0
+        text=text.strip(), value=(-1 if minus else 1) * value * scale, step=step * scale, sign="-" if minus else sign,
+        percent=unit.startswith(("%", "percent", "pp")), factor=unit in ("\u00d7", "x", "times", "fold"),
+        digits=max(1, len(figures)), at=match.end() - len(text))
 
 
 _RANGE = re.compile(r"\s*(?:[\u2013\u2014-]|to)\s*\$?")
@@ -160,23 +142,19 @@ _OVER = re.compile(r"(?:>|\u2265|\\geq?|over|above|exceed\w*|(?:more|greater|hig
 _UNDER = re.compile(r"(?:<|\u2264|\\leq?|under|below|(?:less|fewer|lower) than|at most|up to)\s*\$?\s*$", re.I)
 
 
-def _bound(before: str) -> Literal["", "above", "below"]:
-    if _OVER.search(before):
-        return "above"
-    return "below" if _UNDER.search(before) else ""
-
-
 def _with_neighbours(text: str, found: list[Printed]) -> Iterator[Printed]:
     """Each number with what stands beside it: the first of "65-90%" is a percentage as well, "over 80" is a bound."""
-    for at, one in enumerate(found):
+    for at, number in enumerate(found):
         following = found[at + 1] if at + 1 < len(found) else None
-        between = text[one.at + len(one.text):following.at] if following else ""
-        before = text[max(0, one.at - 20):one.at]
-        bound = _bound(before)
+        between = text[number.at + len(number.text):following.at] if following else ""
+        before = text[max(0, number.at - 20):number.at]
+        bound = "above" if _OVER.search(before) else "below" if _UNDER.search(before) else ""
         if following and _BESIDE.fullmatch(between):
-            one = replace(one, percent=one.percent or following.percent, factor=one.factor or following.factor)
+            number = replace(number, percent=number.percent or following.percent,
+                             factor=number.factor or following.factor)
         if following and _RANGE.fullmatch(between) and "to" not in between:
             bound = "above"
-        if at and _RANGE.fullmatch(text[found[at - 1].at + len(found[at - 1].text):one.at]) and not bound:
-            bound = "below" if text[one.at - 1] != " " else ""
-        yield replace(one, bound=bound) if bound else one
+        elif not bound and at and text[number.at - 1] != " " and _RANGE.fullmatch(
+                text[found[at - 1].at + len(found[at - 1].text):number.at]):
+            bound = "below"
+        yield replace(number, bound=bound) if bound else number

@@ -11,7 +11,6 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 import yaml
 
-from review.foreign.printed import Printed, numbers_of_results
+from review.foreign.printed import Printed, numbers_of
 
 FORMS = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".out", ".md", ".yaml", ".yml", ".npy", ".ipynb")
 MOST_FILES, MOST_BYTES, MOST_VALUES = 2000, 20_000_000, 500_000
@@ -70,7 +69,12 @@ def read_results(folder: Path, *, but: Path | None = None) -> Results:
     if not folder.exists():
         raise ResultsError(f"there is no {folder}: give --results the folder that holds the paper's result files")
     results, count = Results(), 0
-    for path in _files(folder, results):
+    paths = [folder] if folder.is_file() else sorted(
+        path for path in folder.rglob("*")
+        if path.suffix.lower() in FORMS and not path.is_symlink() and path.is_file())
+    if len(paths) > MOST_FILES:
+        results.left_out.append(f"{len(paths) - MOST_FILES} files: only the first {MOST_FILES} are read")
+    for path in paths[:MOST_FILES]:
         if but is not None and _same(path, but):
             continue
         name = str(path.relative_to(folder)) if folder.is_dir() else path.name
@@ -89,17 +93,6 @@ def read_results(folder: Path, *, but: Path | None = None) -> Results:
     if not results.count:
         raise ResultsError(f"no number was found in {folder}: give a folder with files such as {', '.join(FORMS)}")
     return results
-
-
-def _files(folder: Path, results: Results) -> Iterator[Path]:
-    if folder.is_file():
-        yield folder
-        return
-    paths = sorted(path for path in folder.rglob("*")
-                   if path.suffix.lower() in FORMS and not path.is_symlink() and path.is_file())
-    if len(paths) > MOST_FILES:
-        results.left_out.append(f"{len(paths) - MOST_FILES} files: only the first {MOST_FILES} are read")
-    yield from paths[:MOST_FILES]
 
 
 def _same(path: Path, paper: Path) -> bool:
@@ -176,7 +169,7 @@ def _walk(value: Any, path: str, collected: _Collected, *, place: str = "") -> N
     if isinstance(value, int | float):
         collected.add(re.sub(r"\d+", "#", path), path, float(value), place or path)
     elif isinstance(value, str):
-        for at, number in enumerate(numbers_of_results(value[:2000])):
+        for at, number in enumerate(numbers_of(value[:2000], "results")):
             collected.add(f"{re.sub(r'[0-9]+', '#', path)} {at}", f"{path} {value[:200]}", number.value, place or path)
     elif isinstance(value, dict):
         for key, inner in cast("dict[Any, Any]", value).items():
@@ -201,7 +194,7 @@ def _table(text: str, separator: str, collected: _Collected) -> None:
         labels = " ".join(named)[:200]
         for head, cell in zip(heads, row, strict=False):
             number = _float(cell)
-            found = [number] if number is not None else [one.value for one in numbers_of_results(cell)]
+            found = [number] if number is not None else [one.value for one in numbers_of(cell, "results")]
             for order, value in enumerate(found):
                 collected.add(f"{head}|{labels}|{order}", f"{head} {labels}", value, f"line {at}, {head}")
 
@@ -240,14 +233,12 @@ def _lines(text: str, collected: _Collected) -> None:
 
 
 _STAMP = re.compile(r"^\W*(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,]*\W*")
-
-
 _LISTED = re.compile(r"^\s*\d{1,2}[.)]\s+(?=[A-Z*])")
 
 
 def _logged(line: str) -> tuple[Printed, ...]:
     """The numbers of a line, `name=3` among them."""
-    return numbers_of_results(re.sub(r"(?<=[A-Za-z_])[=:](?=[-+\d.])", " = ", line))
+    return numbers_of(re.sub(r"(?<=[A-Za-z_])[=:](?=[-+\d.])", " = ", line), "results")
 
 
 def _array(path: Path, name: str) -> list[Series]:

@@ -20,7 +20,7 @@ from models.backend import Image
 from models.cutting import middle
 from models.roles.exhibits import Exhibit, ExhibitKind, Pages
 from models.roles.judge import RecordFacts
-from record.claims import Difference, ablations, differences, paper_claims, replicates_of, winner
+from record.claims import ablations, differences, paper_claims, replicates_of, winner
 from record.fold.state import RunState
 from record.nouns.data import arm_of
 from record.nouns.papers import Draft, Removed
@@ -54,7 +54,12 @@ class GuardedExhibit:
 def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
     """A task description or a log; of a long one head and tail. Raises `PaperError`."""
     if not path.exists():
-        raise PaperError(f"there is no {path} for --{kind}{_suggestion(path, kind)}")
+        endings = (".log", ".txt", ".out") if kind == "log" else (".md", ".txt")
+        folder = path.parent
+        names = sorted(one.name for one in folder.iterdir() if one.suffix in endings) if folder.is_dir() else []
+        raise PaperError(f"there is no {path} for --{kind}: " + (
+            f"in {folder} there is {', '.join(names[:8])}{' and more' if len(names) > 8 else ''}" if names else
+            f"there is no {' or '.join(endings)} in {folder} either; give the path of a text file"))
     text = _text(path, kind)
     if not text.strip():
         raise PaperError(f"{path} is empty: give --{kind} a file with text, or leave it out")
@@ -62,15 +67,6 @@ def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
     cut = (f"{len(text) - limit} of {len(text)} characters in the middle of {path.name}",) if len(text) > limit else ()
     shown, removed = neutral(middle(text, limit, worth=0), f"--{kind} {path.name}")
     return GuardedExhibit(Exhibit(kind=kind, name=path.name, text=shown, left_out=cut), removed)
-
-
-def _suggestion(path: Path, kind: ExhibitKind) -> str:
-    """The files in the same folder that it may stand for."""
-    endings = (".log", ".txt", ".out") if kind == "log" else (".md", ".txt")
-    there = sorted(one.name for one in path.parent.iterdir() if one.suffix in endings) if path.parent.is_dir() else []
-    if not there:
-        return f": there is no {' or '.join(endings)} in {path.parent} either; give the path of a text file"
-    return f": in {path.parent} there is {', '.join(there[:8])}" + (f" and {len(there) - 8} more" * (len(there) > 8))
 
 
 def code_exhibit(folder: Path, paper: str) -> GuardedExhibit:
@@ -81,7 +77,9 @@ def code_exhibit(folder: Path, paper: str) -> GuardedExhibit:
     if not sizes:
         raise PaperError(f"there is no code in {folder}: give --code the folder that holds the paper's code")
     ranked = sorted(sizes, key=lambda name: (-_weight(name, paper), sizes[name], name))
-    blocks, left_out, used = [_listing(sizes)], list[str](), 0
+    listed = [f"{name} ({sizes[name]} bytes)" for name in sorted(sizes)]
+    rest = [f"... and {len(listed) - MOST_NAMES} more files"] if len(listed) > MOST_NAMES else []
+    blocks, left_out, used = ["\n".join(["Files:", *listed[:MOST_NAMES], *rest])], list[str](), 0
     for name in ranked:
         path = folder / name if folder.is_dir() else folder
         if used >= CODE_CHARACTERS - 500 or sizes[name] > MOST_BYTES:
@@ -97,13 +95,6 @@ def code_exhibit(folder: Path, paper: str) -> GuardedExhibit:
     shown, removed = neutral("\n\n".join(blocks), f"--code {folder.name}")
     cut = (*left_out[:20 - len(more)], *more)
     return GuardedExhibit(Exhibit(kind="code", name=folder.name, text=shown, left_out=cut), removed)
-
-
-def _listing(sizes: dict[str, int]) -> str:
-    names = sorted(sizes)
-    lines = [f"{name} ({sizes[name]} bytes)" for name in names[:MOST_NAMES]]
-    more = [f"... and {len(names) - MOST_NAMES} more files"] if len(names) > MOST_NAMES else []
-    return "\n".join(["Files:", *lines, *more])
 
 
 def _files(folder: Path) -> Iterator[tuple[str, int]]:
@@ -126,8 +117,8 @@ def _files(folder: Path) -> Iterator[tuple[str, int]]:
 def _weight(name: str, paper: str) -> float:
     """How much a file is likely to say of the paper's experiments."""
     path = Path(name)
-    weight = float(CODE[path.suffix.lower()]) if path.suffix.lower() in CODE else 0.0
-    weight += 2 * bool(_TELLING.search(path.stem)) - 4 * bool(_ASIDE.search(name)) - 0.2 * name.count("/")
+    weight = CODE.get(path.suffix.lower(), 0) + 2 * bool(_TELLING.search(path.stem))
+    weight -= 4 * bool(_ASIDE.search(name)) + 0.2 * name.count("/")
     return weight + 3 * (len(path.stem) > 3 and path.name.lower() in paper.lower())
 
 
@@ -194,8 +185,11 @@ def facts_of(state: RunState, draft: Draft) -> RecordFacts:
     copies = replicates_of(state, winner(state) or "")
     claims = paper_claims(state)
     paid = state.usage_without("judge")
-    called = _called(differences(state, claims), state)
-    texts = _texts(draft)
+    roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
+    directions = Counter(one.called for one in differences(state, claims)
+                         if roles.get(arm_of(one.condition)) == "method")
+    texts = [draft.title, draft.abstract, *draft.captions.values(),
+             *(text for section in draft.sections for text in (section.title, section.body))]
     return RecordFacts(
         released=released is not None and released.released, pages=released.pages if released else None,
         nodes=len(nodes), failed=sum(node.status in ("buggy", "pruned", "cancelled") for node in nodes),
@@ -204,24 +198,9 @@ def facts_of(state: RunState, draft: Draft) -> RecordFacts:
         replicates_failed=sum(one.status != "good" for one in copies),
         fewest_seeds=min((claim.n for claim in claims), default=0), ablations=len(ablations(state)),
         datasets=len(state.datasets), conditions=len(plan.conditions) if plan else 0,
-        for_method=called["method"], for_other=called["other"], no_difference=called["no measurable difference"],
-        undecided=called["unknown"],
+        for_method=directions["improved"], for_other=directions["worsened"],
+        no_difference=directions["no measurable difference"], undecided=directions["unknown"],
         grades=tuple(sorted(Counter(str(claim.grade) for claim in claims).items())),
         bound_values=len(used_keys(texts)), references=len(used_keys(texts, CITES)),
         figures=len(used_keys(texts, frozenset({"paperfigure"}))), limited=state.limited or "", models=state.models,
         calls=paid.calls, usd=round(paid.usd, 4), unpriced=paid.unpriced, code_seconds=round(state.seconds_of_code, 1))
-
-
-def _called(found: list[Difference], state: RunState) -> Counter[str]:
-    """What is called of each comparison of a method with a baseline, by its direction where there is one."""
-    roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan else {}
-    counts: Counter[str] = Counter()
-    for one in found:
-        if roles.get(arm_of(one.condition)) == "method":
-            counts[{"improved": "method", "worsened": "other"}.get(one.called, one.called)] += 1
-    return counts
-
-
-def _texts(draft: Draft) -> list[str]:
-    return [draft.title, draft.abstract, *draft.captions.values(),
-            *(text for section in draft.sections for text in (section.title, section.body))]

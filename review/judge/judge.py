@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from models.client import ModelClient, Models
 from models.errors import ImagesRefused, ModelError
 from models.naming import alike, family
-from models.roles.exhibits import JUDGE_NOTES, PartInputs, PartNotes
+from models.roles.exhibits import JUDGE_NOTES
 from models.roles.judge import JUDGE, Answer, JudgeAnswer, JudgeInputs, RecordFacts, Rubric, Score
 from record.nouns.papers import AuditFacts, CheckResult, DimensionScore, Judgement, Missing, Panel, Removed, spreads
 from review.judge.exhibits import GuardedExhibit, Pictures, exhibit_lines
@@ -51,24 +51,30 @@ class Case:
 async def judged(case: Case, client: ModelClient, *, model: str) -> Judgement:
     """The judgement of a case by a model. Raises `ModelError`."""
     paper = case.guarded.paper
-
-    async def ask(stretch: PartInputs) -> PartNotes:
-        return await client.ask(JUDGE_NOTES, stretch)
-
     notes = Notes()
     if case.read_on:
-        notes = await read_stretches(paper.sections, CHARACTERS, case.rubric.subject, ask)
-    inputs = _inputs(case, notes)
+        notes = await read_stretches(paper.sections, CHARACTERS, case.rubric.subject,
+                                     lambda stretch: client.ask(JUDGE_NOTES, stretch))
     images = case.pictures.images if case.pictures else ()
+    inputs = question(paper, case.rubric, case.facts).model_copy(update={
+        "audit": case.audit, "exhibits": tuple(one.exhibit for one in case.exhibits), "read": notes.parts,
+        "removed": len(case.removed), "pages": case.pictures.pages if case.pictures and images else None})
     try:
         answer = await client.ask(JUDGE, inputs, images)
     except ImagesRefused:
         inputs, images = inputs.model_copy(update={"pages": None}), ()
         answer = await client.ask(JUDGE, inputs)
     plain = judgement(answer, paper, inputs, name=case.name, model=model)
+    withheld: list[str] = []
+    if pages := inputs.pages:
+        rest = pages.total - len(pages.shown) - len(pages.withheld)
+        if pages.withheld:
+            withheld.append(f"pictures of pages {', '.join(map(str, pages.withheld))}: a passage on them was removed")
+        if rest > 0:
+            withheld.append(f"pictures of {rest} more pages")
     return plain.model_copy(update={
         "removed": case.removed, "coverage": _coverage(paper, inputs, notes), "audit": case.audit,
-        "left_out": (*plain.left_out, *notes.failed, *case.guarded.not_looked_at, *_withheld(inputs)),
+        "left_out": (*plain.left_out, *notes.failed, *case.guarded.not_looked_at, *withheld),
         "pages": inputs.pages.shown if inputs.pages and images else (), "exhibits": exhibit_lines(case.exhibits)})
 
 
@@ -89,18 +95,23 @@ def question(paper: Paper, rubric: Rubric, facts: RecordFacts | None = None) -> 
 def judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: str, model: str) -> Judgement:
     """The answer with every quote looked up in the whole paper. `name` is how the paper is called in a report."""
     rubric, text = inputs.rubric, paper.text
+    given: dict[str, Score] = {one.name: getattr(answer.scores, one.name) for one in rubric.dimensions}
+    scores = tuple(
+        DimensionScore(
+            dimension=one.name, score=getattr(given[one.name], "score"), lowest=one.lowest, highest=one.highest,  # noqa: B009  a field that the rubric's type adds
+            reason=given[one.name].reason, quote=given[one.name].quote,
+            quoted=stands_in(given[one.name].quote, text))
+        for one in rubric.dimensions)
+    answers: dict[str, Answer] = {one.name: getattr(answer.checks, one.name) for one in rubric.checks}
+    checks = tuple(
+        CheckResult(check=check, answer=one.answer, details=one.details, quote=one.quote,
+                    quoted=bool(one.quote) and stands_in(one.quote, text))
+        for check, one in answers.items())
     return Judgement(
         paper=name, paper_sha256=paper.sha256, rubric=rubric.name, rubric_sha256=sha256_of(rubric), model=model,
-        heuristic=answer.heuristic, scores=_scores(answer, rubric, text), confidence=answer.confidence,
+        heuristic=answer.heuristic, scores=scores, confidence=answer.confidence,
         most_confidence=rubric.confidence.highest, strengths=answer.strengths, weaknesses=answer.weaknesses,
-        left_out=inputs.left_out, checks=_checks(answer, rubric, text))
-
-
-def _inputs(case: Case, notes: Notes) -> JudgeInputs:
-    pages = case.pictures.pages if case.pictures and case.pictures.images else None
-    return question(case.guarded.paper, case.rubric, case.facts).model_copy(update={
-        "audit": case.audit, "exhibits": tuple(one.exhibit for one in case.exhibits), "read": notes.parts,
-        "removed": len(case.removed), "pages": pages})
+        left_out=inputs.left_out, checks=checks)
 
 
 def _coverage(paper: Paper, inputs: JudgeInputs, notes: Notes) -> str:
@@ -110,32 +121,6 @@ def _coverage(paper: Paper, inputs: JudgeInputs, notes: Notes) -> str:
     return (f"{paper.characters - notes.unseen} of {paper.characters} characters shown, "
             f"{notes.unseen - notes.unread} more read in {len(notes.parts)} stretches for notes, "
             f"{notes.unread} neither")
-
-
-def _withheld(inputs: JudgeInputs) -> tuple[str, ...]:
-    if inputs.pages is None:
-        return ()
-    rest = inputs.pages.total - len(inputs.pages.shown) - len(inputs.pages.withheld)
-    named = [f"pictures of pages {', '.join(map(str, inputs.pages.withheld))}: a passage on them was removed"]
-    return (*(named if inputs.pages.withheld else ()), *([f"pictures of {rest} more pages"] if rest > 0 else ()))
-
-
-def _scores(answer: JudgeAnswer, rubric: Rubric, text: str) -> tuple[DimensionScore, ...]:
-    given: dict[str, Score] = {one.name: getattr(answer.scores, one.name) for one in rubric.dimensions}
-    return tuple(
-        DimensionScore(
-            dimension=one.name, score=getattr(given[one.name], "score"), lowest=one.lowest, highest=one.highest,  # noqa: B009  a field that the rubric's type adds
-            reason=given[one.name].reason, quote=given[one.name].quote,
-            quoted=stands_in(given[one.name].quote, text))
-        for one in rubric.dimensions)
-
-
-def _checks(answer: JudgeAnswer, rubric: Rubric, text: str) -> tuple[CheckResult, ...]:
-    given: dict[str, Answer] = {one.name: getattr(answer.checks, one.name) for one in rubric.checks}
-    return tuple(
-        CheckResult(check=name, answer=one.answer, details=one.details, quote=one.quote,
-                    quoted=bool(one.quote) and stands_in(one.quote, text))
-        for name, one in given.items())
 
 
 @dataclass(frozen=True)
@@ -148,27 +133,28 @@ class Member:
 
 async def panel(case: Case, members: Sequence[Member], *, repeats: int = 1, writers: Sequence[str] = ()) -> Panel:
     """Every member asked `repeats` times, members side by side. `writers` are the models that wrote the paper."""
-    outcomes = await asyncio.gather(*(_member(case, one, repeats) for one in members))
-    found = tuple(one for outcome in outcomes for one in outcome)
+
+    async def asked(member: Member) -> list[Judgement | Missing]:
+        outcomes: list[Judgement | Missing] = []
+        client = member.models.at(0, 0)
+        shown = case if member.models.sees else without_pictures(case)
+        for repeat in range(1, repeats + 1):
+            try:
+                outcomes.append(await judged(shown, client, model=member.models.name_of(JUDGE)))
+            except ModelError as error:
+                outcomes.append(Missing(model=member.name, repeat=repeat, why=str(error)))
+        return outcomes
+
+    found = [one for outcomes in await asyncio.gather(*map(asked, members)) for one in outcomes]
     given = tuple(one for one in found if isinstance(one, Judgement))
+    names = list(dict.fromkeys(one.name for one in members))
+    same = [f"{first} and {second} are of one family: their agreement says less"
+            for first, second in itertools.combinations(names, 2) if alike(first, second)]
+    unknown = [f"the family of {name} is not known from its name" for name in names if family(name) is None]
     return Panel(
         paper=case.name, rubric=case.rubric.name, asked=len(members) * repeats, judgements=given,
-        dimensions=spreads(given),
-        missing=tuple(one for one in found if isinstance(one, Missing)), audit=case.audit,
-        warnings=(*family_warnings([one.name for one in members], writers), *_doubts_of_independence(members)))
-
-
-async def _member(case: Case, member: Member, repeats: int) -> list[Judgement | Missing]:
-    """One judge's judgements. A model that fails is missing from that repeat."""
-    found: list[Judgement | Missing] = []
-    client = member.models.at(0, 0)
-    shown = case if member.models.sees else without_pictures(case)
-    for repeat in range(1, repeats + 1):
-        try:
-            found.append(await judged(shown, client, model=member.models.name_of(JUDGE)))
-        except ModelError as error:
-            found.append(Missing(model=member.name, repeat=repeat, why=str(error)))
-    return found
+        dimensions=spreads(given), missing=tuple(one for one in found if isinstance(one, Missing)), audit=case.audit,
+        warnings=(*family_warnings(names, writers), *same, *(unknown if len(names) > 1 else ())))
 
 
 def without_pictures(case: Case) -> Case:
@@ -181,11 +167,3 @@ def family_warnings(judges: Sequence[str], writers: Sequence[str]) -> tuple[str,
     return tuple(
         f"{judge} is of the family that wrote the paper ({writer}): judges tend to favour their own kind"
         for judge in dict.fromkeys(judges) for writer in dict.fromkeys(writers) if alike(judge, writer))
-
-
-def _doubts_of_independence(members: Sequence[Member]) -> tuple[str, ...]:
-    names = list(dict.fromkeys(one.name for one in members))
-    same = [f"{first} and {second} are of one family: their agreement says less"
-            for first, second in itertools.combinations(names, 2) if alike(first, second)]
-    unknown = [f"the family of {name} is not known from its name" for name in names if family(name) is None]
-    return (*same, *(unknown if len(names) > 1 else ()))

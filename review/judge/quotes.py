@@ -34,25 +34,16 @@ def stands_in(quote: str, paper: str) -> bool:
 
 
 def _in_order(pieces: list[str], text: str) -> bool:
+    """Whether the pieces follow one another; a number at the edge of one must be the whole number there."""
     at = 0
     for piece in pieces:
-        found = _find(piece, text, at)
-        if found < 0:
+        before = rf"(?<![{_NUMBER}])" if piece[0].isdigit() else ""
+        after = rf"(?![{_NUMBER}])" if piece[-1].isdigit() else ""
+        match = re.compile(before + re.escape(piece) + after).search(text, at)
+        if match is None:
             return False
-        at = found + len(piece)
+        at = match.end()
     return True
-
-
-def _find(piece: str, text: str, begin: int) -> int:
-    """Where a piece stands; a number at its edge must be the whole number there."""
-    at = text.find(piece, begin)
-    while at >= 0:
-        before, after = text[:at][-1:], text[at + len(piece):][:1]
-        if not (piece[0].isdigit() and before and before in _NUMBER) and not (
-                piece[-1].isdigit() and after and after in _NUMBER):
-            return at
-        at = text.find(piece, at + 1)
-    return -1
 
 
 def squeezed(text: str) -> str:

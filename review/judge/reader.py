@@ -29,7 +29,7 @@ LEAST_WORDS = 50
 MOST_FILES, MOST_CHARACTERS = 100, 10_000_000
 """Of LaTeX files that a paper includes."""
 _UNSEEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%[^\n]*")
+_COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%([^\n]*)")
 _HIDDEN = re.compile(r"\\begin\{comment\}.*?\\end\{comment\}|\\iffalse\b.*?\\fi\b", re.DOTALL)
 _INCLUDE = re.compile(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}")
 _FLOAT = re.compile(r"\\begin\{(table|figure)(\*?)\}.*?\\end\{\1\2\}", re.DOTALL)
@@ -62,38 +62,31 @@ class Paper:
 
 async def read_paper(path: Path, *, timeout: float = 60.0) -> Paper:
     """The paper in a file; `timeout` seconds for reading a PDF. Raises `PaperError`."""
-    form = FORMS.get(path.suffix.lower())
+    form, known = FORMS.get(path.suffix.lower()), ", ".join(f"*{suffix}" for suffix in FORMS)
     if path.is_dir():
-        raise PaperError(f"{path} is a folder and no run: give a paper as a file ({_known()}), or the folder of a run")
+        raise PaperError(f"{path} is a folder and no run: give a paper as a file ({known}), or the folder of a run")
     if form is None:
-        raise PaperError(f"{path} is not a paper that can be read: give {_known()}")
+        raise PaperError(f"{path} is not a paper that can be read: give {known}")
     try:
         if path.stat().st_size > MOST_BYTES[form]:
             raise PaperError(f"{path} is larger than {MOST_BYTES[form] // 10**6} MB: give the paper alone")
         data = path.read_bytes()
     except OSError as error:
         raise PaperError(f"cannot read {path}: {error.strerror}") from None
-    paper = await _read(Paper(path, form, hashlib.sha256(data).hexdigest()), data, timeout)
+    paper = Paper(path, form, hashlib.sha256(data).hexdigest())
+    if form == "PDF":
+        paper = replace(paper, sections=of_pdf(await _pdf(path, data, timeout)))
+    else:
+        text = decoded(data, f"{path} is not text, whatever its name says")
+        if form == "LaTeX":
+            paper = _latex(paper, text)
+        else:
+            unseen = tuple(_UNSEEN.findall(text)) if form == "Markdown" else ()
+            paper = replace(paper, sections=of_headings(_UNSEEN.sub("", text) if unseen else text), unseen=unseen)
     if len(paper.text.split()) < LEAST_WORDS:
         scan = "; a scan has to go through text recognition first" if form == "PDF" else ""
         raise PaperError(f"{path} holds fewer than {LEAST_WORDS} words of text: there is nothing to judge{scan}")
     return paper
-
-
-def _known() -> str:
-    return ", ".join(f"*{suffix}" for suffix in FORMS)
-
-
-async def _read(paper: Paper, data: bytes, timeout: float) -> Paper:
-    """The paper with its sections, comments and preamble."""
-    if paper.form == "PDF":
-        return replace(paper, sections=of_pdf(await _pdf(paper.path, data, timeout)))
-    text = decoded(data, f"{paper.path} is not text, whatever its name says")
-    if paper.form == "LaTeX":
-        return _latex(paper, text)
-    if paper.form == "Markdown":
-        return replace(paper, sections=of_headings(_UNSEEN.sub("", text)), unseen=tuple(_UNSEEN.findall(text)))
-    return replace(paper, sections=of_headings(text))
 
 
 @contextmanager
@@ -140,17 +133,12 @@ class _LatexFiles:
 
     def whole(self, text: str, depth: int = 0) -> str:
         """The text with its includes in place, without what is never printed."""
-        text = _HIDDEN.sub(self._skipped, _COMMENT.sub(self._comment, text))
+        self.unseen += [match[2] for match in _COMMENT.finditer(text)]
+        text = _COMMENT.sub(r"\1", text)
+        self.unseen += [match[0] for match in _HIDDEN.finditer(text)]
+        text = _HIDDEN.sub("", text)
         self.characters += len(text)
         return _INCLUDE.sub(lambda match: self._file(match[1].strip(), depth), text)
-
-    def _comment(self, match: re.Match[str]) -> str:
-        self.unseen.append(match[0][len(match[1]) + 1:])
-        return match[1]
-
-    def _skipped(self, match: re.Match[str]) -> str:
-        self.unseen.append(match[0])
-        return ""
 
     def _file(self, name: str, depth: int) -> str:
         if depth > 8 or self.files >= MOST_FILES or self.characters > MOST_CHARACTERS:
@@ -177,7 +165,9 @@ def _latex(paper: Paper, text: str) -> Paper:
     whole = typeset.filled(typeset.without_lines(whole), lambda use: defined.get(use, str(use)))
     head, begun, body = whole.partition(r"\begin{document}")
     head, body = (head, body.partition(r"\end{document}")[0]) if begun else ("", whole)
-    sections = [*_title(head or body), *_sections(body)]
+    sections = list(_sections(body))
+    if match := re.search(r"\\title\s*(?:\[[^\[\]]*\])?\s*\{", head or body):
+        sections.insert(0, PaperSection("Title", _argument(head or body, match.end())))
     floats = "\n\n".join(match[0] for match in _FLOAT.finditer(head))
     if floats:
         sections.append(PaperSection("Tables and figures", floats))
@@ -185,27 +175,18 @@ def _latex(paper: Paper, text: str) -> Paper:
                    unseen=("\n".join(files.unseen),), preamble=head)
 
 
-def _title(text: str) -> Iterator[PaperSection]:
-    match = re.search(r"\\title\s*(?:\[[^\[\]]*\])?\s*\{", text)
-    if match:
-        yield PaperSection("Title", _argument(text, match.end()))
-
-
 def _sections(body: str) -> Iterator[PaperSection]:
     title, begin, back = "", 0, False
-    for match in _HEADING.finditer(body):
-        yield from _section(title, body[begin:match.start()], back)
-        section, appendix, environment = match[1], match[2], match[3]
-        back = back or bool(appendix) or environment == "thebibliography"
-        title = _argument(body, match.end()) if section else (appendix or environment or "").capitalize()
-        begin = match.end() + (len(title) + 1 if section else 0)
-    yield from _section(title, body[begin:], back)
-
-
-def _section(title: str, text: str, back: bool) -> Iterator[PaperSection]:
-    text = re.sub(r"\n{3,}", "\n\n", text).strip()
-    if text:
-        yield PaperSection(title, text, back or bool(re.match(r"appendix|references|acknowledg", title, re.IGNORECASE)))
+    for match in (*_HEADING.finditer(body), None):
+        text = re.sub(r"\n{3,}", "\n\n", body[begin:match.start() if match else None]).strip()
+        if text:
+            aside = bool(re.match(r"appendix|references|acknowledg", title, re.IGNORECASE))
+            yield PaperSection(title, text, back or aside)
+        if match:
+            section, appendix, environment = match[1], match[2], match[3]
+            back = back or bool(appendix) or environment == "thebibliography"
+            title = _argument(body, match.end()) if section else (appendix or environment or "").capitalize()
+            begin = match.end() + (len(title) + 1 if section else 0)
 
 
 def _argument(text: str, begin: int) -> str:

@@ -49,7 +49,9 @@ def read_rubric(path: Path = END_TO_END) -> Rubric:
     try:
         return Rubric.model_validate(_typed(found))
     except ValidationError as error:
-        raise RubricError(f"the rubric {path}: {_first_fault(error)}; its form is in docs/judge.md") from None
+        first = error.errors()[0]
+        fault = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+        raise RubricError(f"the rubric {path}: {fault}; its form is in docs/judge.md") from None
     except ValueError as error:
         raise RubricError(f"the rubric {path}: {error}; its form is in docs/judge.md") from None
 
@@ -67,32 +69,23 @@ def _typed(found: dict[str, Any]) -> dict[str, Any]:
     named = [{"name": name, **_scaled(table, f"dimensions.{name}")}
              for name, table in cast("dict[str, Any]", dimensions).items()]
     confidence = _scaled(found.get("confidence"), "confidence")
-    return {**found, "dimensions": named, "checks": _checks(found.get("checks", {})), "confidence": confidence}
-
-
-def _checks(found: Any) -> list[dict[str, Any]]:
-    """Tables `[checks.NAME]` as a list."""
-    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in cast("dict[str, Any]", found).values()):
+    checks: Any = found.get("checks", {})
+    if not isinstance(checks, dict) or not all(
+            isinstance(table, dict) for table in cast("dict[str, Any]", checks).values()):
         raise ValueError("checks are tables: [checks.NAME] with questions, yes and no")
-    return [{"name": name, **table} for name, table in cast("dict[str, dict[str, Any]]", found).items()]
+    return {**found, "dimensions": named, "confidence": confidence,
+            "checks": [{"name": name, **table} for name, table in cast("dict[str, dict[str, Any]]", checks).items()]}
 
 
 def _scaled(table: Any, where: str) -> dict[str, Any]:
+    """A table whose lines of bands are a list."""
     bands = cast("dict[str, Any]", table).get("bands") if isinstance(table, dict) else None
     if not isinstance(bands, dict):
         raise ValueError(f"[{where}.bands] is missing: lines such as \"9-10\" = \"what it means\"")
-    return {**cast("dict[str, Any]", table),
-            "bands": [_band(key, text, where) for key, text in cast("dict[str, Any]", bands).items()]}
-
-
-def _band(key: str, text: Any, where: str) -> dict[str, Any]:
-    match = _BAND.fullmatch(key.strip())
-    if match is None:
-        raise ValueError(f"[{where}.bands] has {key!r}, which is no score and no range such as \"9-10\"")
-    return {"lowest": int(match[1]), "highest": int(match[2] or match[1]), "meaning": text}
-
-
-def _first_fault(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}"
+    listed: list[dict[str, Any]] = []
+    for key, text in cast("dict[str, Any]", bands).items():
+        match = _BAND.fullmatch(key.strip())
+        if match is None:
+            raise ValueError(f"[{where}.bands] has {key!r}, which is no score and no range such as \"9-10\"")
+        listed.append({"lowest": int(match[1]), "highest": int(match[2] or match[1]), "meaning": text})
+    return {**cast("dict[str, Any]", table), "bands": listed}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from models.cutting import middle, oneline
 from models.errors import ModelError
@@ -100,19 +101,14 @@ def _markdown_lines(text: str) -> Iterator[tuple[str | None, str]]:
 def _collected(lines: Iterable[tuple[str | None, str]]) -> Iterator[PaperSection]:
     """Sections from lines; once the back matter has begun, all that follows belongs to it."""
     title, kept, back = "", list[str](), False
-    for heading, line in lines:
+    for heading, line in (*lines, ("", "")):
         if heading is None:
             kept.append(line)
             continue
-        yield from _section(title, kept, back)
+        text = "\n".join(kept).strip()
+        if title or text:
+            yield PaperSection(title, text, back)
         title, kept, back = heading, [line], back or bool(_BACK.match(heading))
-    yield from _section(title, kept, back)
-
-
-def _section(title: str, lines: Sequence[str], back: bool) -> Iterator[PaperSection]:
-    text = "\n".join(lines).strip()
-    if title or text:
-        yield PaperSection(title, text, back)
 
 
 def after_group(text: str, begin: int) -> int | None:
@@ -161,21 +157,14 @@ def allotted(lengths: Sequence[int], budget: int) -> list[int]:
 
 def _shown(sections: Sequence[PaperSection], allowed: Sequence[int]) -> Iterator[str]:
     """The sections with their share; a run of sections that have none becomes one mark."""
-    skipped: list[PaperSection] = []
-    for section, share in zip(sections, allowed, strict=True):
-        if section.text and not share:
-            skipped.append(section)
+    for skip, run in groupby(zip(sections, allowed, strict=True), key=lambda one: bool(one[0].text and not one[1])):
+        if skip:
+            lengths = [len(section.text) for section, _ in run]
+            yield f"[... {len(lengths)} sections of {sum(lengths)} characters left out here ...]"
             continue
-        yield from _mark(skipped)
-        skipped = []
-        yield (f"## {oneline(section.title, 160)}\n\n" if section.title else "") + middle(section.text, share, worth=0)
-    yield from _mark(skipped)
-
-
-def _mark(skipped: Sequence[PaperSection]) -> Iterator[str]:
-    if skipped:
-        characters = sum(len(section.text) for section in skipped)
-        yield f"[... {len(skipped)} sections of {characters} characters left out here ...]"
+        for section, share in run:
+            title = f"## {oneline(section.title, 160)}\n\n" if section.title else ""
+            yield title + middle(section.text, share, worth=0)
 
 
 def _left_out(sections: Sequence[PaperSection], allowed: Sequence[int], most: int = 40) -> Iterator[str]:

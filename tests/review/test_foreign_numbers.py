@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from review.foreign.matching import LIKELY, Values, agrees
-from review.foreign.printed import Printed, numbers_of, numbers_of_cell
+from review.foreign.printed import Printed, numbers_of
 
 
 def one(text: str) -> Printed:
@@ -54,13 +54,13 @@ def test_over_and_up_to_are_bounds():
     ("-2940947910.5451", -2940947910.545059, True),
 ])
 def test_a_rounding_or_a_percentage_agrees_and_a_printed_sign_counts(text: str, value: float, same: bool):
-    assert agrees(numbers_of_cell(text)[0], value) is same
+    assert agrees(numbers_of(text, "cell")[0], value) is same
 
 
 @given(st.floats(1e-3, 1e6), st.integers(0, 6))
 def test_every_rounding_agrees_with_what_it_rounds(value: float, places: int):
     shown = f"{value:.{places}f}"
-    assert agrees(numbers_of_cell(shown)[0], value)
+    assert agrees(numbers_of(shown, "cell")[0], value)
 
 
 def test_the_chance_is_counted_over_numbers_of_the_same_form():

@@ -13,8 +13,8 @@ import base64
 import contextlib
 import html
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from record.nouns.papers import Removed, RemovedKind
@@ -98,6 +98,7 @@ def _shown(section: PaperSection, paper: Paper) -> tuple[str, tuple[Removed, ...
 
 
 async def _sight(path: Path, timeout: float) -> VisibleText:
+    """What a reader sees of a PDF. Raises `PaperError` where that is little."""
     with private_copy(path.read_bytes()) as copy:
         found = await visible_text(copy, timeout=timeout)
     hidden, shown = sum(len(text.split()) for _, text in found.hidden), len(found.text.split())
@@ -109,20 +110,15 @@ async def _sight(path: Path, timeout: float) -> VisibleText:
 
 def _decoded(coded: str) -> str | None:
     """What a run of base64 or hexadecimal digits says, where it is words."""
-    for data in _attempts(coded):
-        text = data.decode("utf-8", "replace")
-        words = re.findall(r"[^\W\d_]{2,}", text)
-        if len(words) >= 4 and sum(map(len, words)) > 0.6 * len(text) and text.isprintable():
-            return text
-    return None
-
-
-def _attempts(coded: str) -> Iterator[bytes]:
-    with contextlib.suppress(ValueError):
-        yield bytes.fromhex(re.sub(r"[ :]", "", coded))
     bare = coded.rstrip("=")
-    with contextlib.suppress(ValueError):
-        yield base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    for decode, digits in ((bytes.fromhex, re.sub(r"[ :]", "", coded)),
+                           (partial(base64.b64decode, validate=True), bare + "=" * (-len(bare) % 4))):
+        with contextlib.suppress(ValueError):
+            text = decode(digits).decode("utf-8", "replace")
+            words = re.findall(r"[^\W\d_]{2,}", text)
+            if len(words) >= 4 and sum(map(len, words)) > 0.6 * len(text) and text.isprintable():
+                return text
+    return None
 
 
 def _removed(kind: RemovedKind, where: str, text: str) -> Removed:

@@ -94,15 +94,18 @@ class Line:
 
 def text_of(words: Sequence[Word], width: float) -> str:
     """The text of a page of that width in points: lines, blocks divided by a blank line, tables in rows."""
-    lines = list(_lines(words))
-    blocks = [list(some) for _, some in groupby(lines, key=lambda line: line.block)]
+    blocks = [list(some) for _, some in groupby(_lines(words), key=lambda line: line.block)]
     parts: list[str] = []
     for celled, run in groupby(blocks, key=lambda block: _is_celled(block, width)):
         some = list(run)
         cells = [line for block in some for line in block]
         plain = "\n\n".join("\n".join(line.text for line in block) for block in some)
-        tabular = celled and _is_table(cells) and not orders(plain)
-        parts.append("\n".join(CELL.join(cell.text for cell in row) for row in _rows(cells)) if tabular else plain)
+        rows = _rows(cells) if celled else []
+        digits = sum(any(map(str.isdigit, cell.text)) for cell in cells)
+        tabular = len(cells) >= LEAST_CELLS and digits >= LEAST_DIGITS * len(cells) and any(
+            len({cell.block for cell in row}) > 1 for row in rows)  # else prose, or the labels of a figure
+        tabular = tabular and not orders(plain)
+        parts.append("\n".join(CELL.join(cell.text for cell in row) for row in rows) if tabular else plain)
     return "\n\n".join(parts)
 
 
@@ -122,14 +125,6 @@ def _lines(words: Sequence[Word]) -> Iterator[Line]:
 def _is_celled(block: Sequence[Line], width: float) -> bool:
     """Whether a block has the lines of a table: narrow, or made of numbers."""
     return sum(line.width < NARROW * width or line.is_of_numbers for line in block) >= MOSTLY * len(block)
-
-
-def _is_table(cells: Sequence[Line]) -> bool:
-    """Whether short lines are the cells of a table, or the labels of a figure."""
-    numbers = sum(any(map(str.isdigit, cell.text)) for cell in cells)
-    if len(cells) < LEAST_CELLS or numbers < LEAST_DIGITS * len(cells):
-        return False
-    return any(len({cell.block for cell in row}) > 1 for row in _rows(cells))
 
 
 def _rows(cells: Sequence[Line]) -> list[list[Line]]:
@@ -246,7 +241,7 @@ def shows(word: Word, page: Page, picture: NDArray[np.uint8] | None) -> bool:
 
 
 def read_picture(path: Path) -> NDArray[np.uint8]:
-    """A binary PPM as (rows, columns, 3)."""
+    """A binary PPM as (rows, columns, 3). Pillow refuses a page as large as a PDF may be."""
     data = path.read_bytes()
     head = re.match(rb"P6\s+(\d+)\s+(\d+)\s+255\s", data)
     if head is None:

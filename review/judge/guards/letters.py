@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -22,6 +22,21 @@ _DIGITS = str.maketrans("013457@$!|", "oieastasil")
 _SPACED = re.compile(r"(?<![^\W_])(?:[^\W\d_] ){5,}[^\W\d_](?![^\W_])")
 
 
+Stretch = tuple[int, int]
+"""Begin and end of a piece of a text."""
+
+
+def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """Stretches in order, those that touch as one, without empty ones."""
+    found: list[Stretch] = []
+    for begin, end in sorted(stretches):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        elif end > begin:
+            found.append((begin, end))
+    return found
+
+
 @dataclass(frozen=True)
 class Folded:
     """A reading of a text, and where each of its characters stands in it. `guessed`: some letters are a guess."""
@@ -30,7 +45,7 @@ class Folded:
     at: tuple[int, ...]
     guessed: bool = False
 
-    def place(self, begin: int, end: int) -> tuple[int, int]:
+    def place(self, begin: int, end: int) -> Stretch:
         """Begin and end in the original of a stretch that is not empty."""
         return self.at[begin], self.at[end - 1] + 1
 
@@ -51,15 +66,25 @@ def folded(text: str) -> Folded:
     for at, char in enumerate(re.sub(r"(?<=[^\W\d_])-\n(?=[^\W\d_])", "\u00ad\u00ad", text)):
         if not unseen(char):
             kept += [(one, at) for one in _plain(char)]
-    return _single_spaces(kept)
+    chars, places = list[str](), list[int]()
+    for is_space, run in groupby(kept, key=lambda pair: pair[0].isspace()):
+        pairs = list(run)
+        if is_space:
+            pairs = [("\n" if sum(char == "\n" for char, _ in pairs) > 1 else " ", pairs[0][1])]
+        chars += [char for char, _ in pairs]
+        places += [place for _, place in pairs]
+    return Folded("".join(chars), tuple(places))
 
 
 def readings(text: str) -> Iterator[Folded]:
-    """The plain reading, and those that differ from it."""
+    """The plain reading, and those that differ from it: look-alike letters as Latin ones, digits within words as the
+    letters that they look like (numbers stay), spaced letters as one word."""
     plain = folded(text)
     yield plain
-    for change in (_lookalike, _digits, _spaced):
-        other = change(plain)
+    worded = re.sub(r"\S+", lambda word: word[0].translate(_DIGITS) if re.search(r"[^\W\d_]", word[0]) else word[0],
+                    plain.text)
+    for other in (Folded(plain.text.translate(_LOOKALIKE), plain.at), Folded(worded, plain.at, guessed=True),
+                  _spaced(plain)):
         if other.text != plain.text:
             yield other
 
@@ -69,30 +94,6 @@ def _plain(char: str) -> str:
     found = unicodedata.normalize("NFKC", char).casefold()
     latin = unicodedata.normalize("NFKD", found) if ord(char) < 0x250 or 0x1E00 <= ord(char) < 0x1F00 else found
     return "".join(one for one in latin if not unicodedata.combining(one))
-
-
-def _single_spaces(kept: list[tuple[str, int]]) -> Folded:
-    text, at = list[str](), list[int]()
-    for is_space, run in groupby(kept, key=lambda pair: pair[0].isspace()):
-        pairs = list(run)
-        if is_space:
-            pairs = [("\n" if sum(char == "\n" for char, _ in pairs) > 1 else " ", pairs[0][1])]
-        text += [char for char, _ in pairs]
-        at += [place for _, place in pairs]
-    return Folded("".join(text), tuple(at))
-
-
-def _each_word(plain: Folded, change: Callable[[str], str]) -> Folded:
-    return Folded(re.sub(r"[^\s]+", lambda match: change(match[0]), plain.text), plain.at, guessed=True)
-
-
-def _lookalike(plain: Folded) -> Folded:
-    return Folded(plain.text.translate(_LOOKALIKE), plain.at)
-
-
-def _digits(plain: Folded) -> Folded:
-    """Digits within words as the letters that they look like; numbers stay."""
-    return _each_word(plain, lambda word: word.translate(_DIGITS) if re.search(r"[^\W\d_]", word) else word)
 
 
 def _spaced(plain: Folded) -> Folded:

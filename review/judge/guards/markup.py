@@ -12,9 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from review.judge.guards.letters import Stretch, merged
 from review.judge.sections import after_group
-
-Stretch = tuple[int, int]
 
 _GROUP = r"\{[^{}]*\}"
 _SPEC = r"(?:\[(?P<model>\w+)\])?\s*\{(?P<colour>[^{}]*)\}"
@@ -58,19 +57,9 @@ _DEFINITION = re.compile(r"^[ ]{0,3}\[(?!\^)[^\]\n]+\]:[ \t]*(?:#|<>|\S+)[ \t]+(
 
 def unshown(text: str, form: str, preamble: str = "") -> list[Stretch]:
     """Begin and end of every stretch of a paper's source that a reader of the finished paper does not see."""
-    found = sorted(set(_latex(text, preamble) if form == "LaTeX" else _markdown(text)))
-    merged: list[Stretch] = []
-    for begin, end in found:
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif end > begin:
-            merged.append((begin, end))
-    return merged
-
-
-def _markdown(text: str) -> Iterator[Stretch]:
-    for pattern in (_HTML, _DEFINITION):
-        yield from (match.span() for match in pattern.finditer(text))
+    if form == "LaTeX":
+        return merged(_latex(text, preamble))
+    return merged(match.span() for pattern in (_HTML, _DEFINITION) for match in pattern.finditer(text))
 
 
 def _latex(text: str, preamble: str) -> Iterator[Stretch]:

@@ -16,7 +16,7 @@ import codecs
 import re
 from collections.abc import Iterator
 
-from review.judge.guards.letters import Folded, readings
+from review.judge.guards.letters import Folded, Stretch, merged, readings
 
 _RULES = (r"(?:instructions?|prompts?|guidelines?|directions|directives?|orders|commands|rubrics?|criteria|rules"
           r"|messages?)")
@@ -133,7 +133,7 @@ _TOGETHER = re.compile(
 _ENDS = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[。！？])|\n")
 
 
-def sentences(text: str) -> Iterator[tuple[int, int]]:
+def sentences(text: str) -> Iterator[Stretch]:
     """Begin and end of each sentence of a folded text that is not blank."""
     begin = 0
     for match in [*_ENDS.finditer(text), None]:
@@ -157,19 +157,12 @@ def is_order(sentence: str, *, guessed: bool = False) -> bool:
     return any(pattern.search(one) for one in turned for pattern in ENGLISH[:4])
 
 
-def orders(text: str) -> list[tuple[int, int]]:
+def orders(text: str) -> list[Stretch]:
     """Begin and end of every order in a text, overlapping ones as one."""
-    found = sorted(place for reading in readings(text) for place in _in(reading))
-    merged: list[tuple[int, int]] = []
-    for begin, end in found:
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((begin, end))
-    return merged
+    return merged(place for reading in readings(text) for place in _in(reading))
 
 
-def _in(reading: Folded) -> Iterator[tuple[int, int]]:
+def _in(reading: Folded) -> Iterator[Stretch]:
     """Places in the original of a reading's orders, and of the half-orders right after them."""
     spans = [*sentences(reading.text)]
     texts = [reading.text[begin:end] for begin, end in spans]
