@@ -28,12 +28,11 @@ class Piece:
     scanned: Scanned
 
     def violation(self, kind: Kind, at: int, fix: str, *, excerpt: str | None = None) -> Violation:
-        return Violation(kind=kind, where=self.where, fix=fix, excerpt=excerpt or self._around(at))
-
-    def _around(self, at: int) -> str:
-        line = self.scanned.source.count("\n", 0, at) + 1
-        text = " ".join(self.scanned.source[max(0, at - 30):at + 40].split())
-        return f"line {line}: ...{text}..." if "\n" in self.scanned.source else f"...{text}..."
+        if excerpt is None:
+            source = self.scanned.source
+            line = f"line {source.count(chr(10), 0, at) + 1}: " if "\n" in source else ""
+            excerpt = f"{line}...{' '.join(source[max(0, at - 30):at + 40].split())}..."
+        return Violation(kind=kind, where=self.where, fix=fix, excerpt=excerpt)
 
     @property
     def claims(self) -> list[ClaimKey]:
@@ -44,24 +43,18 @@ class Piece:
 
 def check_draft(draft: Draft, evidence: Evidence) -> tuple[Violation, ...]:
     """Everything in a draft that is not tied to the evidence, in reading order; empty for a draft that may ship."""
-    pieces = list(_pieces(draft))
+    pieces = [Piece("title", scan(draft.title, inline=True)), Piece("abstract", scan(draft.abstract, inline=True))]
+    for section in draft.sections:
+        pieces += [Piece(f"title of section {section.title!r}", scan(section.title, inline=True)),
+                   Piece(f"section {section.title!r}", scan(section.body))]
+    pieces += [Piece(f"caption of {name}", scan(caption, inline=True))
+               for name, caption in sorted(draft.captions.items())]
     plain = [_words_of(piece, evidence) for piece in pieces]
     read = read_words([(piece.scanned, list(spelled.ratios(text)))
                        for piece, text in zip(pieces, plain, strict=True)], evidence)
     found = [one for piece, text, words in zip(pieces, plain, read, strict=True)
              for one in _check(piece, evidence, text, words)]
     return (*found, *_floats(draft, pieces, evidence), *_unshown(draft, pieces, evidence))
-
-
-def _pieces(draft: Draft) -> Iterator[Piece]:
-    """Title, abstract, section titles and bodies, captions."""
-    yield Piece("title", scan(draft.title, inline=True))
-    yield Piece("abstract", scan(draft.abstract, inline=True))
-    for section in draft.sections:
-        yield Piece(f"title of section {section.title!r}", scan(section.title, inline=True))
-        yield Piece(f"section {section.title!r}", scan(section.body))
-    for name, caption in sorted(draft.captions.items()):
-        yield Piece(f"caption of {name}", scan(caption, inline=True))
 
 
 def used_keys(texts: Iterable[str], commands: frozenset[str] = allowed.VALUES) -> dict[str, None]:
@@ -95,36 +88,23 @@ def _words_of(piece: Piece, evidence: Evidence) -> str:
 
 
 def _keys(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
+    labels = {f"fig:{name}" for name in evidence.figures} | {f"tab:{name}" for name in evidence.tables}
+    keys: dict[str, tuple[frozenset[str], Kind]] = {
+        "result": (frozenset(evidence.results), "key"), "setup": (frozenset(evidence.setups), "key"),
+        "paperfigure": (evidence.figures, "figure"), "papertable": (evidence.tables, "table"),
+        "ref": (frozenset(labels), "reference"), **dict.fromkeys(allowed.CITES, (evidence.cites, "citation"))}
     for use in piece.scanned.uses:
-        known, kind = _known(use.command, evidence)
         if use.command == "rec":
             yield piece.violation("command", use.at, r"\rec prints what the program generated: use \result or \setup")
-        elif use.key not in known:
-            yield piece.violation(kind, use.at, _nearest(use.command, use.key, known),
-                                 excerpt=f"\\{use.command}{{{use.key}}}")
+            continue
+        known, kind = keys[use.command]
+        if use.key not in known:
+            near = difflib.get_close_matches(use.key, known, n=3, cutoff=0.5)
+            hint = f"the nearest are {', '.join(near)}" if near else f"there are {len(known) or 'none'}"
+            yield piece.violation(kind, use.at, f"no such key for \\{use.command}; {hint}",
+                                  excerpt=f"\\{use.command}{{{use.key}}}")
         if use.command in allowed.FLOATS and use.depth:
             yield piece.violation(kind, use.at, f"place \\{use.command} in a paragraph of its own, outside of groups")
-
-
-def _known(command: str, evidence: Evidence) -> tuple[frozenset[str], Kind]:
-    if command == "result":
-        return frozenset(evidence.results), "key"
-    if command == "setup":
-        return frozenset(evidence.setups), "key"
-    if command in allowed.CITES:
-        return evidence.cites, "citation"
-    if command == "paperfigure":
-        return evidence.figures, "figure"
-    if command == "papertable":
-        return evidence.tables, "table"
-    labels = {f"fig:{name}" for name in evidence.figures} | {f"tab:{name}" for name in evidence.tables}
-    return frozenset(labels), "reference"
-
-
-def _nearest(command: str, key: str, known: frozenset[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
-    hint = f"the nearest are {', '.join(near)}" if near else f"there are {len(known)}" if known else "there are none"
-    return f"no such key for \\{command}; {hint}"
 
 
 def _typed(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
@@ -135,18 +115,12 @@ def _typed(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
         plain = numbers.UNIT_INTERVAL.sub(lambda found: found[0] if not any(scanned.math[found.start():found.end()])
                                           else BLANK * len(found[0]), plain)
     for at, text in numbers.digits(plain):
-        if text in lone and scanned.math[at] and _constant(scanned, plain, at):
-            continue
+        if text in lone and scanned.math[at] and KEY not in plain[max(0, at - 2):at + 3]:
+            indicator = numbers.INDICATOR.search(scanned.source[:at]) and scanned.source[at + 1:at + 2] == "}"
+            if indicator or numbers.constant_of_formula(plain, at, script=bool(scanned.script[at])):
+                continue
         yield piece.violation("number", at, rf"the number {text!r} is typed: print it with \result{{key}} or "
                                            r"\setup{key}, or say it without a number")
-
-
-def _constant(scanned: Scanned, plain: str, at: int) -> bool:
-    if KEY in plain[max(0, at - 2):at + 3]:
-        return False
-    if numbers.INDICATOR.search(scanned.source[:at]) and scanned.source[at + 1:at + 2] == "}":
-        return True
-    return numbers.constant_of_formula(plain, at, script=bool(scanned.script[at]))
 
 
 # --- floats ---------------------------------------------------------------------------------------------------------
@@ -174,8 +148,13 @@ def _floats(draft: Draft, pieces: Sequence[Piece], evidence: Evidence) -> Iterat
 
 
 def _unshown(draft: Draft, pieces: Sequence[Piece], evidence: Evidence) -> Iterator[Violation]:
-    """Values of the abstract and the conclusion that a reader finds in no placed table and in no other section."""
-    ends = {"abstract", f"section {_conclusion(draft)!r}"}
+    """Values of the abstract and the conclusion that a reader finds in no placed table and in no other section.
+
+    The conclusion is the last section, if it concludes; of a section that also discusses results nothing is asked.
+    """
+    last = draft.sections[-1].title if draft.sections else ""
+    concludes = "conclu" in last.lower() or "summary" in last.lower()
+    ends = {"abstract", f"section {last if concludes else ''!r}"}
     placed = {use.key for piece in pieces for use in piece.scanned.uses if use.command == "papertable"}
     if not placed <= evidence.tabled.keys():
         return
@@ -183,27 +162,18 @@ def _unshown(draft: Draft, pieces: Sequence[Piece], evidence: Evidence) -> Itera
     shown = tables | {key.claim for piece in pieces if piece.where not in ends for key in piece.claims}
     for piece in pieces:
         for key in piece.claims if piece.where in ends else ():
-            if why := _why(key, shown, tables, evidence):
+            if why := _why_not_here(key, shown, tables, evidence):
                 yield Violation(kind="claim", where=piece.where, excerpt=str(Use("result", key.key)), fix=why)
 
 
-def _conclusion(draft: Draft) -> str:
-    """The title of the last section, if it concludes; of a section that also discusses results nothing is asked."""
-    last = draft.sections[-1].title if draft.sections else ""
-    return last if "conclu" in last.lower() or "summary" in last.lower() else ""
-
-
-def _why(key: ClaimKey, shown: frozenset[str], tables: frozenset[str], evidence: Evidence) -> str:
-    """Why a summary may not print a value; empty where it may."""
+def _why_not_here(key: ClaimKey, shown: frozenset[str], tables: frozenset[str], evidence: Evidence) -> str:
+    """Why a summary may not print a value; empty where it may. A difference may where both means are shown, on whatever
+    split."""
     splits = {table.split for one in tables if (table := ClaimKey.parse(one)) and not table.other}
     if not key.other and splits and key.split not in splits:
         return f"the tables are on {', '.join(sorted(splits))} data, this value is on {key.split} data: take theirs"
-    if key.claim in shown or key.key not in evidence.results or (key.other and _both_sides(key, shown)):
+    means = {one[1:4] for text in shown if (one := ClaimKey.parse(text)) and not one.other}
+    sides = {(key.dataset, key.metric, side) for side in (key.condition, key.other)}
+    if key.claim in shown or key.key not in evidence.results or (key.other and sides <= means):
         return ""
     return "no table that is placed and no other section shows this value: show it there, or leave it out here"
-
-
-def _both_sides(key: ClaimKey, shown: frozenset[str]) -> bool:
-    """Whether the means behind a difference are shown, on whatever split."""
-    means = {one[1:4] for text in shown if (one := ClaimKey.parse(text)) and not one.other}
-    return {(key.dataset, key.metric, side) for side in (key.condition, key.other)} <= means

@@ -60,18 +60,12 @@ def _not_the_winner(key: ClaimKey, shown: frozenset[str], evidence: Evidence) ->
         return "" if found is None or shows_difference(found) else f"the ledger says {found.verdict!r} of it"
     wins = {one.worse for one in evidence.comparisons
             if (one.dataset, one.metric, one.better) == key[1:4] and shows_difference(one)}
-    rivals = _rivals(key, shown, evidence)
+    others = [one for text in shown or evidence.values if (one := ClaimKey.parse(text)) is not None]
+    rivals = {one.condition for one in others if one[:3] == key[:3] and not one.other
+              and level_of(one.condition) == level_of(key.condition) and one.condition != key.condition}
+    if not shown and evidence.plan is not None:  # in running text ablations are no rivals
+        compared = {arm.name for arm in evidence.plan.arms if arm.role != "ablation"}
+        rivals = {one for one in rivals if arm_of(one) in compared}
     if left := sorted(rivals - wins):
         return f"it is not called better than {left[0]} there"
     return "" if rivals else "the ledger compares it with nothing there"
-
-
-def _rivals(own: ClaimKey, shown: frozenset[str], evidence: Evidence) -> set[str]:
-    """The other conditions at the place of a claim: of its table; in running text all but those of ablations."""
-    keys = [key for one in shown or evidence.values if (key := ClaimKey.parse(one)) is not None]
-    found = {key.condition for key in keys if key[:3] == own[:3] and not key.other
-             and level_of(key.condition) == level_of(own.condition) and key.condition != own.condition}
-    if shown or evidence.plan is None:
-        return found
-    compared = {arm.name for arm in evidence.plan.arms if arm.role != "ablation"}
-    return {one for one in found if arm_of(one) in compared}

@@ -22,16 +22,10 @@ def phrase(text: str) -> re.Pattern[str]:
     Spaces may be any run of spaces, ties and blanked commands, hyphens any dash, and a sign may be escaped. It never
     matches within a longer word or number.
     """
-    parts = [_part(char) for char in re.sub(r"\\([%&#_${}])", r"\1", " ".join(text.split()))]
+    special = {" ": rf"{_GAP}+", "-": _HYPHEN, **{sign: rf"{_GAP}*{re.escape(sign)}" for sign in "%&#_$"}}
+    unescaped = re.sub(r"\\([%&#_${}])", r"\1", " ".join(text.split()))
+    parts = [special.get(char) or re.escape(char) for char in unescaped]
     return re.compile(rf"(?<![\w.]){''.join(parts)}(?!\w)(?!\.\d)", re.IGNORECASE)
-
-
-def _part(char: str) -> str:
-    if char == " ":
-        return rf"{_GAP}+"
-    if char == "-":
-        return _HYPHEN
-    return rf"{_GAP}*{re.escape(char)}" if char in "%&#_$" else re.escape(char)
 
 
 def phrases(literals: Iterable[str], names: Iterable[str]) -> list[re.Pattern[str]]:

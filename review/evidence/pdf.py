@@ -77,17 +77,13 @@ async def _check_copy(folder: Path, timeout: float) -> str | Violation:
 
 def tex_error(output: str) -> str:
     """The first error that TeX printed, on one line."""
-    if "\\KeyIsNotInResultsTex" in output:
-        return _placed(output) + "a \\result or \\setup names a key that is not in the record"
-    if "\\FloatIsNotInFloatsTex" in output:
-        return _placed(output) + "a \\paperfigure or \\papertable names a float that there is not"
-    found = re.search(r"^(?:\./)?([\w.-]+:\d+: .*|! ?\S.*)$", output, re.MULTILINE)
-    return found[1] if found else "no error message"
-
-
-def _placed(output: str) -> str:
-    place = re.search(r"^(?:\./)?([\w.-]+:\d+: )", output, re.MULTILINE)
-    return place[1] if place else ""
+    for macro, why in (("KeyIsNotInResultsTex", "a \\result or \\setup names a key that is not in the record"),
+                       ("FloatIsNotInFloatsTex", "a \\paperfigure or \\papertable names a float that there is not")):
+        if f"\\{macro}" in output:
+            place = re.search(r"^(?:\./)?([\w.-]+:\d+: )", output, re.MULTILINE)
+            return (place[1] if place else "") + why
+    error = re.search(r"^(?:\./)?([\w.-]+:\d+: .*|! ?\S.*)$", output, re.MULTILINE)
+    return error[1] if error else "no error message"
 
 
 def _typed(text: str, evidence: Evidence) -> Iterator[Violation]:
@@ -95,7 +91,7 @@ def _typed(text: str, evidence: Evidence) -> Iterator[Violation]:
     lone = {one for one in evidence.literals if one.isdigit()}
     named, counts = [numbers.phrase(name) for name in evidence.names if name.strip()], spelled.counted(evidence)
     for page, content in enumerate(text.split("\f"), 1):
-        plain = numbers.mask(_flowing(content), patterns)
+        plain = numbers.mask(re.sub(r"(?<=\w)-\n(?=\w)", "-", content), patterns)
         for at, digits in numbers.digits(plain):
             if digits in lone or ("," in digits and set(digits.split(",")) <= {"0", "1"}):
                 continue
@@ -108,11 +104,6 @@ def _typed(text: str, evidence: Evidence) -> Iterator[Violation]:
 def _untied(kind: Kind, page: int, text: str, at: int) -> Violation:
     return Violation(kind=kind, where=f"page {page} of the PDF", fix="typed, not tied: no macro printed it",
                      excerpt=f"...{' '.join(text[max(0, at - 40):at + 40].replace(chr(1), '').split())}...")
-
-
-def _flowing(text: str) -> str:
-    """Text with words that a line end divides joined again."""
-    return re.sub(r"(?<=\w)-\n(?=\w)", "-", text)
 
 
 def _values(folder: Path, evidence: Evidence, printed: str) -> Iterator[Violation]:
@@ -128,10 +119,9 @@ def _values(folder: Path, evidence: Evidence, printed: str) -> Iterator[Violatio
         elif defined.get(use) != tex_of_it:
             yield Violation(kind="value", where="results.tex", excerpt=str(use), fix=(
                 f"defined as {defined.get(use)!r}, the record says {tex_of_it!r}"))
-        elif missing := _missing(typeset.as_read(tex_of_it), squeezed):
-            yield Violation(kind="value", where="PDF", excerpt=str(use), fix=f"{missing!r} is not in the PDF's text")
-
-
-def _missing(value: str, squeezed: str) -> str | None:
-    """The first number of a value that the text does not hold. Numbers only: a page may end within a value."""
-    return next((one for _, one in numbers.digits(re.sub(r"\s", "", value)) if one not in squeezed), None)
+        else:
+            read = re.sub(r"\s", "", typeset.as_read(tex_of_it))
+            missing = [number for _, number in numbers.digits(read) if number not in squeezed]
+            if missing:  # numbers only: a page may end within a value
+                yield Violation(kind="value", where="PDF", excerpt=str(use),
+                                fix=f"{missing[0]!r} is not in the PDF's text")

@@ -99,25 +99,27 @@ class _Scanner:
         if char == "^" and self.source.startswith("^", at + 1):
             self.i += 1
             return self._problem(at, "command", "'^^' types a character by its code: take it out")
-        if char in "{}":
-            return self._open(at) if char == "{" else self._close("{", at)
+        if char == "{":
+            how = self.pending.pop(0) if self.pending else ""
+            self.stack.append(_Frame("{", at, top.math and how != "text", top.script or how == "script", self.pending))
+            self.pending = []
+            return None
+        if char == "}":
+            return self._close("{", at)
         if char == "$":
             return self._dollar(at)
         if char in "_^#&":
             return self._special(char, at)
         if not char.isspace():
-            self._mark(at, top, script=bool(self.pending) and self.pending.pop(0) == "script")
+            self.out.math[at] = top.math
+            self.out.script[at] = (bool(self.pending) and self.pending.pop(0) == "script") or top.script
         if unicodedata.category(char) == "Cc" and char not in "\n\t\r":
             self._problem(at, "syntax", f"control character U+{ord(char):04X}: take it out")
 
-    def _mark(self, at: int, top: _Frame, *, script: bool) -> None:
-        self.out.math[at] = top.math
-        self.out.script[at] = top.script or script
-
     def _comment(self, at: int) -> None:
         end = self.source.find("\n", at)
-        self._blank(at, len(self.source) if end < 0 else end)
         self.i = len(self.source) if end < 0 else end
+        self._blank(at, self.i)
         self._problem(at, "syntax", r"'%' starts a comment, which hides the rest of the line: write \% for the sign")
 
     def _special(self, char: str, at: int) -> None:
@@ -133,14 +135,6 @@ class _Scanner:
         return any(frame.opener in allowed.ALIGNED for frame in self.stack)
 
     # --- groups and formulas ----------------------------------------------------------------------------------------
-
-    def _push(self, opener: str, at: int, *, math: bool, script: bool = False) -> None:
-        self.stack.append(_Frame(opener, at, math, script))
-
-    def _open(self, at: int) -> None:
-        top, how = self.stack[-1], self.pending.pop(0) if self.pending else ""
-        self._push("{", at, math=top.math and how != "text", script=top.script or how == "script")
-        self.stack[-1].after, self.pending = self.pending, []
 
     def _close(self, opener: str, at: int) -> None:
         if self.stack[-1].opener == opener:
@@ -161,7 +155,7 @@ class _Scanner:
         else:
             if opener == "$$":
                 self._block(at, "$$")
-            self._push(opener, at, math=True)
+            self.stack.append(_Frame(opener, at, math=True))
 
     def _block(self, at: int, what: str) -> None:
         if self.inline:
@@ -175,8 +169,7 @@ class _Scanner:
         if match is None:
             return self._symbol(at)
         name, self.i = match[1], match.end()
-        letterlike = name in allowed.GREEK
-        self._blank(at, self.i, "a" if letterlike else BLANK)
+        self._blank(at, self.i, "a" if name in allowed.GREEK else BLANK)
         if name in allowed.KEYED:
             return self._keyed(name, at)
         if name in allowed.BLOCK:
@@ -196,7 +189,7 @@ class _Scanner:
             self._blank(at, self.i)
             if char == "[":
                 self._block(at, "a display")
-            self._push("\\" + char, at, math=True)
+            self.stack.append(_Frame("\\" + char, at, math=True))
         elif char in (")", "]"):
             self._blank(at, self.i)
             self._close("\\(" if char == ")" else "\\[", at)
@@ -211,7 +204,8 @@ class _Scanner:
 
     def _keyed(self, name: str, at: int) -> None:
         while name in allowed.CITES and (note := re.compile(r"\s*\[([^\[\]{}]*)\]").match(self.source, self.i)):
-            self._options(note.start(1), note.end(1))
+            inner = scan(note[1], inline=True)  # it is printed: text of its own
+            self.out.problems += [Problem(note.start(1) + one.at, one.kind, one.fix) for one in inner.problems]
             self.i = note.end()
         argument = re.compile(r"\s*\{([^{}]*)\}").match(self.source, self.i)
         if argument is None or not _KEYS.fullmatch(argument[1]):
@@ -229,11 +223,6 @@ class _Scanner:
         for one in key.split(",") if name in allowed.CITES else [key]:
             self.out.uses.append(Use(name, one.strip(), at, len(self.stack) - 1))
 
-    def _options(self, start: int, end: int) -> None:
-        """Check the note of a citation as text of its own: it is printed."""
-        inner = scan(self.source[start:end], inline=True)
-        self.out.problems += [Problem(start + one.at, one.kind, one.fix) for one in inner.problems]
-
     def _environment(self, verb: str, name: str, at: int) -> None:
         self.pending = []
         if name not in allowed.TEXT_ENVIRONMENTS | allowed.MATH_ENVIRONMENTS:
@@ -241,7 +230,7 @@ class _Scanner:
         self._block(at, f"environment {name!r}")
         if verb == "end":
             return self._close(name, at)
-        self._push(name, at, math=name in allowed.MATH_ENVIRONMENTS)
+        self.stack.append(_Frame(name, at, math=name in allowed.MATH_ENVIRONMENTS))
 
     # --- notes ------------------------------------------------------------------------------------------------------
 

@@ -87,6 +87,9 @@ def counted(evidence: Evidence) -> tuple[Counted, ...]:
     compared = len(roles) - by_role["ablation"]
     factor = "|".join(re.escape(word) for word in re.findall(r"[a-z]{3,}", plan.factor.lower())[-1:])
     seeds = {int(text) for key, text in evidence.setups.items() if key == "run.seeds" and text.isdigit()}
+    titles = (*evidence.names, *(one.title for one in evidence.facts))  # "four operators" of "trees with 4 operators"
+    named = [(noun, {int(number)}, False) for text in titles
+             for number, noun in re.findall(rf"\b(\d+)\s+(?!{_STOP})([a-z]{{3,}})", text)]
     rows = (
         (r"arms?|methods?|approach(?:es)?|variants?|conditions?|models?|losses|optimi[sz]ers?",
          {len(roles), compared, *by_role.values()}, True),
@@ -101,14 +104,7 @@ def counted(evidence: Evidence) -> tuple[Counted, ...]:
         ("(?:random )?seeds?|replicates?|replications?|repetitions?|runs?|pairs?",
          seeds | {one.n for one in evidence.comparisons}, False))
     return tuple(Counted(re.compile(names, re.IGNORECASE), frozenset(numbers) - {0}, main)
-                 for names, numbers, main in (*rows, *_in_names(evidence)))
-
-
-def _in_names(evidence: Evidence) -> Iterator[tuple[str, set[int], bool]]:
-    """What names say a number of: "four operators", of a dataset called "expressions with 4 operators"."""
-    for text in (*evidence.names, *(one.title for one in evidence.facts)):
-        for number, noun in re.findall(rf"\b(\d+)\s+(?!{_STOP})([a-z]{{3,}})", text):
-            yield noun, {int(number)}, False
+                 for names, numbers, main in (*rows, *named))
 
 
 def ratios(plain: str) -> Iterator[Found]:

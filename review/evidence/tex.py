@@ -80,7 +80,9 @@ async def run(argv: Sequence[str], folder: Path, *, timeout: float, starts: Sequ
     except TimeoutError:
         output, code = b"", None
     finally:
-        await _end(process)
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # what is left of the process group
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
     return Ran(code, output.decode("utf-8", "replace"), asyncio.get_running_loop().time() - started)
 
 
@@ -103,13 +105,9 @@ def _in_sandbox(command: list[str], programs: Sequence[str], folder: Path) -> li
     isolation = probed()
     if not isolation.on:
         return command
-    return wrap(command, Sandbox(folder, environments=_trees(programs), user_namespace=isolation.user_namespace))
-
-
-def _trees(programs: Sequence[str]) -> tuple[Path, ...]:
-    """Where TeX lives when it is not of the system: the tree of a TeX Live of its own, as /opt/texlive/2025."""
     places = {path.parent for program in programs for path in (Path(program), Path(program).resolve())}
-    return exposable({one for place in places for one in (place, *place.parents[1:2])})
+    trees = exposable({one for place in places for one in (place, *place.parents[1:2])})  # as /opt/texlive/2025
+    return wrap(command, Sandbox(folder, environments=trees, user_namespace=isolation.user_namespace))
 
 
 def _environment(programs: Sequence[str], folder: Path) -> dict[str, str]:
@@ -130,10 +128,3 @@ async def _drain(process: asyncio.subprocess.Process) -> bytes:
             kept += chunk
     await process.wait()
     return bytes(kept)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill what is left of the process group, and reap."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
