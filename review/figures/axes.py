@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from record.nouns.figures import AxesFacts, DrawnFacts, Figure, FigureFacts
+from record.nouns.figures import AxesFacts, DrawnFacts, Figure
 from review.figures.colours import alike
 from review.figures.findings import About, LintFinding, lacks_unit, underscored
 
@@ -27,28 +27,16 @@ def axes_findings(figure: Figure, about: About) -> Iterator[LintFinding]:
     """Those of every visible axes; and one for a figure of which none shows anything."""
     axes = figure.facts.axes
     for number, one in enumerate(axes, start=1):
-        if one.visible:
-            yield from _findings(one, _called(one, number, len(axes)), about)
+        panel = f"Panel {number} ({one.title!r})" if one.title else f"Panel {number}"
+        called = panel if len(axes) > 1 else "The plot"
+        if one.visible and one.empty:
+            yield about.finding("empty", called, "is empty, it holds no finite data point",
+                                "Leave it out, or draw what was recorded.")
+        elif one.visible:
+            for findings in (_text_findings, _series_findings, _data_findings):
+                yield from findings(one, called, about)
     if axes and all(one.empty for one in axes) and not any(one.visible for one in axes):
         yield about.finding("empty", figure.name, "shows no data, all its axes are empty", "Leave it out.")
-
-
-def _called(axes: AxesFacts, number: int, count: int) -> str:
-    if count == 1:
-        return "The plot"
-    return f"Panel {number} ({axes.title!r})" if axes.title else f"Panel {number}"
-
-
-def _findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
-    if axes.empty:
-        yield about.finding("empty", called, "is empty, it holds no finite data point",
-                            "Leave it out, or draw what was recorded.")
-        return
-    yield from _text_findings(axes, called, about)
-    yield from _legend_findings(axes, called, about)
-    yield from _colour_findings(axes, called, about)
-    yield from _data_findings(axes, called, about)
-    yield from _crowd_findings(axes, called, about)
 
 
 def _text_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
@@ -69,13 +57,20 @@ def _text_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintF
             yield about.finding("underscore", called, f"shows an underscore in its {what} {wrong[0]!r}", "Write words.")
 
 
-def _legend_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
-    if _needs_legend(axes) and not axes.legend and not _labelled_directly(axes):
+def _series_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
+    """What tells series apart: a legend, and for the closest two that only colours tell apart, these; not too many."""
+    labelled_directly = sum(any(char.isalpha() for char in note) for note in axes.notes) >= axes.series
+    if not axes.legend and not labelled_directly and _needs_legend(axes):
         yield about.finding("legend", called, f"shows {axes.series} series without a legend",
                             "Give each a label and call legend().")
     if axes.covered > MOST_COVERED:
         yield about.finding("covered", called, f"has {axes.covered:.0%} of its data under the legend",
                             "Move the legend to a free place or outside of the axes.")
+    for kind, seen, pair in alike(_by_colour_alone(axes)) if not labelled_directly else ():
+        a, b = (one.label or one.colour for one in pair)
+        how = "in print without colours" if kind == "grey" else f"with {seen}"
+        yield about.finding(kind, called, f"tells {a!r} and {b!r} apart by colours that look alike {how}",
+                            "Use other colours, and markers, line styles or hatches as well.")
 
 
 def _needs_legend(axes: AxesFacts) -> bool:
@@ -96,25 +91,6 @@ def _is_reference(one: DrawnFacts) -> bool:
     return one.kind == "line" and not one.label and not one.marker and (one.points == 2 or one.constant)
 
 
-def _labelled_directly(axes: AxesFacts) -> bool:
-    """At least as many notes in words as there are series."""
-    return sum(any(char.isalpha() for char in note) for note in axes.notes) >= axes.series
-
-
-# --- colours --------------------------------------------------------------------------------------------------------
-
-
-def _colour_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
-    """The closest two series that nothing but their colours tells apart, for each way of seeing."""
-    if _labelled_directly(axes):
-        return
-    for kind, seen, pair in alike(_by_colour_alone(axes)):
-        a, b = (one.label or one.colour for one in pair)
-        how = "in print without colours" if kind == "grey" else f"with {seen}"
-        yield about.finding(kind, called, f"tells {a!r} and {b!r} apart by colours that look alike {how}",
-                            "Use other colours, and markers, line styles or hatches as well.")
-
-
 def _by_colour_alone(axes: AxesFacts) -> Iterator[tuple[DrawnFacts, DrawnFacts]]:
     compared = [one for one in axes.drawn[:20]
                 if one.colour and one.kind in ("line", "scatter", "bar", "barh", "area") and not _is_reference(one)]
@@ -128,11 +104,9 @@ def _by_colour_alone(axes: AxesFacts) -> Iterator[tuple[DrawnFacts, DrawnFacts]]
                 yield other, one
 
 
-# --- data -----------------------------------------------------------------------------------------------------------
-
-
 def _data_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
-    flat = [one for one in axes.drawn if one.constant and _says_something(one, axes)]
+    flat = [one for one in axes.drawn if one.constant and one.kind in ("line", "image", "area")
+            and not _REFERENCE.search(one.label) and (one.label or len(axes.drawn) == 1)]
     if flat:
         names = dict.fromkeys(repr(one.label) if one.label else f"its {one.kind}" for one in flat)
         yield about.finding("constant", called, f"shows the same value everywhere in {', '.join(names)}",
@@ -140,18 +114,24 @@ def _data_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintF
     if _lacks_interval(axes, about):
         yield about.finding("interval", called, "shows several runs without how much they differ",
                             "Draw a band, error bars or all runs as points, and say which.")
-    if _from_elsewhere(axes):
-        yield about.finding("origin", called, "has bars that do not start at zero",
-                            "Start at zero, or draw points with intervals.")
-    if _lacks_scale(axes):
+    for kind, limits, scale in (("bar", axes.ylimits, axes.yscale), ("barh", axes.xlimits, axes.xscale)):
+        drawn = any(one.kind == kind for one in axes.drawn)
+        if drawn and limits is not None and scale == "linear" and (min(limits) > 0 or max(limits) < 0):
+            yield about.finding("origin", called, "has bars that do not start at zero",
+                                "Start at zero, or draw points with intervals.")
+            break
+    cells = [one.points for one in axes.drawn if one.kind == "image" and not one.constant]
+    framed = (axes.xticks or 0) + (axes.yticks or 0) > 0
+    if cells and framed and not axes.colourbar and axes.note_count < 0.5 * min(cells):
         yield about.finding("scale", called, "shows values as colours without a colour bar",
                             "Add one with a label, or write the values into the cells.")
-
-
-def _says_something(one: DrawnFacts, axes: AxesFacts) -> bool:
-    if one.kind not in ("line", "image", "area"):
-        return False
-    return not (_REFERENCE.search(one.label) or (not one.label and len(axes.drawn) > 1))
+    if axes.series > MOST_SERIES:
+        yield about.finding("crowded", called, f"shows {axes.series} series",
+                            f"Show at most {MOST_SERIES} in one panel.")
+    for side, ticks in (("x", axes.xticks), ("y", axes.yticks)):
+        if ticks is not None and ticks > MOST_TICKS:
+            yield about.finding("crowded", called, f"has {ticks} tick labels along {side}",
+                                f"Label at most {MOST_TICKS}.")
 
 
 def _lacks_interval(axes: AxesFacts, about: About) -> bool:
@@ -164,30 +144,6 @@ def _lacks_interval(axes: AxesFacts, about: About) -> bool:
     bars = [one for one in axes.drawn if one.kind in ("bar", "barh") and one.points <= 12]
     single = sum(not one.label for one in lines) > 1 or any(_RUN.search(one.label) for one in lines)
     return bool(bars) or bool(lines and not single and not (about.subject == "aggregate" and len(lines) >= about.seeds))
-
-
-def _from_elsewhere(axes: AxesFacts) -> bool:
-    for kind, limits, scale in (("bar", axes.ylimits, axes.yscale), ("barh", axes.xlimits, axes.xscale)):
-        drawn = any(one.kind == kind for one in axes.drawn)
-        if drawn and limits is not None and scale == "linear" and (min(limits) > 0 or max(limits) < 0):
-            return True
-    return False
-
-
-def _lacks_scale(axes: AxesFacts) -> bool:
-    cells = [one.points for one in axes.drawn if one.kind == "image" and not one.constant]
-    framed = (axes.xticks or 0) + (axes.yticks or 0) > 0
-    return bool(cells) and framed and not axes.colourbar and axes.note_count < 0.5 * min(cells)
-
-
-def _crowd_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
-    if axes.series > MOST_SERIES:
-        yield about.finding("crowded", called, f"shows {axes.series} series",
-                            f"Show at most {MOST_SERIES} in one panel.")
-    for side, ticks in (("x", axes.xticks), ("y", axes.yticks)):
-        if ticks is not None and ticks > MOST_TICKS:
-            yield about.finding("crowded", called, f"has {ticks} tick labels along {side}",
-                                f"Label at most {MOST_TICKS}.")
 
 
 LEAST_POINTS = 5.0
@@ -207,29 +163,18 @@ def page_findings(figure: Figure, about: About) -> Iterator[LintFinding]:
             yield about.finding("unit", figure.name, f"names no unit at its colour bar {label!r}",
                                 "Add it in brackets, e.g. 'Time (s)'.")
     if facts.clipped:
-        yield about.finding("clipped", figure.name, f"cuts off {_some(facts.clipped)}",
+        more = f" and {len(facts.clipped) - _NAMED} more" if len(facts.clipped) > _NAMED else ""
+        yield about.finding("clipped", figure.name, f"cuts off {', '.join(map(repr, facts.clipped[:_NAMED]))}{more}",
                             "Make room with layout='constrained', a larger figure or shorter words.")
     disturbed = [one for one in facts.overlaps if one.share >= LEAST_SHARE]
     if disturbed:
-        pairs = tuple(f"{one.a!r} on {one.b if one.b.startswith(('the ', 'another ')) else repr(one.b)}"
-                      for one in disturbed)
+        pairs = [f"{one.a!r} on {one.b if one.b.startswith(('the ', 'another ')) else repr(one.b)}"
+                 for one in disturbed]
         yield about.finding("overlap", figure.name, f"has texts that overlap: {'; '.join(pairs[:_NAMED])}",
                             "Make room, shorten, turn or leave out labels.")
-    yield from _font(facts, figure.name, about)
-
-
-def _font(facts: FigureFacts, name: str, about: About) -> Iterator[LintFinding]:
-    if facts.smallest_font is None:
-        return
-    printed = facts.smallest_font * about.printed(facts.width_inches)
-    if printed < LEAST_POINTS:
+    font = facts.smallest_font
+    if font is not None and (printed := font * about.printed(facts.width_inches)) < LEAST_POINTS:
         yield about.finding(
-            "font", name,
-            f"has text of {printed:.1f} pt in print ({facts.smallest_text!r}: {facts.smallest_font:g} pt in a figure "
-            f"{facts.width_inches:.1f} inches wide)",
+            "font", figure.name, f"has text of {printed:.1f} pt in print ({facts.smallest_text!r}: {font:g} pt in a "
+            f"figure {facts.width_inches:.1f} inches wide)",
             f"Draw it {about.width_inches:g} inches wide or less, with fonts of 7 pt or more.")
-
-
-def _some(texts: tuple[str, ...]) -> str:
-    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-    return ", ".join(repr(text) for text in texts[:_NAMED]) + more

@@ -59,7 +59,10 @@ def read_picture(path: Path) -> Picture | None:
     tiny = np.asarray(grey.resize((_HASHED, _HASHED), Image.Resampling.BOX), dtype=np.float64)
     apart = Image.fromarray(np.abs(levels - ground).astype(np.uint8))
     small = apart.resize((_SIDE, _SIDE), Image.Resampling.BOX)
-    return Picture(width=grey.width, height=grey.height, ink=float(inked.mean()), cut=_cut_sides(inked),
+    edges = {"top": inked[0], "bottom": inked[-1], "left": inked[:, 0], "right": inked[:, -1]}
+    framed = all(edge.mean() > 0.9 for edge in edges.values())  # a frame around the whole image cuts nothing
+    cut = tuple(side for side, edge in edges.items() if edge.any() and not framed)
+    return Picture(width=grey.width, height=grey.height, ink=float(inked.mean()), cut=cut,
                    hash=perceptual_hash(tiny), small=np.asarray(small, dtype=np.float64) / 255)
 
 
@@ -72,15 +75,6 @@ def perceptual_hash(tiny: NDArray[np.float64]) -> NDArray[np.bool_]:
     basis = np.cos(np.pi / n * (np.arange(n)[None, :] + 0.5) * np.arange(16)[:, None])
     low = (basis @ tiny @ basis.T).ravel()[1:]
     return low > np.median(low)
-
-
-def _cut_sides(inked: NDArray[np.bool_]) -> tuple[str, ...]:
-    """Sides whose outermost row is reached by something that is no frame around the whole image."""
-    edges = {"top": inked[0], "bottom": inked[-1], "left": inked[:, 0], "right": inked[:, -1]}
-    shares = {side: float(edge.mean()) for side, edge in edges.items()}
-    if all(share > 0.9 for share in shares.values()):
-        return ()
-    return tuple(side for side, share in shares.items() if share > 0)
 
 
 def picture_findings(figure: Figure, picture: Picture, about: About) -> Iterator[LintFinding]:
