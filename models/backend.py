@@ -22,6 +22,7 @@ BELOW: ContextVar[tuple[Any, ...]] = ContextVar("below", default=())
 A variable of the context, as OpenTelemetry's current span is: a provider knows nothing of calls.
 """
 
+
 @dataclass(frozen=True)
 class Prompt:
     """A rendered prompt. `system` is constant over a run, so that a provider can cache it."""
@@ -91,6 +92,24 @@ class Backend(Protocol):
     async def answer(self, request: ModelRequest) -> Reply:
         """The answer, an instance of `request.output_type`. Raises `ModelError`."""
         ...
+
+
+class OneModel:
+    """What backends of one model share; it sees pictures."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def sees(self) -> bool:
+        return True
+
+    def name_of(self, role: AnyRole) -> str:
+        return self._name
 
 
 @runtime_checkable

@@ -41,7 +41,7 @@ class Models:
         self._settings = settings
         self._budget = budget
         self._retry = retry or Retry(settings)
-        self._recorder = recorder
+        self.recorder = recorder
         self._answers = AnswerLedger(recorder, clock, keep if settings.keep_prompts else None, tracing)
 
     @property
@@ -91,14 +91,6 @@ class Models:
         event = await self._answers.answer(key, request, asked, lambda: self._retry.answer(key, request, ask))
         return role.output_for(inputs).model_validate(event.answer)
 
-    def given_up(self, key: CallKey) -> bool:
-        """Whether no usable answer came of a call, and it is not made again."""
-        return key in self._recorder.state.unanswered
-
-    def give_up(self, key: CallKey, why: str, then: str) -> None:
-        """Record that no usable answer came of a call, and what is done instead."""
-        self._recorder.append(Unanswered(key=key, why=why, then=then))
-
 
 class ModelClient:
     """Asks for one attempt at one decision, and counts its calls by role.
@@ -130,14 +122,15 @@ class ModelClient:
         Raises: `fatal`, and the `ModelError` that concern more than this one question (`ModelUnavailable` ...).
         """
         key = self._next(role)
-        if self._models.given_up(key):
+        recorder = self._models.recorder
+        if key in recorder.state.unanswered:
             return None
         try:
             return await self._models.answer(key, role, inputs, images)
         except fatal:
             raise
         except UNUSABLE as error:
-            self._models.give_up(key, str(error), then)
+            recorder.append(Unanswered(key=key, why=str(error), then=then))
             return None
 
     def _next(self, role: AnyRole) -> CallKey:

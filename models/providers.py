@@ -27,7 +27,7 @@ from pydantic_ai.models import Model, infer_model
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
-from models.backend import BELOW, ModelRequest, Reply
+from models.backend import BELOW, ModelRequest, OneModel, Reply
 from models.context import fitted, served_tokens
 from models.errors import AnswerCut, ImagesRefused, ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused
 from models.naming import COMMON, WITH_BASE_URL, Address, locate
@@ -84,10 +84,11 @@ def _lacking_keys() -> tuple[type[Exception], ...]:
     return (ai.UserError, google.GoogleAuthError) if google is not None else (ai.UserError,)
 
 
-class ProviderModel:
+class ProviderModel(OneModel):
     """A language model at a provider. What it turns out not to take is not asked of it again."""
 
     def __init__(self, model: Model, address: Address, settings: ModelSettings, sleep: Sleep = asyncio.sleep) -> None:
+        super().__init__(settings.name)
         self._model = model
         self._address = address
         self._settings = settings
@@ -102,15 +103,8 @@ class ProviderModel:
         self._worked = False
 
     @property
-    def name(self) -> str:
-        return self._settings.name
-
-    @property
     def sees(self) -> bool:
         return not self._blind
-
-    def name_of(self, role: AnyRole) -> str:
-        return self._settings.name
 
     @property
     def note(self) -> str:

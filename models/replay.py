@@ -21,9 +21,8 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from models.backend import ModelRequest, Reply
+from models.backend import ModelRequest, OneModel, Reply
 from models.errors import ModelConfigError, ModelOutputInvalid
-from models.roles.role import AnyRole
 from record.events import Event
 from record.events.running import Answered
 from record.nouns.decisions import Usage
@@ -40,12 +39,12 @@ class Recorded(Frozen):
     answer: dict[str, Any]
 
 
-class ReplayModel:
+class ReplayModel(OneModel):
     """A `Backend` that costs nothing and needs no network. `asked` counts the requests of each role."""
 
     def __init__(self, exchange: Iterable[Recorded], name: str = "replay") -> None:
         """Raises `ModelConfigError`: an answer is recorded twice."""
-        self._name = name
+        super().__init__(name)
         self._answers: dict[tuple[str, int], dict[str, Any]] = {}
         self.asked: Counter[str] = Counter()
         for one in exchange:
@@ -53,17 +52,6 @@ class ReplayModel:
                 raise ModelConfigError(f"{name}: two answers of role {one.role!r} have ordinal {one.ordinal}; "
                                        "record the run again")
             self._answers[one.role, one.ordinal] = one.answer
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def sees(self) -> bool:
-        return True
-
-    def name_of(self, role: AnyRole) -> str:
-        return self._name
 
     @property
     def recorded(self) -> Counter[str]:

@@ -11,20 +11,19 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from models.backend import ModelRequest, Reply
+from models.backend import ModelRequest, OneModel, Reply
 from models.errors import ModelConfigError, ModelOutputInvalid
-from models.roles.role import AnyRole
 from record.nouns.decisions import Usage
 
 Script = Callable[[ModelRequest], BaseModel | Reply]
 
 
-class ScriptedModel:
+class ScriptedModel(OneModel):
     """Answers by calling a function. What the function raises is raised; `requests` keeps what was asked, in order."""
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
         self._script = script
-        self._name = name
+        super().__init__(name)
         self.requests: list[ModelRequest] = []
 
     @classmethod
@@ -38,30 +37,17 @@ class ScriptedModel:
 
         return cls(script)
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def sees(self) -> bool:
-        return True
-
-    def name_of(self, role: AnyRole) -> str:
-        return self._name
-
     async def answer(self, request: ModelRequest) -> Reply:
         """The script's answer, counted at four characters a token and no price."""
         self.requests.append(request)
         answer = self._script(request)
-        reply = answer if isinstance(answer, Reply) else self._reply(request, answer)
+        if isinstance(answer, Reply):
+            reply = answer
+        else:
+            asked = len(request.prompt.system) + len(request.prompt.user)
+            usage = Usage(input_tokens=asked // 4, output_tokens=len(answer.model_dump_json()) // 4)
+            reply = Reply(output=answer, usage=usage, model=self.name)
         if not isinstance(reply.output, request.output_type):
-            raise ModelOutputInvalid(
-                f"the script answered role '{request.role}' with {type(reply.output).__name__}, "
-                f"not {request.output_type.__name__}"
-            )
+            raise ModelOutputInvalid(f"the script answered role '{request.role}' with {type(reply.output).__name__}, "
+                                     f"not {request.output_type.__name__}")
         return reply
-
-    def _reply(self, request: ModelRequest, output: BaseModel) -> Reply:
-        asked = len(request.prompt.system) + len(request.prompt.user)
-        usage = Usage(input_tokens=asked // 4, output_tokens=len(output.model_dump_json()) // 4)
-        return Reply(output=output, usage=usage, model=self._name)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from models.backend import ModelRequest, Reply
+from models.backend import ModelRequest, OneModel, Reply
 from models.errors import CatalogueError
 from models.offline.ablating import ablation_plan, missing_ablations
 from models.offline.assessing import judge, judge_notes
@@ -25,7 +25,6 @@ from models.offline.plotting import figure_review, figures, plot
 from models.offline.preferring import prefer
 from models.offline.reflecting import reflect
 from models.offline.writing import outlined, sections
-from models.roles.role import AnyRole
 from record.nouns.decisions import Usage
 
 NAME = "offline"
@@ -40,19 +39,11 @@ ANSWERS: dict[str, Callable[[Any], BaseModel]] = {
 }
 
 
-class OfflineResearcher:
+class OfflineResearcher(OneModel):
     """A `Backend` that costs nothing and needs no network."""
 
-    @property
-    def name(self) -> str:
-        return NAME
-
-    @property
-    def sees(self) -> bool:
-        return True
-
-    def name_of(self, role: AnyRole) -> str:
-        return NAME
+    def __init__(self) -> None:
+        super().__init__(NAME)
 
     async def answer(self, request: ModelRequest) -> Reply:
         """The answer of the role's function. Raises `CatalogueError` for what no study covers."""

@@ -137,8 +137,7 @@ class SummaryInputs(Study):
     statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
     differences: tuple[Contrast, ...] = Field(default=(), description="paired over seeds, for metrics of the plan")
     levels: tuple[AcrossLevels, ...] = Field(default=(), description="the primary metric from the first level on")
-    said: tuple[Measurement, ...] = Field(default=(), description="of the best: final values of train and dev, by its "
-                                                                  "code's own account")
+    said: tuple[Measurement, ...] = Field(default=(), description="of the best: last values, as its code reported them")
     replicates_failed: int = 0
     seedless: tuple[str, ...] = Field(
         default=(), description="replicated nodes that gave the same values for every seed: their code ignores it")

@@ -14,6 +14,12 @@ from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import Check, ErrorClass, Failure, NodeKind, StageName, StageSummary
 
+Seconds = Annotated[float, Circumstance(0.0)]
+"""A limit in wall-clock time. A prompt that gives two of them means by the second that of one more run of what met the
+first; 0: none."""
+Measured = Annotated[Rate | None, Circumstance(None)]
+"""How fast experiments run; None: not measured."""
+
 
 class Study(Frozen):
     """What every role that works on the whole study is shown; prompts begin with it (`_study.md`)."""
@@ -147,24 +153,18 @@ class CodeInputs(Study):
     earlier: tuple[StageSummary, ...] = ()
     unreported: tuple[Unreported, ...] = Field(default=(), description="of the earlier stages, those without a report")
     notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
-    node_seconds: Annotated[float, Circumstance(0.0)]
-    retry_seconds: Annotated[float, Circumstance(0.0)] = Field(
-        default=0.0, description="limit of the one more run of what met the first; 0: none")
-    rate: Annotated[Rate | None, Circumstance(None)] = Field(
-        default=None, description="how fast experiments run; None: not measured")
+    node_seconds: Seconds
+    retry_seconds: Seconds = 0.0
+    rate: Measured = None
     quiet_seconds: Annotated[float | None, Circumstance(None)] = Field(
         default=None, description="seconds without output, log or submission after which it is ended; None: never")
     spare: Annotated[float | None, Circumstance(None)] = Field(
         default=None, description="the share of the time limit that the parent took, where a harder experiment fits")
-    device: Annotated[str, Circumstance("")] = Field(
-        default="cpu", description="what it runs on: 'cpu', or GPUs with memory and bf16 support")
-    network: Annotated[bool, Circumstance(False)] = Field(
-        default=False, description="whether the code reaches the network")
+    device: Annotated[str, Circumstance("")] = "cpu"  # or GPUs with memory and bf16 support
+    network: Annotated[bool, Circumstance(False)] = False
     lab_reference: str = Field(description="the documentation of `lab`, as text")
-    packages: Annotated[tuple[str, ...], Circumstance(())] = Field(
-        default=(), description="importable packages with versions")
-    pretrained: Annotated[tuple[str, ...], Circumstance(())] = Field(
-        default=(), description="models for `lab.pretrained`, as OWNER/NAME@REVISION")
+    packages: Annotated[tuple[str, ...], Circumstance(())] = ()  # those that can be imported, with versions
+    pretrained: Annotated[tuple[str, ...], Circumstance(())] = ()  # for `lab.pretrained`, as OWNER/NAME@REVISION
 
 
 class Program(Frozen):

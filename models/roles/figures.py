@@ -42,8 +42,7 @@ class PlotInputs(Frozen):
     plots: str = Field(default="", description="the script that was refused; or, for an aggregate, the node's")
     complaints: tuple[str, ...] = ()
     advice: tuple[str, ...] = Field(default=(), description="what reviewers would better in figures that they accepted")
-    seeds: tuple[int, ...] = Field(default=(), description="for an aggregate and its replots: seed of each folder in "
-                                                           "inputs/, in order")
+    seeds: tuple[int, ...] = Field(default=(), description="of an aggregate: seed of each folder in inputs/")
     lab_reference: str = Field(description="the part of `lab`'s documentation that is about plotting")
 
 
@@ -63,8 +62,7 @@ class VisionInputs(Frozen):
     """
 
     data_plan: DataPlan
-    subject: Literal["node", "aggregate", "paper"] = Field(default="node", description="whose figures: of one run, of "
-                                                                                       "its replicates, of the paper")
+    subject: Literal["node", "aggregate", "paper"] = Field(default="node", description="whose figures they are")
     seeds: tuple[int, ...] = Field(default=(), description="of the runs that an aggregate draws together")
     plan: str
     names: tuple[str, ...]

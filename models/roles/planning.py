@@ -9,10 +9,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models.roles.coding import ParentBrief, Study, Unreported
+from models.roles.coding import Measured, ParentBrief, Seconds, Study, Unreported
 from models.roles.role import Circumstance, Role
 from record.ablation import Ablation
-from record.machine import Rate
 from record.nouns.data import DataPlan
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
@@ -29,8 +28,7 @@ class CatalogueEntry(Frozen):
     examples: int
     features: int
     classes: int
-    sizes: dict[str, int] = Field(default_factory=dict, description="examples by split, as it would be cut; empty: "
-                                                                    "not known before it is loaded")
+    sizes: dict[str, int] = Field(default={}, description="examples by split; empty: not known before it is loaded")
     own: bool = Field(default=False, description="brought by the person who runs us; the fields below are of such data")
     task: str = Field(default="", description="classification, regression, or none: a folder without known labels")
     target: str = ""
@@ -47,12 +45,10 @@ class PlanInputs(Frozen):
     idea: Idea
     catalogue: tuple[CatalogueEntry, ...]
     metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
-    node_seconds: Annotated[float, Circumstance(0.0)] = Field(description="wall-clock limit of one experiment")
+    node_seconds: Seconds
     device: Annotated[str, Circumstance("")] = "cpu"
-    retry_seconds: Annotated[float, Circumstance(0.0)] = Field(
-        default=0.0, description="limit of the one more run of what met the first; 0: none")
-    rate: Annotated[Rate | None, Circumstance(None)] = Field(
-        default=None, description="how fast experiments run; None: not measured")
+    retry_seconds: Seconds = 0.0
+    rate: Measured = None
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
@@ -66,9 +62,8 @@ class AblationPlanInputs(Study):
 
     method: ParentBrief = Field(description="the node that is ablated, with its code")
     most: int = Field(ge=1, description="ablations at most")
-    node_seconds: Annotated[float, Circumstance(0.0)] = Field(description="wall-clock limit of one experiment")
-    rate: Annotated[Rate | None, Circumstance(None)] = Field(
-        default=None, description="how fast experiments run; None: not measured")
+    node_seconds: Seconds
+    rate: Measured = None
     earlier: tuple[StageSummary, ...] = Field(default=(), description="reports on the stages before")
     unreported: tuple[Unreported, ...] = Field(default=(), description="of these stages, those without a report")
     notes: tuple[str, ...] = Field(default=(), description="notes of the person who runs us")
@@ -100,7 +95,7 @@ class MissingAblationsInputs(Study):
     method_plan: str
     method_source: str
     most: int = Field(ge=1, description="ablations at most")
-    node_seconds: Annotated[float, Circumstance(0.0)] = Field(description="wall-clock limit of one experiment")
+    node_seconds: Seconds
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the answer before")
 
 
