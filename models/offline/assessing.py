@@ -1,18 +1,18 @@
 """Role `judge`: a heuristic over the facts of a run's record, so that a run's last step can be shown without a model.
 
-Nobody reads the paper here, and every answer says so. Only the bundled rubric's dimensions are known, and only runs of
-ours have facts; anything else is refused with `CatalogueError`.
+Nobody reads the paper here, and every answer says so; `judge_notes` and `prefer` are refused. Only the bundled rubric's
+dimensions are known, and only runs of ours have facts; anything else is refused with `CatalogueError`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Never
 
 from models.errors import CatalogueError
-from models.roles.exhibits import PartInputs
+from models.roles.exhibits import PartInputs, PreferInputs
 from models.roles.judge import JudgeAnswer, JudgeInputs, RecordFacts, answer_type
 
 CONFIGURE = (
@@ -65,6 +65,11 @@ def judge(inputs: JudgeInputs) -> JudgeAnswer:
 def judge_notes(inputs: PartInputs) -> Never:
     """Refuses. Raises `CatalogueError`."""
     raise CatalogueError(f"the offline model cannot read a paper, so it takes no notes of {inputs.where}; {CONFIGURE}")
+
+
+def prefer(inputs: PreferInputs) -> Never:
+    """Refuses. Raises `CatalogueError`."""
+    raise CatalogueError(f"the offline model cannot read papers, so it prefers none; {CONFIGURE}")
 
 
 # --- scores ---------------------------------------------------------------------------------------------------------
@@ -138,27 +143,27 @@ def _settled(facts: RecordFacts) -> int:
 
 
 def _strengths(facts: RecordFacts) -> tuple[str, ...]:
-    found = [
-        (facts.bound_values > 0 and facts.released, f"{facts.bound_values} values of the text are tied to the record."),
-        (facts.fewest_seeds >= 3, f"At least {facts.fewest_seeds} seeds stand behind every value."),
-        (facts.ablations > 0, f"{facts.ablations} parts were taken out one by one."),
-    ]
-    said = tuple(PREFIX + text for holds, text in found if holds)
-    return said or (f"{PREFIX}none that a count can find.",)
+    return _holding({
+        f"{facts.bound_values} values of the text are tied to the record.": facts.bound_values > 0 and facts.released,
+        f"At least {facts.fewest_seeds} seeds stand behind every value.": facts.fewest_seeds >= 3,
+        f"{facts.ablations} parts were taken out one by one.": facts.ablations > 0,
+    }) or (f"{PREFIX}none that a count can find.",)
 
 
 def _weaknesses(facts: RecordFacts) -> tuple[str, ...]:
     logged = dict(facts.grades).get("logged", 0)
-    found = [
-        (not facts.released, "The paper was not released."),
-        (facts.fewest_seeds < 5, f"Only {facts.fewest_seeds} seeds stand behind some value; a verdict needs five."),
-        (facts.replicates_failed > 0, f"{facts.replicates_failed} replicates of the reported configuration failed."),
-        (logged > 0, f"{logged} values were said by the code itself."),
-        (facts.ablations == 0, "Nothing was ablated."),
-        (facts.datasets < 2, "One dataset only."),
-    ]
-    said = tuple(PREFIX + text for holds, text in found if holds)
-    return (*said, "Nobody read the paper: clarity, novelty and significance cannot be counted.")
+    return (*_holding({
+        "The paper was not released.": not facts.released,
+        f"Only {facts.fewest_seeds} seeds stand behind some value; a verdict needs five.": facts.fewest_seeds < 5,
+        f"{facts.replicates_failed} replicates of the reported configuration failed.": facts.replicates_failed > 0,
+        f"{logged} values were said by the code itself.": logged > 0,
+        "Nothing was ablated.": facts.ablations == 0,
+        "One dataset only.": facts.datasets < 2,
+    }), "Nobody read the paper: clarity, novelty and significance cannot be counted.")
+
+
+def _holding(facts: Mapping[str, bool]) -> tuple[str, ...]:
+    return tuple(PREFIX + text for text, holds in facts.items() if holds)
 
 
 _SENTENCE = re.compile(r"[A-Z][^.!?\[\]\\#`|]{30,340}[^.!?\[\]\\#`|\s][.!?](?<!et al\.)(?=\s|$)")

@@ -1,7 +1,7 @@
 """Role `code`: drafts, and changes of a parent's source. A change edits the parent's text, so that it is cumulative.
 
-Some programs carry a real mistake, by their ordinal and their study's table of faults; whoever mends them is told
-only what failed (`models.offline.mending`).
+Some programs carry a real mistake, by their ordinal and their study's table of faults; whoever repairs them is told
+only what failed (`models.offline.repairing`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import itertools
 import textwrap
 
 from models.errors import CatalogueError
-from models.offline.mending import mend
+from models.offline.repairing import repair
 from models.offline.scripts import (
     WIDTH,
     Scripts,
@@ -37,7 +37,7 @@ def code(inputs: CodeInputs) -> Program:
     if inputs.parent is None:
         raise CatalogueError(f"the offline model cannot {inputs.kind} without a parent; only a draft has none")
     if inputs.kind == "debug":
-        return mend(study, inputs.parent, sound_draft(study, inputs))
+        return repair(study, inputs.parent, sound_draft(study, inputs))
     if inputs.kind == "ablate" or inputs.stage == "ablation":
         return ablate(study, inputs, inputs.parent)
     if inputs.stage == "agenda":
@@ -69,14 +69,10 @@ def sound_draft(study: Study, inputs: CodeInputs) -> Program:
     hidden = int(values["hidden"]) * 2**turn
     experiment = render("experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH),
                         **values | {"hidden": hidden})
-    experiment = with_constant(experiment, "DATASETS", _datasets(inputs, 1))
+    experiment = with_constant(experiment, "DATASETS", [use.name for use in inputs.data_plan.datasets][:1])
     varies = spec.network + (f", HIDDEN={hidden}" if turn else "")
     return Program(title=spec.title, plan=spec.plan, varies=varies, experiment=experiment,
                    plots=render("plots.py.jinja"))
-
-
-def _datasets(inputs: CodeInputs, at_most: int) -> list[str]:
-    return [use.name for use in inputs.data_plan.datasets[:at_most]]
 
 
 # --- stage 2 --------------------------------------------------------------------------------------------------------
@@ -88,7 +84,7 @@ def tune(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Program:
     experiment = with_constant(parent.experiment, name, value)
     plan = f"One hyperparameter is changed for both arms, {varies}; the architecture and all else stay as they were."
     if inputs.stage == "tuning":
-        experiment = with_constant(experiment, "DATASETS", _datasets(inputs, 2))
+        experiment = with_constant(experiment, "DATASETS", [use.name for use in inputs.data_plan.datasets][:2])
         if len(inputs.data_plan.datasets) > 1:
             plan += " A second dataset is added, so that the choice does not hang on one."
     title = f"{name.replace('_', ' ').capitalize()} {value:g}"
@@ -129,7 +125,8 @@ def extend(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Program:
     scripts = Scripts(parent.experiment, parent.plots)
     addition = _addition(study, inputs, scripts)
     scripts = edited(scripts, addition.edits)
-    experiment = with_constant(scaled(scripts.experiment, addition.scale), "DATASETS", _datasets(inputs, 99))
+    experiment = with_constant(scaled(scripts.experiment, addition.scale), "DATASETS",
+                               [use.name for use in inputs.data_plan.datasets])
     scripts = Scripts(with_docstring(experiment, addition.title, addition.plan), scripts.plots)
     slip = study.agenda_faults.get(inputs.ordinal % 4)
     if slip:
@@ -179,7 +176,8 @@ def _parts(study: Study, inputs: CodeInputs) -> Parts:
     """The part or the pair of parts to remove: what was planned, or what the item names if it is new, or the next."""
     tried = _tried(inputs)
     singles = study.ablations
-    pairs = (pair for pair in itertools.combinations(singles, 2) if _compatible(pair))
+    # Two removals can be made at once if no more than one of them changes the arm itself.
+    pairs = (pair for pair in itertools.combinations(singles, 2) if any(part.scale or part.set for part in pair))
     planned = [(part,) for part in singles if inputs.ablation is not None and part.condition == inputs.ablation.name]
     if planned:
         return planned[0]
@@ -188,8 +186,3 @@ def _parts(study: Study, inputs: CodeInputs) -> Parts:
     item = inputs.item.lower()
     named: list[Parts] = [(part,) for part in singles if item and any(word in item for word in part.keywords)]
     return next((parts for parts in (*named, own, *choices) if _condition(parts) not in tried), own)
-
-
-def _compatible(pair: tuple[AblationSpec, AblationSpec]) -> bool:
-    """Whether two removals can be made at once: one changes the arm, the other a constant, or both a constant."""
-    return any(part.scale or part.set for part in pair)

@@ -20,14 +20,13 @@ from models.roles.ideation import (
     IdeaReflectInputs,
     IdeaReflection,
     IdeaText,
-    PageText,
     Proposal,
     ProposalInputs,
     RelatedWork,
     RelatedWorkInputs,
     WorkNote,
 )
-from record.ideation import DataNeed, Estimate, FoundWork, Means, Statement
+from record.ideation import DataNeed, Estimate, Means, Statement
 from record.nouns.idea import Idea
 
 NODES = 90
@@ -44,7 +43,9 @@ def idea(inputs: IdeaInputs) -> IdeaDraft:
     if not _names(inputs.topic, study):
         raise CatalogueError(f"the offline model has no idea for this topic; it knows only: {study}. Configure a model "
                              "for any other topic, e.g. --model openai:gpt-5-mini or --model ollama:qwen3")
-    return IdeaDraft(idea=_text(study, inputs.means), estimate=_estimate(study, inputs.means), queries=_queries(study))
+    words = " ".join(line[0] for line in study.keywords)
+    return IdeaDraft(idea=_text(study, inputs.means), estimate=_estimate(study, inputs.means),
+                     queries=(study.title, words))
 
 
 def _names(text: str, study: Study) -> bool:
@@ -88,17 +89,11 @@ def _estimate(study: Study, means: Means) -> Estimate:
         reason=f"{NODES} executions of {seconds:g} s, {means.workers} at a time, as the catalogue's study plans them.")
 
 
-def _queries(study: Study) -> tuple[str, ...]:
-    """The study's title, and its first key words together."""
-    words = " ".join(line[0] for line in study.keywords)
-    return tuple(dict.fromkeys((study.title, words)))[:4]
-
-
 def idea_reflect(inputs: IdeaReflectInputs) -> IdeaReflection:
     """The draft as it was, with the first papers of the results as the closest."""
     draft = inputs.draft.idea
-    plan = f"{draft.experiments[0]}"
-    picks = tuple(ClosestPick(paper=number, quote=_opening(work.abstract), difference=f"This idea measures: {plan}")
+    difference = f"This idea measures: {draft.experiments[0]}"
+    picks = tuple(ClosestPick(paper=number, quote=_opening(work.abstract), difference=difference)
                   for number, work in enumerate(inputs.works[:5], 1))
     said = ("The closest papers are named below, by their abstracts." if picks else
             "A search was answered and returned no paper." if any(one.answered for one in inputs.searches) else
@@ -115,13 +110,9 @@ def _opening(text: str) -> str:
 
 def related_work(inputs: RelatedWorkInputs) -> RelatedWork:
     """Each paper by the first sentence of its abstract."""
-    notes = tuple(WorkNote(paper=number, summary=_summary(work)) for number, work in enumerate(inputs.works[:12], 1))
+    first = ([*_sentences(work.abstract), "The source gave no abstract."][0][:800] for work in inputs.works[:12])
+    notes = tuple(WorkNote(paper=number, summary=summary) for number, summary in enumerate(first, 1))
     return RelatedWork(notes=notes, challenges=inputs.idea.risks[:5] or ("The idea names no risk.",))
-
-
-def _summary(work: FoundWork) -> str:
-    sentences = _sentences(work.abstract)
-    return sentences[0][:800] if sentences else "The source gave no abstract."
 
 
 def proposal(inputs: ProposalInputs) -> Proposal:
@@ -162,14 +153,10 @@ def digest(inputs: DigestInputs) -> DigestAnswer:
     pages = [(page, _sentences(page.text)) for page in inputs.pages]
     longest = max((len(sentences) for _, sentences in pages), default=0)
     taken = [(page, sentences[at]) for at in range(longest) for page, sentences in pages if at < len(sentences)]
-    subject = _subject(inputs.pages[0]) if inputs.pages else inputs.file
-    return DigestAnswer(subject=subject, statements=tuple(
+    lines = [" ".join(line.split()) for page in inputs.pages[:1] for line in page.text.splitlines()]
+    subject = next((line for line in lines if " " in line), "".join(lines[:1]) or inputs.file)
+    return DigestAnswer(subject=subject[:400], statements=tuple(
         Statement(text=text[:600], page=page.page, quote=_opening(text)) for page, text in taken[:STATEMENTS]))
-
-
-def _subject(page: PageText) -> str:
-    line = next((" ".join(line.split()) for line in page.text.splitlines() if len(line.split()) > 1), page.text.strip())
-    return line[:400] or "a document without a title"
 
 
 def _sentences(text: str) -> list[str]:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 
 from models.roles.assessing import CompareInputs, FeedbackInputs, Preference, StageReport, Statistic, SummaryInputs
 from models.roles.figures import FigureReviews, VisionInputs
 from record.nouns.data import DataPlan, Measurement, arm_of, level_of
 from record.nouns.figures import FigureReview
-from record.nouns.nodes import Verdict
+from record.nouns.nodes import StageName, Verdict
+
+NEXT_STEP: dict[StageName, str] = {
+    "preliminary": "Tune the learning rate and the length of training for both arms.",
+    "tuning": "Settle the hyperparameters and take up the agenda.",
+    "agenda": "Replicate with further seeds before anything is claimed.",
+    "ablation": "Remove the next part that carries the claim.",
+}
+NEXT_STAGE: dict[StageName, str] = {
+    "preliminary": "Tune the best node.", "tuning": "Take up the idea's experiments.",
+    "agenda": "Remove the parts that carry the claim, one at a time.", "ablation": "Write the paper."}
 
 
 def vision(inputs: VisionInputs) -> FigureReviews:
@@ -30,33 +41,26 @@ def feedback(inputs: FeedbackInputs) -> Verdict:
     """Whether the measurements cover what the plan compares, and how they stand to the parent's."""
     missing = _missing(inputs)
     if missing:
-        analysis = f"Not every condition of the plan was measured: {', '.join(missing)} {_is(missing)} missing."
+        verb = "is" if len(missing) == 1 else "are"
+        analysis = f"Not every condition of the plan was measured: {', '.join(missing)} {verb} missing."
         return Verdict(sound=False, analysis=analysis, next_step="Measure every condition on every dataset used.")
     return Verdict(sound=True, analysis=f"{_arms_compared(inputs)} {_against_parent(inputs)}".strip(),
-                   next_step=_next_step(inputs))
+                   next_step=NEXT_STEP[inputs.stage])
 
 
 def _missing(inputs: FeedbackInputs) -> list[str]:
     """Conditions of the plan without the primary metric, as `dataset condition`; an ablation needs its own alone."""
-    primary = inputs.data_plan.primary.name
-    have = {(m.dataset, m.condition) for m in inputs.measurements if m.name == primary}
-    datasets = [use.name for use in inputs.data_plan.datasets if any(d == use.name for d, _ in have)]
-    ablating = inputs.stage == "ablation" or inputs.kind == "ablate"
-    wanted = _ablated_conditions(inputs.data_plan, have) if ablating else inputs.data_plan.conditions
+    plan = inputs.data_plan
+    have = {(m.dataset, m.condition) for m in inputs.measurements if m.name == plan.primary.name}
+    datasets = [use.name for use in plan.datasets if any(dataset == use.name for dataset, _ in have)]
+    wanted: Sequence[str] = plan.conditions
+    if inputs.stage == "ablation" or inputs.kind == "ablate":
+        arms = sorted({arm_of(condition) for _, condition in have} - {arm.name for arm in plan.arms})
+        wanted = [f"{arm}@{level.name}" for arm in arms for level in plan.levels] if plan.levels else arms
     if not datasets or not wanted:
-        return [primary]
+        return [plan.primary.name]
     return [f"{dataset} {condition}" for dataset in datasets for condition in wanted
             if (dataset, condition) not in have]
-
-
-def _ablated_conditions(plan: DataPlan, have: set[tuple[str, str]]) -> tuple[str, ...]:
-    """The conditions that the arms outside of the plan would have at every level."""
-    arms = sorted({arm_of(condition) for _, condition in have} - {arm.name for arm in plan.arms})
-    return tuple(f"{arm}@{level.name}" for arm in arms for level in plan.levels) if plan.levels else tuple(arms)
-
-
-def _is(names: list[str]) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 def _values(measurements: tuple[Measurement, ...], metric: str) -> dict[tuple[str, str], float]:
@@ -76,12 +80,10 @@ def _arms_compared(inputs: FeedbackInputs) -> str:
     if not pairs:
         return "The ablated arm was measured under every condition."
     better = [f"{d} {level}".strip() for (d, level), (ours, theirs) in pairs if _is_better(plan, ours, theirs)]
+    where = ("in every comparison" if len(better) == len(pairs) else f"on {', '.join(better)} only" if better
+             else "in no comparison")
     title = plan.primary.title or plan.primary.name
-    if len(better) == len(pairs):
-        return f"With this one seed, {method} has the better validation {title} than {base} in every comparison."
-    if not better:
-        return f"With this one seed, {method} has the better validation {title} than {base} in no comparison."
-    return f"With this one seed, {method} has the better validation {title} than {base} on {', '.join(better)} only."
+    return f"With this one seed, {method} has the better validation {title} than {base} {where}."
 
 
 def _is_better(plan: DataPlan, ours: float, theirs: float) -> bool:
@@ -100,16 +102,6 @@ def _against_parent(inputs: FeedbackInputs) -> str:
     word = "better than" if better else "equal to" if ours == theirs else "worse than"
     return (f"Over the {len(shared)} conditions that both measured, the mean {primary.title or primary.name} of "
             f"{ours:.3f} is {word} the parent's {theirs:.3f}; one seed cannot tell this from chance.")
-
-
-def _next_step(inputs: FeedbackInputs) -> str:
-    steps = {
-        "preliminary": "Tune the learning rate and the length of training for both arms.",
-        "tuning": "Settle the hyperparameters and take up the agenda.",
-        "agenda": "Replicate with further seeds before anything is claimed.",
-        "ablation": "Remove the next part that carries the claim.",
-    }
-    return steps[inputs.stage]
 
 
 # --- compare --------------------------------------------------------------------------------------------------------
@@ -140,26 +132,20 @@ def summary(inputs: SummaryInputs) -> StageReport:
     best = next((line for line in inputs.nodes if line.id == inputs.best), None)
     reasons = f" Chosen because {'; '.join(inputs.reasons)}." if inputs.reasons else ""
     outcome = f" ({best.varies}; {best.outcome})" if best else ""
+    keys = [one.key for one in (*inputs.differences, *inputs.statistics)
+            if one.name == inputs.data_plan.primary.name and one.key]
     return StageReport(tried=tried, found=f"Best node: {inputs.best}{outcome}.{reasons}", held=_held(inputs),
-                       next=_next(inputs), numbers=_numbers(inputs))
-
-
-def _numbers(inputs: SummaryInputs) -> tuple[str, ...]:
-    """Keys of the primary metric, paired differences first."""
-    found = (*inputs.differences, *inputs.statistics)
-    return tuple(one.key for one in found if one.name == inputs.data_plan.primary.name and one.key)[:12]
+                       next=NEXT_STAGE[inputs.stage], numbers=tuple(keys[:12]))
 
 
 def _held(inputs: SummaryInputs) -> str:
     """What the replicates support: baseline against method by condition, with overlapping intervals said as such."""
-    primary = inputs.data_plan.primary
-    statistics = {(s.dataset, s.condition): s for s in inputs.statistics if s.name == primary.name}
-    lines = [_one_held(inputs.data_plan, s, statistics) for s in statistics.values()]
+    statistics = {(s.dataset, s.condition): s for s in inputs.statistics if s.name == inputs.data_plan.primary.name}
+    lines = [line for s in statistics.values() if (line := _one_held(inputs.data_plan, s, statistics))]
     failed = f" {inputs.replicates_failed} replicates failed." if inputs.replicates_failed else ""
     same = (f" {', '.join(inputs.seedless)} gave the same values for every seed: the spread is unknown."
             if inputs.seedless else "")
-    return (" ".join(line for line in lines if line)
-            or "No comparison of arms was replicated in this stage.") + failed + same
+    return (" ".join(lines) or "No comparison of arms was replicated in this stage.") + failed + same
 
 
 def _one_held(plan: DataPlan, ours: Statistic, all_of: dict[tuple[str, str], Statistic]) -> str:
@@ -177,9 +163,3 @@ def _one_held(plan: DataPlan, ours: Statistic, all_of: dict[tuple[str, str], Sta
         return f"{where}: {means}, {why}."
     apart = ours.high < theirs.low or theirs.high < ours.low
     return f"{where}: {means}, {'intervals apart' if apart else 'intervals overlap'}."
-
-
-def _next(inputs: SummaryInputs) -> str:
-    steps = {"preliminary": "Tune the best node.", "tuning": "Take up the idea's experiments.",
-             "agenda": "Remove the parts that carry the claim, one at a time.", "ablation": "Write the paper."}
-    return steps[inputs.stage]

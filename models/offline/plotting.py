@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from models.offline.mending import replot
+from models.offline.repairing import relabelled
 from models.offline.scripts import render
 from models.offline.study import FigureSpec, study_of_idea, study_of_plan
 from models.roles.figures import (
@@ -17,19 +17,19 @@ from models.roles.figures import (
     PlotInputs,
     Plots,
 )
-from record.nouns.data import DataPlan, arm_of
+from record.nouns.data import arm_of
 
 MAX_ABLATIONS = 5
 
 
 def plot(inputs: PlotInputs) -> Plots:
-    """The plots of an aggregate, or refused plots mended by their complaints."""
+    """The plots of an aggregate, or refused plots repaired by their complaints."""
     aggregate = inputs.purpose == "aggregate" or any(array.path.startswith("inputs/") for array in inputs.arrays)
     study = study_of_plan(inputs.data_plan)
     sound = render("aggregate.py.jinja" if aggregate else "plots.py.jinja")
     # A replot of an aggregate carries the script that was refused.
     refused = inputs.purpose == "replot" or inputs.complaints
-    return replot(study, inputs, sound) if refused else Plots(plots=sound)
+    return Plots(plots=relabelled(study, inputs.plots, " ".join(inputs.complaints), sound) if refused else sound)
 
 
 def figures(inputs: FiguresInputs) -> FigureScript:
@@ -39,31 +39,20 @@ def figures(inputs: FiguresInputs) -> FigureScript:
     datasets = [use.name for use in plan.datasets if use.name in measured][:3] or [plan.datasets[0].name]
     every = list(_chosen(inputs, tuple(datasets)))
     chosen = [one for one in every if one.name not in inputs.keep] or every
-    script = render("figures.py.jinja", datasets=datasets, split=_split(inputs),
-                    ablations=_ablated_arms(inputs)[:MAX_ABLATIONS], **_named(plan))
+    ablated, primary = _ablated_arms(inputs)[:MAX_ABLATIONS], plan.primary
+    script = render(
+        "figures.py.jinja", datasets=datasets, ablations=ablated, factor=plan.factor,
+        split="test" if any(one.key.startswith("test/") for one in inputs.statistics) else "validation",
+        arms={arm.name: arm.title or arm.name for arm in plan.arms if arm.role != "ablation"},
+        levels={level.name: level.title or level.name for level in plan.levels},
+        values={level.name: level.value for level in plan.levels}, primary=primary.name,
+        method=next(arm.name for arm in plan.arms if arm.role == "method"), primary_title=primary.title or primary.name)
     return FigureScript(script=script, figures=tuple(chosen))
-
-
-def _named(plan: DataPlan) -> dict[str, object]:
-    """Arms, levels and primary metric of a plan as a reader wants to see them."""
-    primary = plan.primary
-    return {
-        "arms": {arm.name: arm.title or arm.name for arm in plan.arms if arm.role != "ablation"},
-        "levels": {level.name: level.title or level.name for level in plan.levels},
-        "values": {level.name: level.value for level in plan.levels}, "factor": plan.factor,
-        "method": next(arm.name for arm in plan.arms if arm.role == "method"), "primary": primary.name,
-        "primary_title": primary.title or primary.name,
-    }
 
 
 def figure_review(_: FigureReviewInputs) -> PaperFigureReviews:
     """Nothing: this model sees no images."""
     return PaperFigureReviews(looked=False)
-
-
-def _split(inputs: FiguresInputs) -> str:
-    """Test where it was scored, else validation."""
-    return "test" if any(s.key.startswith("test/") for s in inputs.statistics) else "validation"
 
 
 def _ablated_arms(inputs: FiguresInputs) -> list[str]:

@@ -14,15 +14,13 @@ from pydantic import BaseModel
 
 from models.backend import ModelRequest, OneModel, Reply
 from models.errors import CatalogueError
-from models.offline.ablating import ablation_plan, missing_ablations
-from models.offline.assessing import judge, judge_notes
+from models.offline.assessing import judge, judge_notes, prefer
 from models.offline.citing import cite_ask, cite_select
 from models.offline.coding import code
 from models.offline.ideating import digest, idea, idea_of, idea_reflect, proposal, related_work
 from models.offline.judging import compare, feedback, summary, vision
-from models.offline.planning import plan
+from models.offline.planning import ablation_plan, missing_ablations, plan
 from models.offline.plotting import figure_review, figures, plot
-from models.offline.preferring import prefer
 from models.offline.reflecting import reflect
 from models.offline.writing import outlined, sections
 from record.nouns.decisions import Usage

@@ -9,7 +9,7 @@ import pytest
 
 from models.errors import CatalogueError
 from models.offline.coding import code, sound_draft
-from models.offline.mending import mend
+from models.offline.repairing import repair
 from models.offline.scripts import constant
 from models.offline.study import the_study
 from models.roles.coding import Program, Sibling
@@ -119,11 +119,11 @@ def test_repairs_follow_the_failure_that_is_reported(ordinal: int, kinds: list[E
 def test_a_failure_without_a_known_repair_has_a_way_on() -> None:
     winner = agenda_winner()
     fallback = sound_draft(the_study(), code_inputs(ordinal=1))
-    slow = mend(the_study(), brief(winner, Failure(kind="timeout", message="too slow")), fallback)
+    slow = repair(the_study(), brief(winner, Failure(kind="timeout", message="too slow")), fallback)
     assert constant(slow.experiment, "EPOCHS") == 30 and "epochs is halved" in slow.plan
-    large = mend(the_study(), brief(winner, Failure(kind="memory", message="too large")), fallback)
+    large = repair(the_study(), brief(winner, Failure(kind="memory", message="too large")), fallback)
     assert constant(large.experiment, "BATCH") == 32
-    odd = mend(the_study(), brief(winner, Failure(kind="other", message="NameError")), fallback)
+    odd = repair(the_study(), brief(winner, Failure(kind="other", message="NameError")), fallback)
     assert constant(odd.experiment, "DATASETS") == ["digits", "breast_cancer", "wine"]
     assert odd.plots == fallback.plots
 

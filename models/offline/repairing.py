@@ -1,7 +1,7 @@
-"""Kind `debug` and purpose `replot`: mending what failed, from the failure's words and the source that failed.
+"""Kind `debug` and purpose `replot`: what failed is repaired, from the failure's words and the source that failed.
 
 Nothing here knows which mistakes were planted: a repair is chosen by the class of the failure and a pattern in the
-source. One failure is mended at a time, since a program stops at its first.
+source. One failure is repaired at a time, since a program stops at its first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 from models.offline.scripts import scaled, with_constant
 from models.offline.study import Study
 from models.roles.coding import ParentBrief, Program
-from models.roles.figures import PlotInputs, Plots
 from record.nouns.nodes import ErrorClass
 
 SHRINKS: dict[ErrorClass, tuple[str, str]] = {
@@ -19,27 +18,22 @@ SHRINKS: dict[ErrorClass, tuple[str, str]] = {
 """The constant that is halved after a failure, and how the failure is called."""
 
 
-def mend(study: Study, parent: ParentBrief, fallback: Program) -> Program:
+def repair(study: Study, parent: ParentBrief, fallback: Program) -> Program:
     """The parent's program without its reported failure; a sound draft where no repair is known for it."""
-    kind = parent.failure.kind if parent.failure else "other"
+    kind, message = (parent.failure.kind, parent.failure.message) if parent.failure else ("other", "")
     if kind == "figure":
-        words = parent.failure.message if parent.failure else ""
-        return _program(parent, "Mended figures", f"The figures were refused: {_short(words)} They are drawn anew.",
-                        plots=relabelled(study, parent.plots, words, fallback.plots))
-    for repair in study.repairs:
-        if repair.failure == kind and re.search(repair.pattern, parent.experiment):
-            fixed = re.sub(repair.pattern, repair.replacement, parent.experiment, count=1)
-            return _program(parent, f"Mended: {kind}", repair.says, experiment=fixed)
-    return _mend_by_rule(parent, fallback)
-
-
-def _mend_by_rule(parent: ParentBrief, fallback: Program) -> Program:
-    """Smaller where it was too slow or too large; else the draft's code with the datasets of the parent."""
-    kind = parent.failure.kind if parent.failure else "other"
+        line = " ".join(message.split())
+        refused = line[:160].rstrip(".") + "." if line else ""
+        return _program(parent, "Repaired figures", f"The figures were refused: {refused} They are drawn anew.",
+                        plots=relabelled(study, parent.plots, message, fallback.plots))
+    for known in study.repairs:
+        if known.failure == kind and re.search(known.pattern, parent.experiment):
+            fixed = re.sub(known.pattern, known.replacement, parent.experiment, count=1)
+            return _program(parent, f"Repaired: {kind}", known.says, experiment=fixed)
     name, words = SHRINKS.get(kind, ("", ""))
     if name and re.search(rf"(?m)^{name} = ", parent.experiment):
         says = f"The experiment {words}, so {name.lower()} is halved."
-        return _program(parent, f"Mended: {kind}", says, experiment=scaled(parent.experiment, {name: 0.5}))
+        return _program(parent, f"Repaired: {kind}", says, experiment=scaled(parent.experiment, {name: 0.5}))
     datasets = re.search(r"(?m)^DATASETS = \[(.+)\]$", parent.experiment)
     names = re.findall(r"[\"']([^\"']+)[\"']", datasets[1]) if datasets else []
     sound = with_constant(fallback.experiment, "DATASETS", names) if names else fallback.experiment
@@ -52,19 +46,9 @@ def _program(parent: ParentBrief, title: str, says: str, *, experiment: str = ""
                    experiment=experiment or parent.experiment, plots=plots or parent.plots)
 
 
-def _short(words: str) -> str:
-    line = " ".join(words.split())
-    return line[:160].rstrip(".") + "." if line else ""
-
-
 # --- figures --------------------------------------------------------------------------------------------------------
 
 FUNCTION = re.compile(r"(?ms)^def (draw_\w+)\(.*?(?=^\S)")
-
-
-def replot(study: Study, inputs: PlotInputs, sound: str) -> Plots:
-    """The refused script with what the complaints ask for; `sound` where the complaints are of another sort."""
-    return Plots(plots=relabelled(study, inputs.plots, " ".join(inputs.complaints), sound))
 
 
 def relabelled(study: Study, plots: str, complaints: str, sound: str) -> str:

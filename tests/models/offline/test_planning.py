@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.offline.ablating import ablation_plan, missing_ablations
 from models.offline.coding import code
+from models.offline.planning import ablation_plan, missing_ablations
 from models.offline.study import the_study
 from models.roles.planning import AblationPlanInputs, MissingAblations, MissingAblationsInputs
 from record.ablation import Ablation
