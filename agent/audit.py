@@ -29,7 +29,7 @@ from sandbox.datasets import undamaged
 from sandbox.errors import SandboxError
 from sandbox.output import plain_text
 from sandbox.scoring import read_sealed, read_submitted, score_sealed, score_submissions
-from stages.paper.disclosure import as_file, at_release, disclosure, file_of
+from stages.paper.disclosure import at_release, disclosure, file_of
 from stages.paper.material import Material, parts_for
 from stages.paper.sources import evidence_with, sources
 from stages.paper.template import TemplateError
@@ -107,9 +107,9 @@ def audit(run: Path) -> AuditReport:
     else:
         asyncio.run(_paper(report, folder, state))
         state = at_release(events)
-        told = disclosure(state, isolation=isolation_text(state), text=best_of(state.drafts).round)
+        disclosed = disclosure(state, isolation=isolation_text(state), text=best_of(state.drafts).round)
         report.count("disclosure")
-        report.compare(folder, folder.root / file_of(folder), as_file(told))
+        report.compare(folder, folder.root / file_of(folder), disclosed)
     return report
 
 

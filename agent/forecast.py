@@ -23,7 +23,8 @@ from record.nouns.frozen import Frozen
 from record.nouns.nodes import STAGES, StageName
 from search.policy import LATE_DEBUGS
 from search.replication import REPORTED
-from search.settings import SearchSettings
+from search.settings import RETRY_FACTOR, SearchSettings
+from search.tree import COMPARISONS
 from stages.settings import OUTLINES, PLANNINGS, REVISIONS
 
 DEBUGS_A_DRAFT = 0.6
@@ -109,7 +110,7 @@ def forecast(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Setting
                   for (role, low), high in zip(_calls(likely).items(), _calls(most).values(), strict=True))
     seconds = min(plan.expected_seconds, settings.sandbox.timeout)
     workers, limit = settings.search.num_workers, settings.time_limit * settings.search.num_workers
-    longest = settings.sandbox.timeout * (1 + settings.search.retry_factor)  # an attempt at its limit, and its retry
+    longest = settings.sandbox.timeout * (1 + RETRY_FACTOR)  # an attempt at its limit, and its retry
     hours = Amount(likely=min(limit, likely.executions * seconds) / 3600,
                    most=min(limit, (most.searched + most.replicates) * longest) / 3600)
     size = bytes_of_execution(plan, datasets)
@@ -159,7 +160,7 @@ def _likely(settings: Settings) -> _Counts:
     ablated = round(stage * (1 - FAILED)) + missing
     return _Counts(
         searched=searched, works=works, replicates=_replicates(search, ablated, search.seeds),
-        aggregates=sum(search.seeds(stage) > 0 for stage in STAGES), comparisons=min(1, search.comparisons),
+        aggregates=sum(search.seeds(stage) > 0 for stage in STAGES), comparisons=1,
         replots=works * REPLOTS, figure_tries=min(2, paper.replots + 1),
         reflections=min(2, paper.reflections) + missing, outlines=1, writings=paper.writings(SECTIONS),
         citations=min(2, paper.citation_rounds), plannings=(bool(planned), bool(paper.missing_ablations)))
@@ -177,7 +178,7 @@ def _most(settings: Settings) -> _Counts:
     return _Counts(
         searched=searched, works=searched,
         replicates=_replicates(search, search.ablation.nodes + missing, widest),
-        aggregates=aggregates, comparisons=search.comparisons * (len(STAGES) - 1),
+        aggregates=aggregates, comparisons=COMPARISONS * (len(STAGES) - 1),
         replots=(searched + aggregates) * again, figure_tries=again + 1,
         reflections=paper.reflections + REVISIONS * bool(missing),
         outlines=OUTLINES, writings=paper.writings(MOST_SECTIONS), retried=1,

@@ -22,9 +22,11 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 from benchmarks.studies import LENGTHS, SlowModel, bench_for, program_of, scripted_jobs, source_of_prompt
 from record.nouns.decisions import Seen
+from search import scheduler
 from search.policy import BestFirst
 from search.settings import SearchSettings, StageLimits
 from search.tree import SEARCH_KINDS, view_of
@@ -112,7 +114,8 @@ def main() -> int:
     ideal = list_schedule([LENGTHS[k % len(LENGTHS)] for k in range(JOBS)], PLACES)
     fast, calls = searched(given.unit, 0.2)
     slow, _ = searched(given.unit, 5.0)
-    slow_fixed, _ = searched(given.unit, 5.0, lookahead=2, max_lookahead=2)
+    with patch.object(scheduler, "MOST_AHEAD", 2):
+        slow_fixed, _ = searched(given.unit, 5.0)
     ticket, _ = searched(given.unit, 0.2, order="ticket")
     batch = batched(given.unit, 0.2)
     hundreds, thousand = grown(200), grown(1000)

@@ -40,7 +40,7 @@ class SandboxSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     timeout: float = Field(default=3600.0, gt=0)
-    """Seconds of wall clock that one experiment may take; its retry after a timeout gets search.retry_factor more."""
+    """Seconds of wall clock that one experiment may take; its retry after a timeout gets half as much again."""
     grace: float = Field(default=2.0, ge=0)
     """Seconds between the interrupt at the limit and the kill of the whole process group."""
     start_timeout: float = Field(default=60.0, gt=0)

@@ -6,11 +6,10 @@ answer at the same line. Silence is the exception, and is asked only where time 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite
 from statistics import median
+from typing import NamedTuple
 
 Curve = tuple[str, str, str, str]
 """(dataset, condition, name, split)."""
@@ -27,60 +26,52 @@ FLOOR = 0.1
 """The least that the peers' spread is taken for, as a share of their median."""
 
 
-@dataclass(frozen=True)
-class Standing:
-    """Where peers stood on one curve at one step; lower is better."""
+class Standing(NamedTuple):
+    """Where peers stood on one curve at one step; lower is better. `spread` is their median absolute deviation, at
+    least a tenth of the median."""
 
-    values: tuple[float, ...]
+    best: float
+    worst: float
+    median: float
+    spread: float
+    peers: int
 
-    @cached_property
-    def median(self) -> float:
-        return median(self.values)
-
-    @cached_property
-    def spread(self) -> float:
-        """Median absolute deviation, at least a tenth of the median."""
-        return max(median(abs(one - self.median) for one in self.values), FLOOR * abs(self.median))
-
-    @cached_property
+    @property
     def bar(self) -> float:
         """Above it a value is worse than that of every peer and far from their median. Without a spread, nothing is."""
-        return max(*self.values, self.median + FAR * self.spread) if self.spread > 0 else inf
+        return max(self.worst, self.median + FAR * self.spread) if self.spread > 0 else inf
 
 
-@dataclass(frozen=True)
-class Peers:
-    """Where comparable experiments stood on their loss curves: curve -> step -> standing.
+Peers = Mapping[Curve, Mapping[int, Standing]]
+"""Where comparable experiments stood on their loss curves.
 
-    A step counts where at least three peers have a value at that very step, and it is not too early.
-    """
-
-    curves: dict[Curve, dict[int, Standing]]
-
-    @staticmethod
-    def of(logs: Sequence[Iterable[Point]]) -> Peers:
-        """From what each peer logged; of two values of one curve at one step the later counts."""
-        found: dict[Curve, dict[int, dict[int, float]]] = {}
-        for peer, points in enumerate(logs):
-            for curve, step, value in points:
-                if is_loss(curve):
-                    found.setdefault(curve, {}).setdefault(peer, {})[step] = value
-        every = {curve: _standings(tuple(by_peer.values())) for curve, by_peer in found.items()}
-        return Peers({curve: standings for curve, standings in every.items() if standings})
+A step counts where at least three peers have a value at that very step, and it is not too early.
+"""
 
 
-def _standings(peers: Sequence[dict[int, float]]) -> dict[int, Standing]:
-    """Step -> standing, from the values of one curve by step, one mapping a peer."""
-    earliest = EARLIEST * median(max(one) for one in peers)
-    values: dict[int, list[float]] = {}
-    for one in peers:
-        for step, value in one.items():
-            values.setdefault(step, []).append(value)
-    return {step: Standing(tuple(there)) for step, there in sorted(values.items())
-            if step >= earliest and len(there) >= FEWEST}
+def peers_of(logs: Iterable[Iterable[Point]]) -> Peers:
+    """From what each peer logged; of two values of one curve at one step the later counts."""
+    values: dict[Curve, dict[int, list[float]]] = {}
+    lengths: dict[Curve, list[int]] = {}
+    for points in logs:
+        by_curve: dict[Curve, dict[int, float]] = {}
+        for curve, step, value in points:
+            if is_loss(curve):
+                by_curve.setdefault(curve, {})[step] = value
+        for curve, by_step in by_curve.items():
+            lengths.setdefault(curve, []).append(max(by_step))
+            for step, value in by_step.items():
+                values.setdefault(curve, {}).setdefault(step, []).append(value)
+    standings = {curve: {
+        step: _standing(known) for step, known in sorted(by_step.items())
+        if step >= EARLIEST * median(lengths[curve]) and len(known) >= FEWEST} for curve, by_step in values.items()}
+    return {curve: by_step for curve, by_step in standings.items() if by_step}
 
 
-NOBODY = Peers({})
+def _standing(values: Sequence[float]) -> Standing:
+    middle = median(values)
+    spread = max(median(abs(value - middle) for value in values), FLOOR * abs(middle))
+    return Standing(min(values), max(values), middle, spread, len(values))
 
 
 def is_loss(curve: Curve) -> bool:
@@ -88,7 +79,7 @@ def is_loss(curve: Curve) -> bool:
     return "loss" in curve[2].lower()
 
 
-def verdict(points: Iterable[Point], peers: Peers = NOBODY) -> str | None:
+def verdict(points: Iterable[Point], peers: Peers) -> str | None:
     """Why an experiment that logged these points so far is hopeless, in one sentence; None where it is not.
 
     It is once a value is not finite, or once it is left behind in at least half of the peers' curves: at the last step
@@ -105,17 +96,17 @@ def verdict(points: Iterable[Point], peers: Peers = NOBODY) -> str | None:
         if not isfinite(value):
             return f"{_called(curve)} was {value} at step {step}, which is not finite"
         best[curve] = min(value, best.get(curve, inf))
-        standing = peers.curves.get(curve, {}).get(step)
+        standing = peers.get(curve, {}).get(step)
         if standing is None:
             continue
         if best[curve] <= standing.bar:
             behind.discard(curve)
             continue
         behind.add(curve)
-        if 2 * len(behind) >= len(peers.curves):
-            return (f"{_called(curve)} was {best[curve]:.3g} at best by step {step}, {len(standing.values)} peers "
-                    f"had {min(standing.values):.3g} to {max(standing.values):.3g} (median {standing.median:.3g}, "
-                    f"spread {standing.spread:.2g}); behind in {len(behind)} of {len(peers.curves)} loss curves")
+        if 2 * len(behind) >= len(peers):
+            return (f"{_called(curve)} was {best[curve]:.3g} at best by step {step}, {standing.peers} peers "
+                    f"had {standing.best:.3g} to {standing.worst:.3g} (median {standing.median:.3g}, "
+                    f"spread {standing.spread:.2g}); behind in {len(behind)} of {len(peers)} loss curves")
     return None
 
 
@@ -129,6 +120,4 @@ def silence(quiet: float, limit: float) -> str | None:
 
 def _called(curve: Curve) -> str:
     dataset, condition, name, split = curve
-    arm = f" of {condition}" if condition else ""
-    where = f" on {dataset}" if dataset else ""
-    return f"{name}{arm}{where} ({split})"
+    return f"{name}{f' of {condition}' if condition else ''}{f' on {dataset}' if dataset else ''} ({split})"

@@ -57,33 +57,24 @@ class Limits:
 
     def refuse(self, action: Expand, view: View, state: RunState, *, now: float) -> str | None:
         """Why a search node may not be begun, or None. `now`: active seconds of the run."""
-        return self._too_many_calls(action, view, state) or self._too_late(action, view, state, now)
-
-    def _too_many_calls(self, action: Expand, view: View, state: RunState) -> str | None:
-        if self.calls is None:
-            return None
-        taken = calls_taken(view, state, self.calls_of)
-        next_one = self.calls_of.get(action.kind, 0)
-        if taken + next_one + self.calls_after <= self.calls:
-            return None
-        return (f"limit of {self.calls} model calls: {taken} are made or set aside for nodes in flight, "
-                f"{self.calls_after} for the report, and another node may need {next_one}")
-
-    def _too_late(self, action: Expand, view: View, state: RunState, now: float) -> str | None:
+        if self.calls is not None:
+            taken, next_one = calls_taken(view, state, self.calls_of), self.calls_of.get(action.kind, 0)
+            if taken + next_one + self.calls_after > self.calls:
+                return (f"limit of {self.calls} model calls: {taken} are made or set aside for nodes in flight, "
+                        f"{self.calls_after} for the report, and another node may need {next_one}")
         began = state.stages[action.stage].began
         if self.seconds is None or began is None:
             return None
         left = self.seconds - (now - began)
-        if action.kind == "debug" and unmended(view):
+        if action.kind == "debug" and nothing_worked_yet(view):
             left = max(left, self.run_seconds - now if self.run_seconds is not None else inf)
         expected = expected_seconds(action, view)
-        if expected <= left:
-            return None
-        return (f"limit of {self.seconds:g} s: {max(0.0, left):.0f} s are left, "
-                f"and another node is expected to run {expected:.0f} s")
+        return None if expected <= left else (
+            f"limit of {self.seconds:g} s: {max(0.0, left):.0f} s are left, and another node is expected to run "
+            f"{expected:.0f} s")
 
 
-def unmended(view: View) -> bool:
+def nothing_worked_yet(view: View) -> bool:
     """Whether the first stage has nothing that works, and nothing was debugged yet."""
     return view.stage == "preliminary" and not view.good and not view.kind("debug")
 
@@ -103,29 +94,24 @@ def expected_seconds(action: Expand, view: View) -> float:
 
 
 def too_late(action: Action, state: RunState, settings: SearchSettings, *, left: float) -> str | None:
-    """Why an action is not begun with so many seconds left of the run, or None."""
+    """Why an action is not begun with so many seconds left of the run, or None.
+
+    A search node needs time for what is under way and for the replicates owed by then, too.
+    """
     if left <= 0:
         return "it was reached"
     if not isinstance(action, Expand) or action.kind == "aggregate":
         return None
     view = view_of(state, action.stage, Seen(through=state.last_decision), settings=settings)
+    seconds = expected_seconds(action, view)
     if action.kind == "replicate":
-        seconds = expected_seconds(action, view)
         return None if seconds <= left else f"{left:.0f} s are left, and a replicate is expected to run {seconds:.0f} s"
-    needed = _needed(action, view, settings)
-    if needed <= left:
-        return None
-    return (f"{left:.0f} s are left, and another node with the replicates that are owed by then is expected to take "
-            f"{needed:.0f} s")
-
-
-def _needed(action: Expand, view: View, settings: SearchSettings) -> float:
-    """Seconds until a search node, what is under way, and the replicates owed by then have run."""
-    if view.best is None:
-        return 0.0
     running = 1 + sum(node.kind != "aggregate" for node in view.in_flight)
     rounds = ceil(running / settings.num_workers) + ceil(_owed(view, settings) / settings.num_workers)
-    return rounds * expected_seconds(action, view)
+    needed = 0.0 if view.best is None else rounds * seconds
+    return None if needed <= left else (
+        f"{left:.0f} s are left, and another node with the replicates that are owed by then is expected to take "
+        f"{needed:.0f} s")
 
 
 def _owed(view: View, settings: SearchSettings) -> int:

@@ -22,9 +22,16 @@ from search.tree import View
 NOTHING = "nothing left"
 """The failure of a node whose author was free to say that nothing is worth trying, and said so."""
 
+MIN_TUNED = 3
+"""Hyperparameter nodes that must have worked before tuning may end: of fewer, the best is luck."""
+
 
 def over(view: View, settings: SearchSettings) -> str | None:
     """Why the search of this stage is over, or None while it goes on.
+
+    The first stage ends with a working prototype and no draft dropped for a bug that was not followed up; tuning with
+    settings enough that ran, converged curves, and two datasets where the plan has two; ablation when every planned one
+    was taken up and none failed that could still be fixed.
 
     Depends on search nodes alone: once all of them are finished and this is not None, it stays so.
     """
@@ -36,39 +43,19 @@ def over(view: View, settings: SearchSettings) -> str | None:
     declined = next((node.failure for node in view.searched if node.failure and node.failure.kind == NOTHING), None)
     if view.stage == "tuning" and declined is not None:
         return f"nothing is left to tune: {declined.message}"
+    followed_up = not view.searching and not view.debuggable(settings.max_debug_depth)
     if view.stage == "preliminary":
-        return _prototype_works(view, settings)
-    if view.best is None:
-        return "nothing is left to build on: what was carried forward is suspect"
-    if view.stage == "tuning":
-        return _tuned(view, settings)
-    return _all_ablated(view, settings) if view.stage == "ablation" else None
-
-
-def _all_ablated(view: View, settings: SearchSettings) -> str | None:
-    """Every planned ablation was taken up, and none failed that could still be mended."""
-    if view.taken_up and not view.searching and not view.debuggable(settings.max_debug_depth):
-        return "every planned ablation was tried"
-    return None
-
-
-def _prototype_works(view: View, settings: SearchSettings) -> str | None:
-    """A working prototype, and no draft dropped for a bug that was not followed up."""
-    followed_up = len(view.kind("draft")) >= settings.num_drafts and not view.searching
-    if followed_up and view.open and not view.debuggable(settings.max_debug_depth):
-        return "a prototype works, and every draft was followed to its end"
-    return None
-
-
-def _tuned(view: View, settings: SearchSettings) -> str | None:
-    """Settings enough that ran, converged curves, and two datasets where the plan has two."""
+        drafted = len(view.kind("draft")) >= settings.num_drafts
+        return "a prototype works, and every draft was followed to its end" if (
+            drafted and view.open and followed_up) else None
     best = view.best
-    if best is None or best.stage != "tuning" or len(view.good) < settings.min_tuned:
-        return None
-    datasets = {one.dataset for one in best.measurements}
-    if best.attempts[-1].converged and len(datasets) >= min(2, len(view.plan.datasets)):
-        return f"curves converged on {len(datasets)} dataset(s)"
-    return None
+    if best is None:
+        return "nothing is left to build on: what was carried forward is suspect"
+    if view.stage == "tuning" and best.stage == "tuning" and len(view.good) >= MIN_TUNED:
+        datasets = {one.dataset for one in best.measurements}
+        if best.attempts[-1].converged and len(datasets) >= min(2, len(view.plan.datasets)):
+            return f"curves converged on {len(datasets)} dataset(s)"
+    return "every planned ablation was tried" if view.stage == "ablation" and view.taken_up and followed_up else None
 
 
 GROWS: dict[StageName, NodeKind] = {"preliminary": "draft", "tuning": "tune", "agenda": "improve", "ablation": "ablate"}
@@ -100,20 +87,18 @@ class Staged:
         reason = over(view, self.settings)
         if reason is None:
             return (self.grow(view, rng) if view.planning != "asked" else None) or Wait()
-        return Wait() if view.searching else self._conclude(view, reason)
-
-    @abstractmethod
-    def grow(self, view: View, rng: Random) -> Expand | None:
-        """The next search node of a stage that is not over; None to wait for a result."""
-
-    def _conclude(self, view: View, reason: str) -> Action:
-        """Settle close calls and end the stage; the last one when nothing is owed any more."""
-        if view.undecided is not None and not view.limited:
+        if view.searching:
+            return Wait()
+        if view.undecided is not None and not view.limited:  # settle close calls
             a, b = view.undecided
             return Wait() if view.asked else Compare(stage=view.stage, a=a, b=b)
         if view.stage == "ablation" and not all_done(view, self.settings):
             return Wait()
         return End(reason=reason if view.best is not None else f"{reason}; nothing worked", stage=view.stage)
+
+    @abstractmethod
+    def grow(self, view: View, rng: Random) -> Expand | None:
+        """The next search node of a stage that is not over; None to wait for a result."""
 
 
 class BestFirst(Staged):
@@ -122,19 +107,17 @@ class BestFirst(Staged):
     def grow(self, view: View, rng: Random) -> Expand | None:
         leaves = view.debuggable(self.settings.max_debug_depth)
         debug = expansion(view, "debug", leaves[0]) if leaves else None
-        first = debug is not None and rng.random() < self.settings.debug_prob
-        return debug if first else self._grown(view) or debug
-
-    def _grown(self, view: View) -> Expand | None:
+        if debug is not None and rng.random() < self.settings.debug_prob:
+            return debug
         if view.stage != "preliminary":
             more = view.best is not None and not view.taken_up
-            return expansion(view, GROWS[view.stage], view.best) if more else None
+            return expansion(view, GROWS[view.stage], view.best) if more else debug
         wanted = len(view.kind("draft")) < self.settings.num_drafts or not (view.open or view.searching)
-        return expansion(view, "draft", None) if wanted else None
+        return expansion(view, "draft", None) if wanted else debug
 
 
 class Chain(Staged):
-    """One line of work and no tree: mend the newest node, or go on from it, whether it was better or not.
+    """One line of work and no tree: fix the newest node, or go on from it, whether it was better or not.
 
     What a tree search is to be compared with, and all that a policy needs to be.
     """

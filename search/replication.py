@@ -10,7 +10,7 @@ rule of C. Stein (1945), where the first sample fixes the size of the second.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from math import sqrt
 from statistics import fmean, stdev
@@ -53,7 +53,9 @@ REPORTED: tuple[StageName, ...] = ("agenda", "ablation")
 
 def owed(view: View, settings: SearchSettings) -> Expand | Work | None:
     """The next step that is due and can be begun now; replicates first, since they wait for no model."""
-    return _replicate(view, settings) or next(_conclusions(view, settings), None)
+    replicated = () if "replicate" in view.without else targets(view, settings)
+    due = (one for target in replicated for one in replicate_of(view, *target))
+    return next(due, None) or next(_conclusions(view, settings), None)
 
 
 def all_done(view: View, settings: SearchSettings) -> bool:
@@ -69,7 +71,13 @@ def wanted(view: View, target: Node, stage: StageName, settings: SearchSettings)
     known = view.replicates(target.id)[:first]
     if len(known) < max(first, 2) or not all(one.finished for one in known):
         return first
-    return max(first, *_needed(target, [one for one in known if one.status == "good"], view, settings.max_seeds), 0)
+    paired = [_contrasts(one, view) for one in known if one.status == "good"]
+    counts = [first]
+    for dataset, effect in _contrasts(target, view).items():
+        values = [one[dataset] for one in paired if dataset in one]
+        if len(values) >= 2:
+            counts.append(replicates_for(stdev(values), effect, settings.max_seeds))
+    return max(counts)
 
 
 def targets(view: View, settings: SearchSettings) -> Iterator[tuple[StageName, Node, int]]:
@@ -95,11 +103,6 @@ def of_ablation(view: View, settings: SearchSettings) -> int:
     return max(first, min(wanted(view, view.root, "ablation", settings), MINIMUM_REPLICATES))
 
 
-def _replicate(view: View, settings: SearchSettings) -> Expand | None:
-    due = () if "replicate" in view.without else targets(view, settings)
-    return next((one for target in due for one in replicate_of(view, *target)), None)
-
-
 def replicate_of(view: View, stage: StageName, target: Node, count: int) -> Iterator[Expand]:
     """The next replicate of a node that is to have so many; none where it has them."""
     done = len(view.replicates(target.id))
@@ -117,7 +120,9 @@ def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work
         replicates = view.replicates(best.id) if best is not None else ()
         if not all(one.finished for one in replicates) or (best is None and view.best is None):
             continue
-        aggregate = _aggregate_of(view, best, replicates) if best is not None else None
+        last = max((one.decision for one in replicates), default=0)
+        aggregate = next((one for one in view.nodes.values() if best is not None and one.kind == "aggregate"
+                          and one.parent == best.id and one.decision > last), None)
         due = "aggregate" not in view.without and any(one.status == "good" for one in replicates)
         if best is not None and aggregate is None and due:
             ordinal = sum(one.kind == "aggregate" and one.stage == stage for one in view.nodes.values())
@@ -126,24 +131,7 @@ def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work
             yield summary_of(stage)
 
 
-def _aggregate_of(view: View, best: Node, replicates: Sequence[Node]) -> Node | None:
-    """The aggregate that was decided on after all replicates of a node."""
-    last = max((one.decision for one in replicates), default=0)
-    return next((one for one in view.nodes.values() if one.kind == "aggregate" and one.parent == best.id
-                 and one.decision > last), None)
-
-
 # --- how many -------------------------------------------------------------------------------------------------------
-
-
-def _needed(target: Node, first: Sequence[Node], view: View, most: int) -> Iterator[int]:
-    """For each dataset, the replicates that its paired difference of method and baseline asks for."""
-    saw = _contrasts(target, view)
-    paired = [_contrasts(one, view) for one in first]
-    for dataset, effect in saw.items():
-        values = [one[dataset] for one in paired if dataset in one]
-        if len(values) >= 2:
-            yield replicates_for(stdev(values), effect, most)
 
 
 def _contrasts(node: Node, view: View) -> dict[str, float]:

@@ -22,7 +22,7 @@ from record.fold.state import RunState
 from record.log import Recorder
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Seen, Wait, summary_of
 from record.nouns.nodes import STAGES, StageName
-from search.limits import Limits, Refusal, Room, expected_seconds, unlimited, unmended
+from search.limits import Limits, Refusal, Room, expected_seconds, nothing_worked_yet, unlimited
 from search.policy import Policy
 from search.settings import SearchSettings
 from search.signals import Signals, first
@@ -36,6 +36,14 @@ Perform = Callable[[Decided, Freed], Awaitable[None]]
 
 Events are the only thing it gives back, and the last of them finishes the decision.
 """
+
+
+BESIDE = (ABLATION_PLAN, *(summary_of(name) for name in STAGES))
+"""Work that the scheduler begins beside nodes and comparisons; all other work is done between stages."""
+
+MOST_AHEAD = 8
+"""Nodes written ahead of free places at most, where one takes longer to write than to run: more would be chosen from
+too few results."""
 
 
 class SearchError(Exception):
@@ -65,6 +73,7 @@ class Scheduler:
     _placed: set[int] = field(default_factory=set[int])
     """Decisions whose node still needs a place: being written, waiting for one, or running."""
     _offset: float = 0.0
+    """Active seconds of the run when the clock of the signals was at 0; the record knows them up to its last event."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, stage: StageName, limits: Limits | None = None) -> Decided | None:
@@ -77,11 +86,16 @@ class Scheduler:
         """Do what the policy picks in a stage until it ends it; like `run`, also in a stage that has ended before."""
         self.stage, end = stage, None
         self._offset = self.recorder.state.active_seconds - self.signals.clock()
+        state = self.recorder.state
         try:
-            self._restart_unfinished()
+            for k, decided in state.decisions.items():
+                if k not in state.finished and k not in self._tasks and (
+                        isinstance(decided.action, Expand | Compare) or decided.action in BESIDE):
+                    self._start(decided)
             end = await self._search()
-            if end is None:
-                await self._drain(self.settings.grace)
+            if end is None and self._tasks:
+                await asyncio.wait(self._tasks.values(), timeout=self.settings.grace)
+                self._collect()
             return end
         finally:
             if end is None:
@@ -117,10 +131,6 @@ class Scheduler:
     # --- deciding ---------------------------------------------------------------------------------------------------
 
     @property
-    def _stopped(self) -> bool:
-        return self.signals.stop.is_set()
-
-    @property
     def _next(self) -> int:
         return self.recorder.state.last_decision + 1
 
@@ -147,14 +157,10 @@ class Scheduler:
         if not isinstance(action, Expand | Compare):
             return None
         if isinstance(action, Expand) and action.kind in SEARCH_KINDS:
-            reason = self.limits.refuse(action, view, self.recorder.state, now=self._active())
+            reason = self.limits.refuse(action, view, self.recorder.state, now=self._offset + self.signals.clock())
             if reason is not None:
-                return Refusal(reason, stage=self.stage, later=unmended(view))
+                return Refusal(reason, stage=self.stage, later=nothing_worked_yet(view))
         return self.room(action)
-
-    def _active(self) -> float:
-        """Active seconds of the run by now; the record knows them up to its last event."""
-        return self._offset + self.signals.clock()
 
     def _picked(self, seen: Seen) -> tuple[Action, View]:
         state = self.recorder.state
@@ -165,25 +171,12 @@ class Scheduler:
         """The results that the next decision may use; in `ticket` order, waits for them."""
         if self.settings.order == "ticket":
             through = max(self.earliest, self._next - self.settings.effective_window)
-            while not self._stopped and (late := self._unfinished(through)):
+            while not self.signals.stop.is_set() and (late := [k for k in self._tasks if k <= through]):
                 await self._any_result(late)
             return Seen(through=through)
-        finished = self.recorder.state.finished
-        through = 0
-        while through + 1 in finished:
-            through += 1
-        return Seen(through=through, also=tuple(sorted(k for k in finished if k > through)))
-
-    def _unfinished(self, through: int) -> list[int]:
-        return [k for k in self._tasks if k <= through]
+        return all_results(self.recorder.state)
 
     # --- doing ------------------------------------------------------------------------------------------------------
-
-    def _restart_unfinished(self) -> None:
-        state = self.recorder.state
-        for k, decided in state.decisions.items():
-            if k not in state.finished and k not in self._tasks and _of_the_search(decided.action):
-                self._start(decided)
 
     def _start(self, decided: Decided) -> None:
         def freed() -> None:
@@ -199,14 +192,11 @@ class Scheduler:
 
         Nodes that are plotted, reviewed or judged hold nobody up.
         """
-        while not self._stopped and len(self._placed) >= self.settings.num_workers + self._ahead:
+        while not self.signals.stop.is_set() and len(self._placed) >= self.settings.num_workers + ahead(
+                self.recorder.state, self.stage, self._placed, self.settings):
             self._woken.clear()
             await first(*self._tasks.values(), self._woken.wait(), self.signals.stop.wait())
             self._collect()
-
-    @property
-    def _ahead(self) -> int:
-        return ahead(self.recorder.state, self.stage, self._placed, self.settings)
 
     async def _any_result(self, among: Iterable[int] | None = None) -> None:
         """Wait for one task (of those named) or a request to stop; a task's exception is raised here."""
@@ -219,11 +209,13 @@ class Scheduler:
             self._placed.discard(k)
             self._tasks.pop(k).result()
 
-    async def _drain(self, limit: float) -> None:
-        """Wait until all that runs is finished, or for so many seconds."""
-        if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=limit)
-            self._collect()
+
+def all_results(state: RunState) -> Seen:
+    """Every decision that is finished."""
+    through = 0
+    while through + 1 in state.finished:
+        through += 1
+    return Seen(through=through, also=tuple(sorted(k for k in state.finished if k > through)))
 
 
 def ahead(state: RunState, stage: StageName, placed: Iterable[int], settings: SearchSettings) -> int:
@@ -231,14 +223,11 @@ def ahead(state: RunState, stage: StageName, placed: Iterable[int], settings: Se
 
     `placed` are the decisions whose node still needs a place.
     """
+    if not settings.lookahead:
+        return 0
     writing = state.seconds_a_program
     view = view_of(state, stage, Seen(through=state.last_decision), settings=settings)
     actions = [action for k in placed if isinstance(action := state.decisions[k].action, Expand)]
     running = sum(expected_seconds(action, view) for action in actions) / max(1, len(actions))
-    wanted = ceil(settings.num_workers * writing / running) if running > 0 else settings.max_lookahead
-    return min(max(settings.lookahead, wanted), settings.max_lookahead)
-
-
-def _of_the_search(action: Action) -> bool:
-    """Whether an action is begun by the scheduler; other work is done between stages."""
-    return isinstance(action, Expand | Compare) or action in [ABLATION_PLAN, *(summary_of(name) for name in STAGES)]
+    wanted = ceil(settings.num_workers * writing / running) if running > 0 else MOST_AHEAD
+    return max(settings.lookahead, min(wanted, MOST_AHEAD))

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import StageName
+
+RETRY_FACTOR = 1.5
+"""How many times the limit an attempt gets that ran out of time: twice would double the longest wait of a run."""
+
+STAGE_SHARE = 0.4
+"""Share of the run's time limit that a stage without a limit of its own may take: one that drags on leaves the others
+more than half."""
 
 
 class StageLimits(Frozen):
@@ -17,7 +24,7 @@ class StageLimits(Frozen):
     calls: int | None = Field(
         default=None, ge=1, description="model calls, those of its report included; None: what its nodes can ask for")
     time_limit: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="seconds; None: stage_share of the run's time limit")
+        default=None, gt=0, allow_inf_nan=False, description="seconds; None: 40 % of the run's time limit")
     num_seeds: int | None = Field(default=None, ge=0, description="replicates a target; None: search.num_seeds")
 
 
@@ -28,9 +35,7 @@ class SearchSettings(Frozen):
         default="best-first", description="chain: one line of work without a tree, to compare with")
     num_workers: int = Field(default=2, ge=1, le=256, description="experiments that run at the same time")
     lookahead: int = Field(
-        default=2, ge=0, description="nodes whose code may be written while all workers are busy, at least")
-    max_lookahead: int = Field(
-        default=8, ge=0, description="the same at most: when a node takes longer to write than to run")
+        default=2, ge=0, description="nodes whose code may be written while all workers are busy, at least; 0: none")
     order: Literal["arrival", "ticket"] = Field(
         default="arrival", description="arrival: fastest; ticket: the same seed and window give the same tree")
     window: int | None = Field(
@@ -41,31 +46,18 @@ class SearchSettings(Frozen):
     num_seeds: int = Field(default=3, ge=0, description="replicates of a stage's best, each with another seed")
     max_seeds: int = Field(
         default=10, ge=0, description="replicates at most of what the paper reports, where their spread asks for more")
-    comparisons: int = Field(
-        default=2, ge=0, description="close calls a stage that a model may decide; beyond, the cheaper or earlier wins")
     planned_ablations: int = Field(
         default=5, ge=0, le=12, description="ablations planned before the last stage, which takes them up in order; 0: "
                                             "none, it takes up the idea's risks")
-    min_tuned: int = Field(default=3, ge=1, description="hyperparameter nodes that must run before tuning may end")
     prune: bool = Field(default=True, description="end experiments that cannot come to anything (docs/search.md)")
     silent_timeout: float | None = Field(
         default=None, gt=0, description="arrival: seconds without a sign of life after which code is ended; by default "
                                         "half of sandbox.timeout, and 60 at least")
-    retry_factor: float = Field(
-        default=1.5, ge=1, description="an attempt that ran out of time gets one more, with so many times the limit")
-    stage_share: float = Field(
-        default=0.4, gt=0, le=1, description="share of the run's time limit that a stage may take, if it has no own")
     grace: float = Field(default=20.0, ge=0, description="seconds that running nodes get after a request to stop")
     preliminary: StageLimits = StageLimits(nodes=21)
     tuning: StageLimits = StageLimits()
     agenda: StageLimits = StageLimits()
     ablation: StageLimits = StageLimits()
-
-    @model_validator(mode="after")
-    def _ordered(self) -> SearchSettings:
-        if self.max_lookahead < self.lookahead:
-            return self.model_copy(update={"max_lookahead": self.lookahead})
-        return self
 
     def limits(self, stage: StageName) -> StageLimits:
         """The limits of a stage."""

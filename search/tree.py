@@ -9,7 +9,7 @@ from typing import Literal
 
 from record.fold.state import RunState, marks_of
 from record.nouns.data import DataPlan
-from record.nouns.decisions import ABLATION_PLAN, Compare, Seen, Work, summary_of
+from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Seen, Work, summary_of
 from record.nouns.nodes import STAGES, Node, NodeKind, StageName, StageSummary
 from record.trials import line_of
 from search.score import FEWEST, close, coverage, gain, judging_arms, noise
@@ -18,7 +18,11 @@ from search.settings import SearchSettings
 Pair = tuple[str, str]
 """Two nodes, the one decided on earlier first."""
 
+Planning = Literal["no", "due", "asked", "done"]
+
 SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
+COMPARISONS = 2
+"""Close calls a stage that a model may decide; what noise hides matters too little for more."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class View:
     root: Node | None
     """The best of the stage before, or of an earlier one where that is suspect; None in the first stage."""
     settled: dict[StageName, Node | None] = field(default_factory=dict[StageName, Node | None])
-    """The best node of every stage before this one; None where all that worked in it turned out suspect."""
+    """The best node of every stage before this one; None where all in it turned out suspect."""
     reports: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
     """The stages whose report was decided on since they settled, and whether it may be seen to be written."""
     written: dict[StageName, StageSummary] = field(default_factory=dict[StageName, StageSummary])
@@ -43,7 +47,7 @@ class View:
     """Comparisons whose answer may not be known yet."""
     items: tuple[str, ...] = ()
     """What the agenda lists: the idea's experiments; in ablation what was planned, else its risk factors."""
-    planning: Literal["no", "due", "asked", "done"] = "no"
+    planning: Planning = "no"
     """Whether the ablations are planned: `asked` until the plan may be seen, `no` where the risks are taken up."""
     missing: dict[str, tuple[Node, ...]] = field(default_factory=dict[str, tuple[Node, ...]])
     """What a reviewer of the draft asks for and nothing refuses: item -> the node that took it up, and its debugs."""
@@ -57,12 +61,9 @@ class View:
     """Nodes after the search that the budget has no room for."""
     by_cost: bool = False
     """Whether ties may go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
-    comparisons: int = 0
-    """How many close calls a comparison may decide."""
 
     @cached_property
     def here(self) -> tuple[Node, ...]:
-        """The nodes of this stage."""
         return tuple(node for node in self.nodes.values() if node.stage == self.stage)
 
     @cached_property
@@ -117,8 +118,8 @@ class View:
     def noise(self) -> dict[str, float]:
         """Dataset -> standard deviation between seeds, from the latest best node with replicates enough; or empty."""
         for best in reversed(self.settled.values()):
-            done = [one for one in self.replicates(best.id) if one.status == "good"] if best is not None else []
-            if len(done) >= FEWEST:
+            replicates = self.replicates(best.id) if best is not None else ()
+            if len(done := [node for node in replicates if node.status == "good"]) >= FEWEST:
                 return noise(done, self.plan, self.arms)
         return {}
 
@@ -133,22 +134,20 @@ class View:
 
     @cached_property
     def best(self) -> Node | None:
-        """The node to carry forward: widest coverage, largest gain; of those that noise hides, the one found sounder
-        by a comparison, else the cheaper or earlier."""
+        """The node to carry forward: widest coverage, largest gain; of a close call the one found sounder."""
         return self._duel()[0]
 
     @property
     def undecided(self) -> Pair | None:
         """The next close call that nobody has decided yet, while this stage may ask for more."""
-        return self._duel()[1] if len(self.compared) < self.comparisons else None
+        return self._duel()[1] if len(self.compared) < COMPARISONS else None
 
     def _duel(self) -> tuple[Node | None, Pair | None]:
         """The champion of the closest nodes so far, and the first pair among them that was not compared."""
         if self.stage == "ablation" or not self.equals:
             return self.root, None
         champion, *others = self.equals
-        challengers = [one for one in others if not close(one, champion, self.plan, self.arms, {})]  # equal is a tie
-        for other in challengers:
+        for other in [node for node in others if not close(node, champion, self.plan, self.arms, {})]:  # equal is a tie
             pair = (champion.id, other.id) if champion.decision < other.decision else (other.id, champion.id)
             if pair not in self.compared:
                 return champion, pair
@@ -158,19 +157,17 @@ class View:
     @cached_property
     def children(self) -> dict[str, tuple[Node, ...]]:
         """The children of every node, replicates and aggregates left out."""
-        found: dict[str, list[Node]] = {}
+        found: dict[str, tuple[Node, ...]] = {}
         for node in self.nodes.values():
             if node.parent is not None and node.kind in SEARCH_KINDS:
-                found.setdefault(node.parent, []).append(node)
-        return {parent: tuple(nodes) for parent, nodes in found.items()}
+                found[node.parent] = (*found.get(node.parent, ()), node)
+        return found
 
     def kind(self, kind: NodeKind) -> tuple[Node, ...]:
-        """The nodes of this stage of one kind."""
         return tuple(node for node in self.here if node.kind == kind)
 
     def turns(self, kind: NodeKind) -> int:
-        """How many nodes of this stage and kind took up an item: not those that a person wrote, nor what was ablated
-        from another node than the one that the stage builds on now."""
+        """How many nodes of this kind took up an item: none that a person wrote, or that ablates an earlier root."""
         root = self.root.id if self.root is not None and self.stage == "ablation" else None
         return sum(not node.author and root in (None, node.parent) for node in self.kind(kind))
 
@@ -184,16 +181,16 @@ class View:
     def repeats(self, node: Node) -> int:
         """How often, up the chain of debugging, the very same failure was seen."""
         failure, count = node.failure, 0
-        while node.failure is not None and failure is not None:
-            same = (node.failure.kind, node.failure.message) == (failure.kind, failure.message)
-            count += same
-            if not same or node.kind != "debug" or node.parent is None:
+        while node.failure is not None and failure is not None and (
+                (node.failure.kind, node.failure.message) == (failure.kind, failure.message)):
+            count += 1
+            if node.kind != "debug" or node.parent is None:
                 break
             node = self.nodes[node.parent]
         return count
 
     def debuggable(self, max_depth: int) -> tuple[Node, ...]:
-        """Buggy leaves worth another try: with code to mend, not too deep, not failing alike for the second time."""
+        """Buggy leaves worth another try: with code to fix, not too deep, not failing alike for the second time."""
         return tuple(node for node in self.searched
                      if node.status == "buggy" and node.source_sha256 and not self.children.get(node.id)
                      and (node.failure is None or node.failure.kind != "no answer")  # a model failed, not the code
@@ -216,18 +213,28 @@ def view_of(
     """
     assert state.data_plan is not None and state.started is not None
     settings = settings or SearchSettings()
-    earlier = STAGES[: STAGES.index(stage)]
-    planning = _planning(state, stage, seen, before, settings)
     marks_before = before if marks_before is None else marks_before
+    earlier = {k: one.action for k, one in state.decisions.items() if before is None or k < before}
     known = state.nodes if marks_before is None else unmarked(state, marks_before)
-    nodes = {node.id: node if node.decision in seen else _unseen(node) for node in known.values()
-             if before is None or node.decision < before}
+    nodes = {node.id: node if node.decision in seen else Node(  # what the decision itself says, and nothing after it
+        id=node.id, decision=node.decision, parent=node.parent, stage=node.stage, kind=node.kind, seed=node.seed,
+        author=node.author, status="running") for node in known.values() if before is None or node.decision < before}
     settled: dict[StageName, Node | None] = {
-        name: nodes.get(last[1].best or "") for name in earlier
+        name: nodes.get(last[1].best or "") for name in STAGES[: STAGES.index(stage)]
         if (last := state.stages[name].settlement(marks_before)) is not None}
-    asked = {(one.action.a, one.action.b): k in seen for k, one in state.decisions.items()
-             if isinstance(one.action, Compare) and one.action.stage == stage and (before is None or k < before)}
-    reports = _reports(state, before)
+    asked = {(action.a, action.b): k in seen for k, action in earlier.items()
+             if isinstance(action, Compare) and action.stage == stage}
+    reports = _reports(state, earlier, before)
+    idea, missing = state.started.idea, dict[str, tuple[Node, ...]]()
+    planning: Planning = "no"
+    items = idea.risks if stage == "ablation" else idea.experiments
+    if stage == "ablation":
+        planning = _planning(state, earlier, seen, planned=settings.planned_ablations > 0)
+        if planning == "done" and state.planned is not None:
+            items = tuple(one.item for one in state.planned.ablations)
+        asked_for = state.missed.missing if state.missed is not None else ()
+        missing = {item: tuple(nodes[one.id] for one in line_of(state, item) if one.id in nodes)
+                   for item in (one.ablation.item for one in asked_for if not one.refused)}
     return View(
         stage=stage, plan=state.data_plan, nodes=nodes, settled=settled,
         reports={name: k in seen and k in state.finished for name, k in reports.items()},
@@ -237,66 +244,39 @@ def view_of(
         asked=frozenset(pair for pair, known in asked.items() if not known),
         compared={pair: state.compared[pair].better for pair, known in asked.items()
                   if known and pair in state.compared},
-        items=_items(state, stage, planning), missing=_missing(state, stage, nodes), planning=planning,
-        seed=state.started.seed, limited=state.limited or state.stages[stage].limited, spent=state.limited,
-        without=state.without,
-        by_cost=settings.order == "arrival", comparisons=settings.comparisons)
+        items=items, missing=missing, planning=planning, seed=state.started.seed,
+        limited=state.limited or state.stages[stage].limited, spent=state.limited, without=state.without,
+        by_cost=settings.order == "arrival")
+
+
+def _planning(state: RunState, earlier: Mapping[int, Action], seen: Seen, *, planned: bool) -> Planning:
+    """How far the plan of the ablations is. A stage that began without one goes on without."""
+    k = next((k for k, action in earlier.items() if action == ABLATION_PLAN), None)
+    if k is None:
+        begun = any(node.kind == "ablate" and not node.author and node.decision in earlier
+                    for node in state.stage_nodes("ablation"))
+        return "due" if planned and not begun else "no"
+    if k not in seen or k not in state.finished:
+        return "asked"
+    return "done" if state.planned is not None and state.planned.ablations else "no"
 
 
 def unmarked(state: RunState, k: int) -> dict[str, Node]:
     """The nodes as they are, but without the marks of people that came after decision k."""
     nodes = dict(state.nodes)
     for mark in state.marked_since(k):
-        for name, said in marks_of(state, mark).items():
-            if name in nodes:
-                node = nodes[name]
+        for name, reason in marks_of(state, mark).items():
+            if node := nodes.get(name):
                 nodes[name] = node.model_copy(update={"closed": ""} if mark.mark == "closed" else {
-                    "suspect": tuple(why for why in node.suspect if why != said), "marked": node.marked - 1})
+                    "suspect": tuple(why for why in node.suspect if why != reason), "marked": node.marked - 1})
     return nodes
 
 
-def _planning(
-    state: RunState, stage: StageName, seen: Seen, before: int | None, settings: SearchSettings
-) -> Literal["no", "due", "asked", "done"]:
-    """How far the plan of the ablations is. A stage that began without one goes on without."""
-    if stage != "ablation":
-        return "no"
-    k = next((k for k, one in state.decisions.items() if one.action == ABLATION_PLAN
-              and (before is None or k < before)), None)
-    if k is None:
-        begun = any(node.kind == "ablate" and not node.author and (before is None or node.decision < before)
-                    for node in state.stage_nodes(stage))
-        return "due" if settings.planned_ablations and not begun else "no"
-    if k not in seen or k not in state.finished:
-        return "asked"
-    return "done" if state.planned is not None and state.planned.ablations else "no"
-
-
-def _items(state: RunState, stage: StageName, planning: str) -> tuple[str, ...]:
-    assert state.started is not None
-    if planning == "done" and state.planned is not None:
-        return tuple(one.item for one in state.planned.ablations)
-    return state.started.idea.risks if stage == "ablation" else state.started.idea.experiments
-
-
-def _missing(state: RunState, stage: StageName, nodes: Mapping[str, Node]) -> dict[str, tuple[Node, ...]]:
-    if stage != "ablation" or state.missed is None:
-        return {}
-    items = [one.ablation.item for one in state.missed.missing if not one.refused]
-    return {item: tuple(nodes[one.id] for one in line_of(state, item) if one.id in nodes) for item in items}
-
-
-def _reports(state: RunState, before: int | None) -> dict[StageName, int]:
+def _reports(state: RunState, earlier: Mapping[int, Action], before: int | None) -> dict[StageName, int]:
     """For each stage the decision to report on what it settled on last; none where it settled again since."""
     works: dict[str, StageName] = {summary_of(name).task: name for name in STAGES}
     found: dict[StageName, int] = {
-        works[one.action.task]: k for k, one in state.decisions.items()
-        if isinstance(one.action, Work) and one.action.task in works and (before is None or k < before)}
-    since = {name: one[0] for name in found if (one := state.stages[name].settlement(before)) is not None}
-    return {name: k for name, k in found.items() if k > since.get(name, -1)}
-
-
-def _unseen(node: Node) -> Node:
-    """What the decision itself says of a node, and nothing of what came after."""
-    return Node(id=node.id, decision=node.decision, parent=node.parent, stage=node.stage, kind=node.kind,
-                seed=node.seed, author=node.author, status="running")
+        works[action.task]: k for k, action in earlier.items()
+        if isinstance(action, Work) and action.task in works}
+    settlements = {name: state.stages[name].settlement(before) for name in found}
+    return {name: k for name, k in found.items() if (last := settlements[name]) is None or k > last[0]}

@@ -28,7 +28,7 @@ from record.unexpected import MOST, frames_of
 from sandbox.datasets import Sources, registry
 from sandbox.job import Executor
 from sandbox.results import failure_of
-from search.settings import SearchSettings
+from search.settings import RETRY_FACTOR, SearchSettings
 from search.signals import Signals
 from stages.settings import PaperSettings
 
@@ -80,7 +80,7 @@ class Bench:
     @property
     def retry_seconds(self) -> float:
         """The limit of the second run that code gets which met `node_seconds`."""
-        return self.node_seconds * self.search.retry_factor
+        return self.node_seconds * RETRY_FACTOR
 
     @property
     def idea(self) -> Idea:

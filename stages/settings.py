@@ -17,6 +17,9 @@ OUTLINES = 2
 PLANNINGS = 2
 """Calls for a plan of ablations at most: of what the second one gives, what cannot be used is left out."""
 
+CITATION_QUERIES = 5
+"""Searches of a round of gathering at most: more would be about lesser claims."""
+
 REVISIONS = 2
 """Rounds of the reflector after missing ablations: one to report them, one to fix what that broke."""
 
@@ -32,7 +35,6 @@ class PaperSettings(Frozen):
     citation_rounds: int = Field(
         default=3, ge=0, le=20, description="rounds in which works are gathered for the first draft; 0: none is looked "
                                             "for, and no catalogue is asked for it")
-    citation_queries: int = Field(default=5, ge=1, le=8, description="searches of such a round at most")
     sections_per_call: int = Field(default=4, ge=0, description="sections that one call of the writer writes; 0: all")
     reflections: int = Field(default=3, ge=0, le=10, description="rounds in which the reflector may edit")
     missing_ablations: int = Field(

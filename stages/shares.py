@@ -14,7 +14,7 @@ from models.settings import ModelSettings
 from record.nouns.decisions import ABLATION_PLAN, MISSING_ABLATIONS, Action, Compare, Expand, Spending, Work, summary_of
 from record.nouns.nodes import STAGES
 from review.honesty.probe import TASK
-from search.settings import SearchSettings
+from search.settings import RETRY_FACTOR, SearchSettings
 from stages.digests import CONTEXT
 from stages.digests import ROUNDS as DIGESTS
 from stages.settings import OUTLINES, PLANNINGS, PLANS, REVISIONS, PaperSettings
@@ -51,7 +51,7 @@ class RunShares:
             CONTEXT: call(roles.DIGEST) * (self.documents * DIGESTS), "prepare": call(roles.PLAN) * PLANS,
             **{summary_of(stage).task: call(roles.SUMMARY) for stage in STAGES},
             "figures": (call(roles.FIGURES) + call(roles.VISION)) * looks,
-            TASK: self.attempt(self.node_seconds * self.search.retry_factor),  # more permutations, where there is room
+            TASK: self.attempt(self.node_seconds * RETRY_FACTOR),  # more permutations, where there is room
             "write": call(roles.OUTLINE) * OUTLINES + call(roles.WRITE) * (self.paper.writings(MOST_SECTIONS) + 1),
             "cite": (call(roles.CITE_ASK) + call(roles.CITE_SELECT)) * self.paper.citation_rounds,
             "reflect": call(roles.REFLECT) * self.paper.reflections,
@@ -93,7 +93,7 @@ class RunShares:
     @cached_property
     def _attempts(self) -> Spending:
         """One attempt, and one more with a longer limit."""
-        return self.attempt(self.node_seconds) + self.attempt(self.node_seconds * self.search.retry_factor)
+        return self.attempt(self.node_seconds) + self.attempt(self.node_seconds * RETRY_FACTOR)
 
     @cached_property
     def _written(self) -> Spending:

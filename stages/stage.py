@@ -18,7 +18,8 @@ from search.limits import Limits, Refusal, Room, too_late
 from search.policy import MissingAblations, policy_of
 from search.replication import unsettled
 from search.scheduler import Freed, Scheduler
-from search.tree import SEARCH_KINDS, View
+from search.settings import STAGE_SHARE
+from search.tree import COMPARISONS, SEARCH_KINDS, View
 from stages.bench import Bench, do_work, note_time
 from stages.briefs import seen_by
 from stages.nodes.node import expand
@@ -144,9 +145,9 @@ def limits_of(bench: Bench, stage: StageName) -> Limits:
     calls_of: dict[NodeKind, int] = dict.fromkeys(SEARCH_KINDS, drawn + 2)
     calls_of["aggregate"] = drawn + 1
     return Limits(
-        seconds=limits.time_limit or bench.search.stage_share * bench.run_seconds, run_seconds=bench.run_seconds,
+        seconds=limits.time_limit or STAGE_SHARE * bench.run_seconds, run_seconds=bench.run_seconds,
         calls=limits.calls,
-        calls_of=calls_of, calls_after=calls_of["aggregate"] + bench.search.comparisons + 1 + (
+        calls_of=calls_of, calls_after=calls_of["aggregate"] + COMPARISONS + 1 + (
             PLANNINGS if stage == "ablation" and bench.search.planned_ablations else 0))
 
 

@@ -26,8 +26,8 @@ NARROW = 4
 async def array_briefs(folders: Iterable[tuple[str, Path]]) -> tuple[ArrayBrief, ...]:
     """The arrays of (prefix, folder), by name. What is no array is left out."""
     files = [(path, f"{prefix}/{path.name}") for prefix, folder in folders for path in sorted(folder.glob("*.npy"))]
-    found = [await in_thread(lambda one=one: _of_file(*one)) for one in files]
-    return tuple(brief for brief in found if brief is not None)
+    briefs = [await in_thread(lambda file=file: _of_file(*file)) for file in files]
+    return tuple(brief for brief in briefs if brief is not None)
 
 
 def _of_file(path: Path, name: str) -> ArrayBrief | None:
@@ -35,14 +35,14 @@ def _of_file(path: Path, name: str) -> ArrayBrief | None:
         array = load_array(path)
     except Unfit:
         return None
-    shape, kind = tuple(array.shape), array.dtype
-    if kind.kind not in "biuf":
-        return ArrayBrief(path=name, shape=shape, dtype=str(kind))
+    shape, dtype = tuple(array.shape), str(array.dtype)
+    if array.dtype.kind not in "biuf":
+        return ArrayBrief(path=name, shape=shape, dtype=dtype)
     rows = array[:: max(1, array.size // MOST_VALUES)] if array.ndim else array
     values = np.asarray(rows, dtype=np.float64)
     narrow = values.ndim == 2 and 2 <= values.shape[1] <= NARROW
     ranges = [_range(column) for column in (values.T if narrow else [values])]
-    return ArrayBrief(path=name, shape=shape, dtype=str(kind), missing=int(np.sum(~np.isfinite(values))),
+    return ArrayBrief(path=name, shape=shape, dtype=dtype, missing=int(np.sum(~np.isfinite(values))),
                       ranges=tuple(one for one in ranges if one is not None) if None not in ranges else ())
 
 

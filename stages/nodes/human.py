@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import os
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +16,11 @@ from record.events import Event
 from record.events.searching import Decided, Proposed
 from record.fold.state import RunState
 from record.folder import RunFolder, write_source
-from record.nouns.decisions import Expand, Seen
-from record.nouns.nodes import STAGES, Node, NodeKind, node_id
+from record.nouns.decisions import Expand
+from record.nouns.nodes import STAGES, node_id
 from record.syntax import constants_of, parse
 from search.policy import GROWS
+from search.scheduler import all_results
 from search.tree import view_of
 from stages.briefs import parent_brief
 
@@ -36,12 +36,12 @@ OURS = frozenset({"agent", "stages", "review", "search", "models", "sandbox", "l
 
 
 class CodeError(Exception):
-    """A folder of code is not fit to be a node. The message says what to mend."""
+    """A folder of code is not fit to be a node. The message says how to fix it."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a person handed in. `plots` is empty where there is no plots.py, `plan` where nothing says it."""
+    """What a person handed in. `plots` is empty without a plots.py, `plan` where nothing says it."""
 
     author: str
     experiment: str
@@ -81,10 +81,17 @@ def first_choice(state: RunState, point: str, written: Written, folder: RunFolde
     """
     assert state.started is not None and state.stage is not None
     k = state.last_decision + 1
-    seen = _all_results(state)
+    seen = all_results(state)
     view = view_of(state, state.stage, seen)
     parent = view.root if point in STAGES else state.nodes[point]
-    kind = _kind(point, parent, state)
+    if parent is not None and parent.kind in ("replicate", "aggregate"):
+        raise CodeError(f"{parent.id} is a {parent.kind}, on which nothing builds: branch from its parent, "
+                        f"--from {parent.parent}")
+    kind = GROWS[state.stage]
+    if point not in STAGES and parent is not None and parent.status != "good":
+        kind = "debug"
+    elif point not in STAGES and state.stage == "preliminary":  # of a working prototype
+        kind = "improve"
     plots = written.plots or (parent_brief(folder, parent).plots if parent is not None else "")
     files = {"experiment.py": written.experiment, "plots.py": plots}
     sha256 = write_source(folder.source(node_id(k)), {name: text for name, text in files.items() if text})
@@ -95,26 +102,6 @@ def first_choice(state: RunState, point: str, written: Written, folder: RunFolde
             ordinal=len(view.kind(kind)), seed=view.seed)),
         Proposed(node=node_id(k), decision=k, title=written.title, plan=written.plan or written.title, varies=varies,
                  source_sha256=sha256, setups=constants_of(written.experiment), author=written.author))
-
-
-def _kind(point: str, parent: Node | None, state: RunState) -> NodeKind:
-    """What grows the stage; what does not work is mended; on a working prototype there is only improving."""
-    assert state.stage is not None
-    if point in STAGES or parent is None:
-        return GROWS[state.stage]
-    if parent.kind in ("replicate", "aggregate"):
-        raise CodeError(f"{parent.id} is a {parent.kind}, on which nothing builds: branch from its parent, "
-                        f"--from {parent.parent}")
-    if parent.status != "good":
-        return "debug"
-    return "improve" if state.stage == "preliminary" else GROWS[state.stage]
-
-
-def _all_results(state: RunState) -> Seen:
-    through = 0
-    while through + 1 in state.finished:
-        through += 1
-    return Seen(through=through, also=tuple(sorted(k for k in state.finished if k > through)))
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -154,14 +141,9 @@ def _fault(source: str) -> str | None:
         return f"is no Python, line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         return f"is no Python: {error}"
-    foreign = next((name for name in _imported(tree) if name.split(".")[0] in OURS or name.startswith("lab.")), None)
+    names = [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
+    names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
+              and node.module]
+    foreign = next((name for name in names if name.split(".")[0] in OURS or name.startswith("lab.")), None)
     return None if foreign is None else (
         f"imports {foreign!r}, which is the program's own: an experiment has 'import lab', and the packages installed")
-
-
-def _imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            yield node.module

@@ -22,7 +22,7 @@ from models.roles.figures import PLOT, PlotInputs
 from record.events.searching import Decided, Executed, Judged, Proposed, Suspected
 from record.folder import draft_of, is_full, part_of, read_source, seal, write_source
 from record.nouns.decisions import Expand
-from record.nouns.nodes import Attempt, ErrorClass, Failure, Finding, Node, NodeStatus, NodeStep, Verdict, node_id
+from record.nouns.nodes import Attempt, Failure, Finding, Node, NodeStatus, NodeStep, Verdict, node_id
 from record.reading import RecordError
 from record.syntax import constants_of
 from record.trials import ablation_of
@@ -57,7 +57,8 @@ async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
         note_time(bench)
         work.judge("cancelled", Failure(kind="other", message=f"not run: {bench.state.limited or 'the time is up'}"))
     except NodeKilled:
-        await in_thread(work.clear)
+        left = part_of(bench.folder.attempt(node, len(bench.state.nodes[node].attempts) + 1))
+        await in_thread(lambda: shutil.rmtree(left, ignore_errors=True))
         work.judge("cancelled", Failure(
             kind="killed", message=f"ended by a person: {bench.state.killed[node].text}"))
     except _Declined as error:
@@ -93,16 +94,18 @@ class _NodeWork:
         if failure is not None and failure.kind == "hopeless":
             self.judge("pruned", failure)
             return
-        failure = failure or self.doubt
+        doubts = [str(one) for one in self.node.findings if one.suspect]
+        if failure is None and doubts:
+            failure = Failure(kind="suspect", message="; ".join(doubts))
         if failure is None and kind != "replicate":
             arrays = self.bench.folder.attempt(self.node.id, len(self.node.attempts)) / "arrays"
             failure = await draw(self.bench, self.client, Canvas(self.node.id, arrays))
-        if failure is not None:
-            self.judge("buggy", failure)
-        elif kind == "replicate":
-            self.judge("good", None)
-        else:
-            self.judge_sound(await self.feedback())
+        if failure is not None or kind == "replicate":
+            self.judge("buggy" if failure else "good", failure)
+            return
+        verdict = await self.feedback()
+        unsound = None if verdict.sound else Failure(kind="other", message=f"judged unsound: {verdict.analysis}")
+        self.judge("buggy" if unsound else "good", unsound, verdict)
 
     @property
     def action(self) -> Expand:
@@ -110,7 +113,6 @@ class _NodeWork:
 
     @property
     def node(self) -> Node:
-        """The node as the record has it now."""
         return self.bench.state.nodes[node_id(self.decided.k)]
 
     def enter(self, step: NodeStep) -> None:
@@ -146,15 +148,11 @@ class _NodeWork:
                 raise _Declined(program.nothing_left)
             if program.nothing_left and not program.experiment:
                 raise ModelOutputInvalid(f"it wrote no code, where it had to: {program.nothing_left}")
-        if self.action.kind == "debug":  # a mended node still stands for what its parent tried
-            program = program.model_copy(update={"varies": self.parent.varies})
-        self.record_program(program)
-
-    def record_program(self, program: Program) -> None:
+        varies = self.parent.varies if self.action.kind == "debug" else program.varies  # of the same trial
         files = {"experiment.py": program.experiment, "plots.py": program.plots}
         sha256 = write_source(self.bench.folder.source(self.node.id), {n: text for n, text in files.items() if text})
         self.bench.recorder.append(Proposed(
-            node=self.node.id, decision=self.decided.k, title=program.title, plan=program.plan, varies=program.varies,
+            node=self.node.id, decision=self.decided.k, title=program.title, plan=program.plan, varies=varies,
             source_sha256=sha256, setups=constants_of(program.experiment)))
 
     # --- execute ----------------------------------------------------------------------------------------------------
@@ -166,7 +164,8 @@ class _NodeWork:
         """
         if not self.node.attempts:
             await self.attempt(1)
-        if len(self.node.attempts) == 1 and _kind(self.node.attempts[0].failure) in ("memory", "timeout"):
+        first = self.node.attempts[0].failure
+        if len(self.node.attempts) == 1 and first is not None and first.kind in ("memory", "timeout"):
             with suppress(TooLate):
                 await self.attempt(2)
         return self.node.attempts[-1].failure
@@ -174,11 +173,10 @@ class _NodeWork:
     async def attempt(self, number: int) -> None:
         """One execution: what ran out of time gets more of it, what ran out of memory has the machine to itself."""
         bench, node = self.bench, self.node
-        before = _kind(node.attempts[-1].failure) if node.attempts else None
-        limit = bench.retry_seconds if before == "timeout" else bench.node_seconds
-        alone = before == "memory"
-        final = bench.folder.attempt(node.id, number)
-        earlier = self.earlier(number)
+        before = node.attempts[-1].failure if node.attempts else None
+        limit = bench.retry_seconds if before is not None and before.kind == "timeout" else bench.node_seconds
+        alone = before is not None and before.kind == "memory"
+        earlier, final = self.earlier(number), bench.folder.attempt(node.id, number)
         draft = draft_of(final)
         if bench.budget is not None:
             bench.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
@@ -191,7 +189,8 @@ class _NodeWork:
             artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets)))
         if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
             raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
-        levelled, found = await in_thread(lambda: (_levelled(draft, outcome), self.findings(outcome)))
+        levelled, found = await in_thread(lambda: (
+            converged(draft / "measurements.jsonl") if outcome.curves_sha256 else None, self.findings(outcome)))
         seal(draft, final)
         if found and not node.findings:
             bench.recorder.append(Suspected(node=node.id, findings=found))
@@ -235,16 +234,6 @@ class _NodeWork:
             return ()
         sources = {} if self.action.kind == "replicate" else read_source(self.bench.folder.source(self.node.id))
         return check(sources, self.bench.plan, facts=self.bench.state.datasets, measurements=outcome.measurements)
-
-    @property
-    def doubt(self) -> Failure | None:
-        """Why the numbers of code that ran are not believed."""
-        doubts = [str(one) for one in self.node.findings if one.suspect]
-        return Failure(kind="suspect", message="; ".join(doubts)) if doubts else None
-
-    def clear(self) -> None:
-        """Remove what an attempt that was ended left."""
-        shutil.rmtree(part_of(self.bench.folder.attempt(self.node.id, len(self.node.attempts) + 1)), ignore_errors=True)
 
     # --- aggregate --------------------------------------------------------------------------------------------------
 
@@ -290,12 +279,6 @@ class _NodeWork:
             duty=duty_of(self.view), figures=node.reviews, levels=levels_of(node.measurements, bench.plan),
             said=node.attempts[-1].said, ran=ran(node), beside=ablations_beside(self.view, node)))
 
-    def judge_sound(self, verdict: Verdict) -> None:
-        if verdict.sound:
-            self.judge("good", None, verdict)
-        else:
-            self.judge("buggy", Failure(kind="other", message=f"judged unsound: {verdict.analysis}"), verdict)
-
     def judge(self, status: NodeStatus, failure: Failure | None, verdict: Verdict | None = None) -> None:
         self.bench.folder.forget_live(self.node.id)
         if self.node.finished:
@@ -304,12 +287,3 @@ class _NodeWork:
         self.bench.recorder.append(Judged(
             node=self.node.id, status=status, reasons=reasons, failure=failure, verdict=verdict))
         end_if_repeated(self.bench.state, failure)
-
-
-def _levelled(draft: Path, outcome: Outcome) -> bool | None:
-    """Whether logged losses levelled off; what the code wrote and we could not read is not looked at."""
-    return converged(draft / "measurements.jsonl") if outcome.curves_sha256 else None
-
-
-def _kind(failure: Failure | None) -> ErrorClass | None:
-    return failure.kind if failure is not None else None

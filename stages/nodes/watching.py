@@ -11,10 +11,9 @@ from pathlib import Path
 from record.events.searching import Decided
 from record.nouns.data import Measurement
 from record.nouns.decisions import Expand
-from record.nouns.nodes import Node
 from sandbox.job import Progress, Watch
 from sandbox.monitor import POINTS
-from search.hopeless import FEWEST, Peers, Point, is_loss, silence, verdict
+from search.hopeless import FEWEST, Point, is_loss, peers_of, silence, verdict
 from search.tree import SEARCH_KINDS
 from stages.bench import Bench
 from stages.briefs import seen_by
@@ -22,6 +21,9 @@ from stages.briefs import seen_by
 
 def watcher(bench: Bench, decided: Decided) -> Watch | None:
     """What ends the code of a decision's node once it is hopeless; None where nothing may end it.
+
+    Its peers are the good nodes of the stage whose agenda item was the same, if there are enough. Ablations have none:
+    that a part is missed is a finding, not a failure.
 
     Replicates are never pruned: results without the bad seeds would be biased. In `ticket` order time decides nothing:
     silence does not count, and the answer on code that has ended is the same as on code that is caught in time. In
@@ -31,11 +33,19 @@ def watcher(bench: Bench, decided: Decided) -> Watch | None:
     if not bench.search.prune or not isinstance(action, Expand) or action.kind not in SEARCH_KINDS:
         return None
     timed, quiet = bench.search.order == "arrival", bench.quiet_seconds
-    peers = _peers(bench, decided)
+    view = seen_by(bench, decided)
+
+    def item(decision: int) -> str:
+        other = bench.state.decisions[decision].action
+        return other.item if isinstance(other, Expand) else ""
+
+    peers = [node for node in view.good if view.stage != "ablation" and item(node.decision) == action.item]
+    if len(peers) < FEWEST:
+        peers = []
     if not timed and not peers:
         return None
     logs = [bench.folder.attempt(one.id, len(one.attempts)) / "measurements.jsonl" for one in peers]
-    curves = cache(lambda: Peers.of([_logged(path) for path in logs]))
+    curves = cache(lambda: peers_of([_logged(path) for path in logs]))
 
     def watch(glance: Progress) -> str | None:
         if timed and glance.ended:
@@ -44,23 +54,6 @@ def watcher(bench: Bench, decided: Decided) -> Watch | None:
         return found or (silence(glance.quiet, quiet) if quiet is not None else None)
 
     return watch
-
-
-def _peers(bench: Bench, decided: Decided) -> tuple[Node, ...]:
-    """The good search nodes of the stage that the decision may see and whose task was the same; none if too few.
-
-    Ablations have none: that a part is missed is a finding, not a failure. Other items of the agenda are other tasks.
-    """
-    view = seen_by(bench, decided)
-    if view.stage == "ablation":
-        return ()
-    peers = tuple(node for node in view.good if _item(bench, node.decision) == _item(bench, decided.k))
-    return peers if len(peers) >= FEWEST else ()
-
-
-def _item(bench: Bench, decision: int) -> str:
-    action = bench.state.decisions[decision].action
-    return action.item if isinstance(action, Expand) else ""
 
 
 def _logged(measurements: Path) -> list[Point]:
@@ -94,10 +87,5 @@ def converged(measurements: Path) -> bool | None:
                 key = (one["name"], one["condition"], one["dataset"], one["split"])
                 curves[key].append((one["step"], one["value"]))
     long = [[value for _, value in sorted(curve)] for curve in curves.values() if len(curve) >= SHORTEST]
-    return all(_levelled(curve) for curve in long) if long else None
-
-
-def _levelled(curve: list[float]) -> bool:
-    tail = curve[-max(2, len(curve) // 5):]
-    whole = max(curve) - min(curve)
-    return whole == 0 or (max(tail) - min(tail)) <= FLAT * whole
+    return all(max(tail) - min(tail) <= FLAT * (max(curve) - min(curve))
+               for curve in long for tail in [curve[-max(2, len(curve) // 5):]]) if long else None

@@ -42,6 +42,7 @@ from record.fold.state import RunState
 from record.folder import RunFolder, sha256, write_file
 from record.nouns.papers import CheckedEntry, Draft, FoundWork, Searched, Support
 from stages.bench import Bench, do_work, in_thread
+from stages.settings import CITATION_QUERIES
 
 UNPRINTED = frozenset({"verified", "abstract"})
 """Fields that no style prints."""
@@ -61,19 +62,12 @@ async def check_library(bench: Bench) -> None:
         if papers is not None:
             found = await read_papers(papers, literature, taken=[one.key for one in entries])
             entries, notes = (*entries, *found.entries), found.notes
-        bench.recorder.append(await _checked(bench, literature, entries, notes))
-
-
-async def _checked(
-    bench: Bench, literature: Literature, entries: tuple[Entry, ...], notes: tuple[str, ...],
-) -> LibraryChecked:
-    library = await literature.check(entries)
-    path = bench.folder.checked
-    write_file(path, as_bibtex(library.usable))
-    return LibraryChecked(
+        library = await literature.check(entries)
+    write_file(bench.folder.checked, as_bibtex(library.usable))
+    bench.recorder.append(LibraryChecked(
         entries=tuple(CheckedEntry(key=one.entry.key, outcome=one.outcome.outcome, why=one.reason)
                       for one in library.checked),
-        notes=notes, files={str(path.relative_to(bench.folder.root)): sha256(path)})
+        notes=notes, files={str(bench.folder.checked.relative_to(bench.folder.root)): sha256(bench.folder.checked)}))
 
 
 def library_of(state: RunState, folder: RunFolder, *, before: int | None = None) -> tuple[Entry, ...]:
@@ -84,14 +78,11 @@ def library_of(state: RunState, folder: RunFolder, *, before: int | None = None)
     gathered = [one for one in state.works_chosen if one.version <= state.version
                 and (before is None or one.version < state.version or one.round < before)]
     recorded = [*([state.library] if state.library is not None else []), *gathered]
-    return tuple(entry for one in recorded for name, digest in one.files.items()
-                 for entry in _as_recorded(folder.root / name, digest))
-
-
-def _as_recorded(bib: Path, digest: str) -> tuple[Entry, ...]:
-    if not bib.is_file() or sha256(bib) != digest:
-        raise LibraryError(f"{bib} is not as it was recorded: put it back, or start the run anew")
-    return _read(bib, digest)
+    files = [(folder.root / name, digest) for one in recorded for name, digest in one.files.items()]
+    for bib, digest in files:
+        if not bib.is_file() or sha256(bib) != digest:
+            raise LibraryError(f"{bib} is not as it was recorded: put it back, or start the run anew")
+    return tuple(entry for file in files for entry in _read(*file))
 
 
 @cache
@@ -146,19 +137,26 @@ async def cite(bench: Bench) -> None:
     await do_work(bench, bench.state.paper_task("cite"), work)
 
 
+def of_this_version(state: RunState) -> tuple[list[WorksFound], list[WorksChosen]]:
+    """What was found and what was chosen for this writing of the paper."""
+    return ([one for one in state.works_found if one.version == state.version],
+            [one for one in state.works_chosen if one.version == state.version])
+
+
 async def _round(bench: Bench, client: ModelClient, literature: Literature, number: int) -> bool:
     """One round; False when no other one is worth it."""
     draft = bench.state.drafts[0].draft
     library = library_of(bench.state, bench.folder, before=number)
     references = tuple(reference(one) for one in library)
-    earlier = tuple(one for found in found_in(bench.state) if found.round < number for one in found.searches)
+    rounds, chosen = of_this_version(bench.state)
+    earlier = tuple(one for found in rounds if found.round < number for one in found.searches)
     asked = await client.usable(CITE_ASK, CiteAskInputs(
-        idea=bench.idea, draft=draft, references=references, before=earlier, most=bench.paper.citation_queries),
+        idea=bench.idea, draft=draft, references=references, before=earlier, most=CITATION_QUERIES),
         then=NO_MORE)
-    queries = usable(asked.queries, draft, earlier, most=bench.paper.citation_queries) if asked is not None else ()
+    queries = usable(asked.queries, draft, earlier, most=CITATION_QUERIES) if asked is not None else ()
     if not queries:
         return False
-    found = next((one for one in found_in(bench.state) if one.round == number), None)
+    found = next((one for one in rounds if one.round == number), None)
     if found is None:
         found = await _found(bench, literature, number, queries)
         bench.recorder.append(found)
@@ -169,36 +167,26 @@ async def _round(bench: Bench, client: ModelClient, literature: Literature, numb
         then=NO_MORE)
     if answer is None:
         return False
-    if not any(one.round == number for one in chosen_in(bench.state)):
+    if not any(one.round == number for one in chosen):
         bench.recorder.append(await _chosen(bench, literature, found, answer, library))
     return True
-
-
-def found_in(state: RunState) -> list[WorksFound]:
-    """What was found for this writing of the paper."""
-    return [one for one in state.works_found if one.version == state.version]
-
-
-def chosen_in(state: RunState) -> list[WorksChosen]:
-    return [one for one in state.works_chosen if one.version == state.version]
 
 
 def usable(
     queries: Sequence[CiteQuery], draft: Draft, earlier: Sequence[Searched], *, most: int,
 ) -> tuple[CiteQuery, ...]:
     """Queries that name a sentence of the draft and were not made before."""
-    text = _even("\n".join((draft.abstract, *(section.body for section in draft.sections))))
-    made = {_even(one.query).casefold() for one in earlier}
+    def even(text: str) -> str:
+        return " ".join(text.split())
+
+    text = even("\n".join((draft.abstract, *(section.body for section in draft.sections))))
+    made = {even(one.query).casefold() for one in earlier}
     kept: dict[str, CiteQuery] = {}
     for one in queries:
-        name = _even(one.query).casefold()
-        if name and name not in made and _even(one.sentence) and _even(one.sentence) in text:
+        name = even(one.query).casefold()
+        if name and name not in made and even(one.sentence) and even(one.sentence) in text:
             kept.setdefault(name, one)
     return tuple(kept.values())[:most]
-
-
-def _even(text: str) -> str:
-    return " ".join(text.split())
 
 
 async def _found(bench: Bench, literature: Literature, number: int, queries: Sequence[CiteQuery]) -> WorksFound:
@@ -227,26 +215,19 @@ async def _chosen(
         if work is None or one.search > len(found.searches):
             refused[f"work {one.number}"] = "there is no such work or search"
             continue
-        held, why = await _entry(literature, work, (*library, *entries))
+        known = (*library, *entries)
+        made = entry_of(Work.model_validate(work.model_dump(exclude={"number"})), taken=[one.key for one in known])
+        names = set(identities_of(made))
+        held = next((one for one in known if names & set(identities_of(one))), None)
         if held is None:
-            refused[work.title[:160]] = why
-            continue
-        if held not in (*library, *entries):
+            outcome = await literature.verify(made)
+            if not isinstance(outcome, Verified):
+                refused[work.title[:160]] = outcome.reason
+                continue
+            held = with_record(made, outcome)
             entries.append(held)
         supports.append(Support(key=held.key, sentence=found.searches[one.search - 1].sentence, reason=one.reason))
     path = bench.folder.gathered(found.version, found.round)
     await in_thread(lambda: write_file(path, as_bibtex(entries)))
     return WorksChosen(version=found.version, round=found.round, supports=tuple(supports), refused=refused,
                        files={str(path.relative_to(bench.folder.root)): sha256(path)})
-
-
-async def _entry(literature: Literature, work: FoundWork, library: Sequence[Entry]) -> tuple[Entry | None, str]:
-    """The verified entry of a work, the library's own where it has it; or why there is none."""
-    made = entry_of(Work.model_validate(work.model_dump(exclude={"number"})), taken=[one.key for one in library])
-    names = set(identities_of(made))
-    if twin := next((one for one in library if names & set(identities_of(one))), None):
-        return twin, ""
-    outcome = await literature.verify(made)
-    if isinstance(outcome, Verified):
-        return with_record(made, outcome), ""
-    return None, outcome.reason

@@ -8,27 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pydantic_core import to_json
+
 from record.claims import replicates_of, seedless, winner
 from record.events import Event
-from record.events.papers import Drafted, Released
+from record.events.papers import Released
 from record.fold.apply import fold
+from record.fold.facts import Ancestor, RoleUsage, total_of
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.data import Measurement
 from record.nouns.nodes import STAGES, Attempt, Node, StageName
-from stages.paper.disclosed import (
-    DisclosedAttempt,
-    DisclosedCost,
-    DisclosedDecision,
-    DisclosedDraft,
-    DisclosedMetric,
-    DisclosedNode,
-    DisclosedNote,
-    DisclosedStage,
-    DisclosedSteering,
-    Disclosure,
-)
-from stages.paper.provenance import FORKED, disclosed_ablations, disclosed_ancestors, disclosed_humans
+from record.trials import trials
+from stages.paper.incidents import LATE
+from stages.paper.provenance import FORKED
 
 RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
@@ -45,38 +38,45 @@ RULES = {
 }
 
 
-def disclosure(state: RunState, *, isolation: str, text: int) -> Disclosure:
-    """The disclosure of a run that is about to be released, with the draft of round `text`."""
+def disclosure(state: RunState, *, isolation: str, text: int) -> str:
+    """The text of the disclosure of a run that is about to be released, with the draft of round `text`.
+
+    Seconds, bytes, USD and tokens, as the fields are named.
+    """
     assert state.started is not None
-    return Disclosure(
-        run_version=state.started.version, paper_version=state.version, idea=state.started.idea,
-        seed=state.started.seed, models=state.models, isolation=state.isolations, isolation_told=isolation,
-        machines=state.machines, settings=state.started.settings, overrides=state.overrides, datasets=state.datasets,
-        scorers=state.scorers, untested=state.data_plan.untested if state.data_plan else (), rules=RULES,
-        counts=_counts(state), nodes=tuple(_node(node, state) for node in state.nodes.values()),
-        metrics=tuple(_metrics(state)), decisions=tuple(
-            DisclosedDecision(k=k, action=one.action, seen_through=one.seen.through, seen_also=one.seen.also)
-            for k, one in state.decisions.items()),
-        stages=tuple(_stage(name, state) for name in STAGES), reported=winner(state),
-        comparisons=tuple(state.compared.values()), probes=tuple(state.probes), seedless=seedless(state),
-        drafts=tuple(DisclosedDraft(round=one.round, untied=len(one.violations), findings=len(one.findings),
-                               pages=one.pages, released=one.round == text) for one in _drafts(state)),
-        limited=state.limited or "", cost=tuple(_cost(state)),
-        lost_usd=round(sum(one.usd for one in state.lost.values()), 6), seconds_of_code=round(state.seconds_of_code, 1),
-        seconds_of_run=round(state.active_seconds, 1),
-        notes=tuple(DisclosedNote(after_decision=one.after, text=one.command.text) for one in state.notes),
-        steering=tuple(_steering(state)), ablations=disclosed_ablations(state),
-        unscored={node: failure.message for node, failure in state.unscored.items()},
-        figures_left_out=dict(state.figures.left_out) if state.figures is not None else {},
-        figures_refused={node.id: why for node in state.nodes.values() if (why := tuple(_refused(node)))},
-        unanswered=tuple(state.unanswered.values()),
-        human_nodes=disclosed_humans(state), ancestry=disclosed_ancestors(state),
-        siblings=FORKED if state.ancestry else "")
-
-
-def as_file(found: Disclosure) -> str:
-    """The text of the file."""
-    return found.model_dump_json(indent=1) + "\n"
+    drafts = {one.round: one for one in state.drafts}  # the last is recorded again when it is done
+    primary = state.data_plan.primary.name if state.data_plan else ""
+    return to_json({
+        "form": 1, "run_version": state.started.version, "paper_version": state.version, "idea": state.started.idea,
+        "seed": state.started.seed, "models": state.models, "isolation": state.isolations,
+        "isolation_told": isolation, "machines": state.machines, "settings": state.started.settings,
+        "overrides": state.overrides, "datasets": state.datasets, "scorers": state.scorers,
+        "untested": state.data_plan.untested if state.data_plan else (), "rules": RULES, "counts": _counts(state),
+        "nodes": [_node(node, state) for node in state.nodes.values()], "metrics": list(_metrics(state, primary)),
+        "decisions": [
+            {"k": k, "action": one.action, "seen_through": one.seen.through, "seen_also": one.seen.also}
+            for k, one in state.decisions.items()],
+        "stages": [_stage(name, state) for name in STAGES], "reported": winner(state),
+        "comparisons": list(state.compared.values()), "probes": state.probes, "seedless": seedless(state),
+        "drafts": [{"round": one.round, "untied": len(one.violations), "findings": len(one.findings),
+                    "pages": one.pages, "released": one.round == text} for one in drafts.values()],
+        "limited": state.limited or "",
+        # the judge comes after the paper; of an earlier writing it is not this paper's
+        "cost": [_cost(role, used) for role, used in sorted(state.usage.items()) if role != "judge"],
+        # set aside for calls that a kill cut off, or that failed with an open bill
+        "lost_usd": round(sum((one.usd for one in state.lost.values()), 0.0), 6),
+        "seconds_of_code": round(state.seconds_of_code, 1), "seconds_of_run": round(state.active_seconds, 1),
+        "notes": [{"after_decision": one.after, "text": one.command.text} for one in state.notes],
+        "ablations": _ablations(state),
+        "unscored": {node: failure.message for node, failure in state.unscored.items()},
+        "figures_left_out": state.figures.left_out if state.figures is not None else {},
+        "steering": list(_steering(state)),
+        "figures_refused": {node.id: why for node in state.nodes.values() if (why := list(_refused(node)))},
+        "human_nodes": [{"node": node.id, "author": node.author, "stage": node.stage, "kind": node.kind,
+                         "plan": node.plan} for node in state.human_nodes],
+        "ancestry": [_ancestor(one) for one in state.ancestry], "unanswered": list(state.unanswered.values()),
+        "siblings": FORKED if state.ancestry else "",
+    }, indent=1, by_alias=False).decode() + "\n"
 
 
 def file_of(folder: RunFolder) -> str:
@@ -110,19 +110,6 @@ def _counts(state: RunState) -> dict[str, int]:
         "notes": len(state.notes)}
 
 
-def _node(node: Node, state: RunState) -> DisclosedNode:
-    return DisclosedNode(
-        **node.model_dump(include={"id", "decision", "parent", "stage", "kind", "seed", "title", "plan", "varies",
-                                   "source_sha256", "status", "reasons", "suspect"}),
-        findings=node.findings, failure=_failure(node), verdict=node.verdict.analysis if node.verdict else "",
-        checks=node.verdict.checks if node.verdict else (),
-        attempts=tuple(DisclosedAttempt(
-            **attempt.model_dump(include={"number", "limit", "alone", "resumed", "peak_host_bytes", "peak_gpu_bytes"}),
-            seconds=round(attempt.seconds, 3), failure=_failure(attempt), arrays=len(attempt.arrays),
-            sealed=len(attempt.sealed)) for attempt in node.attempts),
-        figures=len(node.figures), validation=node.measurements, test=state.tests.get(node.id, ()))
-
-
 def _failure(of: Node | Attempt) -> str:
     return f"{of.failure.kind}: {of.failure.message}" if of.failure is not None else ""
 
@@ -137,49 +124,77 @@ def _refused(node: Node) -> Iterator[str]:
                 yield f"plotting {plotting.n}: {review.name}: {'; '.join(review.issues) or 'refused without a reason'}"
 
 
-def _metrics(state: RunState) -> Iterator[DisclosedMetric]:
-    primary = state.data_plan.primary.name if state.data_plan else ""
+def _node(node: Node, state: RunState) -> dict[str, object]:
+    copied = ("id", "decision", "parent", "stage", "kind", "seed", "title", "plan", "varies", "source_sha256", "status",
+              "reasons", "suspect", "findings")
+    return {
+        **{name: getattr(node, name) for name in copied}, "failure": _failure(node),
+        "verdict": node.verdict.analysis if node.verdict else "", "checks": node.verdict.checks if node.verdict else (),
+        "attempts": [{
+            "number": one.number, "seconds": round(one.seconds, 3), "limit": one.limit, "alone": one.alone,
+            "resumed": one.resumed, "failure": _failure(one), "peak_host_bytes": one.peak_host_bytes,
+            "peak_gpu_bytes": one.peak_gpu_bytes, "arrays": len(one.arrays), "sealed": len(one.sealed),
+        } for one in node.attempts],
+        "figures": len(node.figures), "validation": node.measurements, "test": state.tests.get(node.id, ())}
+
+
+def _metrics(state: RunState, primary: str) -> Iterator[dict[str, object]]:
+    """Every metric as it was looked at; nodes were chosen by the primary one, on validation data."""
     seen: dict[tuple[str, str, str], list[tuple[str, Measurement]]] = {}
     for node in state.nodes.values():
         values = [one for attempt in node.attempts for one in attempt.measurements]
         for one in (*values, *state.tests.get(node.id, ())):
             seen.setdefault((one.name, one.dataset, one.split), []).append((node.id, one))
     for (name, dataset, split), values in sorted(seen.items()):
-        yield DisclosedMetric(
-            name=name, dataset=dataset, split=split, nodes=len({node for node, _ in values}), values=len(values),
-            conditions=tuple(dict.fromkeys(one.condition for _, one in values)),
-            grades=tuple(sorted({one.grade for _, one in values})),
-            selects=name == primary and split == "validation")
+        yield {"name": name, "dataset": dataset, "split": split,
+               "conditions": list(dict.fromkeys(one.condition for _, one in values)),
+               "nodes": len({node for node, _ in values}), "values": len(values),
+               "grades": sorted({one.grade for _, one in values}),
+               "selects": name == primary and split == "validation"}
 
 
-def _stage(name: StageName, state: RunState) -> DisclosedStage:
+def _stage(name: StageName, state: RunState) -> dict[str, object]:
     stage = state.stages[name]
     searched = [node for node in state.stage_nodes(name) if node.kind not in ("replicate", "aggregate")]
-    return DisclosedStage(
-        stage=name, best=stage.best, reasons=stage.reasons, tried=len(searched), ended=stage.ended or "",
-        candidates=sum(node.status == "good" and not node.suspect for node in searched), limited=stage.limited or "",
-        replicates=tuple(one.id for one in replicates_of(state, stage.best)) if stage.best else ())
+    return {"stage": name, "best": stage.best, "reasons": stage.reasons,
+            "candidates": sum(node.status == "good" and not node.suspect for node in searched), "tried": len(searched),
+            "ended": stage.ended or "", "limited": stage.limited or "",
+            "replicates": [one.id for one in replicates_of(state, stage.best)] if stage.best else []}
 
 
-def _steering(state: RunState) -> Iterator[DisclosedSteering]:
-    """What had a bearing on the search; a pause and a stop have none."""
+def _cost(role: str, used: RoleUsage) -> dict[str, object]:
+    return {"role": role, "calls": used.calls, "input_tokens": used.input_tokens, "output_tokens": used.output_tokens,
+            "cached_tokens": used.cached_tokens, "cache_write_tokens": used.cache_write_tokens,
+            "cached_usd": round(used.cached_usd, 6), "usd": round(used.usd, 6), "unpriced": used.unpriced,
+            "seconds": round(used.seconds, 1)}
+
+
+def _ablations(state: RunState) -> dict[str, object] | None:
+    """Planned, tried, asked for by a reviewer; None where nobody planned any."""
+    planned, missed = state.planned, state.missed
+    if planned is None and missed is None:
+        return None
+    return {"trials": trials(state), "risks": planned.risks if planned is not None else (),
+            "unplanned": planned.why if planned is not None else "",
+            "missing": missed.why if missed is not None else "", "rule": LATE}
+
+
+def _steering(state: RunState) -> Iterator[dict[str, object]]:
+    """What people asked of the search while it went on. A pause and a stop had no bearing on it."""
     for one in state.steered:
         verb = one.command.verb
         if verb in ("kill", "mark", "note"):
-            yield DisclosedSteering(
-                after_decision=one.after, verb=verb, reason=one.command.text,
-                target=(one.stage or "") if verb == "note" else one.command.target,
-                mark=one.command.mark if verb == "mark" else "")
+            yield {"after_decision": one.after, "verb": verb,
+                   "target": (one.stage or "") if verb == "note" else one.command.target,
+                   "mark": one.command.mark if verb == "mark" else "", "reason": one.command.text}
 
 
-def _drafts(state: RunState) -> Iterator[Drafted]:
-    """Each round once: the last is recorded again when it is done."""
-    yield from {one.round: one for one in state.drafts}.values()
-
-
-def _cost(state: RunState) -> Iterator[DisclosedCost]:
-    for role, one in sorted(state.usage.items()):
-        if role != "judge":  # it comes after the paper; of an earlier writing it is not this paper's
-            yield DisclosedCost.model_validate({
-                **vars(one), "role": role, "cached_usd": round(one.cached_usd, 6), "usd": round(one.usd, 6),
-                "seconds": round(one.seconds, 1)})
+def _ancestor(one: Ancestor) -> dict[str, object]:
+    """A run that this one branched off. Costs are what was taken there up to the point, and count for no cap here."""
+    event, used = one.event, total_of(one.usage.values())
+    return {"run": event.parent, "point": event.point, "decision": one.decision, "nodes": one.nodes,
+            "events": event.events, "sha256": event.sha256, "seed": event.seed,
+            "settings_changed": list(event.settings), "note": event.note, "by": event.by, "beyond": event.beyond,
+            "calls": used.calls, "tokens": used.input_tokens + used.output_tokens, "usd": round(used.usd, 6),
+            "unpriced": used.unpriced, "seconds_of_code": round(one.seconds_of_code, 1),
+            "seconds_of_run": round(one.active_seconds, 1)}

@@ -81,32 +81,28 @@ def style_files(style: House) -> dict[str, str]:
 
 async def draw_all(studio: Studio, script: FigureScript, *, turn: int = 0) -> list[Drawing]:
     """Every figure of a script, drawn or failed, in its order."""
-    return list(await asyncio.gather(*(
-        _draw(studio, part, script=script.script, turn=turn) for part in script.figures)))
 
+    async def draw(part: FigurePart) -> Drawing:
+        source = f"{script.script.rstrip()}\n\n\n{part.code.strip()}\n" if part.code.strip() else script.script
+        folder = studio.folder / f"turn{turn}" / part.name
+        write_file(folder / "inputs" / "statistics.json",
+                   json.dumps([one.model_dump() for one in studio.statistics], indent=1))
+        outcome = await studio.executor.run(Job(
+            name=f"figures/{turn}/{part.name}", folder=folder, entry="figures.py", mode="plot", seed=studio.seed,
+            source={"figures.py": source, **style_files(studio.style)}, timeout=studio.seconds,
+            inputs=studio.canvas.inputs))
+        saved, wanted = {one.name for one in outcome.figures}, [f"{part.name}{suffix}" for suffix in SUFFIXES]
+        failure, missing = outcome.failure, [f"figures/{name}" for name in wanted if name not in saved]
+        if failure is None and missing:
+            failure = Failure(kind="figure", message=(
+                f"the code did not save {' and '.join(missing)}; it saved {', '.join(sorted(saved)) or 'nothing'}. "
+                f"`figure_style.save(figure, {part.name!r})` writes both."))
+        if failure is None:
+            (studio.folder / "figures").mkdir(parents=True, exist_ok=True)
+            for name in wanted:
+                shutil.copyfile(folder / "figures" / name, studio.folder / "figures" / name)
+        shutil.rmtree(folder, ignore_errors=True)
+        figures = tuple(one for one in outcome.figures if one.name in wanted)
+        return Drawing(part, source, () if failure else figures, failure)
 
-async def _draw(studio: Studio, part: FigurePart, *, script: str, turn: int) -> Drawing:
-    source = f"{script.rstrip()}\n\n\n{part.code.strip()}\n" if part.code.strip() else script
-    folder = studio.folder / f"turn{turn}" / part.name
-    write_file(folder / "inputs" / "statistics.json",
-               json.dumps([one.model_dump() for one in studio.statistics], indent=1))
-    outcome = await studio.executor.run(Job(
-        name=f"figures/{turn}/{part.name}", folder=folder, entry="figures.py", mode="plot", seed=studio.seed,
-        source={"figures.py": source, **style_files(studio.style)}, timeout=studio.seconds,
-        inputs=studio.canvas.inputs))
-    found = tuple(one for one in outcome.figures if one.name in {f"{part.name}{suffix}" for suffix in SUFFIXES})
-    failure = outcome.failure or _lacking(part.name, {one.name for one in outcome.figures})
-    if failure is None:
-        (studio.folder / "figures").mkdir(parents=True, exist_ok=True)
-        for figure in found:
-            shutil.copyfile(folder / "figures" / figure.name, studio.folder / "figures" / figure.name)
-    shutil.rmtree(folder, ignore_errors=True)
-    return Drawing(part, source, () if failure else found, failure)
-
-
-def _lacking(name: str, saved: set[str]) -> Failure | None:
-    missing = [f"figures/{name}{suffix}" for suffix in SUFFIXES if f"{name}{suffix}" not in saved]
-    there = f"it saved {', '.join(sorted(saved))}" if saved else "it saved nothing"
-    return Failure(kind="figure", message=(
-        f"the code did not save {' and '.join(missing)}; {there}. `figure_style.save(figure, {name!r})` writes both."
-    )) if missing else None
+    return list(await asyncio.gather(*map(draw, script.figures)))

@@ -26,13 +26,11 @@ from models.client import ModelClient
 from models.errors import BudgetSpent, ImagesRefused
 from models.roles.figures import FIGURE_REVIEW, FigureReviewInputs, Mention, PaperFigureReviews, PlacedFigure
 from record.events.papers import Drafted, FiguresSeen
-from record.nouns.figures import FinalFigure, PaperFigureReview
 from record.nouns.papers import Draft
 from record.typeset import Use, as_read, filled, printable
 from review.evidence import Evidence, tex
 from stages.bench import Bench, do_work
 from stages.paper.material import Material, parts_for, statistics_of
-from stages.paper.sources import PaperParts
 from stages.paper.versions import material_of
 from stages.shares import look_task
 
@@ -84,41 +82,27 @@ async def _review(bench: Bench, client: ModelClient, draft: Drafted) -> FiguresS
         return FiguresSeen(round=draft.round, looked=False, why=str(missing))
     if not shown:
         return FiguresSeen(round=draft.round, looked=False, why="the draft has no PDF with figures")
-    reviews, why = _unchanged(bench, shown), ""
+    # what was seen just as it is now, the latest review of each
+    reviews = {review.name: review for event in bench.state.figures_seen.values() for review in event.reviews
+               if review.name in shown and event.seen.get(review.name) == shown[review.name].fingerprint}
+    new, why = [one for name, one in shown.items() if name not in reviews], ""
     try:
-        answer = await _ask(client, material, draft, shown=shown, kept=reviews)
-        why = "the model gave no usable review" if answer is None else "" if answer.looked else (
-            "the model saw no pictures")
-        new = {one.name: one for one in answer.reviews} if answer is not None else {}
-        reviews = {name: one for name in shown if (one := reviews.get(name) or new.get(name))}
+        answer = await client.usable(FIGURE_REVIEW, FigureReviewInputs(
+            data_plan=material.plan, title=plain(draft.draft.title, material.evidence),
+            figures=tuple(one.figure for one in new), others=tuple(shown[name].figure for name in reviews),
+            pages=draft.pages, over=draft.over, page_limit=material.template.page_limit),
+            images=[Image(one.picture) for one in new],
+            then="the draft is revised without a review of its figures") if new else PaperFigureReviews()
+        if answer is None:
+            why = "the model gave no usable review"
+        else:
+            why = "" if answer.looked else "the model saw no pictures"
+            reviews = {one.name: one for one in answer.reviews} | reviews
     except (BudgetSpent, ImagesRefused) as error:
         why = str(error)
+    reviews = {name: reviews[name] for name in shown if name in reviews}
     return FiguresSeen(round=draft.round, looked=not why, why=why, reviews=tuple(reviews.values()),
-                       seen={name: shown[name].fingerprint for name in shown if name in reviews})
-
-
-def _unchanged(bench: Bench, shown: Mapping[str, Shown]) -> dict[str, PaperFigureReview]:
-    """Reviews of figures that were seen just as they are now, the latest of each."""
-    return {review.name: review for event in bench.state.figures_seen.values() for review in event.reviews
-            if review.name in shown and event.seen.get(review.name) == shown[review.name].fingerprint}
-
-
-async def _ask(
-    client: ModelClient, material: Material, draft: Drafted, *, shown: Mapping[str, Shown],
-    kept: Mapping[str, PaperFigureReview],
-) -> PaperFigureReviews | None:
-    new = [one for name, one in shown.items() if name not in kept]
-    if not new:
-        return PaperFigureReviews()
-    return await client.usable(FIGURE_REVIEW, FigureReviewInputs(
-        data_plan=material.plan, title=plain(draft.draft.title, material.evidence),
-        figures=tuple(one.figure for one in new),
-        others=tuple(shown[name].figure for name in kept), pages=draft.pages, over=draft.over,
-        page_limit=material.template.page_limit), images=[Image(one.picture) for one in new],
-        then="the draft is revised without a review of its figures")
-
-
-# --- what is shown --------------------------------------------------------------------------------------------------
+                       seen={name: shown[name].fingerprint for name in reviews})
 
 
 async def figures_of(material: Material, draft: Drafted) -> dict[str, Shown]:
@@ -129,23 +113,25 @@ async def figures_of(material: Material, draft: Drafted) -> dict[str, Shown]:
     parts = parts_for(material, draft.draft)
     found = places((folder / "paper.log").read_text(errors="replace"))
     pictures = await cut(folder / "paper.pdf", found, timeout=material.settings.timeout)
-    return {one.name: Shown(_placed(material, parts, one, found[one.name]), pictures[one.name])
-            for one in material.figures if one.name in pictures}
-
-
-def _placed(material: Material, parts: PaperParts, figure: FinalFigure, place: Place) -> PlacedFigure:
-    in_appendix = any(one.appendix for one in parts.figures if one.name == figure.name)
-    scale = place.width / figure.width if figure.width else 1.0
-    small = () if scale >= SMALLER else (
-        f"it is printed at {scale:.0%} of the size at which it was drawn: text of 7 points is {7 * scale:.1f}",)
+    in_appendix = {one.name for one in parts.figures if one.appendix}
+    mentioned = mentions(parts.draft, material.evidence)
     reviews = material.state.figures.reviews if material.state.figures else ()
-    issues = [issue for one in reviews if one.name == f"{figure.name}.png" for issue in one.issues]
-    return PlacedFigure(
-        name=figure.name, page=place.page, placement="appendix" if in_appendix else "main",
-        width=round(place.width, 2), scale=round(scale, 2), description=figure.description,
-        caption=plain(parts.draft.captions.get(figure.name, ""), material.evidence),
-        mentions=mentions(parts.draft, material.evidence).get(figure.name, ()),
-        lint=(*issues, *small), data=statistics_of(material, figure.datasets))
+    shown: dict[str, Shown] = {}
+    for one in material.figures:
+        if one.name not in pictures:
+            continue
+        place = found[one.name]
+        scale = place.width / one.width if one.width else 1.0
+        small = () if scale >= SMALLER else (
+            f"it is printed at {scale:.0%} of the size at which it was drawn: text of 7 points is {7 * scale:.1f}",)
+        issues = [issue for review in reviews if review.name == f"{one.name}.png" for issue in review.issues]
+        shown[one.name] = Shown(PlacedFigure(
+            name=one.name, page=place.page, placement="appendix" if one.name in in_appendix else "main",
+            width=round(place.width, 2), scale=round(scale, 2), description=one.description,
+            caption=plain(parts.draft.captions.get(one.name, ""), material.evidence),
+            mentions=mentioned.get(one.name, ()), lint=(*issues, *small),
+            data=statistics_of(material, one.datasets)), pictures[one.name])
+    return shown
 
 
 @dataclass(frozen=True)
@@ -182,18 +168,16 @@ async def cut(pdf: Path, wanted: Mapping[str, Place], *, dpi: int = DPI, timeout
         folder = Path(name)
         shutil.copyfile(pdf, folder / "paper.pdf")
         for figure, place in wanted.items():
-            ran = await tex.run([*_command(place, dpi), "paper.pdf", "cut"], folder, timeout=timeout)
+            box = {"-x": place.left - MARGIN, "-y": place.top - MARGIN, "-W": place.width + 2 * MARGIN,
+                   "-H": place.height + 2 * MARGIN}
+            ran = await tex.run([
+                "pdftoppm", "-q", "-png", "-singlefile", "-r", str(dpi), "-f", str(place.page), "-l", str(place.page),
+                *(text for option, inches in box.items() for text in (option, str(max(0, round(inches * dpi))))),
+                "paper.pdf", "cut"], folder, timeout=timeout)
             if ran.code == 0 and (folder / "cut.png").is_file():
                 pictures[figure] = (folder / "cut.png").read_bytes()
                 (folder / "cut.png").unlink()
     return pictures
-
-
-def _command(place: Place, dpi: int) -> list[str]:
-    box = {"-x": place.left - MARGIN, "-y": place.top - MARGIN, "-W": place.width + 2 * MARGIN,
-           "-H": place.height + 2 * MARGIN}
-    return ["pdftoppm", "-q", "-png", "-singlefile", "-r", str(dpi), "-f", str(place.page), "-l", str(place.page),
-            *(text for option, inches in box.items() for text in (option, str(max(0, round(inches * dpi)))))]
 
 
 def mentions(draft: Draft, evidence: Evidence) -> dict[str, tuple[Mention, ...]]:

@@ -50,40 +50,42 @@ class _Drawn:
 
 async def draw_figures(bench: Bench) -> None:
     """Draw the final figures, review them, keep those that are readable, and record them."""
-    await do_work(bench, "figures", lambda client: _work(bench, client))
 
+    async def work(client: ModelClient) -> None:
+        node, drawn = trusted_winner(bench), _Drawn()
+        studio = Studio(
+            executor=bench.executor, seconds=min(PLOT_SECONDS, bench.node_seconds), seed=node.seed,
+            folder=draft_of(bench.folder.drawn), style=style_for(material_of(bench).template),
+            canvas=Canvas(node.id, inputs={one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays"
+                                           for one in replicates_of(bench.state, node.id) if one.status == "good"}),
+            statistics=tuple(statistic(claim) for claim in paper_claims(bench.state)))
+        lacking = "the model gave no figures that can be used"
+        try:
+            for turn in range(bench.paper.replots + 1):
+                if not await _turn(bench, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
+                    break
+        except BudgetSpent as error:
+            lacking = str(error)
+        if drawn.kept or drawn.failed:
+            _record(bench, studio, drawn)
+        else:
+            bench.recorder.append(FiguresMade(
+                figures={}, descriptions={}, arrays=(), failure=Failure(kind="no answer", message=lacking)))
 
-async def _work(bench: Bench, client: ModelClient) -> None:
-    node = trusted_winner(bench)
-    studio, drawn = _studio(bench, node), _Drawn()
-    lacking = "the model gave no figures that can be used"
-    try:
-        for turn in range(bench.paper.replots + 1):
-            if not await _turn(bench, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
-                break
-    except BudgetSpent as error:
-        lacking = str(error)
-    if drawn.kept or drawn.failed:
-        _record(bench, studio, drawn)
-    else:
-        bench.recorder.append(FiguresMade(
-            figures={}, descriptions={}, arrays=(), failure=Failure(kind="no answer", message=lacking)))
-
-
-def _studio(bench: Bench, node: Node) -> Studio:
-    canvas = Canvas(node.id, inputs={
-        one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays"
-        for one in replicates_of(bench.state, node.id) if one.status == "good"})
-    return Studio(
-        executor=bench.executor, seconds=min(PLOT_SECONDS, bench.node_seconds), seed=node.seed,
-        folder=draft_of(bench.folder.drawn), canvas=canvas, style=style_for(material_of(bench).template),
-        statistics=tuple(statistic(claim) for claim in paper_claims(bench.state)))
+    await do_work(bench, "figures", work)
 
 
 async def _turn(bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn, *, turn: int, node: Node) -> bool:
     """Ask for the figures that are not there yet, draw them and look at them; False where no model gave any."""
-    script = await client.usable(FIGURES, await _inputs(bench, studio, drawn, node),
-                               then="the paper goes without the figures that are not drawn yet")
+    script = await client.usable(FIGURES, FiguresInputs(
+        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, arrays=await studio.canvas.briefs(),
+        statistics=studio.statistics, example_plots=parent_brief(bench.folder, node).plots,
+        ablations=ablation_conditions(bench.state),
+        synthetic=tuple(sorted(generated(bench.state.datasets))), house=studio.style,
+        lab_reference=plotting_reference(bench), keep=tuple(drawn.kept),
+        complaints=tuple(f"{name}: {line}" for name, lines in drawn.failed.items() for line in lines),
+        previous="\n\n".join(f"# --- {name}\n{drawn.codes[name]}" for name in drawn.failed)),
+        then="the paper goes without the figures that are not drawn yet")
     if script is None:
         return False
     parts = {one.name: one for one in script.figures if one.name not in drawn.kept}
@@ -94,30 +96,18 @@ async def _turn(bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn
     except Exception as error:  # noqa: BLE001  a worker's edge: figures that cannot be looked at are drawn again
         failure, reviews = of_node(error), ()
         drawings = [replace(one, failure=one.failure or failure) for one in drawings]
-    found = {one.name: _complaints(one, reviews) for one in drawings}
-    drawn.codes |= {one.name: one.script for one in drawings}
-    drawn.kept |= {one.name: one for one in drawings if not found[one.name]}
-    drawn.failed = {name: complaints for name, complaints in found.items() if complaints}
+    drawn.failed = {}
+    for one in drawings:
+        drawn.codes[one.name] = one.script
+        failure = typed_numbers(f"{one.name}.py", one.script) or one.failure
+        if failure is not None:
+            text = f"{failure.message}\n{failure.traceback}"
+            drawn.failed[one.name] = tuple(line for line in text.split("\n") if line)
+        elif refused := [review for review in reviews if Path(review.name).stem == one.name and not review.readable]:
+            drawn.failed[one.name] = tuple("; ".join(review.issues) or "refused without a reason" for review in refused)
+        else:
+            drawn.kept[one.name] = one
     return True
-
-
-def _complaints(drawing: Drawing, reviews: Iterable[FigureReview]) -> tuple[str, ...]:
-    failure = typed_numbers(f"{drawing.name}.py", drawing.script) or drawing.failure
-    if failure is not None:
-        return tuple(line for text in (failure.message, failure.traceback) for line in text.split("\n") if line)
-    refused = [one for one in reviews if Path(one.name).stem == drawing.name and not one.readable]
-    return tuple("; ".join(one.issues) or "refused without a reason" for one in refused)
-
-
-async def _inputs(bench: Bench, studio: Studio, drawn: _Drawn, node: Node) -> FiguresInputs:
-    return FiguresInputs(
-        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, arrays=await studio.canvas.briefs(),
-        statistics=studio.statistics, example_plots=parent_brief(bench.folder, node).plots,
-        ablations=ablation_conditions(bench.state),
-        synthetic=tuple(sorted(generated(bench.state.datasets))), house=studio.style,
-        lab_reference=plotting_reference(bench), keep=tuple(drawn.kept),
-        complaints=tuple(f"{name}: {line}" for name, lines in drawn.failed.items() for line in lines),
-        previous="\n\n".join(f"# --- {name}\n{drawn.codes[name]}" for name in drawn.failed))
 
 
 async def _review(
@@ -164,9 +154,6 @@ def _record(bench: Bench, studio: Studio, drawn: _Drawn) -> None:
         left_out=crowded_out | {name: lines[0] for name, lines in drawn.failed.items()}))
 
 
-# --- which of them, and where -----------------------------------------------------------------------------------------
-
-
 def generated(facts: Iterable[DatasetFacts]) -> frozenset[str]:
     """The datasets whose examples were made by a program."""
     return frozenset(one.name for one in facts if one.synthetic)
@@ -180,17 +167,15 @@ def choose(
     Those meant for the main text come first, and at most `MOST_IN_TEXT` stay there. A figure of generated examples
     alone goes to the appendix, unless the study is about such: its main dataset is one. `widths` are inches, by name.
     """
-    about_it = plan.datasets[0].name in synthetic
-    asked = [_figure(one, synthetic, about_it=about_it, width=widths.get(one.name, 0.0)) for one in parts]
+    asked: list[FinalFigure] = []
+    for part in parts:
+        only = bool(part.datasets) and synthetic.issuperset(part.datasets)
+        asked.append(FinalFigure(
+            name=part.name, description=part.description, panels=part.panels, datasets=part.datasets, synthetic=only,
+            placement="appendix" if only and plan.datasets[0].name not in synthetic else part.placement,
+            width=widths.get(part.name, 0.0)))
     ordered = [one for place in ("main", "appendix") for one in asked if one.placement == place]
     chosen = [one.model_copy(update={"placement": "appendix"}) if number >= MOST_IN_TEXT else one
               for number, one in enumerate(ordered[:MOST])]
     why = f"a paper has at most {MOST} figures, those of the main text first, then in their order"
     return tuple(chosen), {one.name: why for one in ordered[MOST:]}
-
-
-def _figure(part: FigurePart, synthetic: frozenset[str], *, about_it: bool, width: float) -> FinalFigure:
-    only = bool(part.datasets) and synthetic.issuperset(part.datasets)
-    return FinalFigure(
-        name=part.name, description=part.description, panels=part.panels, datasets=part.datasets, synthetic=only,
-        placement="appendix" if only and not about_it else part.placement, width=width)

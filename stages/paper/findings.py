@@ -92,9 +92,10 @@ def of_length(found: Length | None, template: Template) -> tuple[PaperFinding, .
 
 def of_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:
     """Findings in chktex's lines `number:line`, each with its section and what stands there in paper.tex."""
-    lines = re.findall(r"^(\d+):(\d+)$", output, re.MULTILINE)
+    lines, texts = re.findall(r"^(\d+):(\d+)$", output, re.MULTILINE), source.splitlines()
     return blemishes(dict.fromkeys(
-        f"{section_at(source, int(line))}: {CHKTEX[number]}{_near(source, int(line))}"
+        f"{section_at(source, int(line))}: {CHKTEX[number]}"
+        + (f", in {' '.join(texts[int(line) - 1].split())[:NEAR]!r}" if 0 < int(line) <= len(texts) else "")
         for number, line in lines if number in CHKTEX))
 
 
@@ -105,11 +106,6 @@ def section_at(source: str, line: int) -> str:
     if titles:
         return f"section {titles[-1]!r}"
     return "abstract" if "\\begin{abstract}" in before else f"paper.tex line {line}"
-
-
-def _near(source: str, line: int) -> str:
-    lines = source.splitlines()
-    return f", in {' '.join(lines[line - 1].split())[:NEAR]!r}" if 0 < line <= len(lines) else ""
 
 
 def of_fonts(output: str) -> tuple[PaperFinding, ...]:
@@ -133,11 +129,12 @@ _MACRO = re.compile(r"\\(?:result|setup|ref|cite\w*)\{[^}]*\}")
 def lengths(draft: Draft, pages: float | None) -> tuple[SectionLength, ...]:
     """Abstract and sections in order. `pages` of main text in all, where they were counted."""
     texts = {"abstract": draft.abstract, **{section.title: section.body for section in draft.sections}}
-    found = [(title, _words(text), len(_FLOAT.findall(text))) for title, text in texts.items()]
-    total = sum(_pages(words, floats) for _, words, floats in found)
-    scale = pages / total if pages and total else 1.0
-    return tuple(SectionLength(title=title, words=words, floats=floats, pages=round(scale * _pages(words, floats), 2))
-                 for title, words, floats in found)
+    found = [(title, len(_MACRO.sub("x", _FLOAT.sub("", text)).split()), len(_FLOAT.findall(text)))
+             for title, text in texts.items()]
+    estimates = [words / WORDS_A_PAGE + FLOAT * floats for _, words, floats in found]
+    scale = pages / sum(estimates) if pages and sum(estimates) else 1.0
+    return tuple(SectionLength(title=title, words=words, floats=floats, pages=round(scale * estimate, 2))
+                 for (title, words, floats), estimate in zip(found, estimates, strict=True))
 
 
 def too_thin(pages: float | None, limit: int) -> tuple[str, ...]:
@@ -146,11 +143,3 @@ def too_thin(pages: float | None, limit: int) -> tuple[str, ...]:
         return ()
     return (f"the main text fills {pages:.1f} of {limit} pages: say more of method, settings, results and failures "
             "that the record holds",)
-
-
-def _words(text: str) -> int:
-    return len(_MACRO.sub("x", _FLOAT.sub("", text)).split())
-
-
-def _pages(words: int, floats: int) -> float:
-    return words / WORDS_A_PAGE + FLOAT * floats

@@ -21,15 +21,15 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from models.client import ModelClient
 from models.roles.role import AnyRole
-from models.roles.writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, SectionInputs, Sections, WriteInputs
-from record.events.papers import Drafted, Released
+from models.roles.writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
+from record.events.papers import Released
 from record.folder import sha256, write_file
 from record.manifest import manifest
 from record.nouns.nodes import Phase
 from record.nouns.papers import Draft, Section
 from stages.bench import Bench, do_work
 from stages.paper.citations import cite
-from stages.paper.disclosure import as_file, disclosure, file_of
+from stages.paper.disclosure import disclosure, file_of
 from stages.paper.figures import draw_figures
 from stages.paper.material import write_inputs
 from stages.paper.outline import complaints_on, groups, repaired, section_inputs, taken
@@ -44,6 +44,11 @@ AGAIN = "the answer before could not be used: answer with every field that is as
 class NoDraftError(Exception):
     """No draft of the paper could be had. Who acts: the person; another model writes it from the same experiments."""
 
+    def __init__(self, role: AnyRole, client: ModelClient) -> None:
+        super().__init__(
+            f"no paper: {client.name_of(role)} gave no answer as {role} that can be used, twice; experiments are kept: "
+            "write it with another model (scientist write RUN --model NAME), or resume")
+
 
 async def write(bench: Bench) -> None:
     """Record the writer's draft, assessed: an outline, then its sections in order, the abstract with the last.
@@ -53,56 +58,24 @@ async def write(bench: Bench) -> None:
 
     async def work(client: ModelClient) -> None:
         inputs = write_inputs(material_of(bench, client.decision))
-        draft = await _written(client, inputs, await _outlined(client, inputs), size=bench.paper.sections_per_call)
+        outline = await _outlined(client, inputs)
+        sections: tuple[Section, ...] = ()
+        captions: dict[str, str] = {}
+        abstract = ""
+        for asked in groups(outline, bench.paper.sections_per_call):
+            given = section_inputs(inputs, outline, asked, sections)
+            answer = await client.usable(WRITE, given, then=THEN) or await client.usable(
+                WRITE, given.model_copy(update={"complaints": (AGAIN,)}), then=THEN)
+            if answer is None:
+                raise NoDraftError(WRITE, client)
+            sections += taken(asked, answer.sections)
+            captions |= answer.captions
+            abstract = answer.abstract or abstract
         if not bench.state.drafts:
+            draft = Draft(title=outline.title, abstract=abstract, sections=sections, captions=captions)
             bench.recorder.append(await drafted(bench, draft, number=0))
 
     await do_work(bench, bench.state.paper_task("write"), work)
-
-
-async def release(bench: Bench) -> None:
-    """Build the best draft for the last time: released when nothing is untied, else a watermarked DRAFT."""
-
-    async def work(_: ModelClient) -> None:
-        material, best = material_of(bench), best_of(bench.state.drafts)
-        found = await assess_draft(bench, material, best.draft, "final")
-        reasons = reasons_against(found)
-        if reasons:
-            found = await assess_draft(bench, material, best.draft, "final", refused=True)
-        _publish(bench)
-        bench.recorder.append(Released(
-            released=not reasons, reasons=reasons, pages=found.pages, round=best.round,
-            beside=_disclose(bench, best),
-            pdf=str(bench.folder.paper.relative_to(bench.folder.root) / "paper.pdf") if found.pdf else None,
-            files={str(path.relative_to(bench.folder.paper)): sha256(path)
-                   for path in sorted(bench.folder.paper.rglob("*")) if path.is_file() and "rounds" not in path.parts}))
-
-        write_file(bench.folder.root / "manifest.json", json.dumps(manifest(bench.state, bench.folder), indent=1))
-
-    await do_work(bench, bench.state.paper_task("release"), work)
-
-
-def _disclose(bench: Bench, best: Drafted) -> dict[str, str]:
-    """Write the disclosure; its path in the run -> sha256."""
-    file = file_of(bench.folder)
-    path = bench.folder.root / file
-    write_file(path, as_file(disclosure(bench.state, isolation=bench.isolation(bench.state), text=best.round)))
-    return {file: sha256(path)}
-
-
-def _publish(bench: Bench) -> None:
-    """Copy the final build up to paper/, the PDF last."""
-    final = bench.folder.paper / "rounds" / "final"
-    (bench.folder.paper / "paper.pdf").unlink(missing_ok=True)
-    for path in sorted(final.rglob("*"), key=lambda path: path.suffix == ".pdf"):
-        if path.is_file():
-            target = bench.folder.paper / path.relative_to(final)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
-    shutil.rmtree(final)
-
-
-# --- outline and sections -------------------------------------------------------------------------------------------
 
 
 async def _outlined(client: ModelClient, inputs: WriteInputs) -> PaperOutline:
@@ -116,35 +89,38 @@ async def _outlined(client: ModelClient, inputs: WriteInputs) -> PaperOutline:
         if not complaints:
             break
     if outline is None:
-        raise NoDraftError(_no_draft(OUTLINE, client))
+        raise NoDraftError(OUTLINE, client)
     return repaired(outline, inputs)
 
 
-async def _written(client: ModelClient, inputs: WriteInputs, outline: PaperOutline, *, size: int) -> Draft:
-    sections: tuple[Section, ...] = ()
-    captions: dict[str, str] = {}
-    abstract = ""
-    for asked in groups(outline, size):
-        answer = await _sections(client, section_inputs(inputs, outline, asked, sections))
-        sections += taken(asked, answer.sections)
-        captions |= answer.captions
-        abstract = answer.abstract or abstract
-    return Draft(title=outline.title, abstract=abstract, sections=sections, captions=captions)
+async def release(bench: Bench) -> None:
+    """Build the best draft for the last time: released when nothing is untied, else a watermarked DRAFT."""
 
+    async def work(_: ModelClient) -> None:
+        material, best, folder = material_of(bench), best_of(bench.state.drafts), bench.folder
+        found = await assess_draft(bench, material, best.draft, "final")
+        reasons = reasons_against(found)
+        if reasons:
+            found = await assess_draft(bench, material, best.draft, "final", refused=True)
+        final = folder.paper / "rounds" / "final"
+        (folder.paper / "paper.pdf").unlink(missing_ok=True)
+        for path in sorted(final.rglob("*"), key=lambda path: path.suffix == ".pdf"):  # the PDF last
+            if path.is_file():
+                target = folder.paper / path.relative_to(final)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+        shutil.rmtree(final)
+        disclosed = folder.root / file_of(folder)
+        write_file(disclosed, disclosure(bench.state, isolation=bench.isolation(bench.state), text=best.round))
+        bench.recorder.append(Released(
+            released=not reasons, reasons=reasons, pages=found.pages, round=best.round,
+            beside={file_of(folder): sha256(disclosed)},
+            pdf=str(folder.paper.relative_to(folder.root) / "paper.pdf") if found.pdf else None,
+            files={str(path.relative_to(folder.paper)): sha256(path)
+                   for path in sorted(folder.paper.rglob("*")) if path.is_file() and "rounds" not in path.parts}))
+        write_file(folder.root / "manifest.json", json.dumps(manifest(bench.state, folder), indent=1))
 
-async def _sections(client: ModelClient, inputs: SectionInputs) -> Sections:
-    """The sections that are asked for, at the second try if need be. Raises `NoDraftError`."""
-    for complaints in ((), (AGAIN,)):
-        given = inputs.model_copy(update={"complaints": complaints})
-        answer = await client.usable(WRITE, given, then=THEN)
-        if answer is not None:
-            return answer
-    raise NoDraftError(_no_draft(WRITE, client))
-
-
-def _no_draft(role: AnyRole, client: ModelClient) -> str:
-    return (f"no paper: {client.name_of(role)} gave no answer as {role} that can be used, twice; experiments are kept: "
-            "write it with another model (scientist write RUN --model NAME), or resume")
+    await do_work(bench, bench.state.paper_task("release"), work)
 
 
 STEPS: Mapping[Phase, Callable[[Bench], Awaitable[None]]] = {

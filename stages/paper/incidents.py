@@ -9,10 +9,12 @@ from record.claims import replicates_of, seedless
 from record.fold.state import RunState
 from record.nouns.decisions import Compare
 from record.nouns.nodes import STAGES, Attempt, changed, retries
-from stages.paper.disclosed import LATE
 from stages.paper.latex import recorded
-from stages.paper.provenance import human_rows, missing_rows, planned_rows
+from stages.paper.provenance import missing_rows, planned_rows
 
+LATE = ("After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
+        "results of the draft; nothing was chosen by those of the new nodes, which were scored once, after all of them "
+        "ran.")
 LONGEST = 260
 """Characters of one reason."""
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:,'\"\]]+/)+")
@@ -22,10 +24,17 @@ Rows = Iterable[tuple[str, str]]
 
 def incidents(state: RunState) -> str:
     """All of it as TeX, a list a kind of incident; empty where nothing happened."""
+    lists = ((head, "\n".join(rf"\item[{recorded(name)}] {recorded(text)}" for name, text in rows))
+             for head, rows in _lists(state))
+    return "\n\n".join(f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n{items}\n\\end{{description}}"
+                       for head, items in lists if items)
+
+
+def _lists(state: RunState) -> Iterable[tuple[str, Rows]]:
     nodes, left_out = state.nodes.values(), state.figures.left_out if state.figures is not None else {}
-    lists: tuple[tuple[str, Rows], ...] = (
+    return (
         ("Nodes whose code a person wrote; it ran, and was checked and reviewed, like that of a model:",
-         human_rows(state)),
+         ((node.id, f"{node.kind}, by {node.author}") for node in state.human_nodes)),
         ("Nodes that failed, were ended by us (pruned) or are marked as suspect:", _failures(state)),
         ("A person steered the search while it went on: ended a node, marked it, or wrote a note that prompts of "
          "a stage showed. In order:", _steered(state)),
@@ -40,7 +49,9 @@ def incidents(state: RunState) -> str:
          ((node.id, f"{_outcome(first)}; then {changed(first, second)}: {_outcome(second)}")
           for node in nodes for first, second in retries(node))),
         ("Nodes whose replicates gave the same values for every seed: their code ignores the seed, as that of a "
-         "deterministic method does, and the spread over seeds is unknown:", _seedless(state)),
+         "deterministic method does, and the spread over seeds is unknown:",
+         ((node, f"replicates {', '.join(one.id for one in replicates_of(state, node) if one.status == 'good')}")
+          for node in seedless(state))),
         ("Where the measured noise hides the difference between two nodes, a model was asked which of them is the "
          "sounder one to build on:", _comparisons(state)),
         ("Figures that no model looked at, since the one that should have takes no pictures or gave no usable "
@@ -56,18 +67,12 @@ def incidents(state: RunState) -> str:
          ((name, short(text)) for name, text in missing_rows(state))),
         ("Why the search of each stage ended:", _ends(state)),
         ("Left out, since neither time nor budget had room for what was still owed:", _without(state)))
-    return "\n\n".join(text for head, rows in lists if (text := _list(head, rows)))
 
 
 def short(text: str, limit: int = LONGEST) -> str:
     """A text on one line, cut at a word, without the folders of the machine that it names."""
     text = _FOLDERS.sub(".../", " ".join(text.split()))
     return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
-
-
-def _list(head: str, rows: Rows) -> str:
-    items = "\n".join(rf"\item[{recorded(name)}] {recorded(text)}" for name, text in rows)
-    return f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n{items}\n\\end{{description}}" if items else ""
 
 
 def _failures(state: RunState) -> Rows:
@@ -100,12 +105,6 @@ def _outcome(attempt: Attempt) -> str:
     if attempt.failure is None:
         return f"it ran, {attempt.seconds:.1f} s"
     return f"{attempt.failure.kind} after {attempt.seconds:.1f} s, {short(attempt.failure.message, 120)}"
-
-
-def _seedless(state: RunState) -> Rows:
-    for node in seedless(state):
-        same = [one.id for one in replicates_of(state, node) if one.status == "good"]
-        yield node, f"replicates {', '.join(same)}"
 
 
 def _comparisons(state: RunState) -> Rows:

@@ -5,7 +5,7 @@ A `Material` is made once for each version of the text; what it works out (claim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -115,16 +115,23 @@ class Material:
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
         """Every difference as the writer and the binder know it."""
-        return tuple(_comparison(one) for one in self.claims.differences)
+        return tuple(Comparison(
+            key=one.key, dataset=one.dataset, metric=one.name, better=one.better,
+            worse=one.other if one.better == one.condition else one.condition, equal=one.mean == 0, verdict=one.called,
+            n=one.n, condition=one.condition, note=_note(one)) for one in self.claims.differences)
 
     @cached_property
     def evidence(self) -> Evidence:
-        """All that a draft may lean on."""
+        """All that a draft may lean on. Names of the plan and the data may hold numbers."""
+        plan, facts = self.plan, self.state.datasets
+        names = [text for one in (*plan.arms, *plan.levels, *plan.metrics) for text in (one.name, one.title)]
+        names += [text for one in facts for text in (one.name, one.name.replace("_", " "), one.title)]
         return Evidence(
             results=printed(self.claims.every), setups=setups(self.state),
             cites=frozenset(entry.key for entry in self.library), figures=frozenset(one.name for one in self.figures),
-            tables=frozenset(table.name for table in self.tables), names=_names(self.plan, self.state),
-            comparisons=self.comparisons, plan=self.plan, facts=self.state.datasets,
+            tables=frozenset(table.name for table in self.tables),
+            names=tuple(dict.fromkeys(text for text in (*names, *plan.conditions) if text)),
+            comparisons=self.comparisons, plan=plan, facts=facts,
             values={one.key: Value(mean=one.mean, low=one.low, high=one.high) for one in self.claims.every},
             tabled={table.name: claims_in(table.tabular) for table in self.tables})
 
@@ -184,9 +191,17 @@ def figure_files(material: Material, draft: Draft) -> tuple[FigureFile, ...]:
 
 def _lines(plan: DataPlan, claims: Sequence[Claim]) -> tuple[ClaimLine, ...]:
     texts = printed(claims)
-    return tuple(ClaimLine(key=f"{claim.key}.{suffix}", printed=texts[f"{claim.key}.{suffix}"],
-                           meaning=f"{meaning}: {_meaning(plan, claim)}", primary=claim.name == plan.primary.name)
-                 for claim in _wanted(plan, claims) for suffix, meaning in (SHOWN | _more(claim)).items())
+    found: list[ClaimLine] = []
+    for claim in _wanted(plan, claims):
+        forms = SHOWN
+        if isinstance(claim, Difference) and claim.family == "confirmatory":
+            forms = SHOWN | OF_CONFIRMATORY
+        elif isinstance(claim, Difference) and claim.called == "no measurable difference":
+            forms = SHOWN | DETECTABLE
+        found += [ClaimLine(key=f"{claim.key}.{form}", printed=texts[f"{claim.key}.{form}"],
+                            meaning=f"{meaning}: {_meaning(plan, claim)}", primary=claim.name == plan.primary.name)
+                  for form, meaning in forms.items()]
+    return tuple(found)
 
 
 def _wanted(plan: DataPlan, claims: Sequence[AClaim]) -> list[AClaim]:
@@ -199,32 +214,19 @@ def _wanted(plan: DataPlan, claims: Sequence[AClaim]) -> list[AClaim]:
     return sorted(named, key=lambda claim: place.get(claim.name, len(place)))
 
 
-def _more(claim: Claim) -> dict[str, str]:
-    if not isinstance(claim, Difference):
-        return {}
-    if claim.family == "confirmatory":
-        return OF_CONFIRMATORY
-    return DETECTABLE if claim.called == "no measurable difference" else {}
-
-
 def _meaning(plan: DataPlan, claim: Claim) -> str:
     metric = next((one.title or one.name for one in plan.metrics if one.name == claim.name), claim.name)
-    what = _condition(plan, claim.condition)
+    compared = _condition(plan, claim.arm, claim.level)
     if isinstance(claim, Difference):
-        what = f"paired difference, {what} minus {_condition(plan, claim.other)}"
-    return f"{metric} on {claim.dataset} ({claim.split}), {what}"
+        other = _condition(plan, arm_of(claim.other), level_of(claim.other))
+        compared = f"paired difference, {compared} minus {other}"
+    return f"{metric} on {claim.dataset} ({claim.split}), {compared}"
 
 
-def _condition(plan: DataPlan, condition: str) -> str:
-    arm = next((one.title or one.name for one in plan.arms if one.name == arm_of(condition)), arm_of(condition))
-    level = next((one.title or one.name for one in plan.levels if one.name == level_of(condition)), "")
-    return f"{arm} at {level}" if level else arm
-
-
-def _comparison(one: Difference) -> Comparison:
-    worse = one.other if one.better == one.condition else one.condition
-    return Comparison(key=one.key, dataset=one.dataset, metric=one.name, better=one.better, worse=worse,
-                      equal=one.mean == 0, verdict=one.called, n=one.n, condition=one.condition, note=_note(one))
+def _condition(plan: DataPlan, arm: str, level: str) -> str:
+    title = next((one.title or one.name for one in plan.arms if one.name == arm), arm)
+    at = next((one.title or one.name for one in plan.levels if one.name == level), "")
+    return f"{title} at {at}" if at else title
 
 
 def _note(one: Difference) -> str:
@@ -239,45 +241,32 @@ def _note(one: Difference) -> str:
     return f"{over}a difference smaller than {smallest} ({one.key}.mde) could not have been seen"
 
 
-def _names(plan: DataPlan, state: RunState) -> tuple[str, ...]:
-    """Names of the plan and the data, which may hold numbers."""
-    named = [text for one in (*plan.arms, *plan.levels, *plan.metrics) for text in (one.name, one.title)]
-    named += [text for facts in state.datasets for text in (facts.name, facts.name.replace("_", " "), facts.title)]
-    return tuple(dict.fromkeys(text for text in (*named, *plan.conditions) if text))
-
-
 def _disclosures(material: Material) -> Iterator[str]:
     """What a reader must learn of this run, in words without numbers (the appendix has those)."""
     state, claims = material.state, material.claims.means
     for text in material.plan.untested:
         yield f"The plan, made before any run, set out not to test: {text} (or what was run of it all the same)"
-    yield from (text for holds, text in _limitations(state, claims) if holds)
+    best = winner(state)
+    if best is not None and any(one.status != "good" for one in replicates_of(state, best)):
+        yield "Some replicates of the reported configuration failed; the appendix lists them."
+    if "replicate" in state.without:
+        yield ("Some replicates that were planned were left out, since neither time nor budget had room for them; the "
+               "appendix says which.")
+    if best is not None and ignores_seed(state, best):
+        yield ("The code of the reported configuration gave the same values for every seed, as that of a deterministic "
+               "method does: its replicates say nothing of the spread, which is unknown.")
+    if any(node.status == "pruned" for node in state.nodes.values()):
+        yield ("Some experiments were ended by the program before they were done, since they could not come to "
+               "anything; the appendix lists them with the reasons.")
+    if any(stage.limited for stage in state.stages.values()):
+        yield "The search of some stages was ended by a limit on time or model calls; the appendix names them."
+    if {one.split for one in claims} == {"validation"}:
+        yield "The code handed in no test predictions: all results are on validation data that selection saw."
+    if any(one.grade == "logged" for one in claims):
+        yield "Some values were reported by the code itself and could not be computed by the harness."
+    if state.figures is not None and not state.figures.looked:
+        yield ("No model looked at all of the figures, since the one that was used takes no pictures or gave no usable "
+               "answer; a program checked their labels, legends and axes.")
     yield from sentences_on_provenance(state)
     if state.limited:
         yield "The run was ended early, by a limit on its time or budget; the appendix says which."
-
-
-def _limitations(state: RunState, claims: Iterable[Claim]) -> tuple[tuple[bool, str], ...]:
-    best = winner(state)
-    splits, grades = {one.split for one in claims}, {one.grade for one in claims}
-    return (
-        (best is not None and any(one.status != "good" for one in replicates_of(state, best)),
-         "Some replicates of the reported configuration failed; the appendix lists them."),
-        ("replicate" in state.without,
-         "Some replicates that were planned were left out, since neither time nor budget had room for them; the "
-         "appendix says which."),
-        (best is not None and ignores_seed(state, best),
-         "The code of the reported configuration gave the same values for every seed, as that of a deterministic "
-         "method does: its replicates say nothing of the spread, which is unknown."),
-        (any(node.status == "pruned" for node in state.nodes.values()),
-         "Some experiments were ended by the program before they were done, since they could not come to anything; "
-         "the appendix lists them with the reasons."),
-        (any(stage.limited for stage in state.stages.values()),
-         "The search of some stages was ended by a limit on time or model calls; the appendix names them."),
-        (splits == {"validation"},
-         "The code handed in no test predictions: all results are on validation data that selection saw."),
-        ("logged" in grades,
-         "Some values were reported by the code itself and could not be computed by the harness."),
-        (state.figures is not None and not state.figures.looked,
-         "No model looked at all of the figures, since the one that was used takes no pictures or gave no usable "
-         "answer; a program checked their labels, legends and axes."))

@@ -64,28 +64,21 @@ def unreported(draft: Draft, inputs: WriteInputs) -> Iterator[str]:
                    f"unseen, as {sizes[0]}")
 
 
-# --- one item ---------------------------------------------------------------------------------------------------------
-
-
 def _item(plan: DataPlan, found: Sequence[Comparison], results: Collection[str], name: str, *,
           abstract: bool = False) -> Telling:
-    arm, other = arm_of(found[0].subject), arm_of(found[0].partner)
     several = len({one.dataset for one in found}) > 1
-    shown = results if abstract else ()
-    parts = [f"{what} {', '.join(_place(one, shown, several) for one in of)}".strip() for what in _ORDER
-             if (of := [one for one in found if one.verdict == what])]
+    places: dict[Called, list[str]] = {verdict: [] for verdict in _ORDER}
+    for one in found:
+        smallest = f"{one.key}.mde"
+        undetected = abstract and one.verdict == "no measurable difference" and smallest in results
+        parts = (one.dataset if several else "", level_of(one.subject),
+                 f"(a difference below \\result{{{smallest}}} would have gone unseen)" if undetected else "")
+        places[one.verdict].append(" ".join(part for part in parts if part))
+    verdicts = [f"{verdict} {', '.join(of)}".strip() for verdict, of in places.items() if of]
     metric = next((one.title or one.name for one in plan.metrics if one.name == found[0].metric), found[0].metric)
-    where = "" if several else f" on {found[0].dataset}"
     return Telling(id=name, abstract=abstract, keys=tuple(one.key for one in found), text=(
-        f"{metric}{where}, {arm} against {other}: {'; '.join(parts)}"))
-
-
-def _place(one: Comparison, results: Collection[str], several: bool) -> str:
-    smallest = f"{one.key}.mde"
-    undetected = one.verdict == "no measurable difference" and smallest in results
-    parts = (one.dataset if several else "", level_of(one.subject),
-             f"(a difference below \\result{{{smallest}}} would have gone unseen)" if undetected else "")
-    return " ".join(part for part in parts if part)
+        f"{metric}{'' if several else f' on {found[0].dataset}'}, {arm_of(found[0].subject)} against "
+        f"{arm_of(found[0].partner)}: {'; '.join(verdicts)}"))
 
 
 def _hypothesis(plan: DataPlan, comparisons: Sequence[Comparison]) -> list[Telling]:

@@ -11,7 +11,7 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from models.roles.writing import ClaimLine, PaperOutline, PlannedSection, SectionInputs, WriteInputs
+from models.roles.writing import PaperOutline, PlannedSection, SectionInputs, WriteInputs
 from record.nouns.papers import Section
 from record.typeset import without_form
 from stages.paper.outcomes import is_disclosure
@@ -39,7 +39,14 @@ def _complaints(outline: PaperOutline, inputs: WriteInputs) -> Iterator[str]:
             yield from _unknown(f"section {section.title!r}", name, getattr(section, name), names)
     for name in ("keys", "tells"):
         yield from _unknown("the abstract", name, getattr(outline.abstract, name), known[name])
-    yield from _floats(outline, inputs)
+    for field, needed, names in (("figures", _in_text(inputs), ()), ("tables", inputs.tables[:1], inputs.tables[1:])):
+        placed = Counter(name for section in outline.sections for name in getattr(section, field))
+        for name in (*needed, *names):
+            if placed[name] > 1 or (name in needed and not placed[name]):
+                yield f"{field}: {name!r} is placed {placed[name]} times: place it once"
+        for one in inputs.figures if field == "figures" else ():
+            if one.placement == "appendix" and placed[one.name]:
+                yield f"figures: {one.name!r} stands in the appendix: place it in no section"
     planned = {one for section in outline.sections for one in section.tells}
     for one in inputs.tellings:
         if one.id not in planned:
@@ -67,22 +74,8 @@ def _unknown(where: str, field: str, names: Sequence[str], known: Collection[str
             yield f"{where}: {name!r} is none of the {field}" + (f"; the nearest are {', '.join(near)}" if near else "")
 
 
-def _floats(outline: PaperOutline, inputs: WriteInputs) -> Iterator[str]:
-    for field, needed, names in (("figures", _in_text(inputs), ()), ("tables", inputs.tables[:1], inputs.tables[1:])):
-        placed = Counter(name for section in outline.sections for name in getattr(section, field))
-        for name in (*needed, *names):
-            if placed[name] > 1 or (name in needed and not placed[name]):
-                yield f"{field}: {name!r} is placed {placed[name]} times: place it once"
-        for one in inputs.figures if field == "figures" else ():
-            if one.placement == "appendix" and placed[one.name]:
-                yield f"figures: {one.name!r} stands in the appendix: place it in no section"
-
-
 def _in_text(inputs: WriteInputs) -> tuple[str, ...]:
     return tuple(one.name for one in inputs.figures if one.placement == "main")
-
-
-# --- repair -----------------------------------------------------------------------------------------------------------
 
 
 def repaired(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
@@ -93,9 +86,22 @@ def repaired(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
     """
     if not complaints_on(outline, inputs):
         return outline
-    known, seen = _known(inputs), set[str]()
+    known, seen = _known(inputs), set[tuple[str, str]]()
     known["figures"] &= frozenset(_in_text(inputs))
-    sections = [_cleaned(section, known, seen) for section in _titled(outline.sections)]
+    sections: list[PlannedSection] = []
+    titles = set(TAKEN)
+    for number, section in enumerate(outline.sections, 1):
+        title = " ".join(section.title.split()) or f"Part {'I' * number}"
+        while title.lower() in titles:
+            title = f"More on {title}"
+        titles.add(title.lower())
+        kept: dict[str, object] = {"title": title}
+        for field, names in known.items():
+            kept[field] = tuple(name for name in dict.fromkeys(getattr(section, field))
+                                if name in names and (field, name) not in seen)
+            if field in ("figures", "tables"):
+                seen |= {(field, name) for name in getattr(section, field)}
+        sections.append(section.model_copy(update=kept))
     total = sum(section.share for section in sections)
     host = max(range(len(sections)), key=lambda k: sections[k].share)
     planned = {one for section in sections for one in section.tells}
@@ -114,33 +120,8 @@ def repaired(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
             "tells": tuple(dict.fromkeys((*(one for one in abstract.tells if one in known["tells"]), *needed)))})})
 
 
-def _titled(sections: Sequence[PlannedSection]) -> Iterator[PlannedSection]:
-    """The sections under titles of their own."""
-    seen: set[str] = set(TAKEN)
-    for number, section in enumerate(sections, 1):
-        title = " ".join(section.title.split()) or f"Part {'I' * number}"
-        while title.lower() in seen:
-            title = f"More on {title}"
-        seen.add(title.lower())
-        yield section.model_copy(update={"title": title})
-
-
-def _cleaned(section: PlannedSection, known: dict[str, frozenset[str]], seen: set[str]) -> PlannedSection:
-    """The section without what is unknown, and without floats that an earlier one places."""
-    kept: dict[str, tuple[str, ...]] = {}
-    for field, names in known.items():
-        once = field in ("figures", "tables")
-        kept[field] = tuple(name for name in dict.fromkeys(getattr(section, field))
-                            if name in names and not (once and f"{field}/{name}" in seen))
-        seen |= {f"{field}/{name}" for name in kept[field]}
-    return section.model_copy(update=kept)
-
-
 def _with(section: PlannedSection, field: str, more: Sequence[str]) -> PlannedSection:
     return section.model_copy(update={field: (*getattr(section, field), *more)})
-
-
-# --- what sections see ------------------------------------------------------------------------------------------------
 
 
 def groups(outline: PaperOutline, size: int) -> list[tuple[str, ...]]:
@@ -165,7 +146,8 @@ def section_inputs(inputs: WriteInputs, outline: PaperOutline, asked: tuple[str,
     used["figures"] |= {one.name for one in inputs.figures if one.placement == "appendix"}
     return SectionInputs(
         inputs=inputs, outline=outline, asked=asked, abstract=last, written=written, tellings=items,
-        results=_of(inputs.results, claims), setups=tuple(line for line in inputs.setups if line.key in keys),
+        results=tuple(line for line in inputs.results if without_form(line.key) in claims),
+        setups=tuple(line for line in inputs.setups if line.key in keys),
         comparisons=tuple(one for one in inputs.comparisons if one.key in claims),
         figures=tuple(one for one in inputs.figures if one.name in used["figures"]),
         tables=tuple(name for name in inputs.tables if name in used["tables"]),
@@ -178,8 +160,3 @@ def taken(asked: Sequence[str], answered: Sequence[Section]) -> tuple[Section, .
     if len(answered) == len(asked):
         found = {title.lower(): one.body for title, one in zip(asked, answered, strict=True)} | found
     return tuple(Section(title=title, body=found.get(title.lower(), "").strip()) for title in asked)
-
-
-def _of(lines: Sequence[ClaimLine], claims: Collection[str]) -> tuple[ClaimLine, ...]:
-    """The lines of these claims, in every form that they print."""
-    return tuple(line for line in lines if without_form(line.key) in claims)

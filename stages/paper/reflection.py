@@ -17,13 +17,11 @@ from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles import REFLECT
 from models.roles.revising import ReflectInputs, Reflection, Round, SectionEdit, TextEdit
-from models.roles.writing import ClaimLine, Comparison, WriteInputs
 from record.events.papers import Drafted
-from record.nouns.figures import Placement
 from record.nouns.papers import Draft, Section
 from record.typeset import without_form
 from stages.bench import Bench, do_work
-from stages.paper.citations import chosen_in
+from stages.paper.citations import of_this_version
 from stages.paper.figure_review import review_paper_figures
 from stages.paper.findings import lengths
 from stages.paper.material import write_inputs
@@ -37,6 +35,8 @@ IDLE = 2
 
 SHOWN = 80
 """Characters of a passage that are shown in a report on its edit."""
+
+NO_FIGURE = "there is no such figure"
 
 
 async def reflect(bench: Bench) -> None:
@@ -62,7 +62,12 @@ async def revise(bench: Bench, client: ModelClient, rounds: Iterable[int], *, ne
         if answer is None or answer.empty:
             return
         if not any(one.round == number for one in bench.state.drafts):
-            bench.recorder.append(await _round(bench, before, answer, number))
+            base, figures = best_of(before), {one.name for one in material_of(bench).figures}
+            found = edited(base.draft, answer, figures=figures, rewritable=_rewritable(base))
+            version = _twin(before, found.draft) or await drafted(bench, found.draft, number=number)
+            bench.recorder.append(version.model_copy(update={
+                "round": number, "edits": tuple(found.made), "refused": tuple(found.refused), "anew": False,
+                "done": before[-1].done}))
         if _is_over(_before(bench.state.drafts, number + 1), done=answer.done):
             return
 
@@ -80,44 +85,29 @@ def reflect_inputs(bench: Bench, before: Sequence[Drafted], k: int, *, news: tup
     """What the reflector of decision k gets: the best version so far, what is wrong with it, and what was tried."""
     base = best_of(before)
     seen = bench.state.figures_seen.get(base.round)
-    inputs = write_inputs(material_of(bench, k))
-    results, comparisons = _needed(inputs, base, news)
-    return ReflectInputs(
-        inputs=inputs, results=results, comparisons=comparisons, draft=base.draft, pages=base.pages, over=base.over,
-        violations=base.violations, complaints=base.complaints,
-        compile_findings=tuple(one.text for one in base.findings if one.by_edit),
-        lengths=lengths(base.draft, base.pages),
-        figure_reviews=bench.state.figures.reviews if bench.state.figures else (),
-        paper_figures=seen.reviews if seen is not None else (), rewritable=_rewritable(base), tried=_tried(before),
-        news=news, supports=tuple(support for one in chosen_in(bench.state) for support in one.supports))
-
-
-def _needed(
-    inputs: WriteInputs, base: Drafted, news: Sequence[str]
-) -> tuple[tuple[ClaimLine, ...], tuple[Comparison, ...]]:
-    """Of the record what a revision may need: the primary metric, and what the draft or a finding about it names."""
-    draft = base.draft
+    inputs, draft = write_inputs(material_of(bench, k)), base.draft
+    # Of the record it needs the primary metric, and what the draft or a finding about it names.
     text = "\n".join((draft.title, draft.abstract, *(one.body for one in draft.sections), *draft.captions.values(),
                       *base.violations, *base.complaints, *news, *(key for one in inputs.tellings for key in one.keys)))
     primary = inputs.data_plan.primary.name
-    return (tuple(line for line in inputs.results if line.primary or without_form(line.key) in text),
-            tuple(one for one in inputs.comparisons if one.metric == primary or one.key in text))
+    return ReflectInputs(
+        inputs=inputs, draft=draft, pages=base.pages, over=base.over,
+        results=tuple(line for line in inputs.results if line.primary or without_form(line.key) in text),
+        comparisons=tuple(one for one in inputs.comparisons if one.metric == primary or one.key in text),
+        violations=base.violations, complaints=base.complaints,
+        compile_findings=tuple(one.text for one in base.findings if one.by_edit),
+        lengths=lengths(draft, base.pages),
+        figure_reviews=bench.state.figures.reviews if bench.state.figures else (),
+        paper_figures=seen.reviews if seen is not None else (), rewritable=_rewritable(base),
+        tried=tuple(Round(number=one.round, outcome=_outcome(before[:k], one), edits=one.edits, refused=one.refused)
+                    for k, one in enumerate(before) if k),
+        news=news, supports=tuple(support for one in of_this_version(bench.state)[1] for support in one.supports))
 
 
 def _rewritable(base: Drafted) -> tuple[str, ...]:
     """Sections that edits of passages cannot repair: empty ones, and those with many violations."""
     return tuple(one.title for one in base.draft.sections
                  if not one.body.strip() or base.untied.get(f"section {one.title!r}", 0) >= MANY)
-
-
-async def _round(bench: Bench, before: Sequence[Drafted], answer: Reflection, number: int) -> Drafted:
-    """The version after a round. Text that was assessed before is not built again."""
-    base, figures = best_of(before), {one.name for one in material_of(bench).figures}
-    found = edited(base.draft, answer, figures=figures, rewritable=_rewritable(base))
-    version = _twin(before, found.draft) or await drafted(bench, found.draft, number=number)
-    return version.model_copy(update={
-        "round": number, "edits": tuple(found.made), "refused": tuple(found.refused), "anew": False,
-        "done": before[-1].done})
 
 
 def _twin(before: Sequence[Drafted], draft: Draft) -> Drafted | None:
@@ -135,15 +125,6 @@ def _is_over(drafts: Sequence[Drafted], *, done: bool) -> bool:
     return done and last is best_of(drafts) and not (last.violations or open_ or last.complaints or last.refused)
 
 
-# --- what was tried ---------------------------------------------------------------------------------------------------
-
-
-def _tried(before: Sequence[Drafted]) -> tuple[Round, ...]:
-    """The rounds so far, with what became of each."""
-    return tuple(Round(number=one.round, outcome=_outcome(before[:k], one), edits=one.edits, refused=one.refused)
-                 for k, one in enumerate(before) if k)
-
-
 def _outcome(before: Sequence[Drafted], one: Drafted) -> str:
     base, twin = best_of(before), _twin(before, one.draft)
     if twin is not None:
@@ -154,15 +135,10 @@ def _outcome(before: Sequence[Drafted], one: Drafted) -> str:
               ("findings", len(base.findings), len(one.findings)),
               ("complaints", len(base.complaints), len(one.complaints)), ("pages too many", base.over, one.over))
     worse = ", ".join(f"{name} {first:g} -> {second:g}" for name, first, second in counts if second > first)
-    more = [line for line in _faults(one) if line not in _faults(base)]
+    known, faults = ((*each.violations, *(finding.text for finding in each.findings), *each.complaints)
+                     for each in (base, one))
+    more = [line for line in faults if line not in known]
     return f"taken back, since it made the draft worse: {worse or 'what stops a release'}; {'; '.join(more[:3])}"
-
-
-def _faults(one: Drafted) -> tuple[str, ...]:
-    return (*one.violations, *(finding.text for finding in one.findings), *one.complaints)
-
-
-# --- edits ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -190,7 +166,9 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
         if found.note(f"{rewrite.title}, as a whole", _against_rewrite(rewrite, texts, rewritable)):
             texts[rewrite.title] = rewrite.body
     for edit in answer.edits:
-        places = _places(texts.get(edit.section, ""), edit.old)
+        passage = r"\s+".join(map(re.escape, edit.old.split()))
+        places = [match.span(1) for match in re.finditer(f"(?=({passage}))", texts.get(edit.section, ""))
+                  ] if passage else []
         refused = _against_edit(edit, texts, len(places))
         what = f"{edit.section}: {_short(edit.old)}"
         if found.note(what if refused else f"{what} -> {_short(edit.new) or 'taken out'}", refused):
@@ -198,11 +176,13 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
             texts[edit.section] = text[:start] + edit.new + text[end:]
     for name, caption in answer.captions.items():
         same = not caption.strip() or captions.get(name) == caption
-        if found.note(f"caption of {name}", _against(name, figures, "it is empty, or as it was" if same else "")):
+        refused = NO_FIGURE if name not in figures else "it is empty, or as it was" if same else ""
+        if found.note(f"caption of {name}", refused):
             captions[name] = caption
     for name, place in answer.placements.items():
-        refused = _against(name, figures, "it stands there" if placements.get(name) == place else "")
-        if found.note(_moved(name, place) if not refused else f"{name} to {place}", refused):
+        refused = NO_FIGURE if name not in figures else "it stands there" if placements.get(name) == place else ""
+        moved = f"{name} moved to {'the text' if place == 'main' else 'the appendix'}"
+        if found.note(f"{name} to {place}" if refused else moved, refused):
             placements[name] = place
             if place == "appendix":
                 texts = {title: text.replace(f"\\paperfigure{{{name}}}", "") for title, text in texts.items()}
@@ -211,14 +191,6 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
         "title": texts["title"].strip(), "abstract": _tidy(texts["abstract"]), "sections": sections,
         "captions": captions, "placements": placements})
     return found
-
-
-def _moved(name: str, place: Placement) -> str:
-    return f"{name} moved to {'the text' if place == 'main' else 'the appendix'}"
-
-
-def _against(name: str, figures: Collection[str], otherwise: str) -> str:
-    return otherwise if name in figures else "there is no such figure"
 
 
 def _against_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:
@@ -239,12 +211,6 @@ def _against_edit(edit: TextEdit, texts: dict[str, str], times: int) -> str:
         return f"the passage {f'stands there {times} times: give more of it' if times else 'does not stand there'}"
     idle = edit.new == edit.old or (edit.section == "title" and not edit.new.strip())
     return "it would change nothing, or leave no title" if idle else ""
-
-
-def _places(text: str, passage: str) -> list[tuple[int, int]]:
-    words = passage.split()
-    pattern = re.compile(r"(?=(" + r"\s+".join(re.escape(word) for word in words) + "))")
-    return [match.span(1) for match in pattern.finditer(text)] if words else []
 
 
 def _short(text: str) -> str:

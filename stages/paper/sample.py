@@ -36,7 +36,17 @@ async def try_out(template: Template) -> None:
     tex.find("pdflatex")
     with tempfile.TemporaryDirectory(prefix="scientist-template-", ignore_cleanup_errors=True) as name:
         folder = Path(name) / "paper"
-        parts = _parts()
+        draft = Draft(title="Samplename", abstract="Samplesummary.", sections=(
+            Section(title="Sampleheading", body=rf"Samplebody \result{{{_KEY}}} \citep{{sample}}. {_FACES}" "\n\n"
+                                                r"\papertable{sample}"),))
+        parts = PaperParts(
+            draft=draft, authors="Samplewriter", notice="Samplenotice",
+            appendix="\\recordappendix\n\\section{Sampleappendix}\n\\begin{longtable}{L{0.5\\linewidth}}a\\\\\n"
+                     "\\end{longtable}\n",
+            library=parse(_ENTRY), tables=(
+                Table("sample", rf"\begin{{tabular}}{{c}}\result{{{_KEY}}}\end{{tabular}}", "A table."),),
+            evidence=Evidence(results={_KEY: "0.5"}, setups={}, cites=frozenset({"sample"}), figures=frozenset(),
+                              tables=frozenset({"sample"}), names=(), comparisons=()))
         built = await build(parts, template, folder, timeout=SECONDS)
         if built.pdf is None:
             _refuse(template, f"does not compile a paper of two lines: {built.findings[0]}")
@@ -47,7 +57,10 @@ async def try_out(template: Template) -> None:
         if built.pages is None:
             _refuse(template, r"does not say where the main text ends: its skeleton wants \maintextends after the "
                               "last section")
-        await _check_stamp(template, parts)
+        stamped = sources(replace(parts, refused=True), template).files["paper.tex"]
+        if r"\draftwatermark{" not in stamped:
+            _refuse(template, r"does not mark a refused paper: its skeleton wants <% if draft %>\draftwatermark{DRAFT}"
+                              "<% endif %>")
         found = await check_pdf(folder, evidence_with(parts.evidence, template))
         if found and found[0].kind == "number":
             _refuse(template, f"prints a number that no record ties: {found[0].excerpt}; list the text that its style "
@@ -56,26 +69,5 @@ async def try_out(template: Template) -> None:
             _refuse(template, f"cannot be checked: {found[0]}")
 
 
-async def _check_stamp(template: Template, parts: PaperParts) -> None:
-    text = sources(replace(parts, refused=True), template).files["paper.tex"]
-    if r"\draftwatermark{" not in text:
-        _refuse(template, r"does not mark a refused paper: its skeleton wants <% if draft %>\draftwatermark{DRAFT}"
-                          "<% endif %>")
-
-
 def _refuse(template: Template, why: str) -> None:
     raise TemplateError(f"template {template.name!r} {why}")
-
-
-def _parts() -> PaperParts:
-    draft = Draft(title="Samplename", abstract="Samplesummary.", sections=(
-        Section(title="Sampleheading", body=rf"Samplebody \result{{{_KEY}}} \citep{{sample}}. {_FACES}" "\n\n"
-                                            r"\papertable{sample}"),))
-    return PaperParts(
-        draft=draft, authors="Samplewriter", notice="Samplenotice",
-        appendix="\\recordappendix\n\\section{Sampleappendix}\n\\begin{longtable}{L{0.5\\linewidth}}a\\\\\n"
-                 "\\end{longtable}\n",
-        library=parse(_ENTRY), tables=(Table("sample", rf"\begin{{tabular}}{{c}}\result{{{_KEY}}}"
-                                                                  r"\end{tabular}", "A table."),),
-        evidence=Evidence(results={_KEY: "0.5"}, setups={}, cites=frozenset({"sample"}), figures=frozenset(),
-                          tables=frozenset({"sample"}), names=(), comparisons=()))

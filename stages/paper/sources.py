@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -75,7 +75,6 @@ def sources(parts: PaperParts, template: Template) -> Sources:
     """Every file of the paper but its figures, which are named with where they come from."""
     parts = replace(parts, draft=_harmless(parts.draft))
     characters, figures = Characters.of(template.styles.values()), _pictures(parts)
-    missing = [one.name for one in parts.figures if one.name not in figures]
     floats = characters.fit(_floats(parts, figures, template))
     body, appendix = characters.fit(_skeleton(parts, template)), characters.fit(parts.appendix)
     cited = tuple(key for key in used_keys([body, floats], allowed.CITES) if key in parts.evidence.cites)
@@ -90,7 +89,8 @@ def sources(parts: PaperParts, template: Template) -> Sources:
         files["appendix.tex"] = appendix
     if cited:
         files["references.bib"] = bibliography(parts.library, cited)
-    lost = [one for name in missing for one in stops(f"the figure {name!r} has no file: draw it again")]
+    lost = [one for figure in parts.figures if figure.name not in figures
+            for one in stops(f"the figure {figure.name!r} has no file: draw it again")]
     return Sources(files, {f"{name}{path.suffix}": path for name, path in figures.items()},
                    (*lost, *blemishes(characters.replaced)), cited, template.pictures)
 
@@ -110,36 +110,24 @@ def _skeleton(parts: PaperParts, template: Template) -> str:
         loader=FileSystemLoader(template.folder), undefined=StrictUndefined, autoescape=False, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, variable_start_string="<<", variable_end_string=">>",
         block_start_string="<%", block_end_string="%>", comment_start_string="<#", comment_end_string="#>")
+    draft = parts.draft
+    texts = [draft.abstract, *(one.body for one in draft.sections), *draft.captions.values()]
+    notice = [recorded(one) for one in parts.notice.split("\n\n") if one.strip()]
+    if parts.refused:
+        notice.insert(0, r"\textbf{DRAFT, not released.} The check of evidence refused this paper: something in it is "
+                         "not tied to the record.")
+    # A reader who gets a page alone learns that it was refused.
+    running = r"\textbf{DRAFT, not released} \quad " * parts.refused + f"Written by {recorded(parts.authors)}"
     try:
-        return environment.get_template(template.skeleton).render(_values(parts))
+        return environment.get_template(template.skeleton).render(  # docs/templates.md lists these
+            title=draft.title, abstract=draft.abstract.strip(), authors=recorded(parts.authors), draft=parts.refused,
+            notice="\\par\n".join(notice), running=running, appendix=bool(parts.appendix),
+            bibliography=bool(used_keys(texts, allowed.CITES)),
+            sections=[{"title": one.title, "body": one.body.strip()} for one in draft.sections])
     except SkeletonError as error:
         line = f", line {error.lineno}" if isinstance(error, TemplateSyntaxError) else ""
         raise TemplateError(f"the skeleton {str(template.folder / template.skeleton)!r}{line}: {error.message}"
                             ) from error
-
-
-def _values(parts: PaperParts) -> dict[str, object]:
-    """What a skeleton may print (docs/templates.md lists it)."""
-    draft = parts.draft
-    texts = [draft.abstract, *(one.body for one in draft.sections), *draft.captions.values()]
-    # A reader who gets a page alone learns that it was refused.
-    written = r"\textbf{DRAFT, not released} \quad " * parts.refused + f"Written by {recorded(parts.authors)}"
-    return {
-        "title": draft.title, "abstract": draft.abstract.strip(), "authors": recorded(parts.authors),
-        "draft": parts.refused, "notice": _notice(parts), "running": written,
-        "appendix": bool(parts.appendix), "bibliography": bool(used_keys(texts, allowed.CITES)),
-        "sections": [{"title": one.title, "body": one.body.strip()} for one in draft.sections]}
-
-
-def _notice(parts: PaperParts) -> str:
-    paragraphs = [recorded(one) for one in parts.notice.split("\n\n") if one.strip()]
-    if parts.refused:
-        paragraphs.insert(0, r"\textbf{DRAFT, not released.} The check of evidence refused this paper: something in it "
-                             "is not tied to the record.")
-    return "\\par\n".join(paragraphs)
-
-
-# --- what TeX may not see, or would stop at ---------------------------------------------------------------------------
 
 
 def _harmless(draft: Draft) -> Draft:
@@ -156,29 +144,25 @@ def _piece(text: str, *, inline: bool = False) -> str:
     return "\n\n".join(escape(paragraph) for paragraph in re.split(r"\n\s*\n", text))
 
 
-# --- floats ---------------------------------------------------------------------------------------------------------
-
-
 def _floats(parts: PaperParts, figures: Mapping[str, Path], template: Template) -> str:
-    """The definitions of all floats, and title and author of the PDF's own description."""
-    evidence = parts.evidence
-    return "\n".join((
-        f"\\paperdata{{{parts.draft.title}}}{{{recorded(parts.authors)}}}",
-        *(_figure(one.name, figures[one.name], parts.draft.captions.get(one.name, ""), template)
-          for one in parts.figures if one.name in figures),
-        *(_missing("figure", one.name) for one in parts.figures if one.name not in figures),
-        *(f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
-          f"{aligned(one.tabular, evidence.results)}}}%\n{{{one.caption}}}}}" for one in parts.tables),
-        *(_unknown(parts) if parts.refused else ())))
+    """The definitions of all floats, and title and author of the PDF's own description.
 
-
-def _unknown(parts: PaperParts) -> Iterator[str]:
-    """Boxes for floats that a refused draft places, and that there are not."""
-    bodies = [one.body for one in parts.draft.sections]
-    for what, known in (("figure", parts.figures), ("table", parts.tables)):
-        for name in used_keys(bodies, frozenset({f"paper{what}"})):
-            if name not in {one.name for one in known}:
-                yield _missing(what, name)
+    A figure's width lets TeX put it into one column or across both; `scientist-paper.sty` says how. A float that a
+    refused draft places, and that there is not, is a box that says so.
+    """
+    lines = [f"\\paperdata{{{parts.draft.title}}}{{{recorded(parts.authors)}}}"]
+    for name, picture in figures.items():
+        caption = parts.draft.captions.get(name, "").strip()
+        lines.append(f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{picture.suffix}}}"
+                     f"{{{_width(picture, template):.2f}in}}%\n{{{caption}}}}}")
+    missing = [("figure", one.name) for one in parts.figures if one.name not in figures]
+    lines += [_missing(*one) for one in missing]
+    lines += [f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
+              f"{aligned(one.tabular, parts.evidence.results)}}}%\n{{{one.caption}}}}}" for one in parts.tables]
+    for what, known in (("figure", parts.figures), ("table", parts.tables)) if parts.refused else ():
+        placed = used_keys([one.body for one in parts.draft.sections], frozenset({f"paper{what}"}))
+        lines += [_missing(what, name) for name in placed if name not in {one.name for one in known}]
+    return "\n".join(lines)
 
 
 def _missing(what: str, name: str) -> str:
@@ -190,25 +174,22 @@ def _pictures(parts: PaperParts) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for figure in parts.figures:
         twins = [path for suffix in (".pdf", ".png") if (path := figure.path.with_suffix(suffix)).is_file()]
-        if twins:
-            found[figure.name] = next((one for one in twins if not _bitmap_fonts(one)), twins[0])
+        if twins:  # not with Type 3 fonts, matplotlib's default, which print and search badly
+            found[figure.name] = next((path for path in twins if path.suffix != ".pdf" or b"/Type3" not in
+                                       path.read_bytes()), twins[0])
     return found
-
-
-def _bitmap_fonts(path: Path) -> bool:
-    """Whether a PDF holds Type 3 fonts, matplotlib's default, which print and search badly."""
-    return path.suffix == ".pdf" and b"/Type3" in path.read_bytes()
-
-
-def _figure(name: str, picture: Path, caption: str, template: Template) -> str:
-    """TeX puts it into one column or across both, by the width; `scientist-paper.sty` says how."""
-    return (f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{picture.suffix}}}"
-            f"{{{_width(picture, template):.2f}in}}%\n{{{caption.strip()}}}}}")
 
 
 def _width(picture: Path, template: Template) -> float:
     """Inches: a PDF as it was drawn, where that is a sensible size for the page; else by its shape."""
-    width, height = _shape(picture)
+    width = height = 1.0
+    box = re.search(rb"/MediaBox\s*\[\s*([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)", picture.read_bytes())
+    if picture.suffix == ".png":
+        with suppress(UnidentifiedImageError), Image.open(picture, formats=["PNG"]) as image:
+            width, height = float(image.width), float(image.height)
+    elif box is not None:
+        left, bottom, right, top = (float(one) for one in box.groups())
+        width, height = right - left, (top - bottom) or 1.0
     drawn = width / 72
     if picture.suffix == ".pdf" and 0.4 * template.column_width <= drawn <= 1.2 * template.text_width:
         return min(drawn, template.text_width)
@@ -216,15 +197,3 @@ def _width(picture: Path, template: Template) -> float:
     if template.columns == 2 and panels == 1:
         return template.column_width
     return {1: 0.62, 2: 0.94, 3: 1.0}[panels] * template.text_width
-
-
-def _shape(picture: Path) -> tuple[float, float]:
-    """Width and height in the file's own units; (1, 1) where it does not say."""
-    if picture.suffix == ".png":
-        with suppress(UnidentifiedImageError), Image.open(picture, formats=["PNG"]) as image:
-            return float(image.width), float(image.height)
-    box = re.search(rb"/MediaBox\s*\[\s*([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)", picture.read_bytes())
-    if box is None:
-        return 1.0, 1.0
-    left, bottom, right, top = (float(one) for one in box.groups())
-    return right - left, (top - bottom) or 1.0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from record.claims import GRADES, Claim, Difference
-from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, arm_of, level_of
+from record.nouns.data import DataPlan, DatasetFacts, MetricSpec
 from stages.paper.latex import recorded, row, words
 from stages.paper.sources import Table
 
@@ -18,120 +18,97 @@ _NONE = "--"
 
 
 def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts] = (),
-           ablated: Sequence[str] = (), found: Sequence[Difference] = ()) -> tuple[Table, ...]:
+           ablated: Sequence[str] = (), differences: Sequence[Difference] = ()) -> tuple[Table, ...]:
     """The tables that a paper may place, of claims of one split (test, or validation where there is no other).
 
     `main` has the primary metric with intervals, `metrics` the others, `ablation` the conditions in `ablated`; the
-    last two only where there is something to show. Of a dataset, level and metric, the mean of the arm that `found`
-    calls better than every other arm of the table is bold; where an arm cannot be told from it, none is.
+    last two only where there is something to show. Of a dataset, level and metric, the mean of the arm that
+    `differences` call better than every other arm of the table is bold; where an arm cannot be told from it, none is.
     """
-    titles = _Titles(plan, facts, found)
-    compared = [one for one in claims if titles.role(one.condition) in ("baseline", "method")]
-    made = [_main(compared, plan, titles) if compared else None, _others(compared, plan, titles),
-            _ablation(claims, ablated, plan, titles)]
-    return tuple(table for table in made if table is not None)
+    titles = _Titles(plan, facts, differences)
+    split = claims[0].split if claims else "test"
+    compared = [one for one in claims if titles.role(one.arm) in ("baseline", "method")]
+    primary = [one for one in claims if one.name == plan.primary.name]
+    made: list[Table] = []
+    if compared:
+        chosen = [one for one in primary if one in compared]
+        tabular = _wide(chosen, titles)
+        made.append(Table("main", tabular, (
+            f"{titles.metric(plan.primary)} on {split} data ({_direction(plan.primary)}): mean $\\pm$ standard "
+            f"deviation over $n$ replicates with different seeds, and in brackets the {recorded('95%')} Student $t$ "
+            f"interval of the mean: what training again would change, not other test examples. {COMPARED}"
+            f"{_notes(tabular, chosen, titles)}")))
+    metrics = [metric for metric in plan.metrics[1:] if any(one.name == metric.name for one in compared)]
+    if metrics:
+        shown = [one for one in compared if one.name in {metric.name for metric in metrics}]
+        directed = ", ".join(f"{titles.metric(one).lower()}: {_direction(one)}" for one in metrics)
+        tabular = _many(compared, metrics, titles)
+        made.append(Table("metrics", tabular, (
+            f"Secondary metrics on {split} data ({directed}): mean $\\pm$ standard deviation over the same "
+            f"replicates. The appendix has their intervals.{_notes(tabular, shown, titles)}")))
+    if removed := [one for one in primary if one.condition in set(ablated)]:
+        places = {(one.dataset, one.level) for one in removed}
+        shown = [*(one for one in primary if titles.role(one.arm) == "method" and (one.dataset, one.level) in places),
+                 *removed]
+        tabular = _ablations(shown, titles)
+        made.append(Table("ablation", tabular, (
+            f"Ablations, {titles.metric(plan.primary).lower()} on {split} data ({_direction(plan.primary)}): the "
+            f"method beside itself without one part, with the {recorded('95%')} Student $t$ interval."
+            f"{_notes(tabular, shown, titles)}")))
+    return tuple(made)
 
 
-def _main(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table:
-    chosen = [one for one in claims if one.name == plan.primary.name]
-    tabular = _wide(chosen, titles)
-    return Table("main", tabular, (
-        f"{titles.metric(plan.primary)} on {_split(claims)} data ({_direction(plan.primary)}): mean $\\pm$ standard "
-        f"deviation over $n$ replicates with different seeds, and in brackets the {recorded('95%')} Student $t$ "
-        f"interval of the mean: what training again would change, not other test examples. {COMPARED}"
-        f"{_bold(tabular)}{_graded(chosen, titles)}{_same(chosen)}"))
-
-
-def _others(claims: Sequence[Claim], plan: DataPlan, titles: _Titles) -> Table | None:
-    metrics = [metric for metric in plan.metrics[1:] if any(claim.name == metric.name for claim in claims)]
-    if not metrics:
-        return None
-    shown = [claim for claim in claims if claim.name in {one.name for one in metrics}]
-    directed = ", ".join(f"{titles.metric(one).lower()}: {_direction(one)}" for one in metrics)
-    tabular = _many(claims, metrics, titles)
-    return Table("metrics", tabular, (
-        f"Secondary metrics on {_split(claims)} data ({directed}): mean $\\pm$ standard deviation over the same "
-        "replicates. The appendix has their intervals."
-        f"{_bold(tabular)}{_graded(shown, titles)}{_same(shown)}"))
-
-
-def _ablation(claims: Sequence[Claim], conditions: Sequence[str], plan: DataPlan, titles: _Titles) -> Table | None:
-    chosen = [claim for claim in claims if claim.name == plan.primary.name]
-    removed = [claim for claim in chosen if claim.condition in set(conditions)]
-    if not removed:
-        return None
-    places = {(claim.dataset, level_of(claim.condition)) for claim in removed}
-    method = [claim for claim in chosen if titles.role(claim.condition) == "method"
-              and (claim.dataset, level_of(claim.condition)) in places]
-    shown = [*method, *removed]
-    groups = [
-        [_group(dataset, titles, 4), *map(row, _ablated([one for one in shown if one.dataset == dataset], titles))]
-        for dataset in dict.fromkeys(claim.dataset for claim in removed)]
-    head = ("Variant", titles.factor, r"Mean $\pm$ sd [interval]", "$n$")
-    return Table("ablation", _tabular("llcr", head, groups), (
-        f"Ablations, {titles.metric(plan.primary).lower()} on {_split(claims)} data ({_direction(plan.primary)}): the "
-        f"method beside itself without one part, with the {recorded('95%')} Student $t$ interval."
-        f"{_graded(shown, titles)}{_same(shown)}"))
-
-
-def _bold(tabular: str) -> str:
-    """A sentence on what is bold, where anything is."""
-    return " Bold: called better than every other arm of its row or group." if r"\textbf" in tabular else ""
-
-
-def _same(claims: Iterable[Claim]) -> str:
-    """A sentence on values without a deviation, where there are any."""
-    return f" {CONSTANT}" if any(one.constant for one in claims) else ""
-
-
-def _graded(claims: Sequence[Claim], titles: _Titles) -> str:
-    """A sentence that gives the grade of every value; where grades differ, by metric and dataset."""
+def _notes(tabular: str, claims: Sequence[Claim], titles: _Titles) -> str:
+    """Sentences on what is bold, on grades (by metric and dataset where they differ), and on values without a
+    deviation, each where there are any."""
+    notes = ["Bold: called better than every other arm of its row or group."] if r"\textbf" in tabular else []
     grades = sorted({one.grade for one in claims}, key=GRADES.index)
-    if len(grades) < 2:
-        return "".join(f" Grade of all values: {grade}." for grade in grades)
-    parts: list[str] = []
-    for grade in grades:
-        of = dict.fromkeys((one.name, one.dataset, arm_of(one.condition)) for one in claims if one.grade == grade)
-        parts.append(f"{grade}: " + ", ".join(
-            f"{recorded(words(name))} of {titles.arm(arm)} on {titles.dataset(dataset)}"
-            for name, dataset, arm in of))
-    return f" Grades: {'; '.join(parts)}."
-
-
-# --- layouts --------------------------------------------------------------------------------------------------------
+    if len(grades) == 1:
+        notes.append(f"Grade of all values: {grades[0]}.")
+    elif grades:
+        of = {grade: dict.fromkeys((one.name, one.arm, one.dataset) for one in claims if one.grade == grade)
+              for grade in grades}
+        parts = [f"{grade}: " + ", ".join(
+            f"{recorded(words(name))} of {titles.arm(arm)} on {titles.dataset(dataset)}" for name, arm, dataset in each)
+            for grade, each in of.items()]
+        notes.append(f"Grades: {'; '.join(parts)}.")
+    if any(one.constant for one in claims):
+        notes.append(CONSTANT)
+    return "".join(f" {note}" for note in notes)
 
 
 def _wide(chosen: Sequence[Claim], titles: _Titles) -> str:
     """Arms side by side where two fit, else one row an arm; a group of rows a dataset."""
-    arms = [arm for arm in titles.arms if any(arm_of(one.condition) == arm for one in chosen)]
+    arms = [arm for arm in titles.arms if any(one.arm == arm for one in chosen)]
     wide = len(arms) <= 2
     head = (titles.factor, *map(titles.arm, arms), "$n$") if wide else (
         titles.factor, "Arm", r"Mean $\pm$ sd [interval]", "$n$")
-    groups = [[_group(dataset, titles, len(head)), *(row(cells) for cells in (_side_by_side if wide else _stacked)(
-        [one for one in chosen if one.dataset == dataset], arms, titles))]
-              for dataset in dict.fromkeys(one.dataset for one in chosen)]
+    groups: list[list[str]] = []
+    for dataset in dict.fromkeys(one.dataset for one in chosen):
+        here = [one for one in chosen if one.dataset == dataset]
+        groups.append([_group(dataset, titles, len(head))])
+        for level in titles.levels(here):
+            cells = [_find(here, arm, level) for arm in arms]
+            if wide:
+                groups[-1].append(row((titles.level(level), *_values(cells, titles), _counts(cells))))
+                continue
+            found = [one for one in cells if one is not None]
+            groups[-1] += [row(("" if k else titles.level(level), titles.arm(one.arm), value, _counts([one])))
+                           for k, (one, value) in enumerate(zip(found, _values(found, titles), strict=True))]
     return _tabular("l" + "c" * len(arms) + "r" if wide else "llcr", head, groups)
 
 
-def _side_by_side(claims: Sequence[Claim], arms: Sequence[str], titles: _Titles) -> Iterator[tuple[str, ...]]:
-    for level in titles.levels(claims):
-        cells = [_find(claims, arm, level) for arm in arms]
-        yield titles.level(level), *_values(cells, titles), _counts(cells)
-
-
-def _stacked(claims: Sequence[Claim], arms: Sequence[str], titles: _Titles) -> Iterator[tuple[str, ...]]:
-    for level in titles.levels(claims):
-        found = [one for arm in arms if (one := _find(claims, arm, level))]
-        for k, (one, value) in enumerate(zip(found, _values(found, titles), strict=True)):
-            yield "" if k else titles.level(level), titles.arm(arm_of(one.condition)), value, _counts([one])
-
-
-def _ablated(claims: Sequence[Claim], titles: _Titles) -> Iterator[tuple[str, ...]]:
-    for arm in dict.fromkeys(arm_of(one.condition) for one in claims):
-        found = sorted((one for one in claims if arm_of(one.condition) == arm),
-                       key=lambda one: titles.rank(level_of(one.condition)))
-        for k, one in enumerate(found):
-            yield "" if k else titles.arm(arm), titles.level(level_of(one.condition)), _value(one), _counts([one])
+def _ablations(claims: Sequence[Claim], titles: _Titles) -> str:
+    """One row an arm and level, the method first; a group of rows a dataset."""
+    groups: list[list[str]] = []
+    for dataset in dict.fromkeys(one.dataset for one in claims if titles.role(one.arm) != "method"):
+        here = [one for one in claims if one.dataset == dataset]
+        groups.append([_group(dataset, titles, 4)])
+        for arm in dict.fromkeys(one.arm for one in here):
+            found = sorted((one for one in here if one.arm == arm), key=lambda one: titles.rank(one.level))
+            groups[-1] += [row(("" if k else titles.arm(arm), titles.level(one.level), _value(one), _counts([one])))
+                           for k, one in enumerate(found)]
+    return _tabular("llcr", ("Variant", titles.factor, r"Mean $\pm$ sd [interval]", "$n$"), groups)
 
 
 def _many(claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _Titles) -> str:
@@ -154,7 +131,7 @@ def _many(claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _Title
 
 
 def _find(claims: Iterable[Claim], arm: str, level: str) -> Claim | None:
-    return next((one for one in claims if (arm_of(one.condition), level_of(one.condition)) == (arm, level)), None)
+    return next((one for one in claims if (one.arm, one.level) == (arm, level)), None)
 
 
 def _values(cells: Sequence[Claim | None], titles: _Titles, *, interval: bool = True) -> list[str]:
@@ -187,10 +164,6 @@ def _tabular(columns: str, head: Sequence[str], groups: Sequence[Sequence[str]])
             f"{body}\n\\bottomrule\n\\end{{tabular}}")
 
 
-def _split(claims: Sequence[Claim]) -> str:
-    return claims[0].split if claims else "test"
-
-
 def _direction(metric: MetricSpec) -> str:
     return "higher is better" if metric.higher_is_better else "lower is better"
 
@@ -198,32 +171,31 @@ def _direction(metric: MetricSpec) -> str:
 class _Titles:
     """How a table names the plan's things."""
 
-    def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts], found: Sequence[Difference]) -> None:
-        self._plan = plan
+    def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts], differences: Sequence[Difference]) -> None:
+        self._arms = {one.name: one for one in plan.arms}
         self._better = {(one.dataset, one.name, one.better, one.other if one.better == one.condition else one.condition)
-                        for one in found if one.called in ("improved", "worsened")}
+                        for one in differences if one.called in ("improved", "worsened")}
         self._datasets = {one.name: one.title or one.name for one in facts}
         self._levels = {one.name: one.title or one.name for one in plan.levels}
-        self.arms = [one.name for one in plan.arms]
+        self.arms = list(self._arms)
         self.compared = [one.name for one in plan.arms if one.role != "ablation"]
-        self.factor = recorded(_capital(plan.factor)) if plan.factor else "Level" if plan.levels else ""
+        self.factor = self._capital(plan.factor) if plan.factor else "Level" if plan.levels else ""
 
     def metric(self, metric: MetricSpec) -> str:
-        unit = f" ({metric.unit})" if metric.unit else ""
-        return recorded(_capital(metric.title or words(metric.name)) + unit)
+        return self._capital(f"{metric.title or words(metric.name)}{f' ({metric.unit})' if metric.unit else ''}")
 
     def dataset(self, name: str) -> str:
         return recorded(self._datasets.get(name, name))
 
     def arm(self, name: str) -> str:
-        title = next((one.title for one in self._plan.arms if one.name == name), "")
-        return recorded(_capital(title or words(name).replace("-", " ")))
+        arm = self._arms.get(name)
+        return self._capital((arm.title if arm else "") or words(name).replace("-", " "))
 
     def level(self, name: str) -> str:
         return recorded(self._levels.get(name, name))
 
-    def role(self, condition: str) -> str:
-        return next((one.role for one in self._plan.arms if one.name == arm_of(condition)), "ablation")
+    def role(self, arm: str) -> str:
+        return self._arms[arm].role if arm in self._arms else "ablation"
 
     def best(self, cells: Sequence[Claim | None]) -> Claim | None:
         """The claim of a place that is called better than every other there; None where one cannot be told from it."""
@@ -237,8 +209,8 @@ class _Titles:
 
     def levels(self, claims: Iterable[Claim]) -> list[str]:
         """The levels of claims, in the plan's order."""
-        return sorted({level_of(one.condition) for one in claims}, key=lambda one: (self.rank(one), one))
+        return sorted({one.level for one in claims}, key=lambda level: (self.rank(level), level))
 
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    @staticmethod
+    def _capital(text: str) -> str:
+        return recorded(text[:1].upper() + text[1:])

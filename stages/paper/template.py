@@ -12,11 +12,10 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from record.folder import draft_of, seal
 from record.nouns.frozen import Frozen
@@ -115,7 +114,7 @@ def located(value: str, base: Path) -> str:
 def keep(template: Template, place: Path) -> str:
     """Copy a template into a run, below `place`; returns its hash, by which `kept` finds it again."""
     digest = template.sha256
-    folder = _kept(place, digest)
+    folder = place / digest[:16]
     if not folder.is_dir():
         draft = draft_of(folder)
         for name, path in template.files.items():
@@ -126,7 +125,7 @@ def keep(template: Template, place: Path) -> str:
 
 def kept(place: Path, digest: str) -> Template:
     """A run's own copy of a template. Raises `TemplateError` where it is gone or no longer what was recorded."""
-    folder = _kept(place, digest)
+    folder = place / digest[:16]
     if not (folder / DESCRIPTION).is_file():
         raise TemplateError(f"the run's copy of its template is gone: {folder}; name one with --template")
     found = _read(folder, str(folder))
@@ -135,46 +134,36 @@ def kept(place: Path, digest: str) -> Template:
     return found
 
 
-def _kept(place: Path, digest: str) -> Path:
-    return place / digest[:16]
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
 def _read(folder: Path, name: str, shared: Path | None = None) -> Template:
-    described = _described(folder)
-    own = _files(folder, STYLES | PICTURES)
-    common = _files(shared, STYLES) if shared is not None else {}
-    if taken := sorted(own.keys() & common.keys()):
-        raise TemplateError(f"template {str(folder)!r} holds {taken[0]!r}, a name of the program's own: remove it")
-    styles = {**common, **{name: path for name, path in own.items() if path.suffix in STYLES}}
-    for path in (*styles.values(), folder / described.skeleton):
-        _check_text(path, folder)
-    return Template(**described.model_dump(), name=name, folder=folder, styles=styles,
-                    pictures={name: path for name, path in own.items() if path.suffix in PICTURES})
-
-
-def _described(folder: Path) -> Description:
     path = folder / DESCRIPTION
     try:
-        return Description.model_validate(tomllib.loads(path.read_text(encoding="utf-8")), strict=False)
+        described = Description.model_validate(tomllib.loads(path.read_text(encoding="utf-8")), strict=False)
     except FileNotFoundError:
         raise TemplateError(f"template {str(folder)!r} has no {DESCRIPTION}: write one with page_limit and columns"
                             ) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise TemplateError(f"cannot read {str(path)!r}: {error}") from None
     except ValidationError as error:
-        raise TemplateError(f"{str(path)!r}: {_said(error.errors()[0])}") from None
-
-
-def _said(error: ErrorDetails) -> str:
-    key = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "missing":
-        return f"the key {key!r} is missing; page_limit and columns must be there"
-    if error["type"] == "extra_forbidden":
-        return f"unknown key {key!r}; there are {', '.join(Description.model_fields)}"
-    return f"{key!r} {error['msg'].removeprefix('Input ')}, not {error['input']!r}"
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        said = {"missing": f"the key {key!r} is missing; page_limit and columns must be there",
+                "extra_forbidden": f"unknown key {key!r}; there are {', '.join(Description.model_fields)}"}.get(
+            first["type"], f"{key!r} {first['msg'].removeprefix('Input ')}, not {first['input']!r}")
+        raise TemplateError(f"{str(path)!r}: {said}") from None
+    own = _files(folder, STYLES | PICTURES)
+    common = _files(shared, STYLES) if shared is not None else {}
+    if taken := sorted(own.keys() & common.keys()):
+        raise TemplateError(f"template {str(folder)!r} holds {taken[0]!r}, a name of the program's own: remove it")
+    styles = {**common, **{name: path for name, path in own.items() if path.suffix in STYLES}}
+    for path in (*styles.values(), folder / described.skeleton):
+        try:
+            path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise TemplateError(f"template {str(folder)!r} has no skeleton {path.name!r}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise TemplateError(f"cannot read {str(path)!r} as UTF-8: {error}") from None
+    return Template(**described.model_dump(), name=name, folder=folder, styles=styles,
+                    pictures={name: path for name, path in own.items() if path.suffix in PICTURES})
 
 
 def _files(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
@@ -186,28 +175,15 @@ def _files(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
     return found
 
 
-def _check_text(path: Path, folder: Path) -> None:
-    try:
-        path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise TemplateError(f"template {str(folder)!r} has no skeleton {path.name!r}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise TemplateError(f"cannot read {str(path)!r} as UTF-8: {error}") from None
-
-
 def _check_own(template: Template) -> None:
     """Refuse what would reach out of TeX, or would change how numbers get into a paper."""
     for path in (template.folder / template.skeleton, *template.styles.values()):
-        if path.parent != template.folder:
-            continue
-        for number, why in _refusals(path.read_text(encoding="utf-8")):
-            raise TemplateError(f"{str(path)!r}, line {number}: {why}")
-
-
-def _refusals(text: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        code = _COMMENT.sub("", line)
-        if found := _FORBIDDEN.search(code):
-            yield number, f"the command {found[0].strip()!r} is forbidden: a template runs no program and opens no file"
-        if found := _OURS.search(code):
-            yield number, f"{found[0].strip()!r} is forbidden: this macro ties the paper to the record"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.parent == template.folder else []
+        for number, line in enumerate(lines, 1):
+            code = _COMMENT.sub("", line)
+            if found := _FORBIDDEN.search(code):
+                raise TemplateError(f"{str(path)!r}, line {number}: the command {found[0].strip()!r} is forbidden: a "
+                                    "template runs no program and opens no file")
+            if found := _OURS.search(code):
+                raise TemplateError(f"{str(path)!r}, line {number}: {found[0].strip()!r} is forbidden: this macro ties "
+                                    "the paper to the record")

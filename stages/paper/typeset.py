@@ -71,7 +71,13 @@ async def build(parts: PaperParts, template: Template, folder: Path, *, timeout:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True) as name:
         work = Path(name)
-        _lay_out(made, work)
+        for file, text in made.files.items():
+            (work / file).write_text(text, encoding="utf-8")
+        (work / "figures").mkdir()
+        for file, path in made.figures.items():
+            shutil.copyfile(path, work / "figures" / file)
+        for file, path in made.pictures.items():
+            shutil.copyfile(path, work / file)
         try:
             built = await _compile(work, made, parts, template, timeout)
         except tex.TexMissing as missing:
@@ -79,14 +85,6 @@ async def build(parts: PaperParts, template: Template, folder: Path, *, timeout:
         _publish(work, folder, pdf=built.pdf is not None)
     found = tuple(dict.fromkeys((*made.findings, *built.findings)))
     return Built(folder / "paper.pdf" if built.pdf else None, built.pages, found, built.filled)
-
-
-def _lay_out(made: Sources, work: Path) -> None:
-    for name, text in made.files.items():
-        (work / name).write_text(text, encoding="utf-8")
-    (work / "figures").mkdir()
-    for name, path in ({f"figures/{name}": path for name, path in made.figures.items()} | {**made.pictures}).items():
-        shutil.copyfile(path, work / name)
 
 
 def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
@@ -103,9 +101,6 @@ def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
             os.replace(file, folder / file.name)
     if pdf:
         os.replace(work / "paper.pdf", folder / "paper.pdf")
-
-
-# --- TeX ------------------------------------------------------------------------------------------------------------
 
 
 async def _compile(work: Path, made: Sources, parts: PaperParts, template: Template, timeout: float) -> Built:
@@ -132,17 +127,13 @@ def _failure(ran: tex.Ran, work: Path, timeout: float) -> str:
         return ""
     if "Bibtex errors" in ran.output and (work / "paper.blg").exists():
         return f"bibtex failed: {' '.join((work / 'paper.blg').read_text(errors='replace').split())[-300:]}"
-    return f"TeX stopped at an error: {tex_error(ran.output)}{_context(work, ran.output)}"
-
-
-def _context(work: Path, output: str) -> str:
-    """The source line that an error names."""
-    place = re.search(r"^(?:\./)?([\w.-]+\.tex):(\d+):", output, re.MULTILINE)
-    if place is None or not (work / place[1]).exists():
-        return ""
-    lines = (work / place[1]).read_text(errors="replace").splitlines()
-    at = int(place[2]) - 1
-    return f" in: {lines[at].strip()[:200]!r}" if at < len(lines) else ""
+    line = ""  # of the source, that the error names
+    place = re.search(r"^(?:\./)?([\w.-]+\.tex):(\d+):", ran.output, re.MULTILINE)
+    if place is not None and (work / place[1]).exists():
+        lines = (work / place[1]).read_text(errors="replace").splitlines()
+        at = int(place[2]) - 1
+        line = f" in: {lines[at].strip()[:200]!r}" if at < len(lines) else ""
+    return f"TeX stopped at an error: {tex_error(ran.output)}{line}"
 
 
 async def _chktex(work: Path) -> tuple[PaperFinding, ...]:

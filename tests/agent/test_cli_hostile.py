@@ -70,7 +70,7 @@ RUN = [
     (["--time-limit", ""], "is no duration: ''"), (["--time-limit", "nan"], "is no duration"),
     (["--seed", "abc"], "'--seed': give a whole number, as 7"), (["--seed", "9" * 30], "'seed'"),
     (["--budget-usd", "nan"], "finite"), (["--gpu-hours", "much"], "'--gpu-hours': give a number, as 2.5"),
-    (["--set", "sandbox.timeout=.inf"], "finite"), (["--set", "search.retry_factor=.inf"], "finite"),
+    (["--set", "sandbox.timeout=.inf"], "finite"), (["--set", "search.debug_prob=.inf"], "finite"),
     (["--runs", ""], "--runs is empty"), (["--context="], "--context is empty"),
     (["--papers", ""], "--papers is empty"),
     (["--papers", "folder"], "holds no PDF"), (["--papers", "text.txt"], "there is no folder"),

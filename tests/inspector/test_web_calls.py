@@ -61,8 +61,9 @@ def test_what_came_out_of_a_cache_is_told_with_its_price(tmp_path: Path) -> None
     assert "summary: 1 call, 12.0k in (8.1k cached, $0.02), 30 out" in page
     line = small_step(event)
     assert line is not None and "12.0k tokens in (8.1k cached, $0.02)" in line and "asked without temperature" in line
-    told_in_paper = next(one for one in disclosure(story.state, isolation="", text=0).cost if one.role == "summary")
-    assert told_in_paper.cached_tokens == 8100 and told_in_paper.cached_usd == 0.02
+    told_in_paper = next(
+        one for one in json.loads(disclosure(story.state, isolation="", text=0))["cost"] if one["role"] == "summary")
+    assert told_in_paper["cached_tokens"] == 8100 and told_in_paper["cached_usd"] == 0.02
     recorded(tmp_path / "calm", story)
     with serving(tmp_path) as web:
         text = web.get("/runs/calm").text

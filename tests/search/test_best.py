@@ -13,6 +13,7 @@ from record.log import MemoryLog
 from record.nouns.data import DatasetUse, Measurement, MetricSpec
 from record.nouns.decisions import Compare, End, Expand, Seen, Wait
 from record.nouns.nodes import Attempt, NodeKind, StageName
+from search import tree
 from search.policy import BestFirst
 from search.tree import View, view_of
 from tests.search.worlds import PLAN, World, new_log, run, settings
@@ -138,10 +139,12 @@ def test_a_close_call_is_compared_once_a_pair_at_the_end_and_decides() -> None:
     assert best is not None and best.id == "n0008"
 
 
-def test_comparisons_are_asked_at_most_as_often_as_allowed_and_not_after_a_limit() -> None:
+def test_comparisons_are_asked_at_most_twice_and_not_after_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     log = tuned((0.300, 5.0), (0.295, 8.0), (0.305, 3.0))
-    assert view(log, comparisons=2).undecided == ("n0006", "n0007")
-    assert view(log, comparisons=0).undecided is None
+    assert view(log).undecided == ("n0006", "n0007")
+    with monkeypatch.context() as patched:
+        patched.setattr(tree, "COMPARISONS", 0)
+        assert view(log).undecided is None
     log.append(Limited(reason="time", stage="agenda"))
     given = settings(agenda={"nodes": 3, "num_seeds": 0}, preliminary={"nodes": 3, "num_seeds": 0})
     action = BestFirst(given).pick(view_of(log.state, "agenda", Seen(through=100), settings=given), Random(0))

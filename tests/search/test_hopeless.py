@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.hopeless import Curve, Peers, Point, silence, verdict
+from search.hopeless import Curve, Point, peers_of, silence, verdict
 
 METHOD: Curve = ("digits", "method", "loss", "train")
 BASELINE: Curve = ("digits", "baseline", "loss", "train")
@@ -21,7 +21,7 @@ def peers(*finals: float, curve: Curve = METHOD, steps: int = 10) -> list[list[P
     return [falling(curve, *(2.0 + (final - 2.0) * i / (steps - 1) for i in range(steps))) for final in finals]
 
 
-OTHERS = Peers.of(peers(0.40, 0.42, 0.44))
+OTHERS = peers_of(peers(0.40, 0.42, 0.44))
 
 
 def test_far_behind_every_peer_is_hopeless_and_told_with_its_figures() -> None:
@@ -43,22 +43,22 @@ def test_what_cannot_be_compared_or_is_near_runs_on(points: list[Point]) -> None
 
 
 def test_it_takes_three_peers_at_the_very_step() -> None:
-    assert Peers.of(peers(0.40, 0.42)).curves == {}
-    shorter = Peers.of([*peers(0.40, 0.42), peers(0.44, steps=4)[0]])
+    assert peers_of(peers(0.40, 0.42)) == {}
+    shorter = peers_of([*peers(0.40, 0.42), peers(0.44, steps=4)[0]])
     assert verdict([(METHOD, 8, 9.0)], shorter) is None
     assert verdict([(METHOD, 4, 9.0)], shorter) is not None
 
 
 def test_one_bad_peer_shields_and_peers_without_any_spread_say_nothing() -> None:
-    assert verdict([(METHOD, 10, 5.0)], Peers.of(peers(0.40, 0.42, 6.0))) is None
-    assert verdict([(METHOD, 10, 5.0)], Peers.of(peers(0.0, 0.0, 0.0))) is None
+    assert verdict([(METHOD, 10, 5.0)], peers_of(peers(0.40, 0.42, 6.0))) is None
+    assert verdict([(METHOD, 10, 5.0)], peers_of(peers(0.0, 0.0, 0.0))) is None
 
 
 def test_it_must_be_behind_in_half_of_the_curves_and_may_catch_up() -> None:
     curves: list[Curve] = [METHOD, BASELINE, ("wine", "method", "loss", "train")]
     logs = [[*one, *two, *three] for one, two, three in zip(
         *(peers(0.40, 0.42, 0.44, curve=curve) for curve in curves), strict=True)]
-    three = Peers.of(logs)
+    three = peers_of(logs)
     assert verdict([(METHOD, 10, 5.0)], three) is None
     assert verdict([(METHOD, 9, 5.0), (METHOD, 10, 0.4), (BASELINE, 10, 5.0)], three) is None
     assert "behind in 2 of 3" in (verdict([(METHOD, 10, 5.0), (BASELINE, 10, 5.0)], three) or "")
@@ -67,7 +67,7 @@ def test_it_must_be_behind_in_half_of_the_curves_and_may_catch_up() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_a_value_that_is_not_finite_is_hopeless_whatever_it_measures(value: float) -> None:
     point: Point = (("", "", "accuracy", "train"), 7, value)
-    assert verdict([point]) == f"accuracy (train) was {value} at step 7, which is not finite"
+    assert verdict([point], {}) == f"accuracy (train) was {value} at step 7, which is not finite"
 
 
 def test_silence_is_hopeless_beyond_its_limit_only() -> None:
@@ -82,7 +82,7 @@ POINTS = st.lists(st.tuples(st.sampled_from([METHOD, BASELINE]), st.integers(0, 
 
 @given(points=POINTS, cut=st.integers(0, 30))
 def test_the_answer_does_not_depend_on_when_it_is_asked(points: list[Point], cut: int) -> None:
-    both = Peers.of([a + b for a, b in zip(
+    both = peers_of([a + b for a, b in zip(
         peers(0.4, 0.5, 0.6), peers(0.4, 0.5, 0.6, curve=BASELINE), strict=True)])
     early = verdict(points[:cut], both)
     assert early is None or early == verdict(points, both)

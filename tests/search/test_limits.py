@@ -73,7 +73,7 @@ def test_a_first_draft_that_fails_is_debugged_once_also_where_the_time_of_the_st
     """The first draft takes 100 s of a stage that has 60; the run's own limit holds."""
     log = new_log()
     world = World(log, buggy=buggy, delay=lambda k: 80.0)
-    given = settings(num_workers=1, lookahead=0, max_lookahead=0, order=order, window=1)
+    given = settings(num_workers=1, lookahead=0, order=order, window=1)
     virtual_time.run(search(log, world, given, ("preliminary",), limits=Limits(
         seconds=60.0, run_seconds=of_the_run)))
     assert [node.kind for node in log.state.stage_nodes("preliminary")] == kinds

@@ -77,7 +77,7 @@ def test_a_pause_takes_nothing_of_the_time_of_a_stage(hold: bool, limited: bool)
     """Held for 1000 s: those count against a limit of 500 s only where the run was not paused."""
     async def timed() -> bool:
         log, signals = new_log(), Signals()
-        given = settings(order="arrival", num_workers=1, num_drafts=6, lookahead=0, max_lookahead=0)
+        given = settings(order="arrival", num_workers=1, num_drafts=6, lookahead=0)
         world = World(log, delay=lambda k: 1000.0 if k == 1 and not hold else 1.0, buggy=0.0)
         task = asyncio.ensure_future(scheduler_of(log, world, given, signals).run(
             "preliminary", Limits(seconds=500.0)))

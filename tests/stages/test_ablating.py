@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -43,7 +44,8 @@ from stages.bench import Bench
 from stages.briefs import code_inputs
 from stages.evidence.scoring import frozen
 from stages.missing_ablations import missing_ablations
-from stages.paper.provenance import disclosed_ablations, missing_rows, planned_rows, sentences_on_provenance
+from stages.paper.disclosure import disclosure
+from stages.paper.provenance import missing_rows, planned_rows, sentences_on_provenance
 from stages.planned_ablations import answers_to_risks, sift
 from stages.stage import Research
 from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model
@@ -341,8 +343,8 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     assert len(told) == 2 and "measured, as half-weight: tell it by its keys" in told[0]
     assert state.drafts[-1].anew and state.limited is None
     assert "asked for them: half-weight, no-noise" in " ".join(sentences_on_provenance(state))
-    disclosed = disclosed_ablations(state)
-    assert disclosed is not None and len(disclosed.trials) == 3 and disclosed.missing == "The claims need them."
+    disclosed = json.loads(disclosure(state, isolation="", text=0))["ablations"]
+    assert len(disclosed["trials"]) == 3 and disclosed["missing"] == "The claims need them."
 
 
 def test_the_reviewer_reads_values_and_what_was_done_and_asks_for_nothing_twice(
@@ -480,7 +482,7 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 
 def test_an_old_record_knows_neither(tmp_path: Path) -> None:
     old = MemoryLog([Started(idea=IDEA, settings={"paper": {"reflections": 1}}, seed=3, version="0", model="m")])
-    assert old.state.planned is None and old.state.missed is None and disclosed_ablations(old.state) is None
+    assert old.state.planned is None and old.state.missed is None
     assert trials(old.state) == () and AblationsPlanned().ablations == () and AblationsMissed().missing == ()
 
 

@@ -43,6 +43,7 @@ from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
+from stages.paper import citations
 from stages.paper.citations import check_library, cite
 from stages.paper.material import library_of
 from stages.paper.reflection import reflect_inputs
@@ -165,7 +166,9 @@ async def test_a_retracted_or_unknown_choice_is_refused_and_said(tmp_path: Path,
         "work 1": "there is no such work or search"}
 
 
-async def test_rounds_and_queries_are_bounded_and_must_name_a_sentence(tmp_path: Path, catalogues: Catalogues) -> None:
+async def test_rounds_and_queries_are_bounded_and_must_name_a_sentence(
+    tmp_path: Path, catalogues: Catalogues, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def ask(inputs: CiteAskInputs) -> CiteQueries:
         number = len(inputs.before)
         return CiteQueries(queries=(
@@ -173,7 +176,8 @@ async def test_rounds_and_queries_are_bounded_and_must_name_a_sentence(tmp_path:
             *(CiteQuery(sentence=SENTENCE, query=query) for query in (
                 f"margins {number}", f"Margins  {number}", "survey of margins", f"trees {number}"))))
 
-    world = World(tmp_path, catalogues, ask=ask, citation_rounds=2, citation_queries=2)
+    world = World(tmp_path, catalogues, ask=ask, citation_rounds=2)
+    monkeypatch.setattr(citations, "CITATION_QUERIES", 2)
     await cite(world.bench)
     assert [[one.query for one in found.searches] for found in world.log.state.works_found] == [
         ["margins 0", "survey of margins"], ["margins 2", "trees 2"]]

@@ -26,7 +26,7 @@ from record.nouns.decisions import Compare, Expand
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import Attempt, Failure, Finding, NodeStatus
 from record.nouns.papers import PaperFinding
-from stages.paper.disclosure import as_file, disclosure
+from stages.paper.disclosure import disclosure
 from stages.paper.incidents import incidents
 from tests.paper import synthetic
 
@@ -68,7 +68,7 @@ def record() -> list[Event]:
 
 def told() -> dict[str, Any]:
     state = fold((event, float(at)) for at, event in enumerate(record()))
-    return json.loads(as_file(disclosure(state, isolation="walls", text=1)))
+    return json.loads(disclosure(state, isolation="walls", text=1))
 
 
 def test_every_node_is_told_with_what_became_of_it() -> None:

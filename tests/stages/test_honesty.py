@@ -27,7 +27,7 @@ from sandbox.job import Job, Outcome
 from sandbox.scoring import chance_level
 from sandbox.scripted import ScriptedExecutor
 from sandbox.settings import SandboxSettings
-from search.settings import SearchSettings
+from search.settings import RETRY_FACTOR, SearchSettings
 from stages.evidence.scoring import frozen, probe_winners, score_tests
 from stages.nodes.canvas import Canvas
 from stages.nodes.plotting import draw
@@ -118,7 +118,7 @@ async def test_where_every_best_is_suspect_the_run_ends_without_a_paper_and_says
 
 def test_what_a_probe_takes_of_the_gpus_is_left_free_from_the_start() -> None:
     shares = RunShares(ModelSettings(), SearchSettings(), PaperSettings(), node_seconds=100.0, gpus=2, grace=10.0)
-    assert shares.steps()[TASK] == shares.attempt(100.0 * SearchSettings().retry_factor)
+    assert shares.steps()[TASK] == shares.attempt(100.0 * RETRY_FACTOR)
     assert shares.paper_share.gpu_seconds > 0
 
 

@@ -12,7 +12,6 @@ from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256_of_files, write_source
 from record.nouns.decisions import Expand
 from stages.nodes.human import LARGEST, CodeError, Written, first_choice, read_code
-from stages.paper.provenance import disclosed_humans
 from stages.planned_ablations import written_by_people
 from tests.search.worlds import new_log, run
 
@@ -124,7 +123,7 @@ def test_the_author_is_disclosed() -> None:
     log.append(Decided(k=1, action=Expand(stage="preliminary", kind="draft", seed=0)))
     log.append(Proposed(node="n0001", decision=1, title="t", plan="p", varies="v", source_sha256="0", author="Ada"))
     log.append(Judged(node="n0001", status="buggy"))
-    assert [(one.node, one.author, one.kind) for one in disclosed_humans(log.state)] == [("n0001", "Ada", "draft")]
+    assert [(one.id, one.author, one.kind) for one in log.state.human_nodes] == [("n0001", "Ada", "draft")]
 
 
 def test_who_plans_the_ablations_is_told_of_those_that_a_person_wrote() -> None:

@@ -24,7 +24,7 @@ from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings, StageLimits
 from stages.bench import Bench
-from stages.paper.disclosure import as_file, disclosure
+from stages.paper.disclosure import disclosure
 from stages.paper.incidents import incidents
 from stages.stage import Research
 
@@ -58,7 +58,7 @@ def executor_of(slow: str = "", *, seconds: float = SLOW) -> ScriptedExecutor:
 
 def settings(nodes: int = 3) -> SearchSettings:
     none = StageLimits(num_seeds=0)
-    return SearchSettings(num_workers=1, lookahead=0, max_lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=0),
+    return SearchSettings(num_workers=1, lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=0),
                           preliminary=none, tuning=none)
 
 
@@ -134,7 +134,7 @@ async def test_a_note_is_shown_from_the_next_decision_on_and_what_was_asked_is_t
     kill(bench, "n0004")
     await task
     assert [one.notes for one in model.code] == [(), (NOTE,), (NOTE,)]
-    told = as_file(disclosure(bench.state, isolation="walls", text=0))
+    told = disclosure(bench.state, isolation="walls", text=0)
     shown = incidents(bench.state)
     for words in (NOTE, "it diverges", "for later", "n0004"):
         assert words in told and words in shown, words
