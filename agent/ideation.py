@@ -43,9 +43,10 @@ from record.prompts import keep as keep_prompt
 from record.reading import RecordError, read_events
 from sandbox.datasets import catalogue
 from sandbox.metrics import METRICS
+from stages.bench import numbered
 from stages.digests import digest_all
 from stages.documents import copies_in, keep
-from stages.ideation.ideas import Step, Study, decision_on, find_ideas, idea_work, numbered, write_up
+from stages.ideation.ideas import Step, Study, find_ideas, idea_work, write_up
 from stages.ideation.lookup import Catalogues, Library, NoLibrary
 
 LOG = "ideas.db"
@@ -133,7 +134,8 @@ async def _begin(order: Order, settings: Settings, log: EventLog) -> None:
                             version=version("scientist"), model=settings.models.called))
     elif began.sha256 != order.sha256:
         raise IdeationError(f"{log.path.parent} holds ideas for another topic: choose another --out")
-    elif order.context is not None and log.state.context is None and decision_on(log.state, idea_work(1)):
+    elif order.context is not None and log.state.context is None and idea_work(1) in [
+            one.action for one in log.state.decisions.values()]:
         raise IdeationError(f"{log.path.parent} was begun without documents: choose another --out for --context")
 
 

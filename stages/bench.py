@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from literature.lookup import Literature
 from models.budget import Budget
@@ -32,7 +30,6 @@ from search.settings import RETRY_FACTOR, SearchSettings
 from search.signals import Signals
 from stages.settings import PaperSettings
 
-T = TypeVar("T")
 QUIETEST = 60.0
 """Seconds that an experiment may be silent at least, where no setting says so: imports alone may take ten."""
 
@@ -94,7 +91,6 @@ class Bench:
 
     @property
     def facts(self) -> tuple[DatasetFacts, ...]:
-        """The datasets as they were materialised."""
         return self.state.datasets
 
     @property
@@ -128,7 +124,7 @@ async def do_work(bench: Bench, task: str, work: Callable[[ModelClient], Awaitab
         return
     await bench.signals.going()
     note_time(bench)
-    k = begun(bench, Work(task=task))
+    k = numbered(bench.recorder, Work(task=task))
     await work(bench.models.at(k, 0))
     bench.recorder.append(WorkDone(k=k))
 
@@ -146,19 +142,14 @@ def limit(recorder: Recorder, reason: str) -> None:
         recorder.append(Limited(reason=reason))
 
 
-def begun(bench: Bench, action: Work) -> int:
+def numbered(recorder: Recorder, action: Work) -> int:
     """The number of a step outside the search: its own if it was decided on before, else the next one."""
-    state = bench.state
+    state = recorder.state
     k = next((k for k, decided in state.decisions.items() if decided.action == action), None)
     if k is None:
         k = state.last_decision + 1
-        bench.recorder.append(Decided(k=k, action=action))
+        recorder.append(Decided(k=k, action=action))
     return k
-
-
-async def in_thread(call: Callable[[], T]) -> T:
-    """Run something that reads or writes much without holding up the loop."""
-    return await asyncio.to_thread(call)
 
 
 RENDERING = ("models/client.py", "models/ledger.py", "models/render.py", "models/roles/")

@@ -27,7 +27,11 @@ def lines_of(context: ContextRead | None) -> tuple[str, ...]:
     lines = [f"{one.file} ({one.pages} {'pages' if one.unit == 'p.' else 'parts'}): {one.subject}"
              for one in context.documents]
     longest = max((len(one.statements) for one in context.documents), default=0)
-    said = [_line(one, at) for at in range(longest) for one in context.documents if at < len(one.statements)]
+    said: list[str] = []
+    for document, at in ((one, at) for at in range(longest) for one in context.documents if at < len(one.statements)):
+        statement = document.statements[at]
+        quote = f' ("{statement.quote}")' if statement.quote else ""
+        said.append(" ".join(f"{document.place(statement.page)} {statement.text}{quote}".split()))
     room = MOST - sum(map(len, lines))
     kept: list[str] = []
     for line in said:
@@ -39,30 +43,22 @@ def lines_of(context: ContextRead | None) -> tuple[str, ...]:
     return (*lines, *kept)
 
 
-def _line(document: Digest, at: int) -> str:
-    statement = document.statements[at]
-    quote = f' ("{statement.quote}")' if statement.quote else ""
-    return " ".join(f"{document.place(statement.page)} {statement.text}{quote}".split())
-
-
 ROUNDS = 2
 """Summaries of a document at most: the second where places of the first are wrong."""
 
 
 async def digest_all(client: ModelClient, copies: Sequence[Copied], refused: Sequence[str]) -> ContextRead:
-    """What all documents say, in their order; what cannot be read is told. Raises `ModelError`."""
+    """What all documents say, in their order, and why others cannot be read. Raises `ModelError`."""
     documents: list[Digest] = []
     lines = list(refused)
     for copied in copies:
         document = await read(copied)
-        if isinstance(document, str):
-            lines.append(document)
+        answer = None if isinstance(document, str) else await digest(client, document)
+        if answer is not None:
+            documents.append(answer)
         else:
-            said = await digest(client, document)
-            if said is None:
-                lines.append(f"{document.copied.file}: the model gave no summary of it that can be used")
-            else:
-                documents.append(said)
+            lines.append(document if isinstance(document, str) else
+                         f"{copied.file}: the model gave no summary of it that can be used")
     return ContextRead(documents=tuple(documents), refused=tuple(lines))
 
 

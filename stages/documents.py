@@ -158,16 +158,23 @@ def copies_in(home: Path) -> tuple[tuple[Copied, ...], tuple[str, ...]]:
 
 
 async def read(copied: Copied, *, timeout: float = 60.0) -> Document | str:
-    """The document by pages, or why it cannot be read, in words; `timeout` in seconds for a PDF."""
+    """The first pages of the document up to the bound, or why it cannot be read; `timeout` in seconds for a PDF.
+
+    An empty page keeps its number.
+    """
     data = await asyncio.to_thread(copied.path.read_bytes)
-    if copied.path.suffix == ".pdf":
-        pages = await _pdf_pages(data, timeout)
-    else:
-        pages = _parts(data)
-    if isinstance(pages, str):
-        return f"{copied.file}: {pages}"
-    unit: Literal["p.", "part"] = "p." if copied.path.suffix == ".pdf" else "part"
-    return _bounded(copied, pages, unit)
+    is_pdf = copied.path.suffix == ".pdf"
+    texts = await _pdf_pages(data, timeout) if is_pdf else _parts(data)
+    if isinstance(texts, str):
+        return f"{copied.file}: {texts}"
+    room, pages, unread = READ, list[PageText](), 0
+    for number, text in enumerate(texts, 1):
+        page = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)[: min(PAGE, room)]
+        unread += len(text) - len(page)
+        room -= len(page)
+        if page.strip():
+            pages.append(PageText(page=number, text=page))
+    return Document(copied, tuple(pages), len(texts), "p." if is_pdf else "part", unread)
 
 
 async def _pdf_pages(data: bytes, timeout: float) -> tuple[str, ...] | str:
@@ -201,15 +208,3 @@ def _parts(data: bytes) -> tuple[str, ...] | str:
             part = ""
         part += line
     return (*parts, part)
-
-
-def _bounded(copied: Copied, texts: tuple[str, ...], unit: Literal["p.", "part"]) -> Document:
-    """The first pages up to the bound; an empty page keeps its number."""
-    room, pages, unread = READ, list[PageText](), 0
-    for number, text in enumerate(texts, 1):
-        shown_text = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)[: min(PAGE, room)]
-        unread += len(text) - len(shown_text)
-        room -= len(shown_text)
-        if shown_text.strip():
-            pages.append(PageText(page=number, text=shown_text))
-    return Document(copied, tuple(pages), len(texts), unit, unread)

@@ -14,7 +14,6 @@ Source: AblationBench, section 5 (reviewer-side planner).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil
 from statistics import median
 
@@ -28,14 +27,13 @@ from record.events.searching import AblationsMissed, WorkDone
 from record.fold.state import RunState
 from record.folder import read_source
 from record.nouns.decisions import MISSING_ABLATIONS, Expand, Seen
-from record.nouns.nodes import NodeKind
 from record.nouns.papers import Draft
-from record.trials import Trial, line_of, trials
+from record.trials import line_of, trials
 from record.typeset import Use, filled
 from search.policy import LATE_DEBUGS
 from search.replication import of_ablation
 from search.tree import view_of
-from stages.bench import Bench, begun, note_time
+from stages.bench import Bench, note_time, numbered
 from stages.evidence.scoring import score_frozen
 from stages.paper.material import claims_of
 from stages.paper.reflection import revise
@@ -50,87 +48,77 @@ async def missing_ablations(bench: Bench) -> bool:
     if bench.state.work_done(MISSING_ABLATIONS.task):
         return True
     note_time(bench)
-    k = begun(bench, MISSING_ABLATIONS)
+    k = numbered(bench.recorder, MISSING_ABLATIONS)
     client = bench.models.at(k, 0)
     if bench.state.missed is None:
         bench.recorder.append(await ask_reviewer(bench, client))
     if not await Research(bench).missing(k):
         return False
-    _refuse_the_rest(bench)
+    missed = bench.state.missed
+    left = [one for one in accepted(bench.state) if not line_of(bench.state, one.ablation.item)]
+    if missed is not None and left:  # what was accepted was not begun after all: others took more than was expected
+        reason = bench.state.limited or no_room(bench, 1) or "there was no room beside the others"
+        bench.recorder.append(missed.model_copy(update={"missing": tuple(
+            one.model_copy(update={"refused": reason}) if one in left else one for one in missed.missing)}))
     if accepted(bench.state):
         await score_frozen(bench)
-    if bench.state.missed is not None and bench.state.missed.missing:
-        await _report(bench, client)
+    if missed is not None and missed.missing:  # assess the draft against the record as it is now, and have it revised
+        drafts = bench.state.drafts
+        base = next((one for one in drafts if one.anew), None)
+        if base is None:
+            base = await drafted(bench, best_of(drafts).draft, number=max(one.round for one in drafts) + 1)
+            bench.recorder.append(base.model_copy(update={"anew": True, "done": True}))
+        await revise(bench, client, range(base.round + 1, base.round + 1 + REVISIONS), news=news(bench.state))
     bench.recorder.append(WorkDone(k=k))
     return not bench.signals.stop.is_set()
 
 
-async def _report(bench: Bench, client: ModelClient) -> None:
-    """Assess the draft against the record as it is now, and have it tell what came of the ablations."""
-    drafts = bench.state.drafts
-    base = next((one for one in drafts if one.anew), None)
-    if base is None:
-        base = await drafted(bench, best_of(drafts).draft, number=max(one.round for one in drafts) + 1)
-        bench.recorder.append(base.model_copy(update={"anew": True, "done": True}))
-    await revise(bench, client, range(base.round + 1, base.round + 1 + REVISIONS), news=news(bench.state))
-
-
 def news(state: RunState) -> tuple[str, ...]:
     """What came of each ablation that was asked for, as the reflector is told it."""
-    return tuple(f"An ablation that a reviewer asked for. {one.ablation.item} {_outcome(one)}"
-                 for one in trials(state) if one.by == "reviewer")
-
-
-def _outcome(one: Trial) -> str:
-    match one.outcome:
-        case "measured" if one.replicates:
-            return f"It was measured, as {', '.join(one.arms)}: tell it by its keys, also where it weakens a claim."
-        case "measured":
-            return "It ran, but has no replicates: claim nothing of it, and tell it as a limitation."
-        case "failed":
-            return f"It was run and failed ({one.why}): tell it as a limitation."
-        case _:
-            return f"It was not run ({one.why}): tell it as a limitation."
+    lines: list[str] = []
+    for one in trials(state):
+        if one.by != "reviewer":
+            continue
+        if one.outcome == "measured" and one.replicates:
+            outcome = f"It was measured, as {', '.join(one.arms)}: tell it by its keys, also where it weakens a claim."
+        elif one.outcome == "measured":
+            outcome = "It ran, but has no replicates: claim nothing of it, and tell it as a limitation."
+        else:
+            how = "run and failed" if one.outcome == "failed" else "not run"
+            outcome = f"It was {how} ({one.why}): tell it as a limitation."
+        lines.append(f"An ablation that a reviewer asked for. {one.ablation.item} {outcome}")
+    return tuple(lines)
 
 
 async def ask_reviewer(bench: Bench, client: ModelClient) -> AblationsMissed:
+    """What a reviewer of the draft asks for, each with the reason against running it, if there is one."""
     state = bench.state
     if state.limited is not None:
         return AblationsMissed(why=f"nobody asked: {state.limited}")
-    done = [one.ablation for one in trials(state) if one.outcome == "measured"]
+    best, tried, most = state.nodes[winner(state) or ""], trials(state), bench.paper.missing_ablations
+    done = [one.ablation for one in tried if one.outcome == "measured"]
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()
     why = ""
     try:
         for _ in range(PLANNINGS):
-            answer = await client.ask(roles.MISSING_ABLATIONS, _inputs(bench, complaints))
-            kept, complaints = sift(answer.ablations, bench.plan, most=bench.paper.missing_ablations, done=done)
+            answer = await client.ask(roles.MISSING_ABLATIONS, MissingAblationsInputs(
+                idea=bench.idea, data_plan=bench.plan, facts=bench.facts, trials=tried, most=most,
+                draft=as_read(best_of(state.drafts).draft, state), method_plan=best.plan,
+                method_source=read_source(bench.folder.source(best.id))["experiment.py"],
+                node_seconds=bench.node_seconds, complaints=complaints))
+            kept, complaints = sift(answer.ablations, bench.plan, most=most, done=done)
             why = answer.why
             if not complaints:
                 break
     except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
         why = why or f"the model gave no usable answer: {error}"
     why += f" Left out: {'; '.join(complaints)}." if complaints else ""
-    return AblationsMissed(missing=_with_room(bench, kept), why=why)
-
-
-def _with_room(bench: Bench, kept: Sequence[Ablation]) -> tuple[MissingAblation, ...]:
-    """What is asked for, each with the reason against running it, if there is one."""
-    found: list[MissingAblation] = []
+    missing: list[MissingAblation] = []
     for one in kept:
-        before = sum(not other.refused for other in found)
-        found.append(MissingAblation(ablation=one, refused=no_room(bench, before + 1)))
-    return tuple(found)
-
-
-def _inputs(bench: Bench, complaints: tuple[str, ...]) -> MissingAblationsInputs:
-    state = bench.state
-    best = state.nodes[winner(state) or ""]
-    return MissingAblationsInputs(
-        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, draft=as_read(best_of(state.drafts).draft, state),
-        trials=trials(state),
-        method_plan=best.plan, method_source=read_source(bench.folder.source(best.id))["experiment.py"],
-        most=bench.paper.missing_ablations, node_seconds=bench.node_seconds, complaints=complaints)
+        before = sum(not other.refused for other in missing)
+        missing.append(MissingAblation(ablation=one, refused=no_room(bench, before + 1)))
+    return AblationsMissed(missing=tuple(missing), why=why)
 
 
 def as_read(draft: Draft, state: RunState) -> Draft:
@@ -153,24 +141,10 @@ TIME = 0.5
 """Share of the time that is left which these experiments may be expected to take; the paper needs the rest."""
 
 
-def _refuse_the_rest(bench: Bench) -> None:
-    """Record why what was accepted was not begun after all: others took more than was expected."""
-    missed = bench.state.missed
-    left = [one for one in accepted(bench.state) if not line_of(bench.state, one.ablation.item)]
-    if missed is None or not left:
-        return
-    reason = bench.state.limited or no_room(bench, 1) or "there was no room beside the others"
-    bench.recorder.append(missed.model_copy(update={"missing": tuple(
-        one.model_copy(update={"refused": reason}) if one in left else one for one in missed.missing)}))
-
-
 def accepted(state: RunState) -> list[MissingAblation]:
     """What is to be run."""
     missing = state.missed.missing if state.missed is not None else ()
     return [one for one in missing if not one.refused]
-
-
-KINDS: tuple[NodeKind, ...] = ("ablate", "replicate")
 
 
 def no_room(bench: Bench, number: int) -> str:
@@ -178,22 +152,17 @@ def no_room(bench: Bench, number: int) -> str:
     state = bench.state
     view = view_of(state, "ablation", Seen(through=state.last_decision), settings=bench.search)
     again = of_ablation(view, bench.search)
-    ablate, replicate = (Expand(stage="ablation", kind=kind, seed=0) for kind in KINDS)
+    ablate, replicate = (Expand(stage="ablation", kind="ablate", seed=0), Expand(
+        stage="ablation", kind="replicate", seed=0))
     lacking = bench.budget.lacking(*[ablate, *[replicate] * again] * number) if bench.budget is not None else None
     if lacking is not None:
         return lacking
     rounds = 1 + LATE_DEBUGS + ceil(again * number / bench.search.num_workers)
-    expected = rounds * _seconds(state)
+    ran = [node.attempts[-1].seconds for node in state.stage_nodes("ablation")
+           if node.kind == "ablate" and node.status == "good" and node.attempts]
+    expected = rounds * (median(ran) if ran else state.nodes[winner(state) or ""].attempts[-1].seconds)
     left = max(0.0, bench.run_seconds - state.active_seconds)
     if expected <= TIME * left:
         return ""
     return (f"the time limit: {left:.0f} s are left, the paper included, and the experiments are expected to take "
             f"{expected:.0f} s")
-
-
-def _seconds(state: RunState) -> float:
-    """How long the code of an ablation ran, as usual; that of the method where there was none."""
-    ran = [node.attempts[-1].seconds for node in state.stage_nodes("ablation")
-           if node.kind == "ablate" and node.status == "good" and node.attempts]
-    best = state.nodes[winner(state) or ""]
-    return median(ran) if ran else best.attempts[-1].seconds

@@ -32,15 +32,13 @@ MOST_RISKS = 12
 
 async def plan_ablations(bench: Bench, decided: Decided, client: ModelClient) -> None:
     """Record what the last stage takes up, unless the record has it."""
-    if bench.state.planned is None:
-        bench.recorder.append(await _planned(bench, decided, client))
-
-
-async def _planned(bench: Bench, decided: Decided, client: ModelClient) -> AblationsPlanned:
+    if bench.state.planned is not None:
+        return
     most = min(bench.search.planned_ablations, bench.search.limits("ablation").nodes)
     view = view_of(bench.state, "ablation", decided.seen, before=decided.k, settings=bench.search)
     if view.root is None:
-        return AblationsPlanned(why="no stage before found a node to ablate")
+        bench.recorder.append(AblationsPlanned(why="no stage before found a node to ablate"))
+        return
     inputs = AblationPlanInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.facts, method=parent_brief(bench.folder, view.root),
         most=most, node_seconds=bench.node_seconds, rate=bench.state.rate,
@@ -49,20 +47,19 @@ async def _planned(bench: Bench, decided: Decided, client: ModelClient) -> Ablat
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()
     risks = bench.idea.risks[:MOST_RISKS]
-    told, _ = answers_to_risks((), kept, risks)
+    answered, _ = answers_to_risks((), kept, risks)
     try:
         for _ in range(PLANNINGS):
-            answer = await client.ask(
-                ABLATION_PLAN, inputs.model_copy(update={"complaints": complaints}))
+            answer = await client.ask(ABLATION_PLAN, inputs.model_copy(update={"complaints": complaints}))
             kept, faults = sift(answer.ablations, bench.plan, most=most)
-            told, unsaid = answers_to_risks(answer.risks, kept, risks)
-            complaints = (*faults, *unsaid)
+            answered, unanswered = answers_to_risks(answer.risks, kept, risks)
+            complaints = (*faults, *unanswered)
             if not complaints:
                 break
     except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
         complaints = (*complaints, str(error))
     why = "" if kept else f"no usable plan came of the model: {'; '.join(complaints)}"
-    return AblationsPlanned(ablations=kept, risks=told, why=why)
+    bench.recorder.append(AblationsPlanned(ablations=kept, risks=answered, why=why))
 
 
 def written_by_people(state: RunState) -> tuple[str, ...]:
@@ -99,17 +96,16 @@ def fault_of(one: Ablation, plan: DataPlan, others: Sequence[Ablation]) -> str:
 
 
 def answers_to_risks(
-    said: Sequence[RiskTested], kept: Sequence[Ablation], risks: Sequence[str]
+    answers: Sequence[RiskTested], kept: Sequence[Ablation], risks: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A line a risk factor, which ablation tests it or why none does; and what the answer lacks."""
     names = {one.name for one in kept}
     told: dict[int, str] = {}
-    for one in said:
+    for one in answers:
         if one.by in names:
             told[one.risk] = f"tested by {one.by}"
         elif not one.by and one.reason.strip():
             told.setdefault(one.risk, f"not tested: {one.reason.strip()}")
-    numbers = range(1, len(risks) + 1)
     faults = tuple(f"risk factor {n} needs the name of a usable ablation that tests it, or a reason why none does"
-                   for n in numbers if n not in told)
-    return tuple(f"{risks[n - 1]} ({told.get(n, 'the planner did not say')})" for n in numbers), faults
+                   for n in range(1, len(risks) + 1) if n not in told)
+    return tuple(f"{risk} ({told.get(n, 'the planner did not say')})" for n, risk in enumerate(risks, 1)), faults

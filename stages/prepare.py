@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -17,7 +18,7 @@ from sandbox.data.splits import SHARES
 from sandbox.datasets import Entry, catalogue, materialise
 from sandbox.metrics import METRICS, computed
 from sandbox.scorers import describe_scorer, freeze, read_scorer
-from stages.bench import Bench, do_work, in_thread
+from stages.bench import Bench, do_work
 from stages.briefs import GOALS
 from stages.digests import lines_of, read_context
 from stages.paper.citations import check_library
@@ -42,9 +43,8 @@ async def prepare(bench: Bench) -> None:
         plan = await _plan(bench, client)
         assert bench.state.started is not None
         seed = bench.state.started.seed
-        facts = [await in_thread(lambda name=use.name: materialise(
-            name, views=bench.folder.views, labels=bench.folder.labels, seed=seed, sources=bench.sources))
-            for use in plan.datasets]
+        facts = [await to_thread(materialise, use.name, views=bench.folder.views, labels=bench.folder.labels,
+                                 seed=seed, sources=bench.sources) for use in plan.datasets]
         scorers = {use.name: freeze(use.name, bench.scorers[use.name], bench.folder.scorers)
                    for use in plan.datasets if use.name in bench.scorers}
         facts = [one.model_copy(update={"scorer": describe_scorer(scorers[one.name])}) if one.name in scorers else one
@@ -60,7 +60,7 @@ async def prepare(bench: Bench) -> None:
 async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
     assert bench.state.started is not None
     seed = bench.state.started.seed
-    entries = await in_thread(lambda: catalogue(bench.sources, seed=seed))
+    entries = await to_thread(catalogue, bench.sources, seed=seed)
     scorers = {name: read_scorer(name, place)[0] for name, place in bench.scorers.items()}
     known = tuple(_entry(one, scorers.get(one.name)) for one in entries)
     metrics = dict.fromkeys((*METRICS, *(metric.name for one in scorers.values() for metric in one.metrics)))
@@ -131,45 +131,30 @@ def faults_of(
     """
     known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
-    return (*_datasets(plan, catalogue), *_arms(plan), *_levels(plan), *_twice(plan),
-            *_metrics(plan, known, of_plan), *_directions(plan, of_plan.values()))
+    return (*_shape(plan, catalogue), *_metrics(plan, known, of_plan), *_directions(plan, of_plan.values()))
 
 
-def _datasets(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:
+def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:
+    """What is wrong with datasets, arms and levels, and with names."""
     for use in plan.datasets:
         entry = catalogue.get(use.name)
         if entry is None:
             yield f"there is no dataset {use.name!r}; there are {', '.join(sorted(catalogue))}"
-        elif empty := _empty(entry):
+        elif entry.task != "none" and entry.sizes and (  # some sizes are known only once it is cut
+                empty := [split for split in SPLITS if not entry.sizes.get(split)]):
             yield f"dataset {use.name!r} has no {' and no '.join(empty)} examples: take another one"
-
-
-def _empty(entry: CatalogueEntry) -> list[str]:
-    """The splits without an example; a folder has none that we know, and some sizes are known only once it is cut."""
-    known = entry.task != "none" and entry.sizes
-    return [split for split in SPLITS if not entry.sizes.get(split)] if known else []
-
-
-def _arms(plan: DataPlan) -> Iterator[str]:
     roles = {arm.role for arm in plan.arms}
     yield from (f"no arm has the role {role!r}" for role in ("baseline", "method") if role not in roles)
-
-
-def _levels(plan: DataPlan) -> Iterator[str]:
     if plan.levels and not plan.factor.strip():
         yield f"there are levels ({plan.levels[0].name}, ...) of nothing: say in `factor` what they are levels of"
     if plan.factor.strip() and not plan.levels:
         yield f"factor {plan.factor!r} has no levels: give them, or leave it empty"
     values = Counter(level.value for level in plan.levels if level.value is not None)
     yield from (f"two levels have the value {value:g}" for value, count in values.items() if count > 1)
-
-
-def _twice(plan: DataPlan) -> Iterator[str]:
-    """Names that are the same, or are told apart by capitals alone: as conditions, keys and headings they collide."""
-    for noun, names in (("arm", [arm.name for arm in plan.arms]), ("level", [level.name for level in plan.levels]),
-                        ("metric", [metric.name for metric in plan.metrics]),
-                        ("dataset", [use.name for use in plan.datasets])):
-        counts = Counter(name.casefold() for name in names)
+    # Told apart by capitals alone, they collide as conditions, keys and headings.
+    for noun, each in (("arm", plan.arms), ("level", plan.levels), ("metric", plan.metrics),
+                       ("dataset", plan.datasets)):
+        counts = Counter(one.name.casefold() for one in each)
         yield from (f"{noun} {name!r} is named twice" for name in sorted(counts) if counts[name] > 1)
 
 

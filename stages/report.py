@@ -6,19 +6,17 @@ Validation data only. Nothing here depends on times or costs, except that a rule
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
 from models.client import ModelClient
 from models.errors import BudgetSpent
-from models.roles.assessing import SUMMARY, Candidate, Contrast, Selection, StageReport, Statistic, SummaryInputs
-from record.claims import Claim, Difference, ablations, differences, ignores_seed, replicates_of, validation_claims
+from models.roles.assessing import SUMMARY, Candidate, Contrast, Selection, StageReport, SummaryInputs
+from record.claims import Claim, ablations, differences, ignores_seed, replicates_of, validation_claims
 from record.events.searching import Summarised
 from record.fold.state import RunState
-from record.nouns.data import DataPlan
 from record.nouns.decisions import Seen
-from record.nouns.nodes import Node, StageName, StageSummary
+from record.nouns.nodes import StageName, StageSummary
 from search.replication import as_left
 from search.score import cells, coverage, gain, planned_cells
 from search.tree import SEARCH_KINDS, View, unmarked, view_of
@@ -53,33 +51,26 @@ def selection_of(view: View) -> Selection:
     if view.stage == "ablation":
         return Selection(rule="nothing is chosen: ablations are measured against the node that was settled on before",
                          arms=(), cells=len(planned_cells(view.plan)))
-    nodes = ([view.root] if view.root else []) + list(view.good)
-    reference = view.widest[0] if view.widest else None
     best = view.best.id if view.best else ""
-    compared = sorted((_candidate(node, reference or node, view.plan, view.arms) for node in nodes),
-                      key=lambda one: (one.id == best, one.cells, one.gain), reverse=True)
+    candidates: list[Candidate] = []
+    for node in ([view.root] if view.root else []) + list(view.good):
+        found = cells(node, view.plan)
+        values = [value for cell, value in found.items() if cell.arm in view.arms] or list(found.values())
+        candidates.append(Candidate(
+            id=node.id, cells=coverage(node, view.plan), mean=fmean(values) if values else None,
+            gain=gain(node, view.widest[0] if view.widest else node, view.plan, view.arms)))
+    close = tuple(node.id for node in view.equals)
     return Selection(
         rule=RULE.format(tie=_tie(view)), cells=len(planned_cells(view.plan)),
         arms=tuple(arm.name for arm in view.plan.arms if arm.name in view.arms),
-        reference=reference.id if reference else "", candidates=tuple(compared), noise=view.noise,
-        close=tuple(node.id for node in view.equals) if len(view.equals) > 1 else (), asked=_comparisons(view))
+        reference=view.widest[0].id if view.widest else "", noise=view.noise, close=close if len(close) > 1 else (),
+        candidates=tuple(sorted(candidates, key=lambda one: (one.id == best, one.cells, one.gain), reverse=True)),
+        asked=tuple(f"{a} or {b}: {better or 'neither'}" for (a, b), better in view.compared.items()
+                    if {a, b} <= set(close)))
 
 
 def _tie(view: View) -> str:
     return "cheaper" if view.by_cost else "earlier"
-
-
-def _comparisons(view: View) -> tuple[str, ...]:
-    """What a model was asked of the nodes that could not be told apart, and what it found."""
-    close = {node.id for node in view.equals}
-    return tuple(f"{a} or {b}: {better or 'neither'}" for (a, b), better in view.compared.items() if {a, b} <= close)
-
-
-def _candidate(node: Node, reference: Node, plan: DataPlan, arms: frozenset[str]) -> Candidate:
-    found = cells(node, plan)
-    values = [value for cell, value in found.items() if cell.arm in arms] or list(found.values())
-    return Candidate(id=node.id, cells=coverage(node, plan), mean=fmean(values) if values else None,
-                     gain=gain(node, reference, plan, arms))
 
 
 def reasons_for(view: View) -> tuple[str, ...]:
@@ -94,29 +85,22 @@ def reasons_for(view: View) -> tuple[str, ...]:
     reasons = [f"it measured {first.cells} of the {chosen.cells} (dataset, condition) cells of the plan, "
                + (f"as many as {', '.join(one.id for one in equals)}" if equals else "no other node as many")]
     if equals:
-        reasons.append(_compared(first, equals[0], chosen, view.plan))
-    reasons += _close_calls(view, chosen)
+        means = [f"{one.id} {one.mean:.4g} ({one.gain:+.1%})" for one in (first, equals[0]) if one.mean is not None]
+        reasons.append(
+            f"{view.plan.primary.name} over the validation cells of {', '.join(chosen.arms)}, and the gain relative to "
+            f"{chosen.reference}, for one seed: {' against '.join(means)}, the best of the others")
+    if chosen.close:  # why this one of those that measurements do not tell apart
+        sds = ", ".join(f"{dataset} {sd:.3g}" for dataset, sd in chosen.noise.items())
+        reasons.append(f"the noise between seeds hides the differences of {', '.join(chosen.close)} (standard "
+                       f"deviation over replicates: {sds})" if sds else
+                       f"{', '.join(chosen.close)} measured the same")
+        if chosen.asked:
+            reasons.append(f"a model was asked which is the sounder one to build on, {'; '.join(chosen.asked)}")
+        if not any(answer.endswith(f": {first.id}") for answer in chosen.asked):
+            reasons.append(f"of those it is the {_tie(view)} one")
     if view.root is not None and first.id == view.root.id:
         reasons.append(f"no node of this stage gains over {first.id}" + (" by more than the noise" * bool(view.noise)))
     return tuple(reasons)
-
-
-def _compared(first: Candidate, second: Candidate, chosen: Selection, plan: DataPlan) -> str:
-    means = [f"{one.id} {one.mean:.4g} ({one.gain:+.1%})" for one in (first, second) if one.mean is not None]
-    return (f"{plan.primary.name} over the validation cells of {', '.join(chosen.arms)}, and the gain relative to "
-            f"{chosen.reference}, for one seed: {' against '.join(means)}, the best of the others")
-
-
-def _close_calls(view: View, chosen: Selection) -> list[str]:
-    """Why this one of those that measurements do not tell apart."""
-    if not chosen.close:
-        return []
-    sds = ", ".join(f"{dataset} {sd:.3g}" for dataset, sd in chosen.noise.items())
-    hidden = (f"the noise between seeds hides the differences of {', '.join(chosen.close)} (standard deviation over "
-              f"replicates: {sds})" if sds else f"{', '.join(chosen.close)} measured the same")
-    named = any(said.endswith(f": {chosen.candidates[0].id}") for said in chosen.asked)
-    asked = [f"a model was asked which is the sounder one to build on, {'; '.join(chosen.asked)}"] * bool(chosen.asked)
-    return [hidden, *asked] if named else [hidden, *asked, f"of those it is the {_tie(view)} one"]
 
 
 async def summarise(bench: Bench, client: ModelClient, stage: StageName) -> None:
@@ -146,35 +130,41 @@ def _from_record(inputs: SummaryInputs, why: str) -> StageReport:
 
 
 def summary_inputs(bench: Bench, stage: StageName, k: int) -> SummaryInputs:
-    """What the report is written from: the record as decision k, to write it, saw it, now as on any later day."""
+    """What the report is written from: the record as decision k, to write it, saw it, now as on any later day.
+
+    Shown are the claims on validation of the best and of the ablated variants, each condition of the first node that
+    measured it, and what the node that goes on, or the ablations, said of themselves on dev.
+    """
     state, plan = _as_decided(bench, stage, k), bench.plan
     last = state.stages[stage].settlement(k)
     best = state.nodes.get(last[1].best or "") if last is not None else None
     tops = ([best] if best else []) + (ablations(state) if stage == "ablation" else [])
+    spoke = [best] if best is not None and best.attempts else []
+    if stage == "ablation":
+        spoke = [node for node in state.stage_nodes(stage) if node.kind == "ablate" and node.status == "good"]
     planned = {metric.name: place for place, metric in enumerate(plan.metrics)}
-    claims = sorted((claim for claim in _claims(state, tops) if claim.name in planned),
-                    key=lambda claim: planned[claim.name])
-    shown = tuple(_statistic(claim) for claim in claims)
+    by_key: dict[str, Claim] = {}
+    for claim in (claim for node in tops for claim in validation_claims(state, node.id) if claim.name in planned):
+        by_key.setdefault(claim.key, claim)
+    claims = sorted(by_key.values(), key=lambda claim: planned[claim.name])
+    shown = tuple(statistic(claim) if claim.n >= FEWEST else
+                  statistic(claim).model_copy(update={"low": None, "high": None}) for claim in claims)
     return SummaryInputs(
         idea=bench.idea, data_plan=plan, facts=bench.facts, stage=stage,
         ended=last[1].ended if last is not None else "", best=best.id if best else None,
         nodes=tuple(node_line(node, plan) for node in state.stage_nodes(stage) if node.kind in SEARCH_KINDS),
         best_plan=best.plan if best else "", reasons=last[1].reasons if last is not None else (),
-        selection=selection_of(whole_stage(bench, stage, k)),
-        statistics=shown,
-        differences=tuple(_contrast(one) for one in differences(state, claims)),
+        selection=selection_of(whole_stage(bench, stage, k)), statistics=shown,
+        differences=tuple(Contrast(
+            name=one.name, dataset=one.dataset, condition=one.condition, other=one.other, mean=one.mean, sd=one.sd,
+            n=one.n, low=one.low if one.n >= FEWEST else None, high=one.high if one.n >= FEWEST else None,
+            called=one.called, better=one.better, detectable=one.detectable, key=one.key)
+            for one in differences(state, claims)),
         replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)),
         levels=levels_of_means(shown, plan) or (levels_of(best.measurements, plan) if best else ()),
-        said=tuple(one for node in _spoke(state, stage, best) for one in node.attempts[-1].said),
+        said=tuple(one for node in spoke for one in node.attempts[-1].said),
         seedless=tuple(top.id for top in tops if ignores_seed(state, top.id)),
         branch=branch(state, best.id if best else None))
-
-
-def _spoke(state: RunState, stage: StageName, best: Node | None) -> list[Node]:
-    """The nodes whose own words on dev are shown: the one that goes on, or the ablations themselves."""
-    if stage == "ablation":
-        return [node for node in state.stage_nodes(stage) if node.kind == "ablate" and node.status == "good"]
-    return [best] if best is not None and best.attempts else []
 
 
 def _as_decided(bench: Bench, stage: StageName, k: int) -> RunState:
@@ -183,25 +173,3 @@ def _as_decided(bench: Bench, stage: StageName, k: int) -> RunState:
     if decided is None or decided.seen == Seen():  # begun when everything of the stage was done
         return replace(bench.state, nodes=unmarked(bench.state, k))
     return replace(bench.state, nodes=view_of(bench.state, stage, decided.seen, before=k).nodes)
-
-
-def _claims(state: RunState, tops: Sequence[Node]) -> list[Claim]:
-    """Claims on validation of the best and of the ablated variants, each condition of the first that measured it."""
-    found: dict[str, Claim] = {}
-    for node in tops:
-        for claim in validation_claims(state, node.id):
-            found.setdefault(claim.key, claim)
-    return list(found.values())
-
-
-def _statistic(claim: Claim) -> Statistic:
-    shown = statistic(claim)
-    return shown if claim.n >= FEWEST else shown.model_copy(update={"low": None, "high": None})
-
-
-def _contrast(one: Difference) -> Contrast:
-    enough = one.n >= FEWEST
-    return Contrast(
-        name=one.name, dataset=one.dataset, condition=one.condition, other=one.other, mean=one.mean, sd=one.sd, n=one.n,
-        low=one.low if enough else None, high=one.high if enough else None, called=one.called, better=one.better,
-        detectable=one.detectable, key=one.key)

@@ -59,12 +59,15 @@ class Research:
         The last stage also reports: what the others owe was done beside the searches.
         """
         bench = self.bench
-        if not bench.state.stages[stage].settled and not await self._search(stage):
-            return False
+        if not bench.state.stages[stage].settled:
+            end = await self._scheduler.run(stage, limits_of(bench, stage))
+            if end is None:
+                return False
+            self._settle(whole_stage(bench, stage), getattr(end.action, "reason", ""))
         if all(one.best is None for one in bench.state.stages.values()):
-            raise NothingWorkedError(_what_failed(bench))
+            raise NothingWorkedError(_nothing_worked(bench))
         if stage == STAGES[-1]:
-            await do_work(bench, summary_of(stage).task, lambda desk: summarise(bench, desk, stage))
+            await do_work(bench, summary_of(stage).task, lambda client: summarise(bench, client, stage))
         return True
 
     async def missing(self, k: int) -> bool:
@@ -85,13 +88,6 @@ class Research:
         """Cancel what is under way; a resumed run begins it again. Idempotent."""
         await self._scheduler.close()
 
-    async def _search(self, stage: StageName) -> bool:
-        end = await self._scheduler.run(stage, limits_of(self.bench, stage))
-        if end is None:
-            return False
-        self._settle(whole_stage(self.bench, stage), getattr(end.action, "reason", ""))
-        return True
-
     def _settle(self, view: View, ended: str, *why: str) -> None:
         self.bench.recorder.append(Settled(
             stage=view.stage, best=view.best.id if view.best else None, reasons=(*why, *reasons_for(view)),
@@ -107,17 +103,20 @@ class Research:
                                                   f"{'; '.join(before.suspect)}")
 
     async def _perform(self, decided: Decided, freed: Freed) -> None:
-        if isinstance(decided.action, Expand):
-            await expand(self.bench, decided, freed)
-        elif isinstance(decided.action, Compare):
-            await compare(self.bench, decided)
-        elif decided.action == ABLATION_PLAN:
-            await plan_ablations(self.bench, decided, self.bench.models.at(decided.k, 0))
-            self.bench.recorder.append(WorkDone(k=decided.k))
+        bench, action = self.bench, decided.action
+        if isinstance(action, Expand):
+            await expand(bench, decided, freed)
+            return
+        if isinstance(action, Compare):
+            await compare(bench, decided)
+            return
+        client = bench.models.at(decided.k, 0)
+        if action == ABLATION_PLAN:
+            await plan_ablations(bench, decided, client)
         else:
-            stage: StageName = next(name for name in STAGES if summary_of(name) == decided.action)
-            await summarise(self.bench, self.bench.models.at(decided.k, 0), stage)
-            self.bench.recorder.append(WorkDone(k=decided.k))
+            stage: StageName = next(name for name in STAGES if summary_of(name) == action)
+            await summarise(bench, client, stage)
+        bench.recorder.append(WorkDone(k=decided.k))
 
 
 def room_of(bench: Bench) -> Room:
@@ -151,7 +150,36 @@ def limits_of(bench: Bench, stage: StageName) -> Limits:
             PLANNINGS if stage == "ablation" and bench.search.planned_ablations else 0))
 
 
-def _what_failed(bench: Bench) -> str:
+async def compare(bench: Bench, decided: Decided) -> None:
+    """Record which node of a comparison is the sounder one; neither, where the model gave no usable answer."""
+    action = decided.action
+    assert isinstance(action, Compare)
+    try:
+        answer = await bench.models.at(decided.k, 0).ask(COMPARE, compare_inputs(bench, decided))
+    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
+        answer = Preference(better="neither", reasons=f"the model gave no usable answer: {error}")
+    bench.recorder.append(Compared(
+        k=decided.k, a=action.a, b=action.b, better={"a": action.a, "b": action.b}.get(answer.better),
+        reasons=answer.reasons))
+
+
+def compare_inputs(bench: Bench, decided: Decided) -> CompareInputs:
+    """What role `compare` gets: both nodes as the decision may see them, and the noise that hides their difference."""
+    action = decided.action
+    assert isinstance(action, Compare)
+    view, timed = seen_by(bench, decided), bench.search.order == "arrival"
+    a, b = (Contender(
+        id=node.id, plan=node.plan, varies=node.varies, measurements=node.measurements,
+        experiment=read_source(bench.folder.source(node.id)).get("experiment.py", ""),
+        seconds=node.attempts[-1].seconds if timed and node.attempts else None,
+        analysis=node.verdict.analysis if node.verdict else "")
+            for node in (view.nodes[action.a], view.nodes[action.b]))
+    differing = unified_diff(a.experiment.splitlines(), b.experiment.splitlines(), "A", "B", lineterm="", n=2)
+    return CompareInputs(idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=action.stage, a=a, b=b,
+                         difference="\n".join(differing), noise=view.noise)
+
+
+def _nothing_worked(bench: Bench) -> str:
     nodes = [node for node in bench.state.nodes.values() if node.kind in SEARCH_KINDS]
     marked = [f"{node.id}: {'; '.join(node.suspect)}" for node in nodes if node.status == "good" and node.suspect]
     if marked:
@@ -159,35 +187,3 @@ def _what_failed(bench: Bench) -> str:
     errors = [node.failure.message.splitlines()[0] for node in nodes if node.failure]
     return (f"none of the {len(nodes)} nodes of the search works (last error: {errors[-1] if errors else 'none'}); "
             "look at them with 'scientist tree', and try another model or a simpler idea")
-
-
-async def compare(bench: Bench, decided: Decided) -> None:
-    """Record which node of a comparison is the sounder one; neither, where the model gave no usable answer."""
-    action = decided.action
-    assert isinstance(action, Compare)
-    try:
-        said = await bench.models.at(decided.k, 0).ask(COMPARE, compare_inputs(bench, decided))
-    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
-        said = Preference(better="neither", reasons=f"the model gave no usable answer: {error}")
-    bench.recorder.append(Compared(
-        k=decided.k, a=action.a, b=action.b, better={"a": action.a, "b": action.b}.get(said.better),
-        reasons=said.reasons))
-
-
-def compare_inputs(bench: Bench, decided: Decided) -> CompareInputs:
-    """What role `compare` gets: both nodes as the decision may see them, and the noise that hides their difference."""
-    action = decided.action
-    assert isinstance(action, Compare)
-    view = seen_by(bench, decided)
-    a, b = (_contender(bench, view.nodes[node]) for node in (action.a, action.b))
-    differing = unified_diff(a.experiment.splitlines(), b.experiment.splitlines(), "A", "B", lineterm="", n=2)
-    return CompareInputs(idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=action.stage, a=a, b=b,
-                         difference="\n".join(differing), noise=view.noise)
-
-
-def _contender(bench: Bench, node: Node) -> Contender:
-    timed = bench.search.order == "arrival" and node.attempts
-    return Contender(
-        id=node.id, plan=node.plan, varies=node.varies, measurements=node.measurements,
-        experiment=read_source(bench.folder.source(node.id)).get("experiment.py", ""),
-        seconds=node.attempts[-1].seconds if timed else None, analysis=node.verdict.analysis if node.verdict else "")

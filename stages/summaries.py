@@ -46,47 +46,27 @@ NAMES = 400
 def memory(view: View, action: Expand) -> tuple[tuple[Sibling, ...], Rest | None]:
     """The stage's finished search nodes but the parent: some in a line each, in order, and the rest in counts.
 
-    What earlier stages made of the same parent is among them: its verdict may suggest what one of these has tried.
+    Before the last stage, what earlier stages made of the same parent is among them: its verdict may suggest what one
+    of these has tried. Lines are for the few that measured best (ablations are no contest) and for the latest.
     """
-    known = [node for node in _searched(view, action) if node.finished and node.id != action.parent]
-    told = [node for node in known if node.failure is None or node.failure.kind not in _UNTRIED]
-    latest = told if len(told) <= LINES else _chosen(told, view)
-    shown = {node.id for node in latest}
-    return (tuple(_sibling(node, view.plan) for node in latest),
-            _rest([node for node in known if node.id not in shown]))
-
-
-def _searched(view: View, action: Expand) -> Sequence[Node]:
-    """The stage's search nodes; before the last stage, those of earlier ones that have the same parent, too."""
-    if view.stage == "ablation" or action.parent is None:
-        return view.searched
-    return [node for node in view.nodes.values() if node.kind in SEARCH_KINDS
-            and (node.stage == view.stage or node.parent == action.parent)]
-
-
-def _chosen(nodes: Sequence[Node], view: View) -> list[Node]:
-    """The best few and the latest few, in the order of their decisions; ablations are no contest."""
-    best = [] if view.stage == "ablation" else _best_first(nodes, view)[:BEST]
-    named = {node.id for node in best}
-    others = [node for node in nodes if node.id not in named]
-    return sorted((*best, *others[len(best) - LINES:]), key=lambda node: node.decision)
-
-
-def _best_first(nodes: Sequence[Node], view: View) -> list[Node]:
-    """The nodes that worked: widest coverage first, then largest gain over the earliest of the widest."""
-    worked = [node for node in nodes if node.status == "good"]
-    if not worked:
-        return []
-    reference = min(worked, key=lambda node: (-coverage(node, view.plan), node.decision))
-    return sorted(worked, key=lambda node: (
-        -coverage(node, view.plan), -gain(node, reference, view.plan, view.arms), node.decision))
-
-
-def _sibling(node: Node, plan: DataPlan) -> Sibling:
-    failure = node.failure
-    return Sibling(id=node.id, kind=node.kind, varies=_cut(node.varies, VARIES),
-                   outcome=_cut(failure.message, MESSAGE) if failure else means(node, plan, OUTCOME) or node.status,
-                   error=failure.kind if failure else None)
+    known = [node for node in view.nodes.values() if node.kind in SEARCH_KINDS and node.finished
+             and node.id != action.parent and (node.stage == view.stage or (
+                 view.stage != "ablation" and action.parent is not None and node.parent == action.parent))]
+    chosen = [node for node in known if node.failure is None or node.failure.kind not in _UNTRIED]
+    if len(chosen) > LINES:
+        plan, worked = view.plan, [node for node in chosen if node.status == "good" and view.stage != "ablation"]
+        first = min(worked, key=lambda node: (-coverage(node, plan), node.decision), default=None)
+        best = sorted(worked, key=lambda node: (
+            -coverage(node, plan), -gain(node, first or node, plan, view.arms), node.decision))[:BEST]
+        named = {node.id for node in best}
+        others = [node for node in chosen if node.id not in named]
+        chosen = sorted((*best, *others[len(best) - LINES:]), key=lambda node: node.decision)
+    shown = {node.id for node in chosen}
+    lines = tuple(Sibling(
+        id=node.id, kind=node.kind, varies=_cut(node.varies, VARIES), error=node.failure.kind if node.failure else None,
+        outcome=_cut(node.failure.message, MESSAGE) if node.failure else
+        means(node, view.plan, OUTCOME) or node.status) for node in chosen)
+    return lines, _rest([node for node in known if node.id not in shown])
 
 
 def _rest(nodes: Sequence[Node]) -> Rest | None:
@@ -97,9 +77,6 @@ def _rest(nodes: Sequence[Node]) -> Rest | None:
     failed: Counter[ErrorClass] = Counter(node.failure.kind for node in nodes if node.failure)
     return Rest(worked=sum(node.status == "good" for node in nodes), failed=dict(failed.most_common()),
                 tried=tuple(fitting), more=len(names) - len(fitting))
-
-
-# --- outcomes -------------------------------------------------------------------------------------------------------
 
 
 def outcome(node: Node, plan: DataPlan) -> str:
@@ -193,16 +170,15 @@ def branch(state: RunState, node: str | None) -> tuple[BranchStep, ...]:
 
 
 def failures(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """A line for each node that failed or was ended: what it tried, how it failed, and which node mended it."""
-    nodes = list(nodes)
-    mended = {one.parent: one.id for one in nodes if one.kind == "debug" and one.status == "good"}
-    return tuple(_failure(one, mended.get(one.id)) for one in nodes if one.status in ("buggy", "pruned"))
-
-
-def _failure(node: Node, mended: str | None) -> str:
-    why = f"{node.failure.kind}, {' '.join(node.failure.message.split())[:ERROR]}" if node.failure else node.status
-    return (f"{node.id} ({node.kind}, {' '.join(node.varies.split())[:ERROR] or 'nothing in particular'}): {why}"
-            + (f"; mended by {mended}" if mended else ""))
+    """A line for each node that failed or was ended: what it tried, how it failed, and which node fixed it."""
+    nodes, lines = list(nodes), list[str]()
+    fixed = {one.parent: f"; mended by {one.id}" for one in nodes if one.kind == "debug" and one.status == "good"}
+    for one in nodes:
+        if one.status in ("buggy", "pruned"):
+            failure, varies = one.failure, " ".join(one.varies.split())[:ERROR] or "nothing in particular"
+            why = f"{failure.kind}, {' '.join(failure.message.split())[:ERROR]}" if failure else one.status
+            lines.append(f"{one.id} ({one.kind}, {varies}): {why}{fixed.get(one.id, '')}")
+    return tuple(lines)
 
 
 def for_paper(summary: StageSummary, results: Sequence[ClaimLine]) -> StageSummary:

@@ -8,16 +8,15 @@ many replicates is in all but `CHANCE` of cases (Student t).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
 
-from record.claims import Claim, interval, printed, replicates_of
+from record.claims import interval, printed, replicates_of
 from record.fold.state import RunState
 from record.nouns.data import Measurement
 from record.nouns.frozen import Frozen
-from record.nouns.nodes import Node
 from record.typeset import as_read
 from stages.paper.material import claims_of
 
@@ -29,17 +28,46 @@ Quantity = tuple[str, str, str, str]
 
 def numbers(state: RunState, ran: Sequence[NodeAgain], *, same: bool) -> Iterator[Number]:
     """Every number that these nodes bear on, claims of the paper first; `same` asks for equal digits."""
-    told = {one.node: one for one in ran}
-    after = _with(state, told)
-    covered: set[tuple[str, Quantity]] = set()
+    again = {one.node: one for one in ran}
     claims = claims_of(state)
-    by_key = {one.key: one for one in claims_of(after).every}
+    by_key = {one.key: one for one in claims_of(_as_measured_again(state, again)).every}
     for claim in claims.every:
-        if here := [node for node in claim.nodes if node in told]:
-            yield _number(_of_claim(claim, by_key.get(claim.key), here), same=same)
-    covered |= {(node, (one.split, one.dataset, one.name, one.condition)) for one in claims.means for node in one.nodes}
-    for cell in _cells(state, told, covered):
-        yield _number(cell, same=same)
+        if here := tuple(node for node in claim.nodes if node in again):
+            after = by_key.get(claim.key)
+            values = dict(zip(claim.nodes, claim.values, strict=True))
+            new = dict(zip(after.nodes, after.values, strict=True)) if after is not None else {}
+            texts: dict[str, tuple[str, str]] = {}
+            if after is not None and after.nodes == claim.nodes == here:
+                new_texts = printed([after])
+                texts = {key.rpartition(".")[2]: (text, new_texts[key]) for key, text in printed([claim]).items()}
+            yield _number(_Cell(claim.key, True, here, tuple(values[node] for node in here),
+                                tuple(map(new.get, here)), claim.sd, claim.n, texts), same=same)
+    covered = {(node, (one.split, one.dataset, one.name, one.condition)) for one in claims.means for node in one.nodes}
+    for name, one in again.items():  # values that no claim is made of: on validation, and of the seed looked at
+        node = state.nodes[name]
+        top = node.parent if node.kind == "replicate" and node.parent else name
+        noise: dict[Quantity, list[float]] = {}
+        for replicate in replicates_of(state, top):
+            for measured in (*replicate.measurements, *state.tests.get(replicate.id, ())):
+                noise.setdefault(_quantity(measured), []).append(measured.value)
+        after = {_quantity(measured): measured.value for measured in (*one.measurements, *one.tests)}
+        for measured in (*node.measurements, *state.tests.get(name, ())):
+            quantity = _quantity(measured)
+            if (name, quantity) not in covered:
+                spread = noise.get(quantity, [])
+                yield _number(_Cell(f"{name}:{'/'.join(quantity)}", False, (name,), (measured.value,),
+                                    (after.get(quantity),), interval(spread)[0], len(spread)), same=same)
+
+
+def _as_measured_again(state: RunState, again: Mapping[str, NodeAgain]) -> RunState:
+    """The state as if these nodes had measured what they measured again; what was not measured again is gone."""
+    nodes = dict(state.nodes)
+    for name, one in again.items():
+        *earlier, last = nodes[name].attempts
+        attempts = (*earlier, last.model_copy(update={"measurements": one.measurements}))
+        nodes[name] = nodes[name].model_copy(update={"attempts": attempts})
+    return replace(state, nodes=nodes, tests=state.tests | {
+        name: one.tests for name, one in again.items() if name in state.tests})
 
 
 @dataclass(frozen=True)
@@ -57,80 +85,30 @@ class _Cell:
     texts: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
 
 
-def _with(state: RunState, told: Mapping[str, NodeAgain]) -> RunState:
-    """The state as if these nodes had measured what they measured again; what was not measured again is gone."""
-    nodes = dict(state.nodes)
-    for name, one in told.items():
-        *earlier, last = nodes[name].attempts
-        attempts = (*earlier, last.model_copy(update={"measurements": one.measurements}))
-        nodes[name] = nodes[name].model_copy(update={"attempts": attempts})
-    return replace(state, nodes=nodes, tests=state.tests | {
-        name: one.tests for name, one in told.items() if name in state.tests})
-
-
-def _of_claim(claim: Claim, after: Claim | None, here: Sequence[str]) -> _Cell:
-    before = dict(zip(claim.nodes, claim.values, strict=True))
-    again = dict(zip(after.nodes, after.values, strict=True)) if after is not None else {}
-    whole = after is not None and after.nodes == claim.nodes == tuple(here)
-    texts = {key.rpartition(".")[2]: (text, printed([after])[key]) for key, text in printed([claim]).items()
-             } if whole and after else {}
-    return _Cell(claim.key, True, tuple(here), tuple(before[node] for node in here),
-                 tuple(again.get(node) for node in here), claim.sd, claim.n, texts)
-
-
-def _cells(
-    state: RunState, told: Mapping[str, NodeAgain], covered: set[tuple[str, Quantity]]
-) -> Iterator[_Cell]:
-    """Values that no claim is made of: on validation data, and of the seed that the search looked at."""
-    for name, one in told.items():
-        node = state.nodes[name]
-        top = node.parent if node.kind == "replicate" and node.parent else name
-        noise = _values(state, replicates_of(state, top))
-        after = {_quantity(m): m.value for m in (*one.measurements, *one.tests)}
-        for measured in (*node.measurements, *state.tests.get(name, ())):
-            quantity = _quantity(measured)
-            if (name, quantity) not in covered:
-                spread = noise.get(quantity, [])
-                yield _Cell(f"{name}:{'/'.join(quantity)}", False, (name,), (measured.value,), (after.get(quantity),),
-                            interval(spread)[0], len(spread))
-
-
-def _values(state: RunState, nodes: Iterable[Node]) -> dict[Quantity, list[float]]:
-    found: dict[Quantity, list[float]] = {}
-    for node in nodes:
-        for one in (*node.measurements, *state.tests.get(node.id, ())):
-            found.setdefault(_quantity(one), []).append(one.value)
-    return found
-
-
 def _quantity(one: Measurement) -> Quantity:
     return one.split, one.dataset, one.name, one.condition
 
 
 def _number(cell: _Cell, *, same: bool) -> Number:
+    """Printed as mean and interval where all nodes of a claim ran, else as the values of those that did."""
     again = [value for value in cell.again if value is not None]
     lost = len(again) < len(cell.again)
     off = None if lost else abs(fmean(again) - fmean(cell.recorded))
     noise = allowed(cell.sd, cell.of, len(cell.nodes))
-    equal = not lost and all(a == b for a, b in (*zip(map(_text, cell.recorded), map(_text, cell.again), strict=True),
-                                                 *cell.texts.values()))
+    before, after = ([_text(value) for value in values] for values in (cell.recorded, cell.again))
+    equal = not lost and all(a == b for a, b in (*zip(before, after, strict=True), *cell.texts.values()))
     verdict: Verdict = "missing" if lost else "equal" if equal else "different"
     if verdict == "different" and not same and off is not None and noise is not None and off <= noise:
         verdict = "within noise"
+    recorded, new = ((" ".join(as_read(cell.texts[form][side]) for form in ("pm", "ci")) for side in (0, 1))
+                     if cell.texts else (", ".join(before), ", ".join(after)))
     return Number(key=cell.key, claim=cell.claim, nodes=cell.nodes, of=max(cell.of, 1), off=off, noise=noise,
-                  recorded=_shown(cell, cell.recorded, 0), again=_shown(cell, cell.again, 1), verdict=verdict)
+                  recorded=recorded, again=new, verdict=verdict)
 
 
 def _text(value: float | None) -> str:
     """A value of one seed as the appendix prints it."""
     return "missing" if value is None else f"{value:.4g}"
-
-
-def _shown(cell: _Cell, values: Iterable[float | None], side: int) -> str:
-    """Mean and interval of a claim all of whose nodes ran, else the values of those that did."""
-    if not cell.texts:
-        return ", ".join(map(_text, values))
-    return " ".join(as_read(cell.texts[form][side]) for form in ("pm", "ci"))
 
 
 def allowed(sd: float | None, replicates: int, ran: int) -> float | None:

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from record.claims import replicates_of
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256_of_files
-from record.nouns.nodes import Attempt, Node
+from record.nouns.nodes import Node
 from sandbox.datasets import Sources, materialise
 from sandbox.errors import DatasetError
-from sandbox.job import Artifacts, Executor, Job, Outcome
+from sandbox.job import Artifacts, Executor, Job
 from sandbox.results import failure_of
 from sandbox.scorers import copy_frozen
 from sandbox.scoring import score_sealed
@@ -50,8 +50,11 @@ def chosen(state: RunState, names: Sequence[str] = (), *, limit: int | None = No
             raise ReproductionError(f"{name} ({kind}, {status}) was never executed: choose one that was")
     if names:
         return [state.nodes[name] for name in dict.fromkeys(names)]
-    found = [node for node in _resting(state)
-             if limit is None or node.kind != "replicate" or _place(state, node) < limit]
+    found: list[Node] = []
+    for node in frozen(state):
+        siblings = [one.id for one in replicates_of(state, node.parent or "") if one.status == "good"]
+        if node not in found and (limit is None or node.kind != "replicate" or siblings.index(node.id) < limit):
+            found.append(node)
     if not found:
         raise ReproductionError("no node of this run was carried to its paper yet: name one with --node")
     return found
@@ -74,20 +77,7 @@ async def reproduce(
     names = {node.id for node in nodes}
     return Reproduction(
         nodes=tuple(ran), numbers=tuple(numbers(state, ran, same=not unlike)), unlike=tuple(unlike),
-        left_out=tuple(node.id for node in _resting(state) if node.id not in names))
-
-
-def _resting(state: RunState) -> list[Node]:
-    """What the numbers of the paper rest on: nodes that were frozen for the test data."""
-    return list({node.id: node for node in frozen(state)}.values())
-
-
-def _place(state: RunState, node: Node) -> int:
-    """The how-manieth of its parent's replicates a node is, from 0; failed ones do not count."""
-    return [one.id for one in replicates_of(state, node.parent or "") if one.status == "good"].index(node.id)
-
-
-# --- executing ------------------------------------------------------------------------------------------------------
+        left_out=tuple(dict.fromkeys(node.id for node in frozen(state) if node.id not in names)))
 
 
 @dataclass(frozen=True)
@@ -137,8 +127,15 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeAgain:
         return said.model_copy(update={"failure": "its code is not what the record says was run; nothing was executed"})
     outcome = await place.executor.run(Job(
         name=f"{node.id}/again", folder=folder, source=source, seed=node.seed, datasets=place.datasets,
-        timeout=recorded.limit or place.timeout, alone=recorded.alone, artifacts=_artifacts(state, node, place.run)))
-    said = said.model_copy(update={"seconds": outcome.seconds, "failure": _unlike(recorded, outcome),
+        timeout=recorded.limit or place.timeout, alone=recorded.alone, artifacts={
+            one.id: Artifacts(place.run.attempt(one.id, one.attempts[-1].number), one.attempts[-1].artifacts)
+            for one in state.nodes.values() if one.decision in state.decisions[node.decision].seen
+            and one.status == "good" and one.attempts and one.attempts[-1].artifacts}))
+    before, after, failure = recorded.failure, outcome.failure, ""
+    if (before and before.kind) != (after and after.kind):
+        failure = (f"{f'failed ({after.kind}): {after.message}' if after else 'ran to its end'}; by the record it "
+                   f"{f'failed ({before.kind})' if before else 'ran to its end'}")
+    said = said.model_copy(update={"seconds": outcome.seconds, "failure": failure,
                                    "measurements": outcome.measurements})
     if node.id not in state.tests or outcome.failure is not None:
         return said
@@ -149,20 +146,3 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeAgain:
         return said.model_copy(update={"failure": "its test predictions cannot be scored: "
                                        f"{failure_of(error).message}"})
     return said.model_copy(update={"tests": tests})
-
-
-def _unlike(recorded: Attempt, outcome: Outcome) -> str:
-    """How the end of an attempt differs from the recorded one; empty where it does not."""
-    before, after = recorded.failure, outcome.failure
-    if (before and before.kind) == (after and after.kind):
-        return ""
-    words = f"failed ({after.kind}): {after.message}" if after else "ran to its end"
-    return f"{words}; by the record it {f'failed ({before.kind})' if before else 'ran to its end'}"
-
-
-def _artifacts(state: RunState, node: Node, run: RunFolder) -> dict[str, Artifacts]:
-    """What the node's decision saw that others had left, as recorded."""
-    seen = state.decisions[node.decision].seen
-    return {one.id: Artifacts(run.attempt(one.id, one.attempts[-1].number), one.attempts[-1].artifacts)
-            for one in state.nodes.values() if one.decision in seen and one.status == "good"
-            and one.attempts and one.attempts[-1].artifacts}

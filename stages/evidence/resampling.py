@@ -69,9 +69,14 @@ def _of_dataset(
 ) -> Iterator[OverExamples]:
     import numpy as np
 
-    ours = [one for one in chosen if facts is not None and _is_ours(state, one)]
+    # Ours are those whose arms we scored from predictions: not code, and not a scorer of the user's own.
+    by_scorers = {metric.name for scorer in state.scorers if facts is not None and scorer.dataset == facts.name
+                  for metric in scorer.metrics}
+    ours = [one for one in chosen if facts is not None and one.grade in ("scored", "computed")
+            and one.name not in by_scorers]
     examples = facts.sizes.get("test", 0) if facts is not None else 0
-    wanted = {(node, condition) for one in ours for node, condition in _parts(one)}
+    wanted = {part for one in ours for part in (*((node, one.condition) for node in one.nodes),
+                                                *((node, one.other) for node in one.others))}
     names = {one.name for one in ours}
     draws = draws_for(examples, len(wanted) * passes(names, facts.classes if facts else 0)) if wanted else 0
     found: Drawn = {}
@@ -86,18 +91,6 @@ def _of_dataset(
     for one in chosen:
         yield _interval(one, found, examples) if one in ours and not reason else OverExamples(
             key=one.key, nodes=one.nodes, others=one.others, reason=reason if one in ours else NOT_OURS)
-
-
-def _is_ours(state: RunState, one: Difference) -> bool:
-    """Whether both arms were scored by us from predictions: not by code, and not by a scorer of the user's own."""
-    by_scorers = {metric.name for scorer in state.scorers if scorer.dataset == one.dataset for metric in scorer.metrics}
-    return one.grade in ("scored", "computed") and one.name not in by_scorers
-
-
-def _parts(one: Difference) -> Iterator[tuple[str, str]]:
-    """Every (node, condition) that a difference is made of."""
-    yield from ((node, one.condition) for node in one.nodes)
-    yield from ((node, one.other) for node in one.others)
 
 
 def _scores(

@@ -6,6 +6,7 @@ Selection never sees the test set: no prompt of the search and no stage summary 
 from __future__ import annotations
 
 import shutil
+from asyncio import to_thread
 
 from models.client import ModelClient
 from models.errors import BudgetSpent
@@ -18,9 +19,9 @@ from record.nouns.decisions import Work
 from record.nouns.nodes import Failure, Finding, Node
 from review.honesty.probe import ENTRY, PERMUTATIONS, TASK, Probe, labels_probe, program, seed_probe
 from sandbox.errors import SubmissionRefused
-from sandbox.job import Job, Outcome, TooLate
+from sandbox.job import Job, TooLate
 from sandbox.scoring import chance_level, score_sealed
-from stages.bench import Bench, begun, do_work, in_thread, note_time
+from stages.bench import Bench, do_work, note_time, numbered
 from stages.evidence.resampling import resampled
 from stages.stage import trusted_winner
 
@@ -31,8 +32,10 @@ async def probe_winners(bench: Bench) -> None:
     async def work(_: ModelClient) -> None:
         while (best := winner(bench.state)) is not None and not _probed(bench, best, "labels"):
             node = bench.state.nodes[best]
-            if not _probed(bench, best, "seed"):
-                _seeds(bench, node)
+            if not _probed(bench, best, "seed"):  # the replicates ran the same code with other seeds
+                others = [one.measurements for one in replicates_of(bench.state, best) if one.status == "good"]
+                found = seed_probe(node.measurements, others, bench.plan.primary)
+                bench.recorder.append(Probed(node=best, probe="seed", outcome=found.outcome, why=found.why))
             await _labels(bench, node)
 
     await do_work(bench, TASK, work)
@@ -44,67 +47,43 @@ def _probed(bench: Bench, node: str, probe: str) -> bool:
 
 async def _labels(bench: Bench, node: Node) -> None:
     """Probe the labels. What one permutation may take of the GPUs is left free from the start (`stages.shares`)."""
-    source = read_source(bench.folder.source(node.id))
-    if bench.state.limited is not None:
-        _record(bench, node, Probe("unclear", f"not run: {bench.state.limited}"))
-        return
-    if ".y" not in source["experiment.py"]:
-        _record(bench, node, Probe("unclear", "not run: the code reads no labels"))
+    experiment = read_source(bench.folder.source(node.id))["experiment.py"]
+    if bench.state.limited is not None or ".y" not in experiment:
+        _record(bench, node, Probe("unclear", f"not run: {bench.state.limited or 'the code reads no labels'}"))
         return
     found, seconds, measured, runs = Probe("still", ""), 0.0, tuple[Measurement, ...](), 0
+    names = [f"{node.id}/labels{number}" for number in range(PERMUTATIONS)]
     while found.outcome == "still" and runs < PERMUTATIONS:
+        folder = bench.folder.root / "probes" / node.id / str(runs)
+        await to_thread(shutil.rmtree, folder, ignore_errors=True)  # what a kill left
         try:
-            _reserve(bench, _name(node, runs))
-            outcome = await _permuted(bench, node, source["experiment.py"], runs)
-        except BudgetSpent as error:
-            found = Probe("unclear", f"{found.why or 'not run'}; {error}")
-            break
-        except TooLate:
-            note_time(bench)
-            found = Probe("unclear", f"{found.why or 'not run'}; {bench.state.limited}")
             if bench.budget is not None:
-                bench.budget.give_back(_name(node, runs))
+                k = numbered(bench.recorder, Work(task=TASK))
+                bench.budget.reserve_attempt(k, names[runs], bench.retry_seconds)
+            outcome = await bench.executor.run(Job(
+                name=names[runs], folder=folder, source={"experiment.py": experiment, ENTRY: program(runs)},
+                entry=ENTRY, seed=node.seed, timeout=bench.retry_seconds, late=lambda: bench.seconds_left() <= 0,
+                datasets=tuple(use.name for use in bench.plan.datasets)))
+        except (BudgetSpent, TooLate) as error:
+            if isinstance(error, TooLate):
+                note_time(bench)
+                if bench.budget is not None:
+                    bench.budget.give_back(names[runs])
+            why = bench.state.limited if isinstance(error, TooLate) else error
+            found = Probe("unclear", f"{found.why or 'not run'}; {why}")
             break
-        found = await _judged(bench, node, outcome)
+        if outcome.failure is not None:
+            found = Probe("unclear", f"with permuted labels the code failed: {outcome.failure.message}")
+        else:
+            metric = bench.plan.primary
+            chance = await to_thread(chance_level, bench.folder.labels, metric.name)
+            found = labels_probe(node.measurements, outcome.measurements, metric=metric, chance=chance)
         seconds, measured, runs = seconds + outcome.seconds, outcome.measurements, runs + 1
-    told = f"{found.why} (permutation {runs} of at most {PERMUTATIONS})"
-    _record(bench, node, Probe(found.outcome, told), seconds, measured)
+    why = f"{found.why} (permutation {runs} of at most {PERMUTATIONS})"
+    _record(bench, node, Probe(found.outcome, why), seconds, measured)
     if bench.budget is not None:
-        for number in range(runs):
-            bench.budget.give_back(_name(node, number))  # what was taken is settled by now
-
-
-def _name(node: Node, number: int) -> str:
-    return f"{node.id}/labels{number}"
-
-
-def _limit(bench: Bench) -> float:
-    """Seconds that one run with permuted labels may take."""
-    return bench.retry_seconds
-
-
-def _reserve(bench: Bench, name: str) -> None:
-    """Set a run's share of the GPUs aside. Raises `BudgetSpent`."""
-    if bench.budget is not None:
-        bench.budget.reserve_attempt(begun(bench, Work(task=TASK)), name, _limit(bench))
-
-
-async def _permuted(bench: Bench, node: Node, experiment: str, number: int) -> Outcome:
-    """The node's code with the training labels in another order."""
-    folder = bench.folder.root / "probes" / node.id / str(number)
-    await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))  # what a kill left
-    return await bench.executor.run(Job(
-        name=_name(node, number), folder=folder, source={"experiment.py": experiment, ENTRY: program(number)},
-        entry=ENTRY, seed=node.seed, timeout=_limit(bench), late=lambda: bench.seconds_left() <= 0,
-        datasets=tuple(use.name for use in bench.plan.datasets)))
-
-
-async def _judged(bench: Bench, node: Node, outcome: Outcome) -> Probe:
-    if outcome.failure is not None:
-        return Probe("unclear", f"with permuted labels the code failed: {outcome.failure.message}")
-    metric = bench.plan.primary
-    chance = await in_thread(lambda: chance_level(bench.folder.labels, metric.name))
-    return labels_probe(node.measurements, outcome.measurements, metric=metric, chance=chance)
+        for name in names[:runs]:
+            bench.budget.give_back(name)  # what was taken is settled by now
 
 
 def _record(bench: Bench, node: Node, found: Probe, seconds: float = 0.0,
@@ -113,13 +92,6 @@ def _record(bench: Bench, node: Node, found: Probe, seconds: float = 0.0,
         bench.recorder.append(Suspected(node=node.id, findings=(Finding(kind="labels", why=found.why),)))
     bench.recorder.append(Probed(node=node.id, probe="labels", seconds=seconds, measurements=measured,
                                  outcome=found.outcome, why=found.why))
-
-
-def _seeds(bench: Bench, node: Node) -> None:
-    """The replicates ran the same code with other seeds: nothing needs to be run again."""
-    others = [one.measurements for one in replicates_of(bench.state, node.id) if one.status == "good"]
-    found = seed_probe(node.measurements, others, bench.plan.primary)
-    bench.recorder.append(Probed(node=node.id, probe="seed", outcome=found.outcome, why=found.why))
 
 
 async def score_tests(bench: Bench) -> None:
@@ -142,24 +114,20 @@ async def score_frozen(bench: Bench) -> None:
     No node is scored twice; what is frozen later, ablations that a reviewer asked for, is scored when it is.
     """
     for node in frozen(bench.state):
-        if node.id not in bench.state.tests:
-            await _score(bench, node)
+        if node.id in bench.state.tests:
+            continue
+        last, failure = node.attempts[-1], None
+        folder = bench.folder.attempt(node.id, last.number)
+        found = await to_thread(score_sealed, folder, bench.folder.labels, seed=node.seed, expected=last.sealed)
+        try:
+            found += await bench.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
+        except SubmissionRefused as error:  # a scorer of the user's own: the other values stand
+            failure = Failure(kind="other", message=str(error))
+        bench.recorder.append(Unsealed(node=node.id, measurements=found, failure=failure))
     called = {one.key for one in differences(bench.state, paper_claims(bench.state)) if one.split == "test"}
     if called - bench.state.resampled.keys() and (
-            over := await in_thread(lambda: resampled(bench.state, bench.folder))):
+            over := await to_thread(resampled, bench.state, bench.folder)):
         bench.recorder.append(Resampled(found=over))
-
-
-async def _score(bench: Bench, node: Node) -> None:
-    last = node.attempts[-1]
-    folder = bench.folder.attempt(node.id, last.number)
-    found = await in_thread(lambda: score_sealed(folder, bench.folder.labels, seed=node.seed, expected=last.sealed))
-    try:
-        found += await bench.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
-        failure = None
-    except SubmissionRefused as error:  # a scorer of the user's own: the other values stand
-        failure = Failure(kind="other", message=str(error))
-    bench.recorder.append(Unsealed(node=node.id, measurements=found, failure=failure))
 
 
 def frozen(state: RunState) -> list[Node]:

@@ -20,43 +20,28 @@ _HUB = re.compile(r"^(?:hf:)?[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?(?:@[\w.-
 
 def fit_of(estimate: Estimate, means: Means) -> Fit:
     """Whether an estimate fits, and what does not, one sentence each."""
-    why = [*_time(estimate, means), *_memory(estimate, means), *_software(estimate, means),
-           *(fault for need in estimate.data if (fault := _data(need, means)))]
-    return Fit(fits=not why, why=tuple(why))
-
-
-def _time(estimate: Estimate, means: Means) -> list[str]:
-    found: list[str] = []
+    why: list[str] = []
     if estimate.hours > means.hours:
-        found.append(f"it takes {estimate.hours:g} h by its estimate, and the run may take {means.hours:g} h")
+        why.append(f"it takes {estimate.hours:g} h by its estimate, and the run may take {means.hours:g} h")
     if estimate.node_hours > means.node_hours:
-        found.append(f"its longest experiment takes {estimate.node_hours:g} h, and one may take {means.node_hours:g} h")
+        why.append(f"its longest experiment takes {estimate.node_hours:g} h, and one may take {means.node_hours:g} h")
     if estimate.node_hours > estimate.hours:
-        found.append(f"one experiment of {estimate.node_hours:g} h does not fit into a study of {estimate.hours:g} h")
-    return found
-
-
-def _memory(estimate: Estimate, means: Means) -> list[str]:
-    wanted = estimate.gpu_memory_gb
-    if not wanted:
-        return []
-    if not means.gpus:
-        return [f"it wants a GPU with {wanted:g} GB, and the run has none"]
-    if means.gpu_memory_gb and wanted > means.gpu_memory_gb:
-        return [f"it wants {wanted:g} GB of GPU memory, and there are {means.gpu_memory_gb:g} GB"]
-    return []
-
-
-def _software(estimate: Estimate, means: Means) -> list[str]:
+        why.append(f"one experiment of {estimate.node_hours:g} h does not fit into a study of {estimate.hours:g} h")
+    memory = estimate.gpu_memory_gb
+    if memory and not means.gpus:
+        why.append(f"it wants a GPU with {memory:g} GB, and the run has none")
+    elif memory and means.gpu_memory_gb and memory > means.gpu_memory_gb:
+        why.append(f"it wants {memory:g} GB of GPU memory, and there are {means.gpu_memory_gb:g} GB")
     have = {_package(one.split()[0]) for one in means.packages if one.strip()}
-    found = [f"the package {name!r} is not installed" for name in estimate.packages
-             if _package(name) not in have and _package(name) not in _STANDARD]
+    why += [f"the package {name!r} is not installed" for name in estimate.packages
+            if _package(name) not in have and _package(name) not in _STANDARD]
     if estimate.network and not means.network:
-        found.append("its experiments need a network, and have none")
+        why.append("its experiments need a network, and have none")
     models = {one.split("@")[0] for one in means.pretrained}
-    found += [f"the pretrained model {name!r} is not on this machine, and the hub is not reached"
-              for name in estimate.pretrained if name.split("@")[0] not in models and not means.fetching]
-    return found
+    why += [f"the pretrained model {name!r} is not on this machine, and the hub is not reached"
+            for name in estimate.pretrained if name.split("@")[0] not in models and not means.fetching]
+    why += [fault for need in estimate.data if (fault := _data(need, means))]
+    return Fit(fits=not why, why=tuple(why))
 
 
 def _data(need: DataNeed, means: Means) -> str | None:
@@ -191,18 +176,14 @@ def claims_in(text: str) -> tuple[str, ...]:
 
 def unknown_names(text: str, works: Iterable[FoundWork], context: Iterable[str]) -> tuple[str, ...]:
     """Works that a text names and that no search returned: `Smith et al.`, `(Smith, 2020)`, identifiers."""
-    known = list(works)
+    works = list(works)
     families = {_plain(name.split(",")[0] if "," in name else name.split()[-1])
-                for one in known for name in one.authors if name.strip()}
-    told = _plain(" ".join((*context, *(one.identifier for one in known))))
-    named = [match[0] for match in _NAMED.finditer(text) if not _is_known(match[1], families, told)]
-    named += [match[0] for match in _IDENTIFIED.finditer(text) if _plain(match[0]).removeprefix("arxiv") not in told]
+                for one in works for name in one.authors if name.strip()}
+    known = _plain(" ".join((*context, *(one.identifier for one in works))))
+    named = [match[0] for match in _NAMED.finditer(text) if match[1][0].isupper() and (plain := _plain(match[1]))
+             not in families and plain not in _NO_NAMES and plain not in known]
+    named += [match[0] for match in _IDENTIFIED.finditer(text) if _plain(match[0]).removeprefix("arxiv") not in known]
     return tuple(dict.fromkeys(one.strip(" (,") for one in named))
-
-
-def _is_known(name: str, families: set[str], told: str) -> bool:
-    plain = _plain(name)
-    return plain in families or plain in _NO_NAMES or not name[0].isupper() or plain in told
 
 
 def _plain(text: str) -> str:

@@ -72,7 +72,9 @@ class Conceiving:
         """The idea, or why there is none. Raises `ModelError`."""
         complaints = list[str]()
         for _ in range(DRAFTS):
-            draft = await self._drafted(tuple(complaints))
+            draft = await self.client.ask(IDEA, IdeaInputs(
+                topic=self.topic.text, means=self.topic.means, number=self.number, earlier=self.earlier,
+                context=self.topic.context, complaints=tuple(complaints)))
             reflected = await self._reflected(draft)
             twin = self._twin(reflected.idea, reflected.alike)
             if twin is None:
@@ -81,38 +83,25 @@ class Conceiving:
                               "question of the topic")
         return Conceived(k=self.k, reason=f"{DRAFTS} drafts repeat earlier ideas: {complaints[-1]}")
 
-    async def _drafted(self, complaints: tuple[str, ...]) -> IdeaDraft:
-        return await self.client.ask(IDEA, IdeaInputs(
-            topic=self.topic.text, means=self.topic.means, number=self.number, earlier=self.earlier,
-            context=self.topic.context, complaints=complaints))
-
     async def _reflected(self, draft: IdeaDraft) -> IdeaReflection:
         """The draft after its rounds. The first round has searched at least once."""
-        now, closest, reflected = draft, (), None
-        for number in range(self.topic.rounds):
+        now, closest, alike, reflected = draft, tuple[ClosestPick, ...](), "", None
+        for number in range(1, self.topic.rounds + 1):
             await self._search(now.queries)
-            before = reflected.alike if reflected is not None else ""
-            reflected = await self._reflection(now, closest, before, last=number + 1 == self.topic.rounds)
-            closest = reflected.closest
+            complaints = self._text_faults(now, alike) if not closest and not alike else self._faults(
+                now, closest, alike)
+            reflected = await self.client.ask(IDEA_REFLECT, IdeaReflectInputs(
+                topic=self.topic.text, means=self.topic.means, draft=now, fit=fit_of(now.estimate, self.topic.means),
+                searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches), works=self._works,
+                closest=closest, earlier=self.earlier, context=self.topic.context, last=number == self.topic.rounds,
+                complaints=complaints))
+            closest, alike = reflected.closest, reflected.alike
             now = IdeaDraft(idea=reflected.idea, estimate=reflected.estimate,
                             queries=reflected.queries or draft.queries)
-            if reflected.done and not self._faults(now, closest, reflected.alike):
+            if reflected.done and not self._faults(now, closest, alike):
                 break
         assert reflected is not None
         return reflected
-
-    async def _reflection(
-        self, draft: IdeaDraft, closest: tuple[ClosestPick, ...], alike: str, *, last: bool,
-    ) -> IdeaReflection:
-        first = not closest and not alike
-        return await self.client.ask(IDEA_REFLECT, IdeaReflectInputs(
-            topic=self.topic.text, means=self.topic.means, draft=draft, fit=fit_of(draft.estimate, self.topic.means),
-            searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches), works=self._works,
-            closest=closest, earlier=self.earlier, context=self.topic.context, last=last,
-            complaints=self._text_faults(draft, alike) if first else self._faults(draft, closest, alike),
-        ))
-
-    # --- searching --------------------------------------------------------------------------------------------------
 
     async def _search(self, queries: Sequence[str]) -> None:
         """Execute the queries that were not made before; each is recorded before it is used."""
@@ -130,8 +119,6 @@ class Conceiving:
     @property
     def _works(self) -> tuple[FoundWork, ...]:
         return distinct(tuple(self._searches))
-
-    # --- what a program finds wrong ---------------------------------------------------------------------------------
 
     def _twin(self, idea: IdeaText, alike: str) -> str | None:
         """The earlier idea that this one repeats, by its words or, in `alike`, by the model's own check."""
@@ -156,8 +143,6 @@ class Conceiving:
                   for why in fit_of(draft.estimate, self.topic.means).why]
         return tuple(found)
 
-    # --- the end ----------------------------------------------------------------------------------------------------
-
     def _final(self, reflected: IdeaReflection) -> FinalIdea:
         """The idea with what is known of it; what is still wrong is struck out, or remarked."""
         works = self._works
@@ -177,7 +162,7 @@ def pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundWork]) -> tup
     """What is wrong with the closest papers that were named, one sentence each."""
     found = [f"paper {pick.paper} is none of the {len(works)} results" for pick in picks if pick.paper > len(works)]
     for pick in picks:
-        if pick.paper <= len(works) and not _quoted(pick, works[pick.paper - 1]):
+        if pick.paper <= len(works) and not _stands(pick, works[pick.paper - 1]):
             found.append(f"the quote {pick.quote!r} does not stand in the abstract of paper {pick.paper}: copy its "
                          "words")
     sound = len(closest_of(picks, works))
@@ -189,15 +174,13 @@ def pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundWork]) -> tup
 
 def closest_of(picks: Sequence[ClosestPick], works: Sequence[FoundWork]) -> tuple[ClosestWork, ...]:
     """The closest papers whose difference rests on what their abstract says, each once."""
-    sound = {pick.paper: pick for pick in picks if pick.paper <= len(works) and _quoted(pick, works[pick.paper - 1])}
-    return tuple(_closest(pick, works[pick.paper - 1]) for pick in sound.values())
+    sound = {pick.paper: pick for pick in picks if pick.paper <= len(works) and _stands(pick, works[pick.paper - 1])}
+    return tuple(
+        ClosestWork(work=works[pick.paper - 1], difference=pick.difference, quote=pick.quote)
+        if works[pick.paper - 1].abstract else
+        ClosestWork(work=works[pick.paper - 1], difference="unknown: the source gave no abstract")
+        for pick in sound.values())
 
 
-def _closest(pick: ClosestPick, work: FoundWork) -> ClosestWork:
-    if not work.abstract:
-        return ClosestWork(work=work, difference="unknown: the source gave no abstract")
-    return ClosestWork(work=work, difference=pick.difference, quote=pick.quote)
-
-
-def _quoted(pick: ClosestPick, work: FoundWork) -> bool:
+def _stands(pick: ClosestPick, work: FoundWork) -> bool:
     return not work.abstract or stands_in(pick.quote, work.abstract)

@@ -26,12 +26,13 @@ from models.roles.ideation import (
     RelatedWorkInputs,
 )
 from record.events.papers import Conceived
-from record.events.searching import Decided, WorkDone
+from record.events.searching import WorkDone
 from record.fold.state import RunState
 from record.folder import write_file
 from record.ideation import FinalIdea, FoundWork
 from record.log import Recorder
 from record.nouns.decisions import Work
+from stages.bench import numbered
 from stages.digests import lines_of
 from stages.ideation.checks import claims_in, struck_out, unknown_names
 from stages.ideation.conceiving import Conceiving, Topic
@@ -58,20 +59,6 @@ def idea_work(number: int) -> Work:
     return Work(task=f"idea {number}")
 
 
-def decision_on(state: RunState, work: Work) -> int | None:
-    """The number of a decision that was made; None before it is."""
-    return next((k for k, one in state.decisions.items() if one.action == work), None)
-
-
-def numbered(recorder: Recorder, work: Work) -> int:
-    """The number of a decision: its own if it was made before, else the next one."""
-    k = decision_on(recorder.state, work)
-    if k is None:
-        k = recorder.state.last_decision + 1
-        recorder.append(Decided(k=k, action=work))
-    return k
-
-
 async def find_ideas(study: Study, count: int) -> None:
     """Bring the ideas 1 to `count` to their ends, in this order, until one comes to nothing. Raises `ModelError`."""
     write_ideas(study)
@@ -80,18 +67,14 @@ async def find_ideas(study: Study, count: int) -> None:
         if k in study.state.finished:
             continue
         if k not in study.state.conceived:
-            study.recorder.append(await _conceived(study, k, number))
+            study.recorder.append(await Conceiving(
+                topic=topic_of(study.state), recorder=study.recorder, library=study.library,
+                client=study.models.at(k, 0), k=k, number=number, earlier=earlier_than(study.state, k)).conceive())
         study.recorder.append(WorkDone(k=k))
         write_ideas(study)
         study.on_idea(number, study.state.conceived[k])
         if study.state.conceived[k].idea is None:
             return
-
-
-async def _conceived(study: Study, k: int, number: int) -> Conceived:
-    return await Conceiving(
-        topic=topic_of(study.state), recorder=study.recorder, library=study.library, client=study.models.at(k, 0), k=k,
-        number=number, earlier=earlier_than(study.state, k)).conceive()
 
 
 def topic_of(state: RunState) -> Topic:
@@ -138,25 +121,18 @@ async def write_up(study: Study, steps: tuple[Step, ...]) -> None:
         _write(home / "task.md", topic_of(study.state).text)
         _write(home / "idea.json", json.dumps(idea.as_json(), indent=1, ensure_ascii=False) + "\n")
         _write(home / "idea.md", idea_text(idea))
-        if steps[-1] != "idea":
-            await _literature(study, number, idea, home)
-        if "proposal" in steps:
-            await _proposal(study, number, idea, home)
+        for step, name, text in (("literature", "related_work.md", _review), ("proposal", "proposal.md", _proposed)):
+            if steps[-1] == "idea" or (step == "proposal" and step not in steps):
+                continue
+            k = numbered(study.recorder, Work(task=f"{step} {number}"))
+            if k not in study.state.finished or not (home / name).exists():
+                _write(home / name, await text(study, study.models.at(k, 0), number, idea))
+            if k not in study.state.finished:
+                study.recorder.append(WorkDone(k=k))
 
 
-async def _literature(study: Study, number: int, idea: FinalIdea, home: Path) -> None:
-    k = numbered(study.recorder, Work(task=f"literature {number}"))
-    if k in study.state.finished and (home / "related_work.md").exists():
-        return
-    works = works_of(study, number)
-    review = await _review(study, study.models.at(k, 0), idea, works)
-    _write(home / "related_work.md", review_text(idea, review, works))
-    _done(study, k)
-
-
-async def _review(study: Study, client: ModelClient, idea: FinalIdea, works: tuple[FoundWork, ...]) -> RelatedWork:
-    topic, complaints = topic_of(study.state), tuple[str, ...]()
-    answer = None
+async def _review(study: Study, client: ModelClient, number: int, idea: FinalIdea) -> str:
+    topic, works, complaints, answer = topic_of(study.state), works_of(study, number), tuple[str, ...](), None
     for _ in range(ROUNDS):
         answer = await client.ask(RELATED_WORK, RelatedWorkInputs(
             topic=topic.text, idea=idea.idea, works=works, closest=idea.closest, said=idea.said, context=topic.context,
@@ -167,37 +143,27 @@ async def _review(study: Study, client: ModelClient, idea: FinalIdea, works: tup
         if not complaints:
             break
     assert answer is not None
-    return answer
+    return review_text(idea, answer, works)
 
 
-async def _proposal(study: Study, number: int, idea: FinalIdea, home: Path) -> None:
-    k = numbered(study.recorder, Work(task=f"proposal {number}"))
-    if k in study.state.finished and (home / "proposal.md").exists():
-        return
-    client, topic, complaints = study.models.at(k, 0), topic_of(study.state), tuple[str, ...]()
-    works, answer = works_of(study, number), None
+async def _proposed(study: Study, client: ModelClient, number: int, idea: FinalIdea) -> str:
+    topic, works, complaints, answer = topic_of(study.state), works_of(study, number), tuple[str, ...](), None
+    review = (study.folder / f"idea-{number}" / "related_work.md").read_text(encoding="utf-8")
     for _ in range(ROUNDS):
         answer = await client.ask(PROPOSAL, ProposalInputs(
             topic=topic.text, idea=idea.idea, means=topic.means, estimate=idea.estimate, fit=idea.fit, said=idea.said,
-            related_work=(home / "related_work.md").read_text(encoding="utf-8"), context=topic.context,
-            complaints=complaints))
+            related_work=review, context=topic.context, complaints=complaints))
         complaints = _faults(" ".join(answer.model_dump().values()), works, topic.context)
         if not complaints:
             break
     assert answer is not None
-    _write(home / "proposal.md", proposal_text(idea, answer, complaints))
-    _done(study, k)
+    return proposal_text(idea, answer, complaints)
 
 
 def _write(path: Path, text: str) -> None:
     """Write a file that is not there yet: what a person changed stays as it is."""
     if not path.exists():
         write_file(path, text)
-
-
-def _done(study: Study, k: int) -> None:
-    if k not in study.state.finished:
-        study.recorder.append(WorkDone(k=k))
 
 
 def works_of(study: Study, number: int) -> tuple[FoundWork, ...]:
@@ -211,9 +177,6 @@ def _faults(text: str, works: tuple[FoundWork, ...], context: tuple[str, ...]) -
     return (*(f"{phrase!r} claims a novelty that no search can show" for phrase in claims_in(text)),
             *(f"{name!r} names a work that no search returned: leave it out"
               for name in unknown_names(text, works, context)))
-
-
-# --- as Markdown ----------------------------------------------------------------------------------------------------
 
 
 def idea_text(idea: FinalIdea) -> str:

@@ -49,13 +49,9 @@ async def looked_up(library: Library, query: str, *, patience: float = PATIENCE)
         return LiteratureSearch(query=query, silent=(f"no answer within {patience:g} s",))
     except Exception as error:  # noqa: BLE001  the edge to the network: a failed source must not cost an idea
         return LiteratureSearch(query=query, silent=(f"{type(error).__name__}: {error}"[:300],))
-    works = tuple(_bounded(one) for one in found.works[:RESULTS])
+    works = tuple(one.model_copy(update={"title": one.title[:400], "authors": one.authors[:20],
+                                         "abstract": one.abstract[:ABSTRACT]}) for one in found.works[:RESULTS])
     return found.model_copy(update={"query": query, "works": works})
-
-
-def _bounded(work: FoundWork) -> FoundWork:
-    return work.model_copy(update={
-        "title": work.title[:400], "authors": work.authors[:20], "abstract": work.abstract[:ABSTRACT]})
 
 
 def distinct(searches: tuple[LiteratureSearch, ...], most: int = 24) -> tuple[FoundWork, ...]:
@@ -93,10 +89,8 @@ class Catalogues:
         ranks = max((len(one) for one in found), default=0)
         mixed = [one[rank] for rank in range(ranks) for one in found if rank < len(one)]
         return LiteratureSearch(query=query, answered=tuple(answered), silent=tuple(silent),
-                                works=tuple(_as_recorded(one) for one in mixed[: 2 * limit]))
-
-
-def _as_recorded(work: Work) -> FoundWork:
-    title = f"{work.title}: {work.subtitle}" if work.subtitle else work.title
-    return FoundWork(title=title, authors=work.authors, year=work.years[0] if work.years else None, venue=work.venue,
-                     abstract=work.abstract, identifier=work.identifier, source=work.source)
+                                works=tuple(FoundWork(
+                                    title=f"{one.title}: {one.subtitle}" if one.subtitle else one.title,
+                                    authors=one.authors, year=one.years[0] if one.years else None, venue=one.venue,
+                                    abstract=one.abstract, identifier=one.identifier, source=one.source)
+                                    for one in mixed[: 2 * limit]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,19 +16,12 @@ from record.nouns.data import Measurement
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.nodes import Plotting
 from sandbox.untrusted import Unfit, load_array
-from stages.bench import Bench, in_thread
+from stages.bench import Bench
 
 MOST_VALUES = 1_000_000
 """Values of an array that are read; of more, every k-th row."""
 NARROW = 4
 """Columns of a table whose ranges are told one by one."""
-
-
-async def array_briefs(folders: Iterable[tuple[str, Path]]) -> tuple[ArrayBrief, ...]:
-    """The arrays of (prefix, folder), by name. What is no array is left out."""
-    files = [(path, f"{prefix}/{path.name}") for prefix, folder in folders for path in sorted(folder.glob("*.npy"))]
-    briefs = [await in_thread(lambda file=file: _of_file(*file)) for file in files]
-    return tuple(brief for brief in briefs if brief is not None)
 
 
 def _of_file(path: Path, name: str) -> ArrayBrief | None:
@@ -63,15 +57,13 @@ class Canvas:
     arrays: Path | None = None
     inputs: dict[str, Path] = field(default_factory=dict[str, Path])
 
-    def folders(self) -> Iterable[tuple[str, Path]]:
-        """The folders of arrays, under the names that a plotting script finds them by."""
-        if self.arrays is not None:
-            yield "arrays", self.arrays
-        yield from ((f"inputs/{name}", folder) for name, folder in self.inputs.items())
-
     async def briefs(self) -> tuple[ArrayBrief, ...]:
-        """Every array, as a plotting script finds it, with its range."""
-        return await array_briefs(self.folders())
+        """Every array, as a plotting script finds it, with its range. What is no array is left out."""
+        folders = {"arrays": self.arrays} if self.arrays is not None else {}
+        folders |= {f"inputs/{name}": folder for name, folder in self.inputs.items()}
+        briefs = [await to_thread(_of_file, path, f"{prefix}/{path.name}")
+                  for prefix, folder in folders.items() for path in sorted(folder.glob("*.npy"))]
+        return tuple(brief for brief in briefs if brief is not None)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, bugg
 from __future__ import annotations
 
 import shutil
+from asyncio import to_thread
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ from sandbox.workspace import forget_rescued, rescue_checkpoints
 from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
-from stages.bench import Bench, end_if_repeated, enter, in_thread, note_time, of_node
+from stages.bench import Bench, end_if_repeated, enter, note_time, of_node
 from stages.briefs import ablations_beside, advice, code_inputs, duty_of, parent_brief, plotting_reference, ran, seen_by
 from stages.nodes.canvas import Canvas
 from stages.nodes.plotting import draw
@@ -58,7 +59,7 @@ async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
         work.judge("cancelled", Failure(kind="other", message=f"not run: {bench.state.limited or 'the time is up'}"))
     except NodeKilled:
         left = part_of(bench.folder.attempt(node, len(bench.state.nodes[node].attempts) + 1))
-        await in_thread(lambda: shutil.rmtree(left, ignore_errors=True))
+        await to_thread(shutil.rmtree, left, ignore_errors=True)
         work.judge("cancelled", Failure(
             kind="killed", message=f"ended by a person: {bench.state.killed[node].text}"))
     except _Declined as error:
@@ -127,8 +128,6 @@ class _NodeWork:
     def view(self) -> View:
         return seen_by(self.bench, self.decided)
 
-    # --- propose ----------------------------------------------------------------------------------------------------
-
     async def propose(self) -> None:
         """Record plan and source: from the model, or for a replicate those of its parent.
 
@@ -154,8 +153,6 @@ class _NodeWork:
         self.bench.recorder.append(Proposed(
             node=self.node.id, decision=self.decided.k, title=program.title, plan=program.plan, varies=varies,
             source_sha256=sha256, setups=constants_of(program.experiment)))
-
-    # --- execute ----------------------------------------------------------------------------------------------------
 
     async def execute(self) -> Failure | None:
         """Run the code, unless the record has it; once more with other limits where it ran into one of them.
@@ -189,7 +186,7 @@ class _NodeWork:
             artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets)))
         if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
             raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
-        levelled, found = await in_thread(lambda: (
+        levelled, found = await to_thread(lambda: (
             converged(draft / "measurements.jsonl") if outcome.curves_sha256 else None, self.findings(outcome)))
         seal(draft, final)
         if found and not node.findings:
@@ -235,8 +232,6 @@ class _NodeWork:
         sources = {} if self.action.kind == "replicate" else read_source(self.bench.folder.source(self.node.id))
         return check(sources, self.bench.plan, facts=self.bench.state.datasets, measurements=outcome.measurements)
 
-    # --- aggregate --------------------------------------------------------------------------------------------------
-
     async def aggregate(self) -> None:
         """Draw the replicates of the parent together; measures nothing.
 
@@ -262,8 +257,6 @@ class _NodeWork:
                 varies=", ".join(f"seed {one.seed}" for one in replicates)))
         failure = await draw(bench, self.client, canvas)
         self.judge("buggy" if failure else "good", failure)
-
-    # --- judge ------------------------------------------------------------------------------------------------------
 
     async def feedback(self) -> Verdict:
         self.enter("judging")

@@ -150,7 +150,9 @@ async def review_figures(bench: Bench, client: ModelClient, gallery: Gallery, *,
     takes no pictures nobody looks, and the lint alone decides.
     """
     accepted, new = gallery.accepted, gallery.new
-    found = await asyncio.to_thread(lint_all, gallery.shown, gallery.folder, _lint_about(bench, about))
+    found = await asyncio.to_thread(lint_all, gallery.shown, gallery.folder, About(
+        about.kind, seeds=len(about.seeds) or 2 * (about.kind == "paper"),  # figures of a paper show several runs
+        metrics=bench.plan.metrics, width_inches=about.width))
     said: dict[str, FigureReview] = {}
     looked = bench.models.sees or not new
     try:
@@ -162,14 +164,14 @@ async def review_figures(bench: Bench, client: ModelClient, gallery: Gallery, *,
         looked = False
     if not looked:
         said = {figure.name: FigureReview(name=figure.name, readable=True, description=UNSEEN) for figure in new}
-    return Look(tuple(_joined(figure.name, found[figure.name], accepted.get(figure.sha256) or said.get(figure.name))
-                      for figure in gallery.shown), looked)
-
-
-def _lint_about(bench: Bench, about: Subject) -> About:
-    """What the lint has to know; figures of a paper show several runs."""
-    return About(about.kind, seeds=len(about.seeds) or 2 * (about.kind == "paper"), metrics=bench.plan.metrics,
-                 width_inches=about.width)
+    reviews: list[FigureReview] = []
+    for figure in gallery.shown:
+        refused, name = refusing(found[figure.name]), figure.name
+        review = accepted.get(figure.sha256) or said.get(name) or FigureReview(name=name, readable=True)
+        reviews.append(review.model_copy(update={
+            "name": name, "readable": not refused and review.readable and review.faithful,
+            "issues": tuple(dict.fromkeys((*refused, *remarks(found[name]), *review.issues)))}))
+    return Look(tuple(reviews), looked)
 
 
 async def _look(
@@ -189,13 +191,6 @@ async def _look(
         images=[Image((gallery.folder / figure.name).read_bytes()) for figure in found],
         then="the lint alone decides on the figures")
     return {review.name: review for review in answer.reviews} if answer is not None else None
-
-
-def _joined(name: str, findings: tuple[LintFinding, ...], said: FigureReview | None) -> FigureReview:
-    said = said or FigureReview(name=name, readable=True)
-    issues = tuple(dict.fromkeys((*refusing(findings), *remarks(findings), *said.issues)))
-    readable = not refusing(findings) and said.readable and said.faithful
-    return said.model_copy(update={"name": name, "readable": readable, "issues": issues})
 
 
 def refusal(reviews: tuple[FigureReview, ...]) -> Failure | None:

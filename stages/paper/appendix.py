@@ -122,8 +122,9 @@ def _comparisons(differences: Sequence[Difference]) -> str:
     forms = ["mean", "ci", *["ci_examples"] * examples, "p_adjusted", "mde", "n"]
     rows: list[str] = []
     reasons: dict[str, dict[str, None]] = {}
-    groups = {(one.family, one.dataset): one.compared for one in sorted(
-        differences, key=lambda one: FAMILIES.index(one.family))}
+    groups: dict[tuple[Family, str], int] = {
+        (one.family, one.dataset): one.compared for one in sorted(
+            differences, key=lambda one: FAMILIES.index(one.family))}
     for (family, dataset), compared in groups.items():
         size = f"{compared} comparison{'s' * (compared != 1)} in all"
         rows.append(rf"\multicolumn{{{8 + examples}}}{{@{{}}l}}{{\textit{{{WHICH[family]} ({recorded(size)}); "

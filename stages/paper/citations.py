@@ -14,6 +14,7 @@ reason is the model's, from title and abstract); the same works on another day.
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import cache
@@ -41,7 +42,7 @@ from record.events.papers import LibraryChecked, WorksChosen, WorksFound
 from record.fold.state import RunState
 from record.folder import RunFolder, sha256, write_file
 from record.nouns.papers import CheckedEntry, Draft, FoundWork, Searched, Support
-from stages.bench import Bench, do_work, in_thread
+from stages.bench import Bench, do_work
 from stages.settings import CITATION_QUERIES
 
 UNPRINTED = frozenset({"verified", "abstract"})
@@ -228,6 +229,6 @@ async def _chosen(
             entries.append(held)
         supports.append(Support(key=held.key, sentence=found.searches[one.search - 1].sentence, reason=one.reason))
     path = bench.folder.gathered(found.version, found.round)
-    await in_thread(lambda: write_file(path, as_bibtex(entries)))
+    await to_thread(write_file, path, as_bibtex(entries))
     return WorksChosen(version=found.version, round=found.round, supports=tuple(supports), refused=refused,
                        files={str(path.relative_to(bench.folder.root)): sha256(path)})

@@ -89,7 +89,7 @@ def repaired(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
     known, seen = _known(inputs), set[tuple[str, str]]()
     known["figures"] &= frozenset(_in_text(inputs))
     sections: list[PlannedSection] = []
-    titles = set(TAKEN)
+    titles: set[str] = set(TAKEN)
     for number, section in enumerate(outline.sections, 1):
         title = " ".join(section.title.split()) or f"Part {'I' * number}"
         while title.lower() in titles:

@@ -167,12 +167,13 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
             texts[rewrite.title] = rewrite.body
     for edit in answer.edits:
         passage = r"\s+".join(map(re.escape, edit.old.split()))
-        places = [match.span(1) for match in re.finditer(f"(?=({passage}))", texts.get(edit.section, ""))
-                  ] if passage else []
+        text = texts.get(edit.section, "")
+        places: list[tuple[int, int]] = [
+            match.span(1) for match in re.finditer(f"(?=({passage}))", text)] if passage else []
         refused = _against_edit(edit, texts, len(places))
         what = f"{edit.section}: {_short(edit.old)}"
         if found.note(what if refused else f"{what} -> {_short(edit.new) or 'taken out'}", refused):
-            text, (start, end) = texts[edit.section], places[0]
+            start, end = places[0]
             texts[edit.section] = text[:start] + edit.new + text[end:]
     for name, caption in answer.captions.items():
         same = not caption.strip() or captions.get(name) == caption
