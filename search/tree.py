@@ -34,7 +34,7 @@ class View:
     nodes: dict[str, Node]
     """Every node of the run by id, in the order of decisions."""
     root: Node | None
-    """The best of the stage before, or of an earlier one where that is suspect; None in the first stage."""
+    """The best of the stage before, or of an earlier one where that is suspect."""
     settled: dict[StageName, Node | None] = field(default_factory=dict[StageName, Node | None])
     """The best node of every stage before this one; None where all in it turned out suspect."""
     reports: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
@@ -63,17 +63,13 @@ class View:
     """Whether ties may go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
 
     @cached_property
-    def here(self) -> tuple[Node, ...]:
-        return tuple(node for node in self.nodes.values() if node.stage == self.stage)
-
-    @cached_property
     def searched(self) -> tuple[Node, ...]:
         """The nodes of this stage that count against its limit."""
-        return tuple(node for node in self.here if node.kind in SEARCH_KINDS)
+        return tuple(node for node in self.nodes.values() if node.stage == self.stage and node.kind in SEARCH_KINDS)
 
     @cached_property
     def in_flight(self) -> tuple[Node, ...]:
-        """Nodes of any stage that are not finished, as far as may be seen."""
+        """Nodes of any stage that are not finished."""
         return tuple(node for node in self.nodes.values() if not node.finished)
 
     @property
@@ -83,7 +79,6 @@ class View:
 
     @property
     def taken_up(self) -> bool:
-        """Whether the ablations are planned and each of them has its node."""
         return self.planning == "done" and self.turns("ablate") >= len(self.items)
 
     @cached_property
@@ -164,7 +159,7 @@ class View:
         return found
 
     def kind(self, kind: NodeKind) -> tuple[Node, ...]:
-        return tuple(node for node in self.here if node.kind == kind)
+        return tuple(node for node in self.nodes.values() if node.stage == self.stage and node.kind == kind)
 
     def turns(self, kind: NodeKind) -> int:
         """How many nodes of this kind took up an item: none that a person wrote, or that ablates an earlier root."""
@@ -225,16 +220,8 @@ def view_of(
     asked = {(action.a, action.b): k in seen for k, action in earlier.items()
              if isinstance(action, Compare) and action.stage == stage}
     reports = _reports(state, earlier, before)
-    idea, missing = state.started.idea, dict[str, tuple[Node, ...]]()
-    planning: Planning = "no"
-    items = idea.risks if stage == "ablation" else idea.experiments
-    if stage == "ablation":
-        planning = _planning(state, earlier, seen, planned=settings.planned_ablations > 0)
-        if planning == "done" and state.planned is not None:
-            items = tuple(one.item for one in state.planned.ablations)
-        asked_for = state.missed.missing if state.missed is not None else ()
-        missing = {item: tuple(nodes[one.id] for one in line_of(state, item) if one.id in nodes)
-                   for item in (one.ablation.item for one in asked_for if not one.refused)}
+    planning = _planning(state, earlier, seen, settings) if stage == "ablation" else "no"
+    missed = state.missed.missing if stage == "ablation" and state.missed is not None else ()
     return View(
         stage=stage, plan=state.data_plan, nodes=nodes, settled=settled,
         reports={name: k in seen and k in state.finished for name, k in reports.items()},
@@ -244,18 +231,27 @@ def view_of(
         asked=frozenset(pair for pair, known in asked.items() if not known),
         compared={pair: state.compared[pair].better for pair, known in asked.items()
                   if known and pair in state.compared},
-        items=items, missing=missing, planning=planning, seed=state.started.seed,
+        items=_items(state, stage, planning), planning=planning, seed=state.started.seed,
+        missing={one.ablation.item: tuple(nodes[node.id] for node in line_of(state, one.ablation.item)
+                                          if node.id in nodes) for one in missed if not one.refused},
         limited=state.limited or state.stages[stage].limited, spent=state.limited, without=state.without,
         by_cost=settings.order == "arrival")
 
 
-def _planning(state: RunState, earlier: Mapping[int, Action], seen: Seen, *, planned: bool) -> Planning:
+def _items(state: RunState, stage: StageName, planning: Planning) -> tuple[str, ...]:
+    assert state.started is not None
+    if planning == "done" and state.planned is not None:
+        return tuple(one.item for one in state.planned.ablations)
+    return state.started.idea.risks if stage == "ablation" else state.started.idea.experiments
+
+
+def _planning(state: RunState, earlier: Mapping[int, Action], seen: Seen, settings: SearchSettings) -> Planning:
     """How far the plan of the ablations is. A stage that began without one goes on without."""
     k = next((k for k, action in earlier.items() if action == ABLATION_PLAN), None)
     if k is None:
         begun = any(node.kind == "ablate" and not node.author and node.decision in earlier
                     for node in state.stage_nodes("ablation"))
-        return "due" if planned and not begun else "no"
+        return "due" if settings.planned_ablations and not begun else "no"
     if k not in seen or k not in state.finished:
         return "asked"
     return "done" if state.planned is not None and state.planned.ablations else "no"

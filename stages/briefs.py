@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from models.roles.assessing import Statistic
+from models.roles.assessing import FeedbackInputs, Statistic
 from models.roles.coding import CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Ran, Sibling, Unreported
-from record.ablation import Ablation
 from record.claims import Claim, same_values
 from record.events.searching import Decided
 from record.folder import RunFolder, read_source
 from record.nouns.data import DataPlan
 from record.nouns.decisions import Compare, Expand
 from record.nouns.figures import FigureReview
-from record.nouns.nodes import STAGES, Node, StageName, StageSummary
+from record.nouns.nodes import STAGES, Node, StageName, StageSummary, node_id
 from record.trials import ablation_of
 from search.tree import SEARCH_KINDS, View, view_of
 from stages.bench import Bench
-from stages.summaries import means, memory, outcome
+from stages.summaries import levels_of, means, memory, outcome
 
 WHOLE = 2000
 """Characters of an ablation's means, for a judge who reads two ablations together."""
@@ -33,21 +32,6 @@ def ran(node: Node) -> tuple[Ran, ...]:
 def advice(reviews: Iterable[FigureReview]) -> tuple[str, ...]:
     """What reviewers would better in the figures that they accepted, `name: what`, a line a figure."""
     return tuple(f"{one.name}: {'; '.join(one.issues)}" for one in reviews if one.readable and one.issues)
-
-
-def other_ablations(bench: Bench, action: Expand) -> tuple[Ablation, ...]:
-    """The planned ablations beside the one that an action takes up."""
-    if action.stage != "ablation" or bench.state.planned is None:
-        return ()
-    return tuple(one for one in bench.state.planned.ablations if one.item != action.item)
-
-
-def ablations_beside(view: View, node: Node) -> tuple[Sibling, ...]:
-    """The finished ablations that may have to be read together with one, as far as its decision may see them."""
-    if view.stage != "ablation":
-        return ()
-    return tuple(Sibling(id=one.id, kind=one.kind, varies=one.varies, outcome=means(one, view.plan, WHOLE))
-                 for one in view.good if one.id != node.id)
 
 
 def is_covered(bench: Bench, action: Expand) -> bool:
@@ -75,27 +59,58 @@ PLOTTING = "## plots.py"
 
 
 def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
-    """What role `code` gets for an expansion."""
+    """What role `code` gets for an expansion.
+
+    Nothing may be left to try (`declinable`) in tuning, once the parent has measured what the stage asks for, and of an
+    agenda item that the compared arms answer. `spare` is told of agenda nodes, not in `ticket` order, where time
+    decides nothing. Of nodes in flight only what their decisions say is shown.
+    """
     action = decided.action
     assert isinstance(action, Expand)
-    view = seen_by(bench, decided)
+    view, state = seen_by(bench, decided), bench.state
     parent = view.nodes[action.parent] if action.parent else None
     siblings, rest = memory(view, action)
+    duty, covered = duty_of(view), is_covered(bench, action)
+    declinable, spare = covered, None
+    if action.kind == "tune" and parent is not None:
+        declinable = {one.dataset for one in parent.measurements}.issuperset(duty.datasets)
+    if parent is not None and parent.attempts and bench.search.order == "arrival" and (
+            action.stage == "agenda" and action.kind == "improve"):
+        spare = parent.attempts[-1].seconds / bench.node_seconds
+    others = state.planned.ablations if action.stage == "ablation" and state.planned is not None else ()
+    items = {k: one.action.item for k, one in state.decisions.items() if isinstance(one.action, Expand)}
     return CodeInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=action.stage, kind=action.kind,
-        variation=bench.state.variation_of(decided.k), goal=GOALS[action.stage], item=action.item,
-        ordinal=action.ordinal, duty=duty_of(view),
-        ablation=ablation_of(bench.state, action.item) if action.stage == "ablation" else None,
-        others=other_ablations(bench, action), covered=is_covered(bench, action),
-        declinable=is_declinable(bench, action, view),
+        variation=state.variation_of(decided.k), goal=GOALS[action.stage], item=action.item,
+        ordinal=action.ordinal, duty=duty,
+        ablation=ablation_of(state, action.item) if action.stage == "ablation" else None,
+        others=tuple(one for one in others if one.item != action.item), covered=covered, declinable=declinable,
         parent=parent_brief(bench.folder, parent, view.replicates(parent.id)) if parent else None,
-        siblings=siblings, rest=rest, in_flight=in_flight(bench, view), spare=spare(bench, action, parent),
-        notes=bench.state.notes_for(decided.k, action.stage), node_seconds=bench.node_seconds,
-        retry_seconds=bench.retry_seconds, rate=bench.state.rate, unreported=unreported(bench, view),
-        quiet_seconds=bench.quiet_seconds,
-        earlier=summaries(bench, view),
+        siblings=siblings, rest=rest, spare=spare if spare is not None and spare < SHORT else None,
+        in_flight=tuple(InFlight(id=node.id, kind=node.kind, item=items[node.decision]) for node in view.searching),
+        notes=state.notes_for(decided.k, action.stage), node_seconds=bench.node_seconds,
+        retry_seconds=bench.retry_seconds, rate=state.rate, unreported=unreported(bench, view),
+        quiet_seconds=bench.quiet_seconds, earlier=summaries(bench, view),
         device=bench.device, network=bench.network,
         lab_reference=bench.lab_reference, packages=bench.packages, pretrained=bench.pretrained)
+
+
+def feedback_inputs(bench: Bench, decided: Decided) -> FeedbackInputs:
+    """What role `feedback` gets for a node that ran; with an ablation, the others that may have to be read with it."""
+    action, node, view = decided.action, bench.state.nodes[node_id(decided.k)], seen_by(bench, decided)
+    assert isinstance(action, Expand)
+    parent = view.nodes[action.parent] if action.parent else None
+    beside = view.good if view.stage == "ablation" else ()
+    return FeedbackInputs(
+        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=node.stage, kind=node.kind, plan=node.plan,
+        item=action.item if node.stage == "agenda" else "", varies=node.varies,
+        experiment=read_source(bench.folder.source(node.id))["experiment.py"], measurements=node.measurements,
+        parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
+        ablation=ablation_of(bench.state, action.item) if node.stage == "ablation" else None,
+        duty=duty_of(view), figures=node.reviews, levels=levels_of(node.measurements, bench.plan),
+        said=node.attempts[-1].said, ran=ran(node), beside=tuple(
+            Sibling(id=one.id, kind=one.kind, varies=one.varies, outcome=means(one, view.plan, WHOLE))
+            for one in beside if one.id != node.id))
 
 
 def seen_by(bench: Bench, decided: Decided) -> View:
@@ -122,15 +137,6 @@ def unreported(bench: Bench, view: View) -> tuple[Unreported, ...]:
         for stage, best in view.settled.items() if stage not in written)
 
 
-def is_declinable(bench: Bench, action: Expand, view: View) -> bool:
-    """Whether nothing may be left to try: in tuning, once the parent has measured what the stage asks for; and of an
-    agenda item that the compared arms answer."""
-    parent = view.nodes.get(action.parent or "")
-    if action.kind != "tune" or parent is None:
-        return is_covered(bench, action)
-    return {one.dataset for one in parent.measurements}.issuperset(duty_of(view).datasets)
-
-
 def parent_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ()) -> ParentBrief:
     """A node as a child's prompt shows it, with the plots that were accepted last; without code where none was made."""
     source = read_source(folder.source(node.id)) if node.source_sha256 else {}
@@ -147,19 +153,6 @@ def parent_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ())
         artifacts=tuple(sorted({file.partition("/")[0] for file in last.artifacts})) if last else ())
 
 
-def spare(bench: Bench, action: Expand, parent: Node | None) -> float | None:
-    """The share of its time limit that an agenda node's parent took, where it is small; None in `ticket` order, where
-    time decides nothing.
-
-    Source: the design's table of stages, after AI-Scientist-v2, section 3.2.1.
-    """
-    timed = bench.search.order == "arrival" and action.stage == "agenda" and action.kind == "improve"
-    if not timed or parent is None or not parent.attempts:
-        return None
-    share = parent.attempts[-1].seconds / bench.node_seconds
-    return share if share < SHORT else None
-
-
 def duty_of(view: View) -> Duty:
     """What a node of this stage measures: the main dataset first, then two, then all; ablations what they ablate."""
     plan = view.plan
@@ -171,15 +164,6 @@ def duty_of(view: View) -> Duty:
     counts: dict[StageName, int] = {"preliminary": 1, "tuning": 2}
     return Duty(datasets=names[: counts.get(view.stage)], levels=levels,
                 arms=tuple(arm.name for arm in plan.arms if arm.role != "ablation"))
-
-
-def in_flight(bench: Bench, view: View) -> tuple[InFlight, ...]:
-    """The stage's search nodes whose results may not be known: only what their decisions say of them."""
-    def item(node: Node) -> str:
-        action = bench.state.decisions[node.decision].action
-        return action.item if isinstance(action, Expand) else ""
-
-    return tuple(InFlight(id=node.id, kind=node.kind, item=item(node)) for node in view.searching)
 
 
 def node_line(node: Node, plan: DataPlan) -> NodeLine:

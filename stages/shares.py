@@ -45,25 +45,22 @@ class RunShares:
 
     @cached_property
     def _steps(self) -> Mapping[str, Spending]:
-        looks, call = self.paper.replots + 1, self._call
-        judge = call(roles.JUDGE) if self.paper.judge else Spending()
+        paper, call = self.paper, self._call
+        looks, missing = paper.replots + 1, bool(paper.missing_ablations)
+        rounds = paper.reflections + (1 + REVISIONS) * missing  # versions of the text that may be looked at
         return {
             CONTEXT: call(roles.DIGEST) * (self.documents * DIGESTS), "prepare": call(roles.PLAN) * PLANS,
             **{summary_of(stage).task: call(roles.SUMMARY) for stage in STAGES},
-            "figures": (call(roles.FIGURES) + call(roles.VISION)) * looks,
+            "figures": call(roles.FIGURES, roles.VISION) * looks,
             TASK: self.attempt(self.node_seconds * RETRY_FACTOR),  # more permutations, where there is room
-            "write": call(roles.OUTLINE) * OUTLINES + call(roles.WRITE) * (self.paper.writings(MOST_SECTIONS) + 1),
-            "cite": (call(roles.CITE_ASK) + call(roles.CITE_SELECT)) * self.paper.citation_rounds,
-            "reflect": call(roles.REFLECT) * self.paper.reflections,
+            "write": call(roles.OUTLINE) * OUTLINES + call(roles.WRITE) * (paper.writings(MOST_SECTIONS) + 1),
+            "cite": call(roles.CITE_ASK, roles.CITE_SELECT) * paper.citation_rounds,
+            "reflect": call(roles.REFLECT) * paper.reflections,
             ABLATION_PLAN.task: call(roles.ABLATION_PLAN) * PLANNINGS * bool(self.search.planned_ablations),
             MISSING_ABLATIONS.task: (call(roles.MISSING_ABLATIONS) * PLANNINGS + call(roles.REFLECT) * REVISIONS)
-            * bool(self.paper.missing_ablations),
-            **{look_task(number): call(roles.FIGURE_REVIEW) for number in range(self._rounds)}, "judge": judge}
-
-    @property
-    def _rounds(self) -> int:
-        """Versions of the text that may be looked at: of every reflection, and of the revision after new ablations."""
-        return self.paper.reflections + (1 + REVISIONS) * bool(self.paper.missing_ablations)
+            * missing,
+            **{look_task(number): call(roles.FIGURE_REVIEW) for number in range(rounds)},
+            "judge": call(roles.JUDGE) if paper.judge else Spending()}
 
     @property
     def paper_share(self) -> Spending:
@@ -71,14 +68,20 @@ class RunShares:
         return sum(self._steps.values(), start=Spending())
 
     def of(self, action: Action) -> Spending:
-        """The most that an action may take."""
+        """The most that an action may take; a node of the search gets one attempt more, with a longer limit.
+
+        Plots are written and looked at; one of these two calls is more than a node makes, whose first plots come with
+        its code.
+        """
+        attempts = self.attempt(self.node_seconds) + self.attempt(self.node_seconds * RETRY_FACTOR)
+        drawn = self._call(roles.PLOT, roles.VISION) * (self.paper.replots + 1)
         match action:
             case Expand(kind="replicate"):
-                return self._attempts
+                return attempts
             case Expand(kind="aggregate"):
-                return self._drawn
+                return drawn
             case Expand():
-                return self._attempts + self._written + self._drawn
+                return attempts + self._call(roles.CODE, roles.FEEDBACK) + drawn
             case Compare():
                 return self._call(roles.COMPARE)
             case Work():
@@ -90,19 +93,6 @@ class RunShares:
         """The most that one execution with a limit in seconds takes."""
         return Spending(gpu_seconds=(limit + self.grace) * self.gpus)
 
-    @cached_property
-    def _attempts(self) -> Spending:
-        """One attempt, and one more with a longer limit."""
-        return self.attempt(self.node_seconds) + self.attempt(self.node_seconds * RETRY_FACTOR)
-
-    @cached_property
-    def _written(self) -> Spending:
-        return self._call(roles.CODE) + self._call(roles.FEEDBACK)
-
-    @cached_property
-    def _drawn(self) -> Spending:
-        """Plots written and looked at; one of the two calls more than a node makes, whose first plots come with it."""
-        return (self._call(roles.PLOT) + self._call(roles.VISION)) * (self.paper.replots + 1)
-
-    def _call(self, role: AnyRole) -> Spending:
-        return most_of_call(self.models, role, role.prompt_tokens)
+    def _call(self, *asked: AnyRole) -> Spending:
+        """The most that one call of each takes."""
+        return sum((most_of_call(self.models, role, role.prompt_tokens) for role in asked), start=Spending())

@@ -17,7 +17,7 @@ from typing import cast
 
 from models.client import ModelClient
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from models.roles.assessing import FEEDBACK, FeedbackInputs
+from models.roles.assessing import FEEDBACK
 from models.roles.coding import CODE, Program
 from models.roles.figures import PLOT, PlotInputs
 from record.events.searching import Decided, Executed, Judged, Proposed, Suspected
@@ -26,7 +26,6 @@ from record.nouns.decisions import Expand
 from record.nouns.nodes import Attempt, Failure, Finding, Node, NodeStatus, NodeStep, Verdict, node_id
 from record.reading import RecordError
 from record.syntax import constants_of
-from record.trials import ablation_of
 from review.honesty import check
 from sandbox.job import Artifacts, Job, Outcome, TooLate
 from sandbox.workspace import forget_rescued, rescue_checkpoints
@@ -34,11 +33,10 @@ from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
 from stages.bench import Bench, end_if_repeated, enter, note_time, of_node
-from stages.briefs import ablations_beside, advice, code_inputs, duty_of, parent_brief, plotting_reference, ran, seen_by
+from stages.briefs import advice, code_inputs, feedback_inputs, parent_brief, plotting_reference, seen_by
 from stages.nodes.canvas import Canvas
 from stages.nodes.plotting import draw
 from stages.nodes.watching import converged, watcher
-from stages.summaries import levels_of
 
 NO_SPACE = "No space left on device"
 """What code says when it meets a full disk; that is no finding of an experiment where the disk is ours."""
@@ -104,7 +102,8 @@ class _NodeWork:
         if failure is not None or kind == "replicate":
             self.judge("buggy" if failure else "good", failure)
             return
-        verdict = await self.feedback()
+        self.enter("judging")
+        verdict = await self.client.ask(FEEDBACK, feedback_inputs(self.bench, self.decided))
         unsound = None if verdict.sound else Failure(kind="other", message=f"judged unsound: {verdict.analysis}")
         self.judge("buggy" if unsound else "good", unsound, verdict)
 
@@ -168,7 +167,10 @@ class _NodeWork:
         return self.node.attempts[-1].failure
 
     async def attempt(self, number: int) -> None:
-        """One execution: what ran out of time gets more of it, what ran out of memory has the machine to itself."""
+        """One execution: what ran out of time gets more of it, what ran out of memory has the machine to itself.
+
+        Raises `TooLate`; then nothing of the budget is taken.
+        """
         bench, node = self.bench, self.node
         before = node.attempts[-1].failure if node.attempts else None
         limit = bench.retry_seconds if before is not None and before.kind == "timeout" else bench.node_seconds
@@ -178,12 +180,17 @@ class _NodeWork:
         if bench.budget is not None:
             bench.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
         self.enter("waiting")
-        outcome = await self.run_code(Job(
-            name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)), seed=node.seed,
-            timeout=limit, alone=alone, late=lambda: bench.seconds_left() <= 0,
-            begins=lambda: self.enter("running"), live=bench.folder.live(node.id, number),
-            watch=watcher(bench, self.decided), earlier=earlier,
-            artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets)))
+        try:
+            outcome = await bench.executor.run(Job(
+                name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)),
+                seed=node.seed, timeout=limit, alone=alone, late=lambda: bench.seconds_left() <= 0,
+                begins=lambda: self.enter("running"), live=bench.folder.live(node.id, number),
+                watch=watcher(bench, self.decided), earlier=earlier,
+                artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets)))
+        except TooLate:
+            if bench.budget is not None:
+                bench.budget.give_back(f"{node.id}/{number}")
+            raise
         if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
             raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
         levelled, found = await to_thread(lambda: (
@@ -198,15 +205,6 @@ class _NodeWork:
             converged=levelled, resumed=outcome.resumed, peak_host_bytes=outcome.peak_host_bytes,
             peak_gpu_bytes=outcome.peak_gpu_bytes)))
         forget_rescued(draft)
-
-    async def run_code(self, job: Job) -> Outcome:
-        """What comes of a job. Raises `TooLate`; then nothing of the budget is taken."""
-        try:
-            return await self.bench.executor.run(job)
-        except TooLate:
-            if self.bench.budget is not None:
-                self.bench.budget.give_back(job.name)
-            raise
 
     def earlier(self, number: int) -> Path | None:
         """Where this attempt finds checkpoints: with itself, if a kill cut it, else with the attempt before.
@@ -257,20 +255,6 @@ class _NodeWork:
                 varies=", ".join(f"seed {one.seed}" for one in replicates)))
         failure = await draw(bench, self.client, canvas)
         self.judge("buggy" if failure else "good", failure)
-
-    async def feedback(self) -> Verdict:
-        self.enter("judging")
-        bench, node = self.bench, self.node
-        parent = self.parent if self.action.parent else None
-        return await self.client.ask(FEEDBACK, FeedbackInputs(
-            idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=node.stage, kind=node.kind, plan=node.plan,
-            item=self.action.item if node.stage == "agenda" else "", varies=node.varies,
-            experiment=read_source(bench.folder.source(node.id))["experiment.py"],
-            measurements=node.measurements,
-            parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
-            ablation=ablation_of(bench.state, self.action.item) if node.stage == "ablation" else None,
-            duty=duty_of(self.view), figures=node.reviews, levels=levels_of(node.measurements, bench.plan),
-            said=node.attempts[-1].said, ran=ran(node), beside=ablations_beside(self.view, node)))
 
     def judge(self, status: NodeStatus, failure: Failure | None, verdict: Verdict | None = None) -> None:
         self.bench.folder.forget_live(self.node.id)

@@ -159,7 +159,8 @@ class Edited:
 def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewritable: Collection[str] = ()) -> Edited:
     """The draft with the edits that can be made. `figures` are the paper's, `rewritable` the sections open to it."""
     found = Edited(draft)
-    texts = {"title": draft.title, "abstract": draft.abstract,
+    texts: dict[str, str] = {
+        "title": draft.title, "abstract": draft.abstract,
              **{section.title: section.body for section in draft.sections}}
     captions, placements = dict(draft.captions), dict(draft.placements)
     for rewrite in answer.rewrites:

@@ -26,7 +26,7 @@ from sandbox.errors import SubmissionRefused
 from sandbox.results import MOST_PIXELS, collect_figures, failure_of, hash_arrays, measure
 from sandbox.scoring import seal
 from sandbox.untrusted import Unfit, disarm, load_array
-from stages.nodes.canvas import array_briefs
+from stages.nodes.canvas import Canvas
 
 HEADERS = (
     "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}",
@@ -88,7 +88,7 @@ def test_an_array_with_an_odd_header_is_refused_and_left_out_of_what_is_shown(tm
     (tmp_path / "arrays" / "a.npy").write_bytes(headed(header))
     with pytest.raises(Unfit, match=r"arrays/a\.npy"):
         hash_arrays(tmp_path)
-    asyncio.run(array_briefs([("arrays", tmp_path / "arrays")]))
+    asyncio.run(Canvas("n", tmp_path / "arrays").briefs())
 
 
 @pytest.mark.filterwarnings("ignore:Reading")
@@ -102,12 +102,12 @@ def test_a_damaged_array_is_read_or_refused(tmp_path: Path, edits: list[tuple[in
     except Unfit:
         return
     assert load_array(tmp_path / "arrays" / "a.npy").size >= 0, "what was hashed can be read"
-    asyncio.run(array_briefs([("arrays", tmp_path / "arrays")]))
+    asyncio.run(Canvas("n", tmp_path / "arrays").briefs())
 
 
 def test_huge_values_have_no_mean_and_no_warning(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.full(3, 1.7e308))
-    (one,) = asyncio.run(array_briefs([("arrays", tmp_path)]))
+    (one,) = asyncio.run(Canvas("n", tmp_path).briefs())
     assert (one.ranges, one.missing) == ((), 0)
 
 

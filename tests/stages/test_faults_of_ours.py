@@ -59,11 +59,11 @@ async def test_the_same_fault_in_three_nodes_ends_the_run(tmp_path: Path) -> Non
 async def test_a_failure_of_disk_database_device_or_model_is_never_a_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise error
 
     # nothing that code leaves brings these about: the machine is what would have to fail
-    monkeypatch.setattr("stages.nodes.node._levelled", fails)
+    monkeypatch.setattr("stages.nodes.node.check", fails)
     bench, _ = search(tmp_path, lambda job: None)
     with pytest.raises(type(error)):
         await Research(bench).stage("agenda")
