@@ -15,7 +15,6 @@ Curve = tuple[str, str, str, str]
 """(dataset, condition, name, split)."""
 Point = tuple[Curve, int, float]
 """A curve, a step and its value there."""
-
 FEWEST = 3
 """Peers below which their median says nothing."""
 EARLIEST = 0.3

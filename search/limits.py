@@ -36,11 +36,6 @@ Room = Callable[[Action], Refusal | None]
 """Whether the run's budget has room for the most that an action may take."""
 
 
-def unlimited(_: Action) -> Refusal | None:
-    """The room of a run without a budget."""
-    return None
-
-
 @dataclass(frozen=True)
 class Limits:
     """What one stage may take. `calls_of` says how many model calls a node of a kind may make at most.
@@ -58,7 +53,10 @@ class Limits:
     def refuse(self, action: Expand, view: View, state: RunState, *, now: float) -> str | None:
         """Why a search node may not be begun, or None. `now`: active seconds of the run."""
         if self.calls is not None:
-            taken, next_one = calls_taken(view, state, self.calls_of), self.calls_of.get(action.kind, 0)
+            # those made where the result is in, else the most that there may be
+            taken = sum(state.calls[node.decision] if node.finished else self.calls_of.get(node.kind, 0)
+                        for node in view.searched)
+            next_one = self.calls_of.get(action.kind, 0)
             if taken + next_one + self.calls_after > self.calls:
                 return (f"limit of {self.calls} model calls: {taken} are made or set aside for nodes in flight, "
                         f"{self.calls_after} for the report, and another node may need {next_one}")
@@ -77,11 +75,6 @@ class Limits:
 def nothing_worked_yet(view: View) -> bool:
     """Whether the first stage has nothing that works, and nothing was debugged yet."""
     return view.stage == "preliminary" and not view.good and not view.kind("debug")
-
-
-def calls_taken(view: View, state: RunState, calls_of: Mapping[NodeKind, int]) -> int:
-    """Model calls of a stage's search nodes: those made where the result is in, else the most that there may be."""
-    return sum(state.calls[node.decision] if node.finished else calls_of.get(node.kind, 0) for node in view.searched)
 
 
 def expected_seconds(action: Expand, view: View) -> float:

@@ -8,20 +8,19 @@ Best-first order is computed from verdicts and measurements; a model is asked fo
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Wait
 from record.nouns.nodes import Node, NodeKind, StageName
-from search.replication import all_done, of_ablation, owed, replicate_of
+from search.replication import of_ablation, owed, replicate_of
 from search.settings import SearchSettings
 from search.tree import View
 
 NOTHING = "nothing left"
 """The failure of a node whose author was free to say that nothing is worth trying, and said so."""
-
 MIN_TUNED = 3
 """Hyperparameter nodes that must have worked before tuning may end: of fewer, the best is luck."""
 
@@ -92,7 +91,7 @@ class Staged:
         if view.undecided is not None and not view.limited:  # settle close calls
             a, b = view.undecided
             return Wait() if view.asked else Compare(stage=view.stage, a=a, b=b)
-        if view.stage == "ablation" and not all_done(view, self.settings):
+        if view.stage == "ablation" and (view.busy or owed(view, self.settings) is not None):
             return Wait()
         return End(reason=reason if view.best is not None else f"{reason}; nothing worked", stage=view.stage)
 
@@ -157,18 +156,16 @@ class MissingAblations:
     """Whether the budget has room for an action; what it has no room for is not begun, and limits nothing else."""
 
     def pick(self, view: View, rng: Random) -> Action:
-        due = None if view.spent else next((one for one in self._due(view) if self.fits(one)), None)
-        if due is not None:
-            return due
-        return Wait() if view.in_flight else End(reason="what a reviewer asked for came to its end")
-
-    def _due(self, view: View) -> Iterator[Expand]:
-        for item, line in view.missing.items():
-            if not line:
-                yield expansion(view, "ablate", view.root).model_copy(update={"item": item})
-        deepest = min(LATE_DEBUGS, self.settings.max_debug_depth)
+        due: list[Expand] = []
         tried = [line[-1] for line in view.missing.values() if line]
-        yield from (expansion(view, "debug", node) for node in view.debuggable(deepest) if node in tried)
+        due += [expansion(view, "ablate", view.root).model_copy(update={"item": item})
+                for item, line in view.missing.items() if not line]
+        deepest = min(LATE_DEBUGS, self.settings.max_debug_depth)
+        due += [expansion(view, "debug", node) for node in view.debuggable(deepest) if node in tried]
         for node in tried:
             if node in view.good:
-                yield from replicate_of(view, "ablation", node, of_ablation(view, self.settings))
+                due += replicate_of(view, "ablation", node, of_ablation(view, self.settings))
+        first = None if view.spent else next((one for one in due if self.fits(one)), None)
+        if first is not None:
+            return first
+        return Wait() if view.in_flight else End(reason="what a reviewer asked for came to its end")

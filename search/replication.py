@@ -46,7 +46,6 @@ def unsettled(state: RunState, settings: SearchSettings) -> View | None:
 
 RESOLVED = 0.5
 """Half-width of the interval that is wanted, as a share of the difference that the search saw."""
-
 REPORTED: tuple[StageName, ...] = ("agenda", "ablation")
 """The stages whose best the paper reports: there the number of replicates adapts."""
 
@@ -56,11 +55,6 @@ def owed(view: View, settings: SearchSettings) -> Expand | Work | None:
     replicated = () if "replicate" in view.without else targets(view, settings)
     due = (one for target in replicated for one in replicate_of(view, *target))
     return next(due, None) or next(_conclusions(view, settings), None)
-
-
-def all_done(view: View, settings: SearchSettings) -> bool:
-    """Whether nothing is owed and nothing is under way."""
-    return not view.busy and owed(view, settings) is None
 
 
 def wanted(view: View, target: Node, stage: StageName, settings: SearchSettings) -> int:
@@ -129,9 +123,6 @@ def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work
             yield Expand(stage=stage, kind="aggregate", parent=best.id, ordinal=ordinal, seed=view.seed)
         elif (aggregate is None or aggregate.finished) and stage not in view.reports:
             yield summary_of(stage)
-
-
-# --- how many -------------------------------------------------------------------------------------------------------
 
 
 def _contrasts(node: Node, view: View) -> dict[str, float]:

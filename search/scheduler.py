@@ -22,7 +22,7 @@ from record.fold.state import RunState
 from record.log import Recorder
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Seen, Wait, summary_of
 from record.nouns.nodes import STAGES, StageName
-from search.limits import Limits, Refusal, Room, expected_seconds, nothing_worked_yet, unlimited
+from search.limits import Limits, Refusal, Room, expected_seconds, nothing_worked_yet
 from search.policy import Policy
 from search.settings import SearchSettings
 from search.signals import Signals, first
@@ -40,7 +40,6 @@ Events are the only thing it gives back, and the last of them finishes the decis
 
 BESIDE = (ABLATION_PLAN, *(summary_of(name) for name in STAGES))
 """Work that the scheduler begins beside nodes and comparisons; all other work is done between stages."""
-
 MOST_AHEAD = 8
 """Nodes written ahead of free places at most, where one takes longer to write than to run: more would be chosen from
 too few results."""
@@ -64,7 +63,7 @@ class Scheduler:
     signals: Signals = field(default_factory=Signals)
     stage: StageName = STAGES[0]
     limits: Limits = field(default_factory=Limits)
-    room: Room = unlimited
+    room: Room = lambda _: None
     settle: Callable[[], None] = lambda: None
     """Called before each decision: has stages settle again whose best node turned out suspect."""
     earliest: int = 0
@@ -128,8 +127,6 @@ class Scheduler:
         self._tasks.clear()
         self._placed.clear()
 
-    # --- deciding ---------------------------------------------------------------------------------------------------
-
     @property
     def _next(self) -> int:
         return self.recorder.state.last_decision + 1
@@ -176,8 +173,6 @@ class Scheduler:
             return Seen(through=through)
         return all_results(self.recorder.state)
 
-    # --- doing ------------------------------------------------------------------------------------------------------
-
     def _start(self, decided: Decided) -> None:
         def freed() -> None:
             self._placed.discard(decided.k)
@@ -200,8 +195,7 @@ class Scheduler:
 
     async def _any_result(self, among: Iterable[int] | None = None) -> None:
         """Wait for one task (of those named) or a request to stop; a task's exception is raised here."""
-        tasks = [self._tasks[k] for k in (self._tasks if among is None else among)]
-        await first(*tasks, self.signals.stop.wait())
+        await first(*[self._tasks[k] for k in (self._tasks if among is None else among)], self.signals.stop.wait())
         self._collect()
 
     def _collect(self) -> None:

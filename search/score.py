@@ -26,7 +26,6 @@ class Cell(NamedTuple):
 
 FEWEST = 3
 """Replicates below which their spread says nothing."""
-
 WITHIN = 1.0
 """Two runs are a close call when they differ by less than so many standard deviations of such a difference.
 

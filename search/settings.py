@@ -11,7 +11,6 @@ from record.nouns.nodes import StageName
 
 RETRY_FACTOR = 1.5
 """How many times the limit an attempt gets that ran out of time: twice would double the longest wait of a run."""
-
 STAGE_SHARE = 0.4
 """Share of the run's time limit that a stage without a limit of its own may take: one that drags on leaves the others
 more than half."""

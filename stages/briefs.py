@@ -34,16 +34,8 @@ def advice(reviews: Iterable[FigureReview]) -> tuple[str, ...]:
     return tuple(f"{one.name}: {'; '.join(one.issues)}" for one in reviews if one.readable and one.issues)
 
 
-def is_covered(bench: Bench, action: Expand) -> bool:
-    """Whether the data plan says that the compared arms answer an agenda item."""
-    items = bench.idea.experiments
-    return action.kind == "improve" and any(
-        items[n - 1] == action.item for n in bench.plan.covered if 1 <= n <= len(items))
-
-
 SHORT = 0.05
 """Share of a node's time limit below which there is room for a harder experiment."""
-
 GOALS: dict[StageName, str] = {
     "preliminary": "a working prototype of what the data plan compares",
     "tuning": "good hyperparameters with the architecture kept, tried and chosen for all compared arms alike, and a "
@@ -53,9 +45,6 @@ GOALS: dict[StageName, str] = {
     "ablation": "find out which parts carry the claim: take out or replace one part, leave all else as it is",
 }
 """What a stage is for; `duty_of` says what its nodes measure. Source: AI-Scientist-v2, section 3.2.1."""
-
-PLOTTING = "## plots.py"
-"""The heading in the reference of `lab` from which on it is about plotting."""
 
 
 def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
@@ -70,7 +59,9 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
     view, state = seen_by(bench, decided), bench.state
     parent = view.nodes[action.parent] if action.parent else None
     siblings, rest = memory(view, action)
-    duty, covered = duty_of(view), is_covered(bench, action)
+    duty, numbered = duty_of(view), enumerate(bench.idea.experiments, 1)
+    covered = action.kind == "improve" and any(
+        item == action.item for n, item in numbered if n in bench.plan.covered)  # by the compared arms, as planned
     declinable, spare = covered, None
     if action.kind == "tune" and parent is not None:
         declinable = {one.dataset for one in parent.measurements}.issuperset(duty.datasets)
@@ -176,8 +167,7 @@ def node_line(node: Node, plan: DataPlan) -> NodeLine:
 
 def plotting_reference(bench: Bench) -> str:
     """The part of `lab`'s documentation that a script which only plots needs."""
-    whole = bench.lab_reference
-    return whole[whole.index(PLOTTING):]
+    return bench.lab_reference[bench.lab_reference.index("## plots.py"):]
 
 
 def statistic(claim: Claim) -> Statistic:

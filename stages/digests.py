@@ -101,7 +101,6 @@ def fault_of(statement: Statement, document: Document) -> str | None:
 
 
 CONTEXT = "context"
-"""The step's task."""
 
 
 async def read_context(bench: Bench) -> None:

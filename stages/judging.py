@@ -24,25 +24,24 @@ async def judge(bench: Bench) -> None:
     """Record a judgement of the run's paper, or why there is none."""
 
     async def work(client: ModelClient) -> None:
-        if bench.state.assessed is None:
-            bench.recorder.append(await _assessed(bench, client))
+        if bench.state.assessed is not None:
+            return
+        if not bench.paper.judge:
+            bench.recorder.append(Assessed(why="judging is off (paper.judge)"))
+            return
+        try:
+            judgement = await judge_run(bench.state, bench.folder, client, rubric=read_rubric(),
+                                        model=bench.models.name_of(JUDGE))
+            report = write_report(bench.folder, judgement)
+            files = {str(report.relative_to(bench.folder.root)): sha256(report)}
+            listed = manifest(bench.state, bench.folder) | files
+            write_file(bench.folder.root / "manifest.json", json.dumps(listed, indent=1))
+            assessed = Assessed(judgement=judgement, files=files)
+        except (ModelError, JudgeError, TexError, OSError) as error:
+            assessed = Assessed(why=str(error))
+        bench.recorder.append(assessed)
 
     await do_work(bench, bench.state.paper_task("judge"), work)
-
-
-async def _assessed(bench: Bench, client: ModelClient) -> Assessed:
-    if not bench.paper.judge:
-        return Assessed(why="judging is off (paper.judge)")
-    try:
-        found = await judge_run(bench.state, bench.folder, client, rubric=read_rubric(),
-                                model=bench.models.name_of(JUDGE))
-        report = write_report(bench.folder, found)
-        files = {str(report.relative_to(bench.folder.root)): sha256(report)}
-        listed = manifest(bench.state, bench.folder) | files
-        write_file(bench.folder.root / "manifest.json", json.dumps(listed, indent=1))
-    except (ModelError, JudgeError, TexError, OSError) as error:
-        return Assessed(why=str(error))
-    return Assessed(judgement=found, files=files)
 
 
 async def judge_run(

@@ -26,10 +26,8 @@ from stages.summaries import branch, failures, levels_of, levels_of_means
 
 FEWEST = 3
 """Replicates below which an interval is not shown: with two, its half-width is nine standard deviations."""
-
 MOST = 12
 """Keys of a report."""
-
 RULE = (
     "the node that measured most of the plan's (dataset, condition) cells of baselines and methods; of equals the one "
     "with the largest gain over the reference node (the earliest of those): the relative difference of the primary "

@@ -10,16 +10,12 @@ from record.nouns.frozen import Frozen
 
 PLANS = 3
 """How often a data plan that names what does not exist is shown its faults."""
-
 OUTLINES = 2
 """Calls for the outline at most: what the second one leaves wrong is fixed by rule."""
-
 PLANNINGS = 2
 """Calls for a plan of ablations at most: of what the second one gives, what cannot be used is left out."""
-
 CITATION_QUERIES = 5
 """Searches of a round of gathering at most: more would be about lesser claims."""
-
 REVISIONS = 2
 """Rounds of the reflector after missing ablations: one to report them, one to fix what that broke."""
 

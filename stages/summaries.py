@@ -23,22 +23,17 @@ from search.tree import SEARCH_KINDS, View
 
 BEST = 4
 """Lines for the nodes that measured best."""
-
 LINES = 10
 """Lines in all; those that the best leave are for the latest nodes."""
-
 OUTCOME = 160
 """Characters of an outcome."""
-
 MESSAGE = 100
 """Characters of an error message."""
-
 VARIES = 80
 """Characters of what a node varies."""
 
 _UNTRIED = ("no answer", "nothing left")
 """Failures of nodes that tried nothing."""
-
 NAMES = 400
 """Characters of all names of what was tried by nodes without a line."""
 
@@ -122,7 +117,6 @@ def _fitting(texts: Sequence[str], limit: int, *, between: int) -> list[str]:
 
 
 def _cut(text: str, limit: int) -> str:
-    """The text on one line of at most `limit` characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else flat[: limit - 4] + " ..."
 

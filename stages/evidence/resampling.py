@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     Drawn = dict[tuple[str, str, str], NDArray[Any]]
     """(node, condition, metric) -> its value in each draw."""
-
 DRAWS = 2000
 FEWEST = 200
 """Draws below which the ends of the interval would be those of a handful of draws."""
@@ -40,7 +39,6 @@ PASSES = 2e10
 """Passes over examples for one dataset at most: about a minute and a half on one core."""
 CELLS = 2**28
 """Draws times examples at most, in bytes of memory."""
-
 NOT_OURS = "its values were not computed by the program from predictions"
 
 

@@ -19,7 +19,7 @@ from record.nouns.decisions import Work
 from record.nouns.nodes import Failure, Finding, Node
 from review.honesty.probe import ENTRY, PERMUTATIONS, TASK, Probe, labels_probe, program, seed_probe
 from sandbox.errors import SubmissionRefused
-from sandbox.job import Job, TooLate
+from sandbox.job import Job, Outcome, TooLate
 from sandbox.scoring import chance_level, score_sealed
 from stages.bench import Bench, do_work, note_time, numbered
 from stages.evidence.resampling import resampled
@@ -48,29 +48,16 @@ def _probed(bench: Bench, node: str, probe: str) -> bool:
 async def _labels(bench: Bench, node: Node) -> None:
     """Probe the labels. What one permutation may take of the GPUs is left free from the start (`stages.shares`)."""
     experiment = read_source(bench.folder.source(node.id))["experiment.py"]
-    if bench.state.limited is not None or ".y" not in experiment:
-        _record(bench, node, Probe("unclear", f"not run: {bench.state.limited or 'the code reads no labels'}"))
-        return
     found, seconds, measured, runs = Probe("still", ""), 0.0, tuple[Measurement, ...](), 0
-    names = [f"{node.id}/labels{number}" for number in range(PERMUTATIONS)]
+    tried = bench.state.limited is None and ".y" in experiment
+    if not tried:
+        found = Probe("unclear", f"not run: {bench.state.limited or 'the code reads no labels'}")
     while found.outcome == "still" and runs < PERMUTATIONS:
-        folder = bench.folder.root / "probes" / node.id / str(runs)
-        await to_thread(shutil.rmtree, folder, ignore_errors=True)  # what a kill left
         try:
-            if bench.budget is not None:
-                k = numbered(bench.recorder, Work(task=TASK))
-                bench.budget.reserve_attempt(k, names[runs], bench.retry_seconds)
-            outcome = await bench.executor.run(Job(
-                name=names[runs], folder=folder, source={"experiment.py": experiment, ENTRY: program(runs)},
-                entry=ENTRY, seed=node.seed, timeout=bench.retry_seconds, late=lambda: bench.seconds_left() <= 0,
-                datasets=tuple(use.name for use in bench.plan.datasets)))
+            outcome = await _permuted(bench, node, experiment, runs)
         except (BudgetSpent, TooLate) as error:
-            if isinstance(error, TooLate):
-                note_time(bench)
-                if bench.budget is not None:
-                    bench.budget.give_back(names[runs])
-            why = bench.state.limited if isinstance(error, TooLate) else error
-            found = Probe("unclear", f"{found.why or 'not run'}; {why}")
+            reason = error if isinstance(error, BudgetSpent) else bench.state.limited
+            found = Probe("unclear", f"{found.why or 'not run'}; {reason}")
             break
         if outcome.failure is not None:
             found = Probe("unclear", f"with permuted labels the code failed: {outcome.failure.message}")
@@ -79,19 +66,32 @@ async def _labels(bench: Bench, node: Node) -> None:
             chance = await to_thread(chance_level, bench.folder.labels, metric.name)
             found = labels_probe(node.measurements, outcome.measurements, metric=metric, chance=chance)
         seconds, measured, runs = seconds + outcome.seconds, outcome.measurements, runs + 1
-    why = f"{found.why} (permutation {runs} of at most {PERMUTATIONS})"
-    _record(bench, node, Probe(found.outcome, why), seconds, measured)
-    if bench.budget is not None:
-        for name in names[:runs]:
-            bench.budget.give_back(name)  # what was taken is settled by now
-
-
-def _record(bench: Bench, node: Node, found: Probe, seconds: float = 0.0,
-            measured: tuple[Measurement, ...] = ()) -> None:
+    why = found.why + f" (permutation {runs} of at most {PERMUTATIONS})" * tried
     if found.outcome == "still":
-        bench.recorder.append(Suspected(node=node.id, findings=(Finding(kind="labels", why=found.why),)))
+        bench.recorder.append(Suspected(node=node.id, findings=(Finding(kind="labels", why=why),)))
     bench.recorder.append(Probed(node=node.id, probe="labels", seconds=seconds, measurements=measured,
-                                 outcome=found.outcome, why=found.why))
+                                 outcome=found.outcome, why=why))
+    if bench.budget is not None:
+        for number in range(runs):
+            bench.budget.give_back(f"{node.id}/labels{number}")  # what was taken is settled by now
+
+
+async def _permuted(bench: Bench, node: Node, experiment: str, number: int) -> Outcome:
+    """What comes of the node's code with the training labels in another order. Raises `BudgetSpent`, `TooLate`."""
+    name, folder = f"{node.id}/labels{number}", bench.folder.root / "probes" / node.id / str(number)
+    if bench.budget is not None:
+        bench.budget.reserve_attempt(numbered(bench.recorder, Work(task=TASK)), name, bench.retry_seconds)
+    await to_thread(shutil.rmtree, folder, ignore_errors=True)  # what a kill left
+    try:
+        return await bench.executor.run(Job(
+            name=name, folder=folder, source={"experiment.py": experiment, ENTRY: program(number)}, entry=ENTRY,
+            seed=node.seed, timeout=bench.retry_seconds, late=lambda: bench.seconds_left() <= 0,
+            datasets=tuple(use.name for use in bench.plan.datasets)))
+    except TooLate:
+        note_time(bench)
+        if bench.budget is not None:
+            bench.budget.give_back(name)
+        raise
 
 
 async def score_tests(bench: Bench) -> None:

@@ -78,11 +78,6 @@ where which while with without would method model models approach study learning
 deep data""".split())
 
 
-def twin_of(idea: IdeaText, earlier: Iterable[EarlierIdea]) -> str | None:
-    """The name of an earlier idea that this one repeats, or None."""
-    return next((one.name for one in earlier if are_alike(idea, one)), None)
-
-
 def are_alike(one: IdeaText | EarlierIdea, other: IdeaText | EarlierIdea) -> bool:
     """Whether two ideas are the same by their words."""
     if squeezed(one.name) == squeezed(other.name) or squeezed(one.title) == squeezed(other.title):

@@ -25,16 +25,7 @@ from record.events.papers import Conceived, LookedUp
 from record.ideation import ClosestWork, FinalIdea, FoundWork, LiteratureSearch, Means
 from record.log import Recorder
 from review.judge.quotes import stands_in
-from stages.ideation.checks import (
-    claims_of,
-    fit_of,
-    named_in,
-    said_of,
-    state_of,
-    twin_of,
-    unknown_names,
-    without_claims,
-)
+from stages.ideation import checks
 from stages.ideation.lookup import Library, distinct, looked_up
 
 DRAFTS = 2
@@ -91,7 +82,8 @@ class Conceiving:
             complaints = self._text_faults(now, alike) if not closest and not alike else self._faults(
                 now, closest, alike)
             reflected = await self.client.ask(IDEA_REFLECT, IdeaReflectInputs(
-                topic=self.topic.text, means=self.topic.means, draft=now, fit=fit_of(now.estimate, self.topic.means),
+                topic=self.topic.text, means=self.topic.means, draft=now,
+                fit=checks.fit_of(now.estimate, self.topic.means),
                 searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches), works=self._works,
                 closest=closest, earlier=self.earlier, context=self.topic.context, last=number == self.topic.rounds,
                 complaints=complaints))
@@ -122,7 +114,8 @@ class Conceiving:
 
     def _twin(self, idea: IdeaText, alike: str) -> str | None:
         """The earlier idea that this one repeats, by its words or, in `alike`, by the model's own check."""
-        return twin_of(idea, self.earlier) or (alike if alike in {one.name for one in self.earlier} else None)
+        return next((one.name for one in self.earlier if checks.are_alike(idea, one)),
+                    alike if alike in {one.name for one in self.earlier} else None)
 
     def _faults(self, draft: IdeaDraft, closest: Sequence[ClosestPick], alike: str) -> tuple[str, ...]:
         return (*self._text_faults(draft, alike), *pick_faults(closest, self._works))
@@ -132,30 +125,31 @@ class Conceiving:
         if (twin := self._twin(idea, alike)) is not None:
             found.append(f"it repeats the earlier idea {twin!r}: change what is asked, not the words")
         found += [f"{phrase!r} claims a novelty that no search can show: say what is done instead"
-                  for phrase in claims_of(idea)]
+                  for phrase in checks.claims_of(idea)]
         found += [f"{name!r} names a work that no search returned: leave it out"
-                  for name in unknown_names(named_in(idea), self._works, self.topic.context)]
+                  for name in checks.unknown_names(checks.named_in(idea), self._works, self.topic.context)]
         needed = {one.name for one in draft.estimate.data}
         if strange := [name for name in idea.datasets if name not in needed]:
             found.append(f"datasets names {', '.join(map(repr, strange))}, and the estimate's data {sorted(needed)}: "
                          "use the same names")
         found += [f"{why}: change the idea or the estimate, whichever is wrong"
-                  for why in fit_of(draft.estimate, self.topic.means).why]
+                  for why in checks.fit_of(draft.estimate, self.topic.means).why]
         return tuple(found)
 
     def _final(self, reflected: IdeaReflection) -> FinalIdea:
         """The idea with what is known of it; what is still wrong is struck out, or remarked."""
         works = self._works
-        idea, struck = without_claims(reflected.idea)
-        unknown = unknown_names(named_in(idea), works, self.topic.context)
+        idea, struck = checks.without_claims(reflected.idea)
+        unknown = checks.unknown_names(checks.named_in(idea), works, self.topic.context)
         remarks = [f"struck out, since it claims a novelty that was not shown: {text}" for text in struck]
         remarks += [f"named from memory, returned by no search: {name}" for name in unknown]
         remarks += [f"left out of the closest papers: {fault}" for fault in pick_faults(reflected.closest, works)]
         closest = closest_of(reflected.closest, works)
         return FinalIdea(
-            idea=idea.idea, novelty=state_of(self._searches, works), said=said_of(self._searches, works, closest),
+            idea=idea.idea, novelty=checks.state_of(self._searches, works),
+            said=checks.said_of(self._searches, works, closest),
             queries=tuple(one.query for one in self._searches), closest=closest, estimate=reflected.estimate,
-            fit=fit_of(reflected.estimate, self.topic.means), remarks=tuple(remarks))
+            fit=checks.fit_of(reflected.estimate, self.topic.means), remarks=tuple(remarks))
 
 
 def pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundWork]) -> tuple[str, ...]:

@@ -62,8 +62,10 @@ def read_text(path: Path) -> str:
 
 async def convert(path: Path, client: ModelClient) -> Idea:
     """The idea of a text, written beside it where that can be. Raises `IdeaError`, `ModelError`."""
-    text = read_text(path)
-    answer = await client.ask(IDEA_OF, IdeaOfInputs(text=text[:SHOWN], file=path.name, known=_known(path)))
+    text, known = read_text(path), None
+    with suppress(IdeaError):  # where the folder has no idea.json
+        known = read_idea(path.with_name("idea.json"))
+    answer = await client.ask(IDEA_OF, IdeaOfInputs(text=text[:SHOWN], file=path.name, known=known))
     if answer.idea is None:
         why = answer.missing or "no idea was found"
         raise IdeaError(f"{path} is no text to run from: {' '.join(why.split())[:300]}; find ideas for a topic with: "
@@ -73,11 +75,3 @@ async def convert(path: Path, client: ModelClient) -> Idea:
     with suppress(OSError):  # a folder that cannot be written to: the run keeps the idea itself
         write_file(beside(path), json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     return idea
-
-
-def _known(path: Path) -> Idea | None:
-    """The idea in `idea.json` of the same folder, where there is one."""
-    try:
-        return read_idea(path.with_name("idea.json"))
-    except IdeaError:
-        return None

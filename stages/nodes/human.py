@@ -104,9 +104,6 @@ def first_choice(state: RunState, point: str, written: Written, folder: RunFolde
                  source_sha256=sha256, setups=constants_of(written.experiment), author=written.author))
 
 
-# --- reading --------------------------------------------------------------------------------------------------------
-
-
 def _names(folder: Path) -> list[str]:
     if not folder.is_dir():
         raise CodeError(f"--code {folder} is no folder: give one with an experiment.py in it")

@@ -24,7 +24,6 @@ from stages.nodes.canvas import Canvas, Gallery, Subject, subject_of
 
 SCORES = "scores.json"
 """Beside plots.py: what was scored on validation, for figures that dev alone could not tell."""
-
 PLOT_SECONDS = 300.0
 """Wall-clock limit of a plotting script."""
 

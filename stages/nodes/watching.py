@@ -69,7 +69,6 @@ def _logged(measurements: Path) -> list[Point]:
 
 SHORTEST = 5
 """Steps below which a curve says nothing."""
-
 FLAT = 0.05
 """A curve has levelled off when its last fifth moves by less than this share of its whole range."""
 

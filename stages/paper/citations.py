@@ -83,13 +83,12 @@ def library_of(state: RunState, folder: RunFolder, *, before: int | None = None)
     for bib, digest in files:
         if not bib.is_file() or sha256(bib) != digest:
             raise LibraryError(f"{bib} is not as it was recorded: put it back, or start the run anew")
-    return tuple(entry for file in files for entry in _read(*file))
+    return tuple(entry for file in files for entry in _entries(*file))
 
 
 @cache
-def _read(bib: Path, digest: str) -> tuple[Entry, ...]:
-    """The entries of a file with these bytes: each is parsed once."""
-    return read_verified(bib)
+def _entries(bib: Path, _digest: str) -> tuple[Entry, ...]:
+    return read_verified(bib)  # once for a file with these bytes
 
 
 def read_verified(path: Path) -> tuple[Entry, ...]:
@@ -112,8 +111,6 @@ def bibliography(entries: Iterable[Entry], cited: Sequence[str]) -> str:
     wanted = {entry.key: entry for entry in entries if entry.key in set(cited) and entry.fields.get("verified")}
     return as_bibtex([wanted[key] for key in sorted(wanted)], without=UNPRINTED)
 
-
-# --- gathering ------------------------------------------------------------------------------------------------------
 
 NO_MORE = "no further works are gathered"
 RESULTS = 6

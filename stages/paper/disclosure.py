@@ -92,9 +92,6 @@ def at_release(events: Iterable[tuple[Event, float]]) -> RunState:
     return fold(every[:last])
 
 
-# --- parts ----------------------------------------------------------------------------------------------------------
-
-
 def _counts(state: RunState) -> dict[str, int]:
     """What there is of everything that a reader would ask for first."""
     nodes = list(state.nodes.values())
@@ -170,7 +167,6 @@ def _cost(role: str, used: RoleUsage) -> dict[str, object]:
 
 
 def _ablations(state: RunState) -> dict[str, object] | None:
-    """Planned, tried, asked for by a reviewer; None where nobody planned any."""
     planned, missed = state.planned, state.missed
     if planned is None and missed is None:
         return None

@@ -16,13 +16,10 @@ from stages.paper.template import Template
 
 OVERFULL = 10.0
 """Points that a line may stick out before it is a finding."""
-
 SHRUNK = 70
 """Percent of its size below which a table is a finding."""
-
 NEAR = 100
 """Characters of a source line that a finding shows."""
-
 CHKTEX = {"16": "a formula is still open at the end of the paragraph", "18": "typed quotes: write ``...''",
           "26": "a space stands before a punctuation mark"}
 """The warnings of chktex that mean something in a body of model text; the others are matters of taste."""

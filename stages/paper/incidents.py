@@ -53,7 +53,10 @@ def _lists(state: RunState) -> Iterable[tuple[str, Rows]]:
          ((node, f"replicates {', '.join(one.id for one in replicates_of(state, node) if one.status == 'good')}")
           for node in seedless(state))),
         ("Where the measured noise hides the difference between two nodes, a model was asked which of them is the "
-         "sounder one to build on:", _comparisons(state)),
+         "sounder one to build on:",
+         ((f"{one.a}, {one.b}", f"{one.stage}: " + (f"{answer.better or 'neither'}; {short(answer.reasons)}" if (
+             answer := state.compared.get((one.a, one.b))) is not None else "not answered"))
+          for one in (decided.action for decided in state.decisions.values()) if isinstance(one, Compare))),
         ("Figures that no model looked at, since the one that should have takes no pictures or gave no usable "
          "answer; a program checked their labels, legends and axes:", _unseen(state)),
         ("Model calls that got no usable answer, and what was done instead:",
@@ -65,7 +68,9 @@ def _lists(state: RunState) -> Iterable[tuple[str, Rows]]:
          ((name, short(text)) for name, text in planned_rows(state))),
         (f"{LATE} What was asked for, and what became of each:",
          ((name, short(text)) for name, text in missing_rows(state))),
-        ("Why the search of each stage ended:", _ends(state)),
+        ("Why the search of each stage ended:", [
+            *((name, short(why)) for name in STAGES if (why := state.stages[name].limited or state.stages[name].ended)),
+            *([("the whole run", short(state.limited))] if state.limited else [])]),
         ("Left out, since neither time nor budget had room for what was still owed:", _without(state)))
 
 
@@ -105,23 +110,6 @@ def _outcome(attempt: Attempt) -> str:
     if attempt.failure is None:
         return f"it ran, {attempt.seconds:.1f} s"
     return f"{attempt.failure.kind} after {attempt.seconds:.1f} s, {short(attempt.failure.message, 120)}"
-
-
-def _comparisons(state: RunState) -> Rows:
-    for decided in state.decisions.values():
-        action = decided.action
-        if isinstance(action, Compare):
-            answer = state.compared.get((action.a, action.b))
-            found = "not answered" if answer is None else f"{answer.better or 'neither'}; {short(answer.reasons)}"
-            yield f"{action.a}, {action.b}", f"{action.stage}: {found}"
-
-
-def _ends(state: RunState) -> Rows:
-    for name in STAGES:
-        if why := state.stages[name].limited or state.stages[name].ended:
-            yield name, short(why)
-    if state.limited:
-        yield "the whole run", short(state.limited)
 
 
 def _without(state: RunState) -> Rows:

@@ -34,13 +34,11 @@ class Characters:
     def fit(self, text: str) -> str:
         """The text with every character that cannot be printed replaced by a visible box."""
         text = unicodedata.normalize("NFC", text)
-        for char in sorted({char for char in text if not self._prints(char)}):
+        for char in sorted({char for char in text if not (
+                char in "\n\t" or " " <= char <= "~" or char in self._known)}):
             text = text.replace(char, "" if char in _DROPPED else FALLBACK)
             self._missing |= {} if char in _DROPPED else {char: None}
         return text
-
-    def _prints(self, char: str) -> bool:
-        return char in "\n\t" or " " <= char <= "~" or char in self._known
 
     @property
     def replaced(self) -> tuple[str, ...]:
@@ -65,15 +63,9 @@ def escape(text: str) -> str:
 
 def recorded(text: object) -> str:
     """Plain text of the record as TeX, each number in `\\rec{}`, in words too: the program printed it."""
-    return " ".join(rf"\rec{{{escape(word)}}}" if _states_number(word) else escape(word)
-                    for word in " ".join(str(text).split()).split(" "))
-
-
-def _states_number(word: str) -> bool:
-    return says_number(word) or any(unicodedata.numeric(char, None) is not None for char in word)
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
+    words = " ".join(str(text).split()).split(" ")
+    return " ".join(rf"\rec{{{escape(word)}}}" if says_number(word) or any(
+        unicodedata.numeric(char, None) is not None for char in word) else escape(word) for word in words)
 
 
 def words(name: str) -> str:

@@ -46,7 +46,6 @@ from stages.summaries import branch, for_paper
 
 SHOWN = {"mean": "mean", "pm": "mean and standard deviation", "ci": "95 % interval of the mean", "n": "replicates"}
 """The forms of a claim that a writer is offered, and what they print."""
-
 DETECTABLE = {"mde": "smallest true difference that would have been found in four of five such studies"}
 OF_CONFIRMATORY = {"ci_examples": "95 % interval over test examples", "p_adjusted": "p, corrected", **DETECTABLE}
 """Further forms of differences that the data plan asked for; others have too many to list them all."""
@@ -161,7 +160,11 @@ def write_inputs(material: Material) -> WriteInputs:
 
 def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> PaperParts:
     """A draft with all that it may lean on, ready to be checked and typeset."""
-    figures = figure_files(material, draft)
+    placed = used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
+    figures = tuple(FigureFile(  # what is not meant for the main text, and not placed there, stands in the appendix
+        name=one.name, path=material.folder.drawn / f"{one.name}.pdf",
+        appendix=one.name not in placed and draft.placements.get(one.name, one.placement) == "appendix",
+    ) for one in material.figures)
     in_appendix = [one.name for one in figures if one.appendix]
     described = {one.name: escape(one.description) for one in material.figures if one.name in in_appendix}
     return PaperParts(
@@ -178,15 +181,6 @@ def statistics_of(material: Material, datasets: Sequence[str], most: int = 24) -
     texts = material.evidence.results
     return tuple(f"{primary.title or primary.name} on {one.dataset} ({one.split}), {one.condition}: "
                  f"{as_read(texts[f'{one.key}.pm'])} over {one.n}" for one in found)
-
-
-def figure_files(material: Material, draft: Draft) -> tuple[FigureFile, ...]:
-    """The figures of a draft. What is not meant for the main text, and not placed there, stands in the appendix."""
-    placed = used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
-    return tuple(FigureFile(
-        name=one.name, path=material.folder.drawn / f"{one.name}.pdf",
-        appendix=one.name not in placed and draft.placements.get(one.name, one.placement) == "appendix",
-    ) for one in material.figures)
 
 
 def _lines(plan: DataPlan, claims: Sequence[Claim]) -> tuple[ClaimLine, ...]:

@@ -18,7 +18,6 @@ from stages.paper.outcomes import is_disclosure
 
 TAKEN = ("abstract", "title")
 """What a section may not be called: edits name the parts of a draft by these."""
-
 SHARES = (0.8, 1.2)
 """What the shares of all sections may come to."""
 

@@ -29,13 +29,10 @@ from stages.paper.versions import best_of, counted, drafted, material_of, rank
 
 MANY = 5
 """Violations of one section from which on it may be rewritten as a whole."""
-
 IDLE = 2
 """Rounds in a row that bring no new text, after which no other is begun."""
-
 SHOWN = 80
 """Characters of a passage that are shown in a report on its edit."""
-
 NO_FIGURE = "there is no such figure"
 
 
@@ -64,7 +61,8 @@ async def revise(bench: Bench, client: ModelClient, rounds: Iterable[int], *, ne
         if not any(one.round == number for one in bench.state.drafts):
             base, figures = best_of(before), {one.name for one in material_of(bench).figures}
             found = edited(base.draft, answer, figures=figures, rewritable=_rewritable(base))
-            version = _twin(before, found.draft) or await drafted(bench, found.draft, number=number)
+            same = next((one for one in before if one.draft == found.draft), None)
+            version = same or await drafted(bench, found.draft, number=number)
             bench.recorder.append(version.model_copy(update={
                 "round": number, "edits": tuple(found.made), "refused": tuple(found.refused), "anew": False,
                 "done": before[-1].done}))
@@ -110,14 +108,9 @@ def _rewritable(base: Drafted) -> tuple[str, ...]:
                  if not one.body.strip() or base.untied.get(f"section {one.title!r}", 0) >= MANY)
 
 
-def _twin(before: Sequence[Drafted], draft: Draft) -> Drafted | None:
-    """An earlier version with the same text."""
-    return next((one for one in before if one.draft == draft), None)
-
-
 def _is_over(drafts: Sequence[Drafted], *, done: bool) -> bool:
     """Whether another round would be idle: nothing new came of the last ones, or all is well and the reflector done."""
-    fresh = [_twin(drafts[:k], one.draft) is None for k, one in enumerate(drafts) if k]
+    fresh = [one.draft not in [earlier.draft for earlier in drafts[:k]] for k, one in enumerate(drafts) if k]
     if len(fresh) >= IDLE and not any(fresh[-IDLE:]):
         return True
     last = drafts[-1]
@@ -126,7 +119,7 @@ def _is_over(drafts: Sequence[Drafted], *, done: bool) -> bool:
 
 
 def _outcome(before: Sequence[Drafted], one: Drafted) -> str:
-    base, twin = best_of(before), _twin(before, one.draft)
+    base, twin = best_of(before), next((earlier for earlier in before if earlier.draft == one.draft), None)
     if twin is not None:
         return "nothing changed" if twin is base else f"led back to the text of round {twin.round}: not kept"
     if rank(one) <= rank(base):
@@ -188,9 +181,11 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
             placements[name] = place
             if place == "appendix":
                 texts = {title: text.replace(f"\\paperfigure{{{name}}}", "") for title, text in texts.items()}
-    sections = tuple(Section(title=one.title, body=_tidy(texts[one.title])) for one in draft.sections)
+    for title, text in texts.items():  # without the gaps that passages left
+        texts[title] = re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
     found.draft = draft.model_copy(update={
-        "title": texts["title"].strip(), "abstract": _tidy(texts["abstract"]), "sections": sections,
+        "title": texts["title"], "abstract": texts["abstract"],
+        "sections": tuple(Section(title=one.title, body=texts[one.title]) for one in draft.sections),
         "captions": captions, "placements": placements})
     return found
 
@@ -218,8 +213,3 @@ def _against_edit(edit: TextEdit, texts: dict[str, str], times: int) -> str:
 def _short(text: str) -> str:
     flat = " ".join(text.split())
     return repr(flat if len(flat) <= SHOWN else f"{flat[:SHOWN]}...") if flat else ""
-
-
-def _tidy(text: str) -> str:
-    """The text without the gaps that passages left."""
-    return re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()

@@ -11,7 +11,6 @@ from stages.paper.sources import Table
 
 CONSTANT = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
 """What a caption says where `record.claims.Claim.constant` holds."""
-
 COMPARED = "The appendix has the paired differences, with corrected verdicts."
 
 _NONE = "--"
@@ -127,9 +126,6 @@ def _many(claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _Title
     return _tabular("ll" + "c" * len(metrics), (titles.factor, "Arm", *map(titles.metric, metrics)), groups)
 
 
-# --- cells ----------------------------------------------------------------------------------------------------------
-
-
 def _find(claims: Iterable[Claim], arm: str, level: str) -> Claim | None:
     return next((one for one in claims if (one.arm, one.level) == (arm, level)), None)
 
@@ -148,7 +144,6 @@ def _value(claim: Claim | None, *, interval: bool = True, bold: bool = False) ->
 
 
 def _counts(claims: Sequence[Claim | None]) -> str:
-    """One count where all agree, else one each."""
     found = [one for one in claims if one is not None]
     distinct = found[:1] if len({one.n for one in found}) == 1 else found
     return "/".join(rf"\result{{{one.key}.n}}" for one in distinct) or _NONE

@@ -66,12 +66,10 @@ class Template(Description):
 
     @property
     def column_width(self) -> float:
-        """Inches of one column."""
         return self.text_width if self.columns == 1 else (self.text_width - self.column_gap) / 2
 
     @property
     def files(self) -> dict[str, Path]:
-        """Everything that belongs to it, by name: what a run copies."""
         own = (DESCRIPTION, self.skeleton)
         return {**{name: self.folder / name for name in own}, **self.styles, **self.pictures}
 

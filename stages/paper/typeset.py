@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from record.nouns.papers import PaperFinding
@@ -25,20 +25,17 @@ _KEPT = frozenset({".tex", ".bib", ".bbl", ".log"}) | STYLES | (PICTURES - {".pd
 
 
 @dataclass(frozen=True)
-class Built:
-    """A paper as it came out. `pages` counts main text, `findings` are to be fixed."""
+class Assessment:
+    """A paper as it came out. `pages` counts main text, `findings` are to be fixed, `violations` are by the check.
+
+    It may be released when `clean`: nothing untied, and nothing left to fix.
+    """
 
     pdf: Path | None
     pages: int | None
     findings: tuple[PaperFinding, ...] = ()
     filled: float | None = None
     """Pages of main text with the part of the last one that is used."""
-
-
-@dataclass(frozen=True)
-class Assessment(Built):
-    """A paper that was checked as well. It may be released when `clean`: nothing untied, and nothing left to fix."""
-
     violations: tuple[Violation, ...] = ()
 
     @property
@@ -59,10 +56,10 @@ async def assess(parts: PaperParts, template: Template, folder: Path, *, timeout
         except tex.TexMissing as missing:
             violations += (Violation(kind="compile", where="PDF", excerpt="paper.pdf",
                                      fix=f"could not be checked: {missing}"),)
-    return Assessment(built.pdf, built.pages, built.findings, built.filled, violations)
+    return replace(built, violations=violations)
 
 
-async def build(parts: PaperParts, template: Template, folder: Path, *, timeout: float = 120.0) -> Built:
+async def build(parts: PaperParts, template: Template, folder: Path, *, timeout: float = 120.0) -> Assessment:
     """Write and compile the paper into `folder`. `timeout` is seconds for all of TeX together.
 
     Without TeX the sources are left there, and the finding says what to install.
@@ -81,10 +78,10 @@ async def build(parts: PaperParts, template: Template, folder: Path, *, timeout:
         try:
             built = await _compile(work, made, parts, template, timeout)
         except tex.TexMissing as missing:
-            built = Built(None, None, findings.stops(str(missing)))
+            built = Assessment(None, None, findings.stops(str(missing)))
         _publish(work, folder, pdf=built.pdf is not None)
     found = tuple(dict.fromkeys((*made.findings, *built.findings)))
-    return Built(folder / "paper.pdf" if built.pdf else None, built.pages, found, built.filled)
+    return Assessment(folder / "paper.pdf" if built.pdf else None, built.pages, found, built.filled)
 
 
 def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
@@ -103,16 +100,16 @@ def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
         os.replace(work / "paper.pdf", folder / "paper.pdf")
 
 
-async def _compile(work: Path, made: Sources, parts: PaperParts, template: Template, timeout: float) -> Built:
+async def _compile(work: Path, made: Sources, parts: PaperParts, template: Template, timeout: float) -> Assessment:
     failed = _failure(await tex.latexmk("paper", work, timeout=timeout), work, timeout)
     if failed:
-        return Built(None, None, findings.stops(failed))
+        return Assessment(None, None, findings.stops(failed))
     log = (work / "paper.log").read_text(errors="replace")
     placed = (*(f"fig:{one.name}" for one in parts.figures if not one.appendix),
               *(f"tab:{one.name}" for one in parts.tables))
     length = findings.length(work, placed)
     fonts, style = await asyncio.gather(tex.run(["pdffonts", "paper.pdf"], work, timeout=30), _chktex(work))
-    return Built(
+    return Assessment(
         work / "paper.pdf", length.pages if length else None, (
             *findings.of_log(log, made.files["paper.tex"]), *findings.of_length(length, template),
             *findings.of_fonts(fonts.output), *style), length.pages - 1 + length.fill if length else None)
