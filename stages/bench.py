@@ -159,7 +159,7 @@ ELSEWHERE = ("agent/", "inspector/", "models/", "sandbox/executor.py", "sandbox/
 
 
 class SameFaultError(Exception):
-    """Three nodes met the same fault of ours. Who acts: whoever mends the program; then the run is resumed."""
+    """Three nodes met the same fault of ours. Who acts: whoever fixes the program; then the run is resumed."""
 
 
 def of_node(error: Exception) -> Failure:
@@ -177,4 +177,4 @@ def end_if_repeated(state: RunState, failure: Failure | None) -> None:
     if failure is not None and len(nodes) >= MOST:
         raise SameFaultError(
             f"the program stumbled at the same place over {', '.join(nodes)}: {failure.ours}; the tracebacks are in "
-            f"the record ('scientist why RUN'); the run can be resumed, best with a program that mends it")
+            f"the record ('scientist why RUN'); the run can be resumed, best with a program that fixes it")

@@ -40,7 +40,7 @@ PAGE = 12_000
 
 
 class ContextError(Exception):
-    """The folder of --context cannot be used. The message is one line that says how to mend it."""
+    """The folder of --context cannot be used. The message is one line that says how to fix it."""
 
 
 @dataclass(frozen=True)

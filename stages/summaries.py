@@ -61,17 +61,12 @@ def memory(view: View, action: Expand) -> tuple[tuple[Sibling, ...], Rest | None
         id=node.id, kind=node.kind, varies=_cut(node.varies, VARIES), error=node.failure.kind if node.failure else None,
         outcome=_cut(node.failure.message, MESSAGE) if node.failure else
         means(node, view.plan, OUTCOME) or node.status) for node in chosen)
-    return lines, _rest([node for node in known if node.id not in shown])
-
-
-def _rest(nodes: Sequence[Node]) -> Rest | None:
-    if not nodes:
-        return None
-    names = list(dict.fromkeys(_cut(node.varies, VARIES) for node in reversed(nodes) if node.varies))
+    rest = [node for node in known if node.id not in shown]
+    names = list(dict.fromkeys(_cut(node.varies, VARIES) for node in reversed(rest) if node.varies))
     fitting = _fitting(names, NAMES, between=2)
-    failed: Counter[ErrorClass] = Counter(node.failure.kind for node in nodes if node.failure)
-    return Rest(worked=sum(node.status == "good" for node in nodes), failed=dict(failed.most_common()),
-                tried=tuple(fitting), more=len(names) - len(fitting))
+    failed: Counter[ErrorClass] = Counter(node.failure.kind for node in rest if node.failure)
+    return lines, Rest(worked=sum(node.status == "good" for node in rest), failed=dict(failed.most_common()),
+                       tried=tuple(fitting), more=len(names) - len(fitting)) if rest else None
 
 
 def outcome(node: Node, plan: DataPlan) -> str:

@@ -127,19 +127,19 @@ _NO_NAMES = frozenset(("in", "since", "by", "from", "of", "until", "after", "bef
                        "august", "september", "october", "november", "december", "around", "to"))
 
 
-def state_of(searches: Sequence[LiteratureSearch], works: Sequence[FoundWork]) -> Novelty:
+def novelty_of(searches: Sequence[LiteratureSearch], works: Sequence[FoundWork]) -> Novelty:
     """What was looked at."""
     if not any(one.answered for one in searches):
         return "unchecked"
     return "compared" if works else "nothing_found"
 
 
-def said_of(
+def novelty_text(
     searches: Sequence[LiteratureSearch], works: Sequence[FoundWork], closest: Sequence[ClosestWork],
 ) -> str:
     """The same in words, for the idea's file."""
     made = f"{len(searches)} search{'es' if len(searches) != 1 else ''}"
-    state = state_of(searches, works)
+    state = novelty_of(searches, works)
     if state == "unchecked":
         why = "; ".join(searches[0].silent if searches else ()) or "none is reachable"
         why = why if len(why) <= REASONS else f"{why[: REASONS - 4]} ..."

@@ -146,8 +146,8 @@ class Conceiving:
         remarks += [f"left out of the closest papers: {fault}" for fault in pick_faults(reflected.closest, works)]
         closest = closest_of(reflected.closest, works)
         return FinalIdea(
-            idea=idea.idea, novelty=checks.state_of(self._searches, works),
-            said=checks.said_of(self._searches, works, closest),
+            idea=idea.idea, novelty=checks.novelty_of(self._searches, works),
+            said=checks.novelty_text(self._searches, works, closest),
             queries=tuple(one.query for one in self._searches), closest=closest, estimate=reflected.estimate,
             fit=checks.fit_of(reflected.estimate, self.topic.means), remarks=tuple(remarks))
 

@@ -16,15 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from models.client import ModelClient, Models
-from models.roles.ideation import (
-    PROPOSAL,
-    RELATED_WORK,
-    EarlierIdea,
-    Proposal,
-    ProposalInputs,
-    RelatedWork,
-    RelatedWorkInputs,
-)
+from models.roles.ideation import PROPOSAL, RELATED_WORK, EarlierIdea, ProposalInputs, RelatedWorkInputs
 from record.events.papers import Conceived
 from record.events.searching import WorkDone
 from record.fold.state import RunState
@@ -67,9 +59,12 @@ async def find_ideas(study: Study, count: int) -> None:
         if k in study.state.finished:
             continue
         if k not in study.state.conceived:
+            before = [one.idea.idea for n, one in sorted(study.state.conceived.items()) if one.idea and n < k]
+            earlier = tuple(EarlierIdea(name=one.name, title=one.title, short_hypothesis=one.short_hypothesis)
+                            for one in before)
             study.recorder.append(await Conceiving(
                 topic=topic_of(study.state), recorder=study.recorder, library=study.library,
-                client=study.models.at(k, 0), k=k, number=number, earlier=earlier_than(study.state, k)).conceive())
+                client=study.models.at(k, 0), k=k, number=number, earlier=earlier).conceive())
         study.recorder.append(WorkDone(k=k))
         write_ideas(study)
         study.on_idea(number, study.state.conceived[k])
@@ -82,13 +77,6 @@ def topic_of(state: RunState) -> Topic:
     assert state.ideating is not None
     began = state.ideating
     return Topic(text=began.topic, means=began.means, rounds=began.rounds, context=lines_of(state.context))
-
-
-def earlier_than(state: RunState, k: int) -> tuple[EarlierIdea, ...]:
-    """The ideas of the decisions before k, which no other may repeat."""
-    return tuple(EarlierIdea(name=one.idea.idea.name, title=one.idea.idea.title,
-                             short_hypothesis=one.idea.idea.short_hypothesis)
-                 for number, one in sorted(state.conceived.items()) if number < k and one.idea is not None)
 
 
 def ideas_of(state: RunState) -> tuple[tuple[int, FinalIdea], ...]:
@@ -143,7 +131,11 @@ async def _review(study: Study, client: ModelClient, number: int, idea: FinalIde
         if not complaints:
             break
     assert answer is not None
-    return review_text(idea, answer, works)
+    notes = [f"{_named(works[one.paper - 1])}. {struck_out(one.summary)[0]}" for one in answer.notes
+             if one.paper <= len(works)]
+    return _markdown(f"Related work: {idea.idea.title}", {
+        "What was looked at": idea.said, "Papers": _listed(notes) or "None.",
+        "Challenges": _listed(struck_out(one)[0] for one in answer.challenges)})
 
 
 async def _proposed(study: Study, client: ModelClient, number: int, idea: FinalIdea) -> str:
@@ -157,7 +149,10 @@ async def _proposed(study: Study, client: ModelClient, number: int, idea: FinalI
         if not complaints:
             break
     assert answer is not None
-    return proposal_text(idea, answer, complaints)
+    parts = {name.capitalize(): struck_out(text)[0] for name, text in answer.model_dump().items()}
+    unknown = [fault for fault in complaints if "names a work" in fault]
+    return _markdown(idea.idea.title, {
+        **parts, "Novelty": idea.said, "Remarks": _listed((*idea.fit.why, *unknown))})
 
 
 def _write(path: Path, text: str) -> None:
@@ -191,23 +186,6 @@ def idea_text(idea: FinalIdea) -> str:
         "Feasibility": f"By its estimate it {fits}. {idea.estimate.hours:g} h in all. {idea.estimate.reason}",
         "Remarks": _listed(idea.remarks)}
     return _markdown(one.title, parts)
-
-
-def review_text(idea: FinalIdea, review: RelatedWork, works: tuple[FoundWork, ...]) -> str:
-    """A review to read: the papers by name, from the results; sentences that claim novelty are left out."""
-    notes = [f"{_named(works[one.paper - 1])}. {struck_out(one.summary)[0]}" for one in review.notes
-             if one.paper <= len(works)]
-    return _markdown(f"Related work: {idea.idea.title}", {
-        "What was looked at": idea.said, "Papers": _listed(notes) or "None.",
-        "Challenges": _listed(struck_out(one)[0] for one in review.challenges)})
-
-
-def proposal_text(idea: FinalIdea, proposal: Proposal, faults: tuple[str, ...]) -> str:
-    """A proposal to read, to edit and to run from (`scientist run --idea proposal.md`)."""
-    parts = {name.capitalize(): struck_out(text)[0] for name, text in proposal.model_dump().items()}
-    unknown = [fault for fault in faults if "names a work" in fault]
-    return _markdown(idea.idea.title, {
-        **parts, "Novelty": idea.said, "Remarks": _listed((*idea.fit.why, *unknown))})
 
 
 def _markdown(title: str, parts: Mapping[str, str]) -> str:

@@ -12,11 +12,10 @@ from typing import cast
 
 from record.claims import FAMILIES, LEVEL, MINIMUM_REPLICATES, POWER, Claim, Difference, Family
 from record.fold.state import RunState
-from record.nouns.data import DatasetFacts, Grade, MetricSpec
-from record.nouns.nodes import STAGES, Node
-from stages.paper.incidents import incidents, short
+from record.nouns.data import Grade
+from record.nouns.nodes import STAGES
+from stages.paper.incidents import incidents, origin, short
 from stages.paper.latex import longtable, recorded, recorded_row, row, words
-from stages.paper.provenance import origin
 from stages.paper.tables import CONSTANT
 
 GRADES: dict[Grade, str] = {
@@ -75,7 +74,14 @@ def _nodes(state: RunState) -> str:
     for stage in STAGES:
         if nodes := state.stage_nodes(stage):
             rows.append(rf"\multicolumn{{10}}{{@{{}}l}}{{\textit{{Stage: {stage}}}}} \\*")
-            rows += [_node(node, metric, methods) for node in nodes]
+        for node in nodes:
+            values = [one for one in node.measurements if one.name == metric.name and one.split == "validation"]
+            chosen = [one.value for one in values if one.arm in methods] or [one.value for one in values]
+            rows.append(recorded_row((
+                node.id, node.parent or "--", node.kind, f"{node.status}, suspect" if node.suspect else node.status,
+                node.seed, node.varies or node.title or "--", f"{fmean(chosen):#.4g}".rstrip(".") if chosen else "--",
+                len(node.attempts), f"{sum(one.seconds for one in node.attempts):.1f}",
+                node.failure.kind if node.failure else "--")))
     caption = (
         f"All {recorded(len(state.nodes))} nodes. Score: {recorded(metric.title or words(metric.name))} on "
         "validation data, mean over the method's conditions (over all of the node's conditions where it measured no "
@@ -83,15 +89,6 @@ def _nodes(state: RunState) -> str:
     return longtable(
         r"@{}lllL{0.44in}lL{1.62in}rrrL{0.62in}@{}",
         "Node & Parent & Kind & Status & Seed & What it varies & Score & Att. & Time & Error", rows, caption, "nodes")
-
-
-def _node(node: Node, metric: MetricSpec, methods: frozenset[str]) -> str:
-    values = [one for one in node.measurements if one.name == metric.name and one.split == "validation"]
-    chosen = [one.value for one in values if one.arm in methods] or [one.value for one in values]
-    return recorded_row((
-        node.id, node.parent or "--", node.kind, f"{node.status}, suspect" if node.suspect else node.status, node.seed,
-        node.varies or node.title or "--", f"{fmean(chosen):#.4g}".rstrip(".") if chosen else "--", len(node.attempts),
-        f"{sum(one.seconds for one in node.attempts):.1f}", node.failure.kind if node.failure else "--"))
 
 
 def _claims(claims: Sequence[Claim]) -> str:
@@ -172,18 +169,17 @@ def _data(state: RunState) -> str:
         f"{', '.join(metric.name for metric in one.metrics)} from "
         f"{'what the code handed in to be evaluated' if one.takes == 'artifact' else 'submitted predictions'}. "
         f"{one.asks}".strip()) for one in state.scorers]
-    return "\n\n".join([table, *(_about(one) for one in state.datasets if one.split_rule), *scorers])
-
-
-def _about(one: DatasetFacts) -> str:
-    """How a dataset was split and what must be known of it, as a paragraph."""
-    parts = [f"splits: {one.split_rule}", *([f"target: {one.target}"] if one.target else []), *one.warnings]
-    if one.missing:
-        gaps = ", ".join(f"{name} ({rows} rows)" for name, rows in list(one.missing.items())[:6])
-        more = f" and {len(one.missing) - 6} more columns" if len(one.missing) > 6 else ""
-        parts.append(f"values are missing in {gaps}{more}: numbers are train's median there and marked in a column of "
-                    "their own, texts a category of their own")
-    return recorded(f"{one.title or one.name}. {'; '.join(parts)}.")
+    about: list[str] = []
+    for one in state.datasets:
+        parts = [f"splits: {one.split_rule}", *([f"target: {one.target}"] if one.target else []), *one.warnings]
+        if one.missing:
+            gaps = ", ".join(f"{name} ({rows} rows)" for name, rows in list(one.missing.items())[:6])
+            more = f" and {len(one.missing) - 6} more columns" if len(one.missing) > 6 else ""
+            parts.append(f"values are missing in {gaps}{more}: numbers are train's median there and marked in a column "
+                         "of their own, texts a category of their own")
+        if one.split_rule:
+            about.append(recorded(f"{one.title or one.name}. {'; '.join(parts)}."))
+    return "\n\n".join([table, *about, *scorers])
 
 
 def _settings(state: RunState) -> str:

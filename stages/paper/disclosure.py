@@ -20,8 +20,7 @@ from record.folder import RunFolder
 from record.nouns.data import Measurement
 from record.nouns.nodes import STAGES, Attempt, Node, StageName
 from record.trials import trials
-from stages.paper.incidents import LATE
-from stages.paper.provenance import FORKED
+from stages.paper.incidents import FORKED, LATE
 
 RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",

@@ -1,6 +1,6 @@
 """The flow of a paper, a step of the run each:
 
-    draw_figures   figures, each from recorded arrays and statistics alone           figures.py, drawing.py
+    draw_figures   figures, each from recorded arrays and statistics alone           figures.py
     write          outline -> sections, the last with the abstract -> version 0      this module, outline.py
     cite           works that the text still needs, verified                         citations.py, library.py
     reflect        look at the PDF's figures -> edits -> the next version, in rounds figure_review.py, reflection.py

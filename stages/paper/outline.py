@@ -32,13 +32,13 @@ def _complaints(outline: PaperOutline, inputs: WriteInputs) -> Iterator[str]:
     for title, times in titles.items():
         if not title or times > 1 or title in TAKEN:
             yield f"section title {title!r} is empty, taken or stands {times} times: give each section its own"
-    known = _known(inputs)
+    known, in_text = _known(inputs), [one.name for one in inputs.figures if one.placement == "main"]
     for section in outline.sections:
         for name, names in known.items():
             yield from _unknown(f"section {section.title!r}", name, getattr(section, name), names)
     for name in ("keys", "tells"):
         yield from _unknown("the abstract", name, getattr(outline.abstract, name), known[name])
-    for field, needed, names in (("figures", _in_text(inputs), ()), ("tables", inputs.tables[:1], inputs.tables[1:])):
+    for field, needed, names in (("figures", in_text, ()), ("tables", inputs.tables[:1], inputs.tables[1:])):
         placed = Counter(name for section in outline.sections for name in getattr(section, field))
         for name in (*needed, *names):
             if placed[name] > 1 or (name in needed and not placed[name]):
@@ -73,10 +73,6 @@ def _unknown(where: str, field: str, names: Sequence[str], known: Collection[str
             yield f"{where}: {name!r} is none of the {field}" + (f"; the nearest are {', '.join(near)}" if near else "")
 
 
-def _in_text(inputs: WriteInputs) -> tuple[str, ...]:
-    return tuple(one.name for one in inputs.figures if one.placement == "main")
-
-
 def repaired(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
     """The outline with all that is wrong put right by rule.
 
@@ -86,7 +82,8 @@ def repaired(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
     if not complaints_on(outline, inputs):
         return outline
     known, seen = _known(inputs), set[tuple[str, str]]()
-    known["figures"] &= frozenset(_in_text(inputs))
+    in_text = tuple(one.name for one in inputs.figures if one.placement == "main")
+    known["figures"] &= frozenset(in_text)
     sections: list[PlannedSection] = []
     titles: set[str] = set(TAKEN)
     for number, section in enumerate(outline.sections, 1):
@@ -103,24 +100,19 @@ def repaired(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
         sections.append(section.model_copy(update=kept))
     total = sum(section.share for section in sections)
     host = max(range(len(sections)), key=lambda k: sections[k].share)
-    planned = {one for section in sections for one in section.tells}
-    missing = [item for item in inputs.tellings if item.id not in planned]
-    sections[host] = _with(sections[host], "tells", [one.id for one in missing if not is_disclosure(one)])
-    sections[-1] = _with(sections[-1], "tells", [one.id for one in missing if is_disclosure(one)])
-    for field, names in (("figures", _in_text(inputs)), ("tables", inputs.tables[:1])):
+    for at, field, needed in (
+            (host, "tells", [one.id for one in inputs.tellings if not is_disclosure(one)]),
+            (-1, "tells", [one.id for one in inputs.tellings if is_disclosure(one)]),
+            (host, "figures", in_text), (host, "tables", inputs.tables[:1])):
         placed = {name for section in sections for name in getattr(section, field)}
-        sections[host] = _with(sections[host], field, [name for name in names if name not in placed])
-    abstract = outline.abstract
-    needed = tuple(one.id for one in inputs.tellings if one.abstract)
+        more = [name for name in needed if name not in placed]
+        sections[at] = sections[at].model_copy(update={field: (*getattr(sections[at], field), *more)})
+    abstract, told = outline.abstract, tuple(one.id for one in inputs.tellings if one.abstract)
     return outline.model_copy(update={
         "sections": tuple(one.model_copy(update={"share": one.share / total}) for one in sections),
         "abstract": abstract.model_copy(update={
             "keys": tuple(key for key in abstract.keys if key in known["keys"]),
-            "tells": tuple(dict.fromkeys((*(one for one in abstract.tells if one in known["tells"]), *needed)))})})
-
-
-def _with(section: PlannedSection, field: str, more: Sequence[str]) -> PlannedSection:
-    return section.model_copy(update={field: (*getattr(section, field), *more)})
+            "tells": tuple(dict.fromkeys((*(one for one in abstract.tells if one in known["tells"]), *told)))})})
 
 
 def groups(outline: PaperOutline, size: int) -> list[tuple[str, ...]]:

@@ -45,7 +45,7 @@ from stages.briefs import code_inputs
 from stages.evidence.scoring import frozen
 from stages.missing_ablations import missing_ablations
 from stages.paper.disclosure import disclosure
-from stages.paper.provenance import missing_rows, planned_rows, sentences_on_provenance
+from stages.paper.incidents import missing_rows, planned_rows, sentences_on_provenance
 from stages.planned_ablations import answers_to_risks, sift
 from stages.stage import Research
 from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model

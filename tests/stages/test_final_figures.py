@@ -30,8 +30,7 @@ from sandbox.scripted import ScriptedExecutor
 from sandbox.settings import SandboxSettings
 from stages.bench import Bench
 from stages.nodes.canvas import Canvas
-from stages.paper.drawing import Studio, draw_all
-from stages.paper.figures import MOST, MOST_IN_TEXT, choose, draw_figures, generated
+from stages.paper.figures import MOST, MOST_IN_TEXT, Studio, choose, draw_all, draw_figures, generated
 from tests.stages.test_prompt_inputs import PLAN, Story, cells
 
 # --- which, and where -------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from models.roles.figures import FigureScript, House
 from review.figures import About, lint_all, refusing
 from sandbox.job import Executor
 from stages.nodes.canvas import Canvas
-from stages.paper.drawing import SUFFIXES, Studio, draw_all
+from stages.paper.figures import SUFFIXES, Studio, draw_all
 
 
 async def draw_final(
