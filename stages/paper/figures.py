@@ -1,8 +1,8 @@
 """The paper's figures, drawn from recorded arrays and the ledger's statistics; nothing else reaches their code.
 
 Each is drawn in a kernel and a folder of its own: one that fails takes no other with it. What failed is asked for
-again, with what was wrong with it; what worked stays as it is. Which figures the paper has, and where, is decided by rule: the same figures give
-the same paper.
+again, with what was wrong with it; what worked stays as it is. Which figures the paper has, and where, is decided by
+rule: the same figures give the same paper.
 
 Source: AI-Scientist-v2, section 3.2 (at most twelve figures after the aggregation of plots).
 """
