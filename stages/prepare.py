@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from models.client import ModelClient
 from models.errors import ContextTooLong, ModelConfigError
@@ -131,7 +131,7 @@ def faults_of(
     """
     known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
-    return (*_shape(plan, catalogue), *_metrics(plan, known, of_plan), *_directions(plan, of_plan.values()))
+    return (*_shape(plan, catalogue), *_metrics(plan, known, of_plan))
 
 
 def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:
@@ -161,18 +161,26 @@ def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[
 def _metrics(
     plan: DataPlan, known: Mapping[str, CatalogueEntry], scorers: Mapping[str, Scorer]
 ) -> Iterator[str]:
-    """The primary metric must be had on every dataset, one that programs compute on some dataset."""
+    """The primary metric must be had on every dataset, one that programs compute on some dataset, and every direction
+    must be the program's own."""
     had = {name: _had(entry, scorers.get(name)) for name, entry in known.items()}
     for name, names in had.items():
         if names is not None and plan.primary.name not in names:
             yield (f"the primary metric {plan.primary.name!r} cannot be computed on {name!r} ({_task(known[name])}); "
                    f"there are {', '.join(sorted(names))}")
-    programs = METRICS.keys() | {metric.name for one in scorers.values() for metric in one.metrics}
+    programs: dict[str, MetricSpec] = dict(METRICS) | {
+        metric.name: metric for one in scorers.values() for metric in one.metrics}
     for metric in plan.metrics[1:]:
         if had and metric.name in programs and all(names is not None and metric.name not in names
                                                   for names in had.values()):
             yield (f"metric {metric.name!r} cannot be computed on any dataset of the plan "
                    f"({', '.join(f'{name}: {_task(entry)}' for name, entry in known.items())})")
+    for metric in plan.metrics:
+        ours = programs.get(metric.name)
+        if ours is not None and ours.higher_is_better != metric.higher_is_better:
+            yield (f"metric {metric.name!r} has the wrong direction: it is better when "
+                   f"{'higher' if ours.higher_is_better else 'lower'}, so higher_is_better is "
+                   f"{str(ours.higher_is_better).lower()}")
 
 
 def _had(entry: CatalogueEntry, scorer: Scorer | None) -> frozenset[str] | None:
@@ -188,13 +196,3 @@ def _task(entry: CatalogueEntry) -> str:
     if entry.task == "none":
         return "a folder without labels"
     return f"{entry.classes} classes" if entry.classes else "regression"
-
-
-def _directions(plan: DataPlan, scorers: Iterable[Scorer]) -> Iterator[str]:
-    known: dict[str, MetricSpec] = dict(METRICS) | {metric.name: metric for one in scorers for metric in one.metrics}
-    for metric in plan.metrics:
-        ours = known.get(metric.name)
-        if ours is not None and ours.higher_is_better != metric.higher_is_better:
-            yield (f"metric {metric.name!r} has the wrong direction: it is better when "
-                   f"{'higher' if ours.higher_is_better else 'lower'}, so higher_is_better is "
-                   f"{str(ours.higher_is_better).lower()}")

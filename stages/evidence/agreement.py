@@ -107,7 +107,6 @@ def _number(cell: _Cell, *, same: bool) -> Number:
 
 
 def _text(value: float | None) -> str:
-    """A value of one seed as the appendix prints it."""
     return "missing" if value is None else f"{value:.4g}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -112,17 +111,13 @@ class Gallery:
         return tuple(figure for figure in self.shown if figure.sha256 not in accepted)
 
     @property
-    def accepted(self) -> dict[str, FigureReview]:
-        """sha256 -> the review of a figure with these bytes that was found readable; the latest one."""
-        return {figure.sha256: review for looked, figure, review in self._reviewed() if looked and review.readable}
+    def earlier(self) -> list[tuple[Figure, FigureReview, bool]]:
+        """Every figure that was reviewed before, the earliest first, and whether a model looked at it."""
+        reviews = [({review.name: review for review in one.reviews or ()}, one) for one in self.before]
+        return [(figure, by_name[figure.name], one.looked) for by_name, one in reviews for figure in one.figures
+                if figure.name in by_name]
 
     @property
-    def earlier_issues(self) -> dict[str, tuple[str, ...]]:
-        """Name -> what the latest review of a figure of that name said against it."""
-        return {figure.name: review.issues for _, figure, review in self._reviewed()}
-
-    def _reviewed(self) -> Iterable[tuple[bool, Figure, FigureReview]]:
-        for plotting in self.before:
-            reviews = {review.name: review for review in plotting.reviews or ()}
-            yield from ((plotting.looked, figure, reviews[figure.name]) for figure in plotting.figures
-                        if figure.name in reviews)
+    def accepted(self) -> dict[str, FigureReview]:
+        """sha256 -> the review of a figure with these bytes that was found readable; the latest one."""
+        return {figure.sha256: review for figure, review, looked in self.earlier if looked and review.readable}

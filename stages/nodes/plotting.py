@@ -180,7 +180,7 @@ async def _look(
 
     It is told what the lint found.
     """
-    earlier = gallery.earlier_issues
+    earlier = {figure.name: review.issues for figure, review, _ in gallery.earlier}
     answer = await client.usable(VISION, VisionInputs(
         data_plan=bench.plan, subject=about.kind, seeds=about.seeds, plan=about.plan, measurements=about.measurements,
         names=tuple(figure.name for figure in found), facts=tuple(figure.facts for figure in found),

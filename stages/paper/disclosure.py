@@ -111,7 +111,6 @@ def _failure(of: Node | Attempt) -> str:
 
 
 def _refused(node: Node) -> Iterator[str]:
-    """Why the figures of a node were drawn again, or are not shown."""
     for plotting in node.plottings:
         if plotting.failure is not None:
             yield f"plotting {plotting.n}: {plotting.failure.message}"

@@ -35,13 +35,13 @@ Rows = Iterable[tuple[str, str]]
 def incidents(state: RunState) -> str:
     """All of it as TeX, a list a kind of incident; empty where nothing happened."""
     lists = ((head, "\n".join(rf"\item[{recorded(name)}] {recorded(text)}" for name, text in rows))
-             for head, rows in _lists(state))
+             for head, rows in (*_of_nodes(state), *_of_the_run(state)))
     return "\n\n".join(f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n{items}\n\\end{{description}}"
                        for head, items in lists if items)
 
 
-def _lists(state: RunState) -> Iterable[tuple[str, Rows]]:
-    nodes, left_out = state.nodes.values(), state.figures.left_out if state.figures is not None else {}
+def _of_nodes(state: RunState) -> Iterable[tuple[str, Rows]]:
+    nodes = state.nodes.values()
     return (
         ("Nodes whose code a person wrote; it ran, and was checked and reviewed, like that of a model:",
          ((node.id, f"{node.kind}, by {node.author}") for node in state.human_nodes)),
@@ -68,7 +68,15 @@ def _lists(state: RunState) -> Iterable[tuple[str, Rows]]:
              answer := state.compared.get((one.a, one.b))) is not None else "not answered"))
           for one in (decided.action for decided in state.decisions.values()) if isinstance(one, Compare))),
         ("Figures that no model looked at, since the one that should have takes no pictures or gave no usable "
-         "answer; a program checked their labels, legends and axes:", _unseen(state)),
+         "answer; a program checked their labels, legends and axes:", [
+            *((node.id, f"plotting {', '.join(numbers)}") for node in nodes if (numbers := [
+                str(one.n) for one in node.plottings if one.reviews is not None and not one.looked])),
+            *([("paper", "the final figures")] if state.figures is not None and not state.figures.looked else [])]))
+
+
+def _of_the_run(state: RunState) -> Iterable[tuple[str, Rows]]:
+    left_out = state.figures.left_out if state.figures is not None else {}
+    return (
         ("Model calls that got no usable answer, and what was done instead:",
          ((one.key.role, f"decision {one.key.decision}: {one.then}; {short(one.why)}")
           for one in state.unanswered.values())),
@@ -105,15 +113,6 @@ def _steered(state: RunState) -> Rows:
         if done is not None:
             name = one.stage or "" if asked.verb == "note" else asked.target
             yield name, f"{done}, after decision {one.after}: {short(asked.text)}"
-
-
-def _unseen(state: RunState) -> Rows:
-    for node in state.nodes.values():
-        numbers = [str(one.n) for one in node.plottings if one.reviews is not None and not one.looked]
-        if numbers:
-            yield node.id, f"plotting {', '.join(numbers)}"
-    if state.figures is not None and not state.figures.looked:
-        yield "paper", "the final figures"
 
 
 def _outcome(attempt: Attempt) -> str:

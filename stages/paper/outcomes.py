@@ -38,7 +38,15 @@ def to_report(plan: DataPlan, comparisons: Sequence[Comparison], disclosures: It
         elif metric == plan.primary.name:
             others.append(_item(plan, found, results, f"ablation-{arm}"))
     disclosed = [Telling(id=f"told-{number}", text=text) for number, text in enumerate(disclosures, 1) if text]
-    return (*primary, *_hypothesis(plan, comparisons), *others, *disclosed)
+    outcomes = {one.verdict for one in comparisons
+                if one.metric == plan.primary.name and _is_method(plan, arm_of(one.subject))}
+    text = "The primary metric improved nowhere: that the method is better was not borne out"
+    if not outcomes:
+        text = "The record holds no paired comparison of the primary metric, so no effect may be claimed"
+    elif outcomes == {"unknown"}:
+        text = "The replicates leave the primary metric open everywhere: nothing is shown for or against the hypothesis"
+    hypothesis = [] if "improved" in outcomes else [Telling(id="hypothesis", text=text, abstract=True)]
+    return (*primary, *hypothesis, *others, *disclosed)
 
 
 def is_disclosure(one: Telling) -> bool:
@@ -79,21 +87,6 @@ def _item(plan: DataPlan, found: Sequence[Comparison], results: Collection[str],
     return Telling(id=name, abstract=abstract, keys=tuple(one.key for one in found), text=(
         f"{metric}{'' if several else f' on {found[0].dataset}'}, {arm_of(found[0].subject)} against "
         f"{arm_of(found[0].partner)}: {'; '.join(verdicts)}"))
-
-
-def _hypothesis(plan: DataPlan, comparisons: Sequence[Comparison]) -> list[Telling]:
-    """That the hypothesis failed, or is open, where no primary comparison improved."""
-    outcomes = {one.verdict for one in comparisons
-                if one.metric == plan.primary.name and _is_method(plan, arm_of(one.subject))}
-    if "improved" in outcomes:
-        return []
-    if not outcomes:
-        text = "The record holds no paired comparison of the primary metric, so no effect may be claimed"
-    elif outcomes == {"unknown"}:
-        text = "The replicates leave the primary metric open everywhere: nothing is shown for or against the hypothesis"
-    else:
-        text = "The primary metric improved nowhere: that the method is better was not borne out"
-    return [Telling(id="hypothesis", text=text, abstract=True)]
 
 
 def _is_method(plan: DataPlan, arm: str) -> bool:

@@ -73,7 +73,11 @@ class Sources:
 
 def sources(parts: PaperParts, template: Template) -> Sources:
     """Every file of the paper but its figures, which are named with where they come from."""
-    parts = replace(parts, draft=_harmless(parts.draft))
+    draft = parts.draft  # every piece that may not be compiled becomes plain text: no forbidden command reaches TeX
+    parts = replace(parts, draft=Draft(
+        title=_piece(draft.title, inline=True), abstract=_piece(draft.abstract, inline=True),
+        sections=tuple(Section(title=_piece(one.title, inline=True), body=_piece(one.body)) for one in draft.sections),
+        captions={name: _piece(text, inline=True) for name, text in draft.captions.items()}))
     characters, figures = Characters.of(template.styles.values()), _pictures(parts)
     floats = characters.fit(_floats(parts, figures, template))
     body, appendix = characters.fit(_skeleton(parts, template)), characters.fit(parts.appendix)
@@ -128,14 +132,6 @@ def _skeleton(parts: PaperParts, template: Template) -> str:
         line = f", line {error.lineno}" if isinstance(error, TemplateSyntaxError) else ""
         raise TemplateError(f"the skeleton {str(template.folder / template.skeleton)!r}{line}: {error.message}"
                             ) from error
-
-
-def _harmless(draft: Draft) -> Draft:
-    """The draft with every piece that may not be compiled as plain text: forbidden commands never reach TeX."""
-    return Draft(
-        title=_piece(draft.title, inline=True), abstract=_piece(draft.abstract, inline=True),
-        sections=tuple(Section(title=_piece(one.title, inline=True), body=_piece(one.body)) for one in draft.sections),
-        captions={name: _piece(text, inline=True) for name, text in draft.captions.items()})
 
 
 def _piece(text: str, *, inline: bool = False) -> str:

@@ -134,7 +134,6 @@ def _failure(ran: tex.Ran, work: Path, timeout: float) -> str:
 
 
 async def _chktex(work: Path) -> tuple[PaperFinding, ...]:
-    """Findings of chktex; none where it is not installed."""
     chosen = [option for number in findings.CHKTEX for option in ("-w", number)]
     try:
         ran = await tex.run(["chktex", "-q", "-I0", "-n", "all", *chosen, "-f", "%n:%l\n", "paper.tex"], work,
