@@ -85,29 +85,25 @@ def documents_in(folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
     found: list[Path] = []
     out: list[str] = []
     for path in entries[:MOST_LISTED]:
-        why = _unfit(path)
-        if why is None and len(found) >= MOST_DOCUMENTS:
+        suffix, why = path.suffix.lower(), ""
+        most = PDF_BYTES if suffix == ".pdf" else NOTE_BYTES
+        if path.is_symlink():
+            why = "it is a link: put the file itself there"
+        elif not path.is_file():
+            why = "it is no file (folders are not searched)"
+        elif suffix not in (".pdf", *NOTES):
+            why = f"it is neither a .pdf nor a note ({', '.join(NOTES)})"
+        elif not 0 < (size := path.stat().st_size) <= most:
+            why = f"it is larger than {most / 1e6:g} MB" if size else "it is empty"
+        elif len(found) >= MOST_DOCUMENTS:
             why = f"there are more than {MOST_DOCUMENTS} documents"
-        if why is None:
-            found.append(path)
-        else:
+        if why:
             out.append(f"{shown(path.name)}: {why}")
+        else:
+            found.append(path)
     if len(entries) > MOST_LISTED:
         out.append(f"{len(entries) - MOST_LISTED} more files: {MOST_LISTED} are looked at")
     return tuple(found), tuple(out)
-
-
-def _unfit(path: Path) -> str | None:
-    suffix = path.suffix.lower()
-    if path.is_symlink():
-        return "it is a link: put the file itself there"
-    if not path.is_file():
-        return "it is no file (folders are not searched)"
-    if suffix not in (".pdf", *NOTES):
-        return f"it is neither a .pdf nor a note ({', '.join(NOTES)})"
-    most = PDF_BYTES if suffix == ".pdf" else NOTE_BYTES
-    size = path.stat().st_size
-    return f"it is larger than {most / 1e6:g} MB" if size > most else "it is empty" if size == 0 else None
 
 
 def shown(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from literature.works import Source, Work
@@ -29,14 +30,14 @@ class Library(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class NoLibrary:
     """A library on a machine without sources: every query is made, and nobody answers."""
 
-    def __init__(self, why: str = "no source of literature is configured") -> None:
-        self._why = why
+    why: str = "no source of literature is configured"
 
     async def search(self, query: str, limit: int) -> LiteratureSearch:
-        return LiteratureSearch(query=query, silent=(self._why,))
+        return LiteratureSearch(query=query, silent=(self.why,))
 
 
 async def looked_up(library: Library, query: str, *, patience: float = PATIENCE) -> LiteratureSearch:
@@ -64,24 +65,24 @@ def distinct(searches: tuple[LiteratureSearch, ...], most: int = 24) -> tuple[Fo
     return tuple(found.values())[:most]
 
 
+@dataclass(frozen=True)
 class Catalogues:
     """A `Library` over the catalogues of `literature`; those asked first stand first in the results."""
 
-    def __init__(self, sources: Sequence[Source], *, patience: float) -> None:
-        """`patience` is the seconds that each catalogue may take for one query."""
-        self._sources = tuple(sources)
-        self._patience = patience
+    sources: Sequence[Source]
+    patience: float
+    """Seconds that each catalogue may take for one query."""
 
     async def search(self, query: str, limit: int) -> LiteratureSearch:
         """What all catalogues returned, the best of each in turn. A catalogue that fails is named with its reason."""
-        asked = (asyncio.wait_for(one.search(query, limit), self._patience) for one in self._sources)
+        asked = (asyncio.wait_for(one.search(query, limit), self.patience) for one in self.sources)
         answers = await asyncio.gather(*asked, return_exceptions=True)
         answered, silent, found = list[str](), list[str](), list[tuple[Work, ...]]()
-        for source, answer in zip(self._sources, answers, strict=True):
+        for source, answer in zip(self.sources, answers, strict=True):
             if isinstance(answer, BaseException):
                 if not isinstance(answer, Exception):
                     raise answer
-                why = str(answer) or f"no answer within {self._patience:g} s"
+                why = str(answer) or f"no answer within {self.patience:g} s"
                 silent.append(f"{source.name}: {why}"[:300])
             else:
                 answered.append(source.name)

@@ -58,8 +58,13 @@ class Written:
 
 def read_code(folder: Path, *, author: str, note: str = "") -> Written:
     """The node that a folder holds: experiment.py, perhaps plots.py, perhaps a plan. Raises `CodeError`."""
+    if not folder.is_dir():
+        raise CodeError(f"--code {folder} is no folder: give one with an experiment.py in it")
     try:
-        names = _names(folder)
+        names = [name for name in sorted(os.listdir(folder)) if not name.startswith(".") and name != "__pycache__"]
+        if other := [name for name in names if name not in (*CODE, *PLANS)]:
+            raise CodeError(f"--code {folder} holds {other[0][:60]!r}, which no node has: only {', '.join(CODE)} and a "
+                            f"plan ({', '.join(PLANS)}) are read; put all code into experiment.py")
         texts = {name: _text(folder, name) for name in names}
     except OSError as error:
         raise CodeError(f"--code {folder} cannot be read: {error.strerror}") from None
@@ -102,17 +107,6 @@ def first_choice(state: RunState, point: str, written: Written, folder: RunFolde
             ordinal=len(view.kind(kind)), seed=view.seed)),
         Proposed(node=node_id(k), decision=k, title=written.title, plan=written.plan or written.title, varies=varies,
                  source_sha256=sha256, setups=constants_of(written.experiment), author=written.author))
-
-
-def _names(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        raise CodeError(f"--code {folder} is no folder: give one with an experiment.py in it")
-    names = [name for name in sorted(os.listdir(folder)) if not name.startswith(".") and name != "__pycache__"]
-    other = [name for name in names if name not in (*CODE, *PLANS)]
-    if other:
-        raise CodeError(f"--code {folder} holds {other[0][:60]!r}, which no node has: only {', '.join(CODE)} and a "
-                        f"plan ({', '.join(PLANS)}) are read; put all code into experiment.py")
-    return names
 
 
 def _text(folder: Path, name: str) -> str:

@@ -6,7 +6,6 @@ How long the parts of a draft are, and whether it keeps to its pages. By an esti
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,17 +51,7 @@ def of_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
              in re.findall(r"paper: table (\S+) is set at (\d+) percent", log) if int(percent) < SHRUNK]
     lines += [f"missing character: {line}" for line in re.findall(r"Missing character: (.*)", log)]
     lines += [f"the label {name!r} stands twice" for name in re.findall(r"Label `([^']*)' multiply defined", log)]
-    return tuple(dict.fromkeys((*found, *blemishes(lines))))
-
-
-def blemishes(lines: Iterable[str]) -> tuple[PaperFinding, ...]:
-    """Findings that do not hold up a release."""
-    return tuple(PaperFinding(text=line) for line in lines)
-
-
-def stops(text: str) -> tuple[PaperFinding, ...]:
-    """The finding that holds up a release."""
-    return (PaperFinding(text=text, blocks=True),)
+    return tuple(dict.fromkeys((*found, *(PaperFinding(text=line) for line in lines))))
 
 
 def length(folder: Path, floats: tuple[str, ...]) -> Length | None:
@@ -83,17 +72,19 @@ def of_length(found: Length | None, template: Template) -> tuple[PaperFinding, .
     if found is None or found.pages <= template.page_limit:
         return ()
     over = found.pages - template.page_limit - 1 + found.fill
-    return stops(f"the main text takes {found.pages} pages, the limit is {template.page_limit}: shorten it by about "
-                 f"{max(over, 0.05):.1f} pages")
+    return (PaperFinding(blocks=True, text=(
+        f"the main text takes {found.pages} pages, the limit is {template.page_limit}: shorten it by about "
+        f"{max(over, 0.05):.1f} pages")),)
 
 
 def of_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:
     """Findings in chktex's lines `number:line`, each with its section and what stands there in paper.tex."""
     lines, texts = re.findall(r"^(\d+):(\d+)$", output, re.MULTILINE), source.splitlines()
-    return blemishes(dict.fromkeys(
+    found = dict.fromkeys(
         f"{section_at(source, int(line))}: {CHKTEX[number]}"
         + (f", in {' '.join(texts[int(line) - 1].split())[:NEAR]!r}" if 0 < int(line) <= len(texts) else "")
-        for number, line in lines if number in CHKTEX))
+        for number, line in lines if number in CHKTEX)
+    return tuple(PaperFinding(text=text) for text in found)
 
 
 def section_at(source: str, line: int) -> str:
@@ -103,14 +94,6 @@ def section_at(source: str, line: int) -> str:
     if titles:
         return f"section {titles[-1]!r}"
     return "abstract" if "\\begin{abstract}" in before else f"paper.tex line {line}"
-
-
-def of_fonts(output: str) -> tuple[PaperFinding, ...]:
-    """A finding where pdffonts lists Type 3 fonts, which print and search badly."""
-    bad = [line.split()[0] for line in output.splitlines() if " Type 3 " in line]
-    if not bad:
-        return ()
-    return blemishes([f"Type 3 fonts in the PDF ({', '.join(bad[:3])}): save figures with pdf.fonttype 42 or as PNG"])
 
 
 WORDS_A_PAGE = 550

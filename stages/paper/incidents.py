@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from record.claims import replicates_of, seedless
 from record.fold.facts import total_of
 from record.fold.state import RunState
 from record.nouns.decisions import Compare
 from record.nouns.nodes import STAGES, Attempt, changed, retries
-from record.trials import Trial, trials
+from record.trials import trials
 from stages.paper.latex import recorded
 
 LATE = ("After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
@@ -83,9 +84,9 @@ def _of_the_run(state: RunState) -> Iterable[tuple[str, Rows]]:
         ("Figures that were made for the paper and are not in it:",
          ((name, short(why)) for name, why in left_out.items())),
         ("Ablations that were planned before the last stage, and what became of each:",
-         ((name, short(text)) for name, text in planned_rows(state))),
+         ((name, short(text)) for name, text in ablation_rows(state, "author"))),
         (f"{LATE} What was asked for, and what became of each:",
-         ((name, short(text)) for name, text in missing_rows(state))),
+         ((name, short(text)) for name, text in ablation_rows(state, "reviewer"))),
         ("Why the search of each stage ended:", [
             *((name, short(why)) for name in STAGES if (why := state.stages[name].limited or state.stages[name].ended)),
             *([("the whole run", short(state.limited))] if state.limited else [])]),
@@ -153,30 +154,6 @@ def sentences_on_provenance(state: RunState) -> Iterator[str]:
         yield "A person wrote the code of some experiments; the appendix says which."
 
 
-def planned_rows(state: RunState) -> Iterable[tuple[str, str]]:
-    """Name and fate of every planned ablation; why there was no plan."""
-    if state.planned is not None and state.planned.why:
-        yield "none", state.planned.why
-    yield from (_row(one) for one in trials(state) if one.by == "author")
-
-
-def missing_rows(state: RunState) -> Iterable[tuple[str, str]]:
-    """Name and fate of every ablation that was asked for after the draft, and what was said with it."""
-    if state.missed is not None:
-        yield "asked", state.missed.why
-    yield from (_row(one) for one in trials(state) if one.by == "reviewer")
-
-
-def _row(one: Trial) -> tuple[str, str]:
-    change = {"remove": f"{one.ablation.part} taken out",
-              "replace": f"{one.ablation.part} replaced by {one.ablation.replacement}",
-              "add": f"{one.ablation.replacement} added to {one.ablation.part}"}[one.ablation.action]
-    if one.outcome == "measured":
-        again = f"{one.replicates} replicates" if one.replicates else "no replicates, so that nothing is claimed of it"
-        return one.ablation.name, f"{change}: measured by {one.node} as {', '.join(one.arms) or 'no arm'}, {again}"
-    return one.ablation.name, f"{change}: {one.outcome}{f' ({one.node})' if one.node else ''}, {one.why}"
-
-
 def origin(state: RunState) -> str:
     """Where the run began, as TeX for the appendix; empty for one that began with its idea."""
     paragraphs: list[str] = []
@@ -195,3 +172,22 @@ def origin(state: RunState) -> str:
             f"{used.input_tokens + used.output_tokens} tokens were made, for {paid}, and experiment code ran for "
             f"{round(one.seconds_of_code, 1):.0f} seconds; this is not in the cost below."))
     return "\n\n".join([*paragraphs, FORKED]) if paragraphs else ""
+
+
+def ablation_rows(state: RunState, by: Literal["author", "reviewer"]) -> Rows:
+    """Name and fate of every ablation that was planned, or asked for after the draft; and why there was no plan, or
+    what was said with the demand."""
+    if by == "author" and state.planned is not None and state.planned.why:
+        yield "none", state.planned.why
+    if by == "reviewer" and state.missed is not None:
+        yield "asked", state.missed.why
+    for one in trials(state):
+        name, part, fate = one.ablation.name, one.ablation.part, f"{one.outcome}{f' ({one.node})' if one.node else ''}"
+        change = {"remove": f"{part} taken out", "replace": f"{part} replaced by {one.ablation.replacement}",
+                  "add": f"{one.ablation.replacement} added to {part}"}[one.ablation.action]
+        if one.outcome == "measured":
+            again = f"{one.replicates} replicates" if one.replicates else (
+                "no replicates, so that nothing is claimed of it")
+            fate = f"measured by {one.node} as {', '.join(one.arms) or 'no arm'}, {again}"
+        if one.by == by:
+            yield name, f"{change}: {fate}" + (f", {one.why}" if one.outcome != "measured" else "")

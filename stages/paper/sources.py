@@ -16,7 +16,6 @@ from record.nouns.papers import Draft, PaperFinding, Section
 from review.evidence import Evidence, allowed, used_keys
 from review.evidence.scan import scan
 from stages.paper.citations import bibliography
-from stages.paper.findings import blemishes, stops
 from stages.paper.latex import Characters, aligned, escape, recorded
 from stages.paper.template import Template, TemplateError
 
@@ -93,10 +92,11 @@ def sources(parts: PaperParts, template: Template) -> Sources:
         files["appendix.tex"] = appendix
     if cited:
         files["references.bib"] = bibliography(parts.library, cited)
-    lost = [one for figure in parts.figures if figure.name not in figures
-            for one in stops(f"the figure {figure.name!r} has no file: draw it again")]
+    findings = [PaperFinding(text=f"the figure {one.name!r} has no file: draw it again", blocks=True)
+                for one in parts.figures if one.name not in figures]
+    findings += [PaperFinding(text=text) for text in characters.replaced]
     return Sources(files, {f"{name}{path.suffix}": path for name, path in figures.items()},
-                   (*lost, *blemishes(characters.replaced)), cited, template.pictures)
+                   tuple(findings), cited, template.pictures)
 
 
 def evidence_with(evidence: Evidence, template: Template) -> Evidence:

@@ -78,7 +78,7 @@ async def build(parts: PaperParts, template: Template, folder: Path, *, timeout:
         try:
             built = await _compile(work, made, parts, template, timeout)
         except tex.TexMissing as missing:
-            built = Assessment(None, None, findings.stops(str(missing)))
+            built = Assessment(None, None, (PaperFinding(text=str(missing), blocks=True),))
         _publish(work, folder, pdf=built.pdf is not None)
     found = tuple(dict.fromkeys((*made.findings, *built.findings)))
     return Assessment(folder / "paper.pdf" if built.pdf else None, built.pages, found, built.filled)
@@ -103,7 +103,7 @@ def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
 async def _compile(work: Path, made: Sources, parts: PaperParts, template: Template, timeout: float) -> Assessment:
     failed = _failure(await tex.latexmk("paper", work, timeout=timeout), work, timeout)
     if failed:
-        return Assessment(None, None, findings.stops(failed))
+        return Assessment(None, None, (PaperFinding(text=failed, blocks=True),))
     log = (work / "paper.log").read_text(errors="replace")
     placed = (*(f"fig:{one.name}" for one in parts.figures if not one.appendix),
               *(f"tab:{one.name}" for one in parts.tables))
@@ -112,7 +112,7 @@ async def _compile(work: Path, made: Sources, parts: PaperParts, template: Templ
     return Assessment(
         work / "paper.pdf", length.pages if length else None, (
             *findings.of_log(log, made.files["paper.tex"]), *findings.of_length(length, template),
-            *findings.of_fonts(fonts.output), *style), length.pages - 1 + length.fill if length else None)
+            *_type3(fonts.output), *style), length.pages - 1 + length.fill if length else None)
 
 
 def _failure(ran: tex.Ran, work: Path, timeout: float) -> str:
@@ -141,3 +141,10 @@ async def _chktex(work: Path) -> tuple[PaperFinding, ...]:
     except tex.TexMissing:
         return ()
     return findings.of_chktex(ran.output, (work / "paper.tex").read_text(encoding="utf-8"))
+
+
+def _type3(output: str) -> tuple[PaperFinding, ...]:
+    """A finding where pdffonts lists Type 3 fonts, which print and search badly."""
+    bad = [line.split()[0] for line in output.splitlines() if " Type 3 " in line]
+    return (PaperFinding(text=f"Type 3 fonts in the PDF ({', '.join(bad[:3])}): save figures with pdf.fonttype 42 or "
+                              "as PNG"),) if bad else ()

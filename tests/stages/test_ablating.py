@@ -45,7 +45,7 @@ from stages.briefs import code_inputs
 from stages.evidence.scoring import frozen
 from stages.missing_ablations import missing_ablations
 from stages.paper.disclosure import disclosure
-from stages.paper.incidents import missing_rows, planned_rows, sentences_on_provenance
+from stages.paper.incidents import ablation_rows, sentences_on_provenance
 from stages.planned_ablations import answers_to_risks, sift
 from stages.stage import Research
 from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model
@@ -248,7 +248,7 @@ def test_a_failed_ablation_is_debugged_and_one_that_stays_broken_is_told(tmp_pat
     debugged = [node for node in state.stage_nodes("ablation") if node.kind == "debug"]
     assert [node.id for node in debugged][-1:] == [broken.node] and taken_up(state) == ["no-mean", "no-weight"]
     assert [*sentences_on_provenance(state)] == ["Planned ablations that failed: no-mean; the appendix says why."]
-    assert dict(planned_rows(state))["no-mean"].startswith("what no-mean lacks taken out: failed (n00")
+    assert dict(ablation_rows(state, "author"))["no-mean"].startswith("what no-mean lacks taken out: failed (n00")
 
 
 def test_what_the_limit_left_out_is_told(tmp_path: Path) -> None:
@@ -405,7 +405,8 @@ def test_without_time_or_budget_it_is_a_limitation_and_the_run_is_no_partial_one
     asked = [one for one in trials(world.state) if one.by == "reviewer"]
     assert [one.outcome for one in asked] == ["not run", "not run"] and "the budget of $" in asked[0].why
     assert world.state.limited is None and world.state.phase == "release"
-    assert dict(missing_rows(world.state))["half-weight"].startswith("what half-weight lacks taken out: not run")
+    rows = dict(ablation_rows(world.state, "reviewer"))
+    assert rows["half-weight"].startswith("what half-weight lacks taken out: not run")
 
 
 def test_one_that_fails_is_debugged_once_and_told_as_a_limitation(
@@ -484,5 +485,3 @@ def test_an_old_record_knows_neither(tmp_path: Path) -> None:
     old = MemoryLog([Started(idea=IDEA, settings={"paper": {"reflections": 1}}, seed=3, version="0", model="m")])
     assert old.state.planned is None and old.state.missed is None
     assert trials(old.state) == () and AblationsPlanned().ablations == () and AblationsMissed().missing == ()
-
-
