@@ -81,52 +81,54 @@ async def execute(
     kernel: Kernel, script: Script, source: str, *, limits: Limits, timeout: float, monitor: Monitor | None = None,
 ) -> Execution:
     """Run the source to its end, to `timeout` seconds of wall clock, or until the monitor calls it off."""
-    return await _Running(kernel, script, limits).run(source, timeout, monitor)
+    return await _Running(kernel, script).run(source, timeout, limits, monitor)
 
 
 class _Running:
-    def __init__(self, kernel: Kernel, script: Script, limits: Limits) -> None:
+    def __init__(self, kernel: Kernel, script: Script) -> None:
         self._kernel = kernel
         self._script = script
-        self._settings = kernel.terms.settings
-        self._limits = limits
         self._transcript = Transcript(OUTPUT_CHARS)
         self._live = LiveOutput(script.live, OUTPUT_CHARS // 2)
         self._flooded = False
 
-    async def run(self, source: str, timeout: float, monitor: Monitor | None) -> Execution:
+    async def run(self, source: str, timeout: float, limits: Limits, monitor: Monitor | None) -> Execution:
         began = time.monotonic()
-        self._kernel.write_job(self._job(timeout))
-        self._watchdog = self._kernel.guard(self._limits)
+        self._write_job(timeout)
+        watchdog = self._kernel.guard(limits)
         request = self._kernel.request(source)
         reply = asyncio.create_task(self._kernel.reply(request))
         death = asyncio.create_task(self._death())
         listener = asyncio.create_task(self._listen(request))
-        stopped = asyncio.ensure_future(monitor.follow(self._transcript) if monitor else _never())
+        stopped = asyncio.ensure_future(
+            monitor.follow(self._transcript) if monitor else asyncio.get_running_loop().create_future())
         try:
             late = not await _first(reply, death, stopped, within=timeout)
-            reason = stopped.result() if stopped.done() else None
+            reason: str | None = stopped.result() if stopped.done() else None
             if late or reason is not None:
                 self._kernel.process.interrupt()
-                await _first(reply, death, within=self._settings.grace)
+                await _first(reply, death, within=self._kernel.terms.settings.grace)
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN if reply.done() else _POLL)
             if reason is not None:
                 return Execution(seconds, None, self._transcript).stopped(reason)
-            failure = self._failure(reply, death, timeout=timeout if late else None)
+            failure = watchdog.failure or self._failure(reply, death, timeout=timeout if late else None)
         finally:
-            await _cancel_all(reply, death, listener, stopped)
+            for task in (reply, death, listener, stopped):
+                task.cancel()
+            await asyncio.gather(reply, death, listener, stopped, return_exceptions=True)
             self._live.close()
         return Execution(seconds, failure, self._transcript)
 
-    def _job(self, limit: float) -> dict[str, Any]:
-        script, settings, gpus = self._script, self._settings, self._kernel.given.gpus
-        return {"seed": script.seed, "deadline": time.monotonic() + limit, "limit": limit, "mode": script.mode,
-                "device": "cuda" if gpus else "cpu", "processes": max(1, len(gpus)),
-                "folder": str(self._kernel.seen), "entry": script.entry, "cache": str(self._kernel.terms.cache),
-                "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained,
-                "scorers": list(script.scorers),
-                "checkpoint_bytes": settings.checkpoint_bytes, "artifact_bytes": settings.artifact_bytes}
+    def _write_job(self, limit: float) -> None:
+        script, settings, gpus = self._script, self._kernel.terms.settings, self._kernel.given.gpus
+        self._kernel.write_job({
+            "seed": script.seed, "deadline": time.monotonic() + limit, "limit": limit, "mode": script.mode,
+            "device": "cuda" if gpus else "cpu", "processes": max(1, len(gpus)),
+            "folder": str(self._kernel.seen), "entry": script.entry, "cache": str(self._kernel.terms.cache),
+            "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained,
+            "scorers": list(script.scorers),
+            "checkpoint_bytes": settings.checkpoint_bytes, "artifact_bytes": settings.artifact_bytes})
 
     async def _listen(self, request: str) -> None:
         """Take in output until the request is done."""
@@ -155,34 +157,19 @@ class _Running:
         answer = reply.result() if reply.done() else {}
         trace = [line.replace("Cell In[1]", self._script.entry) for line in answer.get("traceback", ())]
         of = Origin(self._kernel.seen)
-        if self._watchdog.failure is not None:
-            return self._watchdog.failure
         if self._flooded:
             return from_flood(FLOOD_CHARS)
         if timeout is not None:
             return from_timeout(timeout, stopped=reply.done(), traceback=trace, of=of)
         if not reply.done():
             return from_death(death.result(), self._kernel.crash_log(), of=of)
-        if answer["status"] != "error" or _clean_exit(answer):
+        clean_exit = answer.get("ename") == "SystemExit" and answer["evalue"] in ("", "0", "None")
+        if answer["status"] != "error" or clean_exit:
             return None
         return from_exception(answer["ename"], answer["evalue"], traceback=trace, of=of)
 
 
-def _clean_exit(answer: dict[str, Any]) -> bool:
-    return answer["ename"] == "SystemExit" and answer["evalue"] in ("", "0", "None")
-
-
-async def _first(*tasks: asyncio.Task[Any], within: float) -> bool:
+async def _first(*tasks: asyncio.Future[Any], within: float) -> bool:
     """True where one of the tasks is done within so many seconds."""
     done, _ = await asyncio.wait(tasks, timeout=within, return_when=asyncio.FIRST_COMPLETED)
     return bool(done)
-
-
-async def _never() -> str:
-    return await asyncio.get_running_loop().create_future()
-
-
-async def _cancel_all(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

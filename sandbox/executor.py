@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -94,36 +94,9 @@ class LocalExecutor:
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         """What frozen scorers give for the sealed submissions of an attempt. Raises as `Executor.evaluate` says."""
-        def tasks() -> list[Task]:
-            return tasks_of(read_sealed(attempt, sealed), "test", read_all_frozen(self._scorers)) if sealed else []
-
-        chosen = await asyncio.to_thread(tasks)
-        if not chosen:
-            return ()
-        return await self._held(lambda: self._scores(chosen, attempt / "sealed", seed))
-
-    async def _held(self, work: Callable[[], Coroutine[Any, Any, T]], *, alone: bool = False) -> T:
-        """Do some work while holding a place."""
-        async with self._gate.hold(alone=alone):
-            if self._closed:
-                raise ExecutorError("the executor was closed")
-            task = asyncio.create_task(work(), name="work in a kernel")
-            self._running.add(task)
-            try:
-                return await self._until_done(task)
-            finally:
-                self._running.discard(task)
-
-    async def _until_done(self, task: asyncio.Task[T]) -> T:
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait({task})
-            raise
-        if task.cancelled():
-            raise ExecutorError("the executor was closed while the job ran")
-        return task.result()
+        tasks = await asyncio.to_thread(
+            lambda: tasks_of(read_sealed(attempt, sealed), "test", read_all_frozen(self._scorers)) if sealed else [])
+        return await self._held(lambda: self._scores(tasks, attempt / "sealed", seed)) if tasks else ()
 
     async def close(self) -> None:
         """Kill what still runs; idempotent."""
@@ -135,11 +108,32 @@ class LocalExecutor:
         await self._pool.close()
         await self._gpus.close()
 
+    async def _held(self, work: Callable[[], Coroutine[Any, Any, T]], *, alone: bool = False) -> T:
+        """Do some work while holding a slot."""
+        async with self._gate.hold(alone=alone):
+            if self._closed:
+                raise ExecutorError("the executor was closed")
+            task = asyncio.create_task(work(), name="work in a kernel")
+            self._running.add(task)
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                task.cancel()
+                await asyncio.wait({task})
+                raise
+            finally:
+                self._running.discard(task)
+            if task.cancelled():
+                raise ExecutorError("the executor was closed while the job ran")
+            return task.result()
+
     async def _run(self, job: Job) -> Outcome:
         if job.late():
             raise TooLate(job.name)
         job.begins()
-        kernel = self._from_pool(job)
+        ready: Kernel | None = None
+        if not self._gpus.devices or job.mode != "experiment":  # figures are drawn without a GPU
+            ready = self._pool.take(job.folder.absolute(), source=job.source, datasets=job.datasets)
         try:
             script = await asyncio.to_thread(prepare_workspace, job, self._views, self._settings)
             scorers = await asyncio.to_thread(read_all_frozen, self._scorers)
@@ -148,10 +142,10 @@ class LocalExecutor:
             self._terms.cache.mkdir(parents=True, exist_ok=True)
             source = (script.folder / job.entry).read_text(encoding="utf-8", errors="replace")
             monitor = Monitor(job.watch, script.folder) if job.watch is not None else None
-            execution = await self._execute(job, script, source, kernel, monitor)
+            execution = await self._execute(job, script, source, ready, monitor)
         finally:
-            if kernel is not None:
-                kernel.kill()
+            if ready is not None:
+                ready.kill()
         try:
             if monitor is not None and not _hopeless(execution.failure):
                 reason = await monitor.last(execution.seconds)
@@ -162,18 +156,42 @@ class LocalExecutor:
         except Exception as error:  # noqa: BLE001  a worker's edge: what code left may be anything
             return replace(self._ran(script, execution), failure=execution.failure or failure_of(error))
 
+    async def _execute(
+        self, job: Job, script: Script, source: str, ready: Kernel | None, monitor: Monitor | None,
+    ) -> Execution:
+        try:
+            lease = Lease() if job.mode == "plot" else await self._gpus.acquire()
+        except GpuError as error:
+            raise ExecutorError(str(error)) from error
+        usage = Usage()
+        limits = limits_of(self._settings, slots=1 if job.alone else self.slots)
+        kernel = ready or Kernel(script.folder, terms=self._terms, start=StartOptions(script.paths, lease.devices))
+        try:
+            if ready is None:
+                await kernel.start()
+            self._pool.refill()
+            async with self._meter.follow(kernel.pid, lease, usage):
+                began = time.monotonic()
+                try:
+                    execution = await execute(
+                        kernel, script, source, limits=limits, timeout=job.timeout, monitor=monitor)
+                except Exception as error:  # noqa: BLE001  a kernel says what its code makes it say
+                    execution = Execution(time.monotonic() - began, failure_of(error), Transcript(1000))
+            return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu)
+        finally:
+            kernel.kill()
+            self._gpus.release(lease, usage.processes)
+
     # --- frozen scorers, in kernels of their own ----------------------------------------------------------------------
 
     async def _evaluated(
         self, job: Job, script: Script, execution: Execution, scorers: Mapping[str, tuple[Scorer, str]],
     ) -> Execution:
         """The execution with what frozen scorers give on validation; with a failure where they give nothing."""
-        def tasks() -> list[Task]:
-            return tasks_of(read_submitted(script.folder, self.grade), "validation", scorers)
-
         try:
-            return replace(execution, evaluated=await self._scores(
-                await asyncio.to_thread(tasks), script.folder / "submissions", job.seed))
+            tasks = await asyncio.to_thread(
+                lambda: tasks_of(read_submitted(script.folder, self.grade), "validation", scorers))
+            return replace(execution, evaluated=await self._scores(tasks, script.folder / "submissions", job.seed))
         except SubmissionRefused as error:
             return replace(execution, failure=failure_of(error))
 
@@ -197,65 +215,33 @@ class LocalExecutor:
         finally:
             shutil.rmtree(target, ignore_errors=True)
 
-    # --- the code of an experiment ------------------------------------------------------------------------------------
-
-    def _from_pool(self, job: Job) -> Kernel | None:
-        """A kernel that is ready for the job; figures are drawn without a GPU, and so may be drawn in one too."""
-        if self._gpus.devices and job.mode == "experiment":
-            return None
-        return self._pool.take(job.folder.absolute(), source=job.source, datasets=job.datasets)
-
-    async def _execute(
-        self, job: Job, script: Script, source: str, ready: Kernel | None, monitor: Monitor | None,
-    ) -> Execution:
-        lease, usage = await self._lease(job), Usage()
-        limits = limits_of(self._settings, slots=1 if job.alone else self.slots)
-        kernel = ready or Kernel(script.folder, terms=self._terms, start=StartOptions(script.paths, lease.devices))
-        try:
-            if ready is None:
-                await kernel.start()
-            self._pool.refill()
-            async with self._meter.follow(kernel.pid, lease, usage):
-                began = time.monotonic()
-                try:
-                    execution = await execute(
-                        kernel, script, source, limits=limits, timeout=job.timeout, monitor=monitor)
-                except Exception as error:  # noqa: BLE001  a kernel says what its code makes it say
-                    execution = Execution(time.monotonic() - began, failure_of(error), Transcript(1000))
-            return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu)
-        finally:
-            kernel.kill()
-            self._gpus.release(lease, usage.processes)
-
-    async def _lease(self, job: Job) -> Lease:
-        """GPUs for an experiment; figures are drawn without."""
-        if job.mode == "plot":
-            return Lease()
-        try:
-            return await self._gpus.acquire()
-        except GpuError as error:
-            raise ExecutorError(str(error)) from error
-
     # --- after the code, in a thread: nothing of the kernel is alive any more ----------------------------------------
 
     def _outcome(self, job: Job, script: Script, source: str, execution: Execution) -> Outcome:
         folder = script.folder
         disarm(folder)
         disarm(self._terms.cache)
-        ran = self._ran(script, execution)
-        done = self._plots(folder, ran) if job.mode == "plot" else self._experiment(
-            job, folder, ran, execution.evaluated)
-        stem = "node" if job.mode == "experiment" else "plots"
+        outcome = self._ran(script, execution)
         try:
-            write_whole(folder, f"{stem}.ipynb", notebook(source, execution.transcript, done.failure))
-            write_whole(folder, f"{'' if stem == 'node' else 'plots.'}stdout.txt", execution.transcript.text())
+            outcome = replace(outcome, arrays=hash_arrays(folder))
+        except Unfit as error:
+            outcome = replace(outcome, failure=outcome.failure or failure_of(error))
+        if job.mode == "plot":
+            figures, failure = collect_figures(folder)
+            outcome = replace(outcome, figures=figures, failure=outcome.failure or failure)
+        else:
+            outcome = self._experiment(job, folder, outcome, execution)
+        stem, log = ("node", "stdout.txt") if job.mode == "experiment" else ("plots", "plots.stdout.txt")
+        try:
+            write_whole(folder, f"{stem}.ipynb", notebook(source, execution.transcript, outcome.failure))
+            write_whole(folder, log, execution.transcript.text())
         except OSError as error:
             if of_machine(error):
                 raise ExecutorError(f"cannot write to {folder}: {error}") from error
             raise
-        if done.failure is None or done.failure.kind not in CUT:
+        if outcome.failure is None or outcome.failure.kind not in CUT:
             remove(folder, CHECKPOINTS)
-        return done
+        return outcome
 
     def _ran(self, script: Script, execution: Execution) -> Outcome:
         """What is known of code without a look at what it left."""
@@ -263,32 +249,18 @@ class LocalExecutor:
                        peak_host_bytes=execution.peak_host_bytes, peak_gpu_bytes=execution.peak_gpu_bytes,
                        stdout_tail=execution.transcript.tail(TAIL_CHARS))
 
-    def _experiment(self, job: Job, folder: Path, ran: Outcome, evaluated: Sequence[Measurement]) -> Outcome:
-        done = self._with_artifacts(folder, self._with_arrays(folder, ran))
+    def _experiment(self, job: Job, folder: Path, outcome: Outcome, execution: Execution) -> Outcome:
+        try:
+            outcome = replace(outcome, artifacts=hash_artifacts(folder, self._settings.artifact_bytes))
+        except Unfit as error:
+            outcome = replace(outcome, failure=outcome.failure or failure_of(error))
         try:
             measured = measure(folder, self._labels, seed=job.seed, grade=self.grade,
-                               cut=_hopeless(ran.failure), evaluated=evaluated)
+                               cut=_hopeless(execution.failure), evaluated=execution.evaluated)
         except SubmissionRefused as error:
-            return replace(done, failure=done.failure or failure_of(error))
-        return replace(done, failure=done.failure or missing_measurement(measured), measurements=measured.final,
+            return replace(outcome, failure=outcome.failure or failure_of(error))
+        return replace(outcome, failure=outcome.failure or missing_measurement(measured), measurements=measured.final,
                        said=measured.said, sealed=measured.sealed, curves_sha256=measured.curves_sha256)
-
-    def _plots(self, folder: Path, ran: Outcome) -> Outcome:
-        done = self._with_arrays(folder, ran)
-        figures, failure = collect_figures(folder)
-        return replace(done, figures=figures, failure=done.failure or failure)
-
-    def _with_arrays(self, folder: Path, ran: Outcome) -> Outcome:
-        try:
-            return replace(ran, arrays=hash_arrays(folder))
-        except Unfit as error:
-            return replace(ran, failure=ran.failure or failure_of(error))
-
-    def _with_artifacts(self, folder: Path, ran: Outcome) -> Outcome:
-        try:
-            return replace(ran, artifacts=hash_artifacts(folder, self._settings.artifact_bytes))
-        except Unfit as error:
-            return replace(ran, failure=ran.failure or failure_of(error))
 
 
 def _hopeless(failure: Failure | None) -> bool:

@@ -48,7 +48,7 @@ def classify(name: str, message: str) -> ErrorClass:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a failure comes from: the folder whose paths are shortened, ."""
+    """Where a failure comes from: the folder whose paths are shortened."""
 
     folder: Path
 
@@ -64,8 +64,8 @@ class Origin:
 
 def from_exception(name: str, message: str, *, traceback: Sequence[str], of: Origin) -> Failure:
     """The failure for an exception that code raised."""
-    said = of.short(plain_output(message))
-    words = plain_output(f"{name}: {said}" if said else name)
+    short = of.short(plain_output(message))
+    words = plain_output(f"{name}: {short}" if short else name)
     return Failure(kind=classify(name, message), message=cut_middle(words, _MESSAGE_CHARS),
                    traceback=of.trace("\n".join(traceback)))
 
@@ -75,11 +75,12 @@ def from_death(exit_code: int, crash_log: str, *, of: Origin) -> Failure:
     if exit_code >= 0:
         words = f"the process ended with exit code {exit_code} before the script did"
     else:
-        words = f"the process was killed by {_signal_name(-exit_code)}"
+        names = {number.value: number.name for number in signal.Signals}
+        words = f"the process was killed by {names.get(-exit_code, f'signal {-exit_code}')}"
         if exit_code == -signal.SIGKILL:
             words += "; the system does this when memory runs out"
-    own, found, _ = crash_log.partition(" in <module>\n")  # below it stand only frames of the kernel itself
-    return Failure(kind="died", message=words, traceback=of.trace((own + found).strip()))
+    own, module, _ = crash_log.partition(" in <module>\n")  # below it stand only frames of the kernel itself
+    return Failure(kind="died", message=words, traceback=of.trace((own + module).strip()))
 
 
 def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], of: Origin) -> Failure:
@@ -108,9 +109,3 @@ def cut_middle(text: str, limit: int) -> str:
     half = limit // 2
     return f"{text[:half]}\n... [{len(text) - 2 * half} characters left out] ...\n{text[-half:]}"
 
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -19,6 +19,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,80 +29,47 @@ from sandbox.gpus import Device, DriverNvml, Nvml, select_devices, visible_devic
 from sandbox.isolation.scratch import runtime_folder
 from sandbox.settings import SandboxSettings
 
-
-@dataclass
-class HeldLocks:
-    """Open files whose locks are ours."""
-
-    files: list[int]
-
-    def drop(self) -> None:
-        """Give the locks back; idempotent."""
-        while self.files:
-            os.close(self.files.pop())
-
-
-class GpuLocks:
-    """Takes slots on GPUs. With one place a GPU, whoever takes it has it alone."""
-
-    def __init__(self, folder: Path, slots: int) -> None:
-        self._folder = folder
-        self._slots = slots
-
-    def take(self, uuid: str) -> HeldLocks | None:
-        """A place on this GPU, or None where all are taken. Never waits. Raises `GpuError`."""
-        held = HeldLocks([])
-        device = self._lock(f"gpu-{uuid}.lock", fcntl.LOCK_EX if self._slots == 1 else fcntl.LOCK_SH)
-        if device is None:
-            return None
-        held.files.append(device)
-        if self._slots == 1:
-            return held
-        for place in range(self._slots):
-            file = self._lock(f"gpu-{uuid}.{place}.lock", fcntl.LOCK_EX)
-            if file is not None:
-                held.files.append(file)
-                return held
-        held.drop()
-        return None
-
-    def _lock(self, name: str, kind: int) -> int | None:
-        path = self._ready() / name.replace("/", "_")
-        while True:
-            try:
-                file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            except OSError as error:
-                raise GpuError(f"cannot lock a GPU with {path}: {error.strerror}") from error
-            try:
-                fcntl.flock(file, kind | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(file)
-                return None
-            if _still_there(file, path):
-                os.utime(file)  # what cleans /tmp by age leaves it
-                return file
-            os.close(file)
-
-    def _ready(self) -> Path:
-        """The folder of the locks, ours alone. Raises `GpuError`."""
-        try:
-            return own_folder(self._folder)
-        except PlaceError as error:
-            raise GpuError(f"{error}; it is for the locks of GPUs") from error
-
-
-def _still_there(file: int, path: Path) -> bool:
-    """False where the file was removed before we had its lock: somebody else may lock a new one of its name."""
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(file), os.lstat(path))
-    return False
-
-
 LOG = logging.getLogger(__name__)
 _POLL = 0.2
 """Seconds between two looks for a GPU, and for processes that must be gone."""
 _LEAVING = 5.0
 """Seconds that a process which was killed may always take to leave its GPU."""
+
+
+def take_slot(folder: Path, uuid: str, slots: int) -> ExitStack | None:
+    """The locks of one of the slots of a GPU, held until they are closed; None where all are taken. Never waits.
+
+    With one slot a GPU, whoever takes it has it alone. `folder` must be ours alone. Raises `GpuError`.
+    """
+    with ExitStack() as locks:
+        if not _lock(folder, f"gpu-{uuid}.lock", fcntl.LOCK_EX if slots == 1 else fcntl.LOCK_SH, locks):
+            return None
+        if slots == 1 or any(_lock(folder, f"gpu-{uuid}.{slot}.lock", fcntl.LOCK_EX, locks) for slot in range(slots)):
+            return locks.pop_all()
+    return None
+
+
+def _lock(folder: Path, name: str, kind: int, locks: ExitStack) -> bool:
+    try:
+        path = own_folder(folder) / name.replace("/", "_")
+    except PlaceError as error:
+        raise GpuError(f"{error}; it is for the locks of GPUs") from error
+    while True:
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise GpuError(f"cannot lock a GPU with {path}: {error.strerror}") from error
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), os.lstat(path)):
+                os.utime(file)  # what cleans /tmp by age leaves it
+                locks.callback(os.close, file)
+                return True
+        os.close(file)  # it was removed before we had its lock: somebody else may lock a new one of its name
 
 
 @dataclass(eq=False)
@@ -110,11 +78,11 @@ class Lease:
 
     devices: tuple[Device, ...] = ()
     free: dict[str, int] = field(default_factory=dict[str, int])
-    held: tuple[HeldLocks, ...] = ()
+    locks: ExitStack = field(default_factory=ExitStack)
 
     @property
     def uuids(self) -> tuple[str, ...]:
-        return tuple(one.uuid for one in self.devices)
+        return tuple(device.uuid for device in self.devices)
 
 
 class GpuLeases:
@@ -129,7 +97,7 @@ class GpuLeases:
         self.alone = settings.slots_per_gpu == 1
         self._settings = settings
         self._clock = clock
-        self._locks = GpuLocks(folder or runtime_folder(), settings.slots_per_gpu)
+        self._folder = folder or runtime_folder()
         self._turn = asyncio.Lock()
         self._out: set[Lease] = set()
         self._ending: dict[Lease, frozenset[int]] = {}
@@ -194,8 +162,7 @@ class GpuLeases:
     def _drop(self, lease: Lease) -> None:
         self._out.discard(lease)
         self._ending.pop(lease, None)
-        for one in lease.held:
-            one.drop()
+        lease.locks.close()
 
     def _still_on(self, lease: Lease) -> dict[str, list[int]]:
         """GPUs of a lease whose code is over -> its processes that the driver lists there still."""
@@ -211,34 +178,26 @@ class GpuLeases:
                 "the GPU or leave it out with --gpus")
 
     def _try(self) -> Lease | None:
-        """The GPUs of one attempt, or None; all or none, so that two runs never wait for each other."""
-        wanted, devices, held = self._settings.gpus_per_node, list[Device](), list[HeldLocks]()
-        with contextlib.ExitStack() as undo:
-            for device in self._order():
-                place = self._place(device)
-                if place is None:
-                    continue
-                undo.callback(place.drop)
-                devices.append(device)
-                held.append(place)
-                if len(devices) == wanted:
-                    undo.pop_all()
-                    free = {one.uuid: self._driver.free(one.uuid) for one in devices}
-                    return Lease(tuple(devices), free, tuple(held))
-        return None
+        """The GPUs of one attempt, or None; all or none, so that two runs never wait for each other.
 
-    def _place(self, device: Device) -> HeldLocks | None:
-        """A place on this GPU, or None where none is free or too little of its memory is."""
-        place = self._locks.take(device.uuid)
-        if place is not None and self._driver.free(device.uuid) < self._settings.gpu_free_gb * 1e9:
-            place.drop()
-            return None
-        return place
-
-    def _order(self) -> list[Device]:
-        """The devices, those with fewest attempts of ours first."""
+        Those with fewest attempts of ours go first; one of which too little memory is free is left out.
+        """
         busy = Counter(uuid for lease in [*self._out, *self._ending] for uuid in lease.uuids)
-        return sorted(self.devices, key=lambda device: busy[device.uuid])
+        devices: list[Device] = []
+        with ExitStack() as locks:
+            for device in sorted(self.devices, key=lambda device: busy[device.uuid]):
+                slot = take_slot(self._folder, device.uuid, self._settings.slots_per_gpu)
+                if slot is None:
+                    continue
+                if self._driver.free(device.uuid) < self._settings.gpu_free_gb * 1e9:
+                    slot.close()
+                    continue
+                locks.push(slot)
+                devices.append(device)
+                if len(devices) == self._settings.gpus_per_node:
+                    free = {device.uuid: self._driver.free(device.uuid) for device in devices}
+                    return Lease(tuple(devices), free, locks.pop_all())
+        return None
 
     @property
     def _driver(self) -> Nvml:
@@ -247,8 +206,8 @@ class GpuLeases:
         return self.nvml
 
     def _describe_shortage(self) -> str:
-        states = ", ".join(f"{one.uuid}: {self._driver.free(one.uuid) / 1e9:.1f} GB free, "
-                           f"{len(self._driver.processes(one.uuid))} processes" for one in self.devices)
+        states = ", ".join(f"{device.uuid}: {self._driver.free(device.uuid) / 1e9:.1f} GB free, "
+                           f"{len(self._driver.processes(device.uuid))} processes" for device in self.devices)
         outliving = "".join(f"{self._describe_leftovers(lease)}; so there is "
                             for lease in self._ending if self._still_on(lease))
         return (f"{outliving}no {self._settings.gpus_per_node} GPU(s) with {self._settings.gpu_free_gb:g} GB free and "
@@ -265,15 +224,15 @@ def open_leases(
     """
     if settings.device == "cpu":
         return GpuLeases(None, (), settings, folder=folder)
-    instead = "mend that, or run on the CPU: --set sandbox.device=cpu"
+    instead = "fix that, or run on the CPU: --set sandbox.device=cpu"
     try:
         driver = nvml or DriverNvml()
-        there = driver.devices()
+        known = driver.devices()
     except GpuError as error:
         raise GpuError(f"sandbox.device is cuda, but {error}; {instead}") from error
-    devices = select_devices(visible_devices(there, variable), settings.gpus)
+    devices = select_devices(visible_devices(known, variable), settings.gpus)
     if not devices:
-        hidden = f"CUDA_VISIBLE_DEVICES={variable} hides all {len(there)}" if there else "the driver knows no GPU"
+        hidden = f"CUDA_VISIBLE_DEVICES={variable} hides all {len(known)}" if known else "the driver knows no GPU"
         raise GpuError(f"sandbox.device is cuda, but {hidden}; {instead}")
     if len(devices) < settings.gpus_per_node:
         raise GpuError(f"sandbox.gpus_per_node is {settings.gpus_per_node}, but {len(devices)} GPU(s) can be used: "

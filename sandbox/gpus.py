@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,12 +37,12 @@ def describe_devices(devices: Sequence[Device], *, each: int = 1, shared_by: int
     """
     if not devices:
         return "cpu"
-    names = " or ".join(sorted({one.name for one in devices}))
-    known = [one.capability for one in devices if one.capability is not None]
+    names = " or ".join(sorted({device.name for device in devices}))
+    known = [device.capability for device in devices if device.capability is not None]
     bf16 = f", {'with' if min(known) >= (8, 0) else 'without'} bf16" if known else ""
     several = f"{each} GPUs for each experiment: " if each > 1 else ""
     shared = f", shared by {shared_by} experiments" if shared_by > 1 else ""
-    return f"cuda ({several}{names}, {min(one.memory for one in devices) / 1e9:.0f} GB of memory{bf16}{shared})"
+    return f"cuda ({several}{names}, {min(device.memory for device in devices) / 1e9:.0f} GB of memory{bf16}{shared})"
 
 
 class Nvml(Protocol):
@@ -78,13 +79,13 @@ def visible_devices(devices: Sequence[Device], variable: str | None) -> tuple[De
     """
     if variable is None:
         return tuple(devices)
-    found: list[Device] = []
+    visible: list[Device] = []
     for word in variable.split(","):
-        one = _named(devices, word.strip())
-        if one is None or one in found:
+        device = _named(devices, word.strip())
+        if device is None or device in visible:
             break
-        found.append(one)
-    return tuple(found)
+        visible.append(device)
+    return tuple(visible)
 
 
 def select_devices(seen: Sequence[Device], wanted: Sequence[str]) -> tuple[Device, ...]:
@@ -92,32 +93,28 @@ def select_devices(seen: Sequence[Device], wanted: Sequence[str]) -> tuple[Devic
 
     An index counts among the visible ones, as torch does: with CUDA_VISIBLE_DEVICES=4,5, "0" is the GPU numbered 4.
     """
-    found: list[Device] = []
+    chosen: list[Device] = []
     for word in wanted:
-        one = next(iter(seen[int(word):]), None) if word.isdigit() else _named(seen, word)
-        if one is None:
+        device = next(iter(seen[int(word):]), None) if word.isdigit() else _named(seen, word)
+        if device is None:
+            known = ", ".join(f"{place} {device.name} {device.uuid}" for place, device in enumerate(seen)) or "none"
             raise GpuError(f"sandbox.gpus names {word!r}, which is none of the {len(seen)} visible GPUs: "
-                           f"{list_devices(seen)}; give indices from 0, or UUIDs")
-        if one in found:
-            raise GpuError(f"sandbox.gpus names {one.uuid} twice: name each GPU once")
-        found.append(one)
-    return tuple(found) if wanted else tuple(seen)
-
-
-def list_devices(devices: Sequence[Device]) -> str:
-    """Devices in words."""
-    return ", ".join(f"{place} {one.name} {one.uuid}" for place, one in enumerate(devices)) or "none"
+                           f"{known}; give indices from 0, or UUIDs")
+        if device in chosen:
+            raise GpuError(f"sandbox.gpus names {device.uuid} twice: name each GPU once")
+        chosen.append(device)
+    return tuple(chosen) if wanted else tuple(seen)
 
 
 def _named(devices: Sequence[Device], word: str) -> Device | None:
     """The one device of that index, UUID or beginning of a UUID."""
     if word.isdigit():
-        return next((one for one in devices if one.index == int(word)), None)
+        return next((device for device in devices if device.index == int(word)), None)
     if not word.startswith(("GPU-", "MIG-")):
         return None
-    exact = [one for one in devices if one.uuid == word]
-    fits = exact or [one for one in devices if one.uuid.startswith(word)]
-    return fits[0] if len(fits) == 1 else None
+    matches = [device for device in devices if device.uuid == word] or [
+        device for device in devices if device.uuid.startswith(word)]
+    return matches[0] if len(matches) == 1 else None
 
 
 class DriverNvml:
@@ -132,17 +129,14 @@ class DriverNvml:
         self._call(pynvml.nvmlInit)
 
     def devices(self) -> tuple[Device, ...]:
-        """Every device that code can run on, in the order of the PCI bus; slices where a GPU is cut into them."""
         return tuple(self._call(lambda: list(self._devices())))
 
     def free(self, uuid: str) -> int:
-        """Bytes of memory that nobody uses. Raises `GpuError`."""
         return int(self._call(lambda: self._nvml.nvmlDeviceGetMemoryInfo(self._handle(uuid)).free))
 
     def processes(self, uuid: str) -> dict[int, int]:
-        """Process id -> bytes that it holds (0 where the driver does not say). Raises `GpuError`."""
         running = self._call(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle(uuid)))
-        return {int(one.pid): int(one.usedGpuMemory or 0) for one in running}
+        return {int(process.pid): int(process.usedGpuMemory or 0) for process in running}
 
     def _call(self, ask: Callable[[], Any]) -> Any:
         try:
@@ -154,35 +148,29 @@ class DriverNvml:
         return self._nvml.nvmlDeviceGetHandleByUUID(uuid)
 
     def _devices(self) -> Iterator[Device]:
-        for index in range(self._nvml.nvmlDeviceGetCount()):
-            gpu = self._nvml.nvmlDeviceGetHandleByIndex(index)
+        nvml = self._nvml
+        for index in range(nvml.nvmlDeviceGetCount()):
+            gpu = nvml.nvmlDeviceGetHandleByIndex(index)
+            capability = None
+            with suppress(nvml.NVMLError_NotSupported):
+                major, minor = nvml.nvmlDeviceGetCudaComputeCapability(gpu)
+                capability = int(major), int(minor)
             for handle in self._slices(gpu) or [gpu]:
                 yield Device(
-                    uuid=_text(self._nvml.nvmlDeviceGetUUID(handle)), name=_text(self._nvml.nvmlDeviceGetName(handle)),
-                    index=index, minor=int(self._nvml.nvmlDeviceGetMinorNumber(gpu)),
-                    memory=int(self._nvml.nvmlDeviceGetMemoryInfo(handle).total), capability=self._capability(gpu))
-
-    def _capability(self, gpu: Any) -> tuple[int, int] | None:
-        try:
-            major, minor = self._nvml.nvmlDeviceGetCudaComputeCapability(gpu)
-        except self._nvml.NVMLError_NotSupported:
-            return None
-        return int(major), int(minor)
+                    uuid=_text(nvml.nvmlDeviceGetUUID(handle)), name=_text(nvml.nvmlDeviceGetName(handle)),
+                    index=index, minor=int(nvml.nvmlDeviceGetMinorNumber(gpu)),
+                    memory=int(nvml.nvmlDeviceGetMemoryInfo(handle).total), capability=capability)
 
     def _slices(self, gpu: Any) -> list[Any]:
         """The MIG slices of a GPU; none where it is not cut, or cannot be."""
         nvml = self._nvml
-        try:
+        slices: list[Any] = []
+        with suppress(nvml.NVMLError_NotSupported):
             cut, _ = nvml.nvmlDeviceGetMigMode(gpu)
-        except nvml.NVMLError_NotSupported:
-            return []
-        found: list[Any] = []
-        for place in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu) if cut else 0):
-            try:
-                found.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place))
-            except nvml.NVMLError_NotFound:
-                continue
-        return found
+            for place in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu) if cut else 0):
+                with suppress(nvml.NVMLError_NotFound):
+                    slices.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place))
+        return slices
 
 
 def _text(value: str | bytes) -> str:

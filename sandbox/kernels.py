@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import time
-from asyncio import to_thread, wait_for
+from asyncio import timeout, to_thread, wait_for
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,13 +80,13 @@ class Kernel:
         return INSIDE if self.terms.isolation.on else self.folder
 
     async def start(self) -> None:
-        """StartOptions the process and wait until it listens. Raises `ExecutorError`."""
+        """Start the process and wait until it listens. Raises `ExecutorError`."""
         import zmq
         from jupyter_client.manager import AsyncKernelManager
 
         settings = self.terms.settings
         self.write_job({"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "folder": str(self.seen),
-                   "entry": "", "datasets": {}})
+                        "entry": "", "datasets": {}})
         self._group = task_group(self._scratch.root.name, settings.tasks)
         before = [*(("nice", "-n", "19") if self.given.nice else ()), *self._group.entering()]
         wrapper = await to_thread(self._wrapper)
@@ -142,10 +142,10 @@ class Kernel:
     @property
     def process(self) -> LabProvisioner:
         """Raises `ExecutorError` before `start`."""
-        found: LabProvisioner | None = getattr(self._manager, "provisioner", None)
-        if found is None:
+        provisioner: LabProvisioner | None = getattr(self._manager, "provisioner", None)
+        if provisioner is None:
             raise ExecutorError("the kernel was not started")
-        return found
+        return provisioner
 
     @property
     def loaded(self) -> frozenset[str]:
@@ -181,10 +181,10 @@ class Kernel:
         """The words before the kernel's command; none without isolation."""
         if not self.terms.isolation.on:
             return []
-        needs = KernelMounts(self.folder, self.seen, self.terms.cache, self._scratch,
-                      (KERNEL_SIDE, *self.given.readable), self.given.gpus)
+        mounts = KernelMounts(self.folder, self.seen, self.terms.cache, self._scratch,
+                              (KERNEL_SIDE, *self.given.readable), self.given.gpus)
         return wrap([], kernel_sandbox(
-            needs, settings=self.terms.settings, isolation=self.terms.isolation, secret=self.terms.secret))
+            mounts, settings=self.terms.settings, isolation=self.terms.isolation, secret=self.terms.secret))
 
     # --- the conversation -------------------------------------------------------------------------------------------
 
@@ -220,14 +220,12 @@ class Kernel:
             request = self._client.kernel_info()
             with contextlib.suppress(TimeoutError):
                 await wait_for(self.reply(request), 1.0)
-                await wait_for(self._echo(request), _ECHO)
+                async with timeout(_ECHO):
+                    async for _ in self.messages(request):
+                        pass
                 return
         raise ExecutorError(f"no kernel of {settings.python!r} was ready within "
                             f"{settings.start_timeout:g} s (sandbox.start_timeout)")
-
-    async def _echo(self, request: str) -> None:
-        async for _ in self.messages(request):
-            pass
 
 
 def _kernel_specs(python: str, wrapper: list[str], before: list[str]) -> Any:

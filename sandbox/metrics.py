@@ -10,7 +10,7 @@ and 2,000 calls there (30 s). A weighting is how often each example was drawn, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,17 +30,11 @@ CHUNK = 2**22
 """Cells of `counts` that are worked on at a time: 32 MiB as numbers."""
 
 METRICS: Mapping[str, MetricSpec] = {
-    spec.name: spec for spec in (
-        MetricSpec(name="accuracy", title="accuracy", unit="", higher_is_better=True),
-        MetricSpec(name="macro_f1", title="macro F1", unit="", higher_is_better=True),
-        MetricSpec(name="auroc", title="AUROC", unit="", higher_is_better=True),
-        MetricSpec(name="log_loss", title="log loss", unit="nats", higher_is_better=False),
-        MetricSpec(name="ece", title="expected calibration error", unit="", higher_is_better=False),
-        MetricSpec(name="brier", title="Brier score", unit="", higher_is_better=False),
-        MetricSpec(name="mse", title="mean squared error", unit="", higher_is_better=False),
-        MetricSpec(name="mae", title="mean absolute error", unit="", higher_is_better=False),
-        MetricSpec(name="r2", title="R squared", unit="", higher_is_better=True),
-    )
+    name: MetricSpec(name=name, title=title, unit="nats" if name == "log_loss" else "", higher_is_better=higher)
+    for name, title, higher in (
+        ("accuracy", "accuracy", True), ("macro_f1", "macro F1", True), ("auroc", "AUROC", True),
+        ("log_loss", "log loss", False), ("ece", "expected calibration error", False), ("brier", "Brier score", False),
+        ("mse", "mean squared error", False), ("mae", "mean absolute error", False), ("r2", "R squared", True))
 }
 _OF_NUMBERS = frozenset({"mse", "mae", "r2"})
 
@@ -58,8 +52,8 @@ def score(kind: str, values: Array, truth: Array) -> dict[str, float]:
     """
     once = np.ones((1, len(truth)))
     with np.errstate(all="ignore"):
-        found = {name: float(measure(once)[0]) for name, measure in _measures(kind, values, truth).items()}
-    return {name: value for name, value in found.items() if name != "auroc" or not np.isnan(value)}
+        scores = {name: float(measure(once)[0]) for name, measure in _measures(kind, values, truth).items()}
+    return {name: value for name, value in scores.items() if name != "auroc" or not np.isnan(value)}
 
 
 def resampled_scores(
@@ -71,22 +65,23 @@ def resampled_scores(
     """
     known = score(kind, values, truth).keys() & names
     measures = {name: measure for name, measure in _measures(kind, values, truth).items() if name in known}
-    chunks = list(_chunks(counts)) if measures else []
+    rows = max(1, CHUNK // max(1, counts.shape[1]))
+    chunks = [counts[start:start + rows].astype(float) for start in range(0, len(counts), rows)] if measures else []
     return {name: np.concatenate([measure(chunk) for chunk in chunks]) for name, measure in measures.items()}
 
 
 def draw_counts(rng: Generator, draws: int, examples: int) -> Array:
     """How often each example stands in each resample of the whole set: (draws, examples), small whole numbers."""
-    found = np.empty((draws, examples), dtype=np.uint8)
-    for row in found:
+    counts = np.empty((draws, examples), dtype=np.uint8)
+    for row in counts:
         row[:] = np.minimum(np.bincount(rng.integers(0, examples, size=examples), minlength=examples), 255)
-    return found
+    return counts
 
 
 def passes(names: Collection[str], classes: int) -> int:
     """Roughly how many passes over the examples (of about 4 ns each) one resample of these metrics takes."""
-    heavy = {"macro_f1": classes, "auroc": 10 * classes, "ece": ECE_BINS, "r2": 3}
-    return sum(heavy.get(name, 1) for name in names)
+    several = {"macro_f1": classes, "auroc": 10 * classes, "ece": ECE_BINS, "r2": 3}
+    return sum(several.get(name, 1) for name in names)
 
 
 def softmax(logits: Array) -> Array:
@@ -95,38 +90,26 @@ def softmax(logits: Array) -> Array:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def _chunks(counts: Array) -> Iterator[Array]:
-    rows = max(1, CHUNK // max(1, counts.shape[1]))
-    for start in range(0, len(counts), rows):
-        yield counts[start:start + rows].astype(float)
-
-
-# --- the metrics ----------------------------------------------------------------------------------------------------
-
 
 def _measures(kind: str, values: Array, truth: Array) -> dict[str, Measure]:
     if kind == "predictions" and truth.dtype.kind == "f":
         errors = values - truth
         return {"mse": _mean(errors ** 2), "mae": _mean(abs(errors)), "r2": _r2(errors, truth)}
-    if kind == "predictions":
-        return _of_classes(values, truth)
     probabilities = softmax(values) if kind == "logits" else values.astype(float)
+    predicted = values if kind == "predictions" else probabilities.argmax(axis=1)
+    of_classes = {"accuracy": _mean((predicted == truth).astype(float)), "macro_f1": _macro_f1(predicted, truth)}
+    if kind == "predictions":
+        return of_classes
     own = probabilities[np.arange(len(truth)), truth]
-    return _of_classes(probabilities.argmax(axis=1), truth) | {
+    return of_classes | {
         "auroc": _auroc(probabilities, truth), "log_loss": _mean(-np.log(np.clip(own, CLIP, 1.0))),
         "ece": _ece(probabilities, truth), "brier": _mean(np.square(probabilities).sum(axis=1) - 2.0 * own + 1.0)}
 
 
-def _of_classes(predicted: Array, truth: Array) -> dict[str, Measure]:
-    return {"accuracy": _mean((predicted == truth).astype(float)), "macro_f1": _macro_f1(predicted, truth)}
-
-
 def _mean(outcomes: Array) -> Measure:
     """The mean of one number per example: whether it is right, its error or its square, its log loss in nats, and its
-
     squared distance to the one-hot truth, from 0 to 2 (Source: Brier 1950, "Verification of forecasts expressed in
-    terms of probability", eq. 2).
-    """
+    terms of probability", eq. 2)."""
     return lambda counts: (counts * outcomes).sum(axis=1) / len(outcomes)
 
 
@@ -179,9 +162,9 @@ def _auroc(probabilities: Array, truth: Array) -> Measure:
     areas = [_area(probabilities[:, c], truth == c) for c in classes]
 
     def measure(counts: Array) -> Array:
-        found = np.stack([area(counts) for area in areas], axis=1)
-        known = ~np.isnan(found)
-        total = np.where(known, found, 0.0).sum(axis=1)
+        values = np.stack([area(counts) for area in areas], axis=1)
+        known = ~np.isnan(values)
+        total = np.where(known, values, 0.0).sum(axis=1)
         return np.divide(total, known.sum(axis=1), out=np.full(len(counts), np.nan), where=known.any(axis=1))
 
     return measure

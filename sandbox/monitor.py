@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sandbox.errors import GpuError
 from sandbox.gpu_leases import Lease
@@ -54,7 +54,7 @@ class Monitor:
         self._folder = folder
         self._signs = (0, 0, 0)
         self._heard = 0.0
-        self._looking = Lock()
+        self._looking = Lock()  # `last` may come while `follow` still looks, in another thread
 
     async def follow(self, transcript: Transcript) -> str:
         """Why the code is to be ended. Returns only then: cancel it where the code ends by itself."""
@@ -68,7 +68,13 @@ class Monitor:
 
     async def last(self, seconds: float) -> str | None:
         """What the watch says once all processes of the code are gone and everything that it logged can be read."""
-        return await asyncio.to_thread(self._look_back, seconds)
+        def look_back() -> str | None:
+            with self._looking:
+                while self._curves.read():
+                    pass
+                return self._watch(Progress(seconds, quiet=0.0, lines=tuple(self._curves.lines), ended=True))
+
+        return await asyncio.to_thread(look_back)
 
     def _look(self, seconds: float, printed: int) -> str | None:
         with self._looking:
@@ -77,12 +83,6 @@ class Monitor:
             if signs != self._signs:
                 self._signs, self._heard = signs, seconds
             return self._watch(Progress(seconds, quiet=seconds - self._heard, lines=tuple(self._curves.lines)))
-
-    def _look_back(self, seconds: float) -> str | None:
-        with self._looking:
-            while self._curves.read():
-                pass
-            return self._watch(Progress(seconds, quiet=0.0, lines=tuple(self._curves.lines), ended=True))
 
 
 class CurveReader:
@@ -97,31 +97,26 @@ class CurveReader:
 
     def read(self) -> bool:
         """Take in what was added since the last call, at most `LOOK` bytes of it; whether there was any."""
-        added = b"" if self._over else self._added()
-        *whole, self._rest = (self._rest + added).split(b"\n")
-        for line in whole:
-            point = _logged(line)
-            if point is not None and len(self.lines) < POINTS:
-                self.lines.append(point)
-        self._over = self._over or len(self._rest) > LINE or len(self.lines) >= POINTS
-        return bool(added)
-
-    def _added(self) -> bytes:
+        if self._over:
+            return False
+        added = b""
         with suppress(Unfit, OSError), open_regular(self._folder, MEASUREMENTS, FILE_BYTES) as file:
             file.seek(self._offset)
             added = file.read(LOOK)
             self._offset += len(added)
-            return added
-        return b""
+        *whole, self._rest = (self._rest + added).split(b"\n")
+        for line in whole:
+            if len(line) <= LINE and len(self.lines) < POINTS:
+                with suppress(ValidationError, OverflowError):
+                    point = _Point.model_validate_json(line)
+                    curve = point.dataset, point.condition, point.name, point.split
+                    if all(map(str.isprintable, curve)):
+                        self.lines.append(Logged(curve, point.step, float(point.value)))
+        self._over = len(self._rest) > LINE or len(self.lines) >= POINTS
+        return bool(added)
 
 
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("no name")
-    return text
-
-
-_Word = Annotated[str, Field(max_length=_WORD), AfterValidator(_printable)]
+_Word = Annotated[str, Field(max_length=_WORD)]
 
 
 class _Point(BaseModel):
@@ -136,15 +131,6 @@ class _Point(BaseModel):
     step: int = Field(ge=-2**53, le=2**53)
     value: int | float
 
-
-def _logged(line: bytes) -> Logged | None:
-    if len(line) > LINE:
-        return None
-    try:
-        point = _Point.model_validate_json(line)
-        return Logged((point.dataset, point.condition, point.name, point.split), point.step, float(point.value))
-    except (ValidationError, OverflowError):
-        return None
 
 
 def _size(path: Path) -> int:
@@ -177,41 +163,39 @@ class Meter:
     @asynccontextmanager
     async def follow(self, root: int, lease: Lease, usage: Usage) -> AsyncGenerator[None]:
         """While inside, the peaks of a process and its descendants go to `usage`; looked at a last time at the end."""
-        task = asyncio.create_task(self._look_on(root, lease, usage))
+        async def look_on() -> None:
+            while True:
+                await asyncio.to_thread(self._look, root, lease, usage)
+                await asyncio.sleep(METER_SECONDS)
+
+        task = asyncio.create_task(look_on())
         try:
             yield
         finally:
             task.cancel()
             await asyncio.to_thread(self._look, root, lease, usage)
 
-    async def _look_on(self, root: int, lease: Lease, usage: Usage) -> None:
-        while True:
-            await asyncio.to_thread(self._look, root, lease, usage)
-            await asyncio.sleep(METER_SECONDS)
-
     def _look(self, root: int, lease: Lease, usage: Usage) -> None:
         processes = process_tree(root)
         usage.processes |= processes
-        sizes = {one: _resident(one) for one in processes}
-        now = sum(_part(one, whole, alone=len(sizes) == 1) for one, (whole, _) in sizes.items())
+        sizes = {process: _resident(process) for process in processes}
+        now = sum(_part(process, whole, alone=len(sizes) == 1) for process, (whole, _) in sizes.items())
         usage.host = max(usage.host, now, *(most for _, most in sizes.values()))
-        with suppress(GpuError):
-            self._look_at_gpus(lease, usage)
+        if self._nvml is not None and lease.devices:
+            with suppress(GpuError):
+                self._look_at_gpus(self._nvml, lease, usage)
 
-    def _look_at_gpus(self, lease: Lease, usage: Usage) -> None:
+    def _look_at_gpus(self, nvml: Nvml, lease: Lease, usage: Usage) -> None:
         """Peaks add up over the GPUs of a lease."""
-        if self._nvml is None or not lease.devices:
-            return
-        held = [self._held(self._nvml, uuid, lease, usage.processes) for uuid in lease.uuids]
-        known = [one for one in held if one is not None]
+        known: list[int] = []
+        for uuid in lease.uuids:
+            listed = sum(size for pid, size in nvml.processes(uuid).items() if pid in usage.processes)
+            if listed:
+                known.append(listed)
+            elif self._alone:
+                known.append(max(0, lease.free[uuid] - nvml.free(uuid)))
         if known:
             usage.gpu = max(usage.gpu or 0, sum(known))
-
-    def _held(self, nvml: Nvml, uuid: str, lease: Lease, ours: set[int]) -> int | None:
-        listed = sum(size for pid, size in nvml.processes(uuid).items() if pid in ours)
-        if listed or not self._alone:
-            return listed or None
-        return max(0, lease.free[uuid] - nvml.free(uuid))
 
 
 def _part(process: int, whole: int, *, alone: bool) -> int:

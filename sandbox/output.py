@@ -54,16 +54,11 @@ class Transcript:
         if text:
             self._tail.append(Chunk(stream, text))
             self._tail_chars += len(text)
-            self._trim()
-
-    def _trim(self) -> None:
-        excess = self._tail_chars - self.limit // 2
-        while excess > 0:
+        while (excess := self._tail_chars - self.limit // 2) > 0:
             first = self._tail.popleft()
             gone = min(excess, len(first.text))
             if gone < len(first.text):
                 self._tail.appendleft(Chunk(first.stream, first.text[gone:]))
-            excess -= gone
             self._tail_chars -= gone
             self.dropped += gone
 

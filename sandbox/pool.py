@@ -35,12 +35,10 @@ MODULES = {
     "sklearn": ("sklearn.linear_model", "sklearn.metrics", "sklearn.model_selection"), "torch": ("torch",),
     "torchvision": ("torchvision",), "matplotlib": ("matplotlib.pyplot",)}
 """What is imported ahead for a package, if jobs of the run import from it, and it is installed."""
-_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
-"""Packages that are installed under another name."""
+
 FRESH = 4 * 3600.0
 """Seconds after which a kernel that waited is replaced."""
-_BESIDE = {"matplotlib": "matplotlibrc"}
-"""A file that a module reads from the working folder when it is imported."""
+
 
 
 @dataclass(frozen=True)
@@ -78,16 +76,19 @@ class Pool:
 
         The folder must be empty or not there: else there is none to be had.
         """
-        self._used |= {name for name in MODULES for text in source.values() if _imports(text, name)}
-        beside = {name.partition("/")[0].removesuffix(".py") for name in source}
-        if _occupied(folder):
+        self._used |= {name for name in MODULES for text in source.values()
+                       if re.search(rf"^\s*(import|from)\b.*\b{name}\b", text, re.MULTILINE)}
+        own_names = {name.partition("/")[0].removesuffix(".py") for name in source}
+        if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())):
             return None
-        while self._waiting and not beside & self._waiting[0].names:
+        while self._waiting and not own_names & self._waiting[0].names:
             candidate = self._waiting.pop(0)
-            if _usable(candidate, datasets) and _move(candidate.kernel, folder):
-                candidate.kernel.forget_start()
-                return candidate.kernel
-            _discard(candidate.kernel)
+            kernel = candidate.kernel
+            if (time.monotonic() - candidate.since < FRESH and kernel.process.exit_code() is None
+                    and candidate.datasets.issuperset(datasets) and _move(kernel, folder)):
+                kernel.forget_start()
+                return kernel
+            _discard(kernel)
         return None
 
     def __len__(self) -> int:
@@ -96,7 +97,7 @@ class Pool:
     def refill(self) -> None:
         """Begin to start kernels until there are enough, in the background."""
         busy = self._filling is not None and not self._filling.done()
-        if not busy and not self._closed and not self.why_off and len(self) < self._room():
+        if not (busy or self._closed or self.why_off) and len(self) < self._room():
             self._filling = asyncio.create_task(self._fill(), name="refill of the pool")
 
     async def close(self) -> None:
@@ -142,12 +143,15 @@ class Pool:
         except BaseException:
             _discard(kernel)
             raise
-        self._waiting.append(_Waiting(kernel, time.monotonic(), datasets, _names(kernel)))
+        names = kernel.loaded
+        if "matplotlib" in names:
+            names |= {"matplotlibrc"}  # it reads this file of the working folder when it is imported
+        self._waiting.append(_Waiting(kernel, time.monotonic(), datasets, names))
 
     def _modules(self) -> tuple[str, ...]:
-        has = {name.lower() for name in interpreter(self._terms.settings.python).packages}
-        used = (name for name in MODULES if name in self._used and _DISTRIBUTIONS.get(name, name) in has)
-        return ("lab", *(module for name in used for module in MODULES[name]))
+        installed = {name.lower().replace("scikit-learn", "sklearn")
+                     for name in interpreter(self._terms.settings.python).packages}
+        return ("lab", *(module for name in MODULES if name in self._used & installed for module in MODULES[name]))
 
     def _sweep(self) -> None:
         """Remove the slots of kernels whose program was killed, known by their age."""
@@ -163,20 +167,6 @@ def room(slots: int, *, size: int, waiting: int) -> int:
     free = min((1 - SHARE) * machine_memory(), psutil.virtual_memory().available + waiting * size)
     return min(slots, int(free * (1 + 1e-9) / size))
 
-
-def _imports(text: str, package: str) -> bool:
-    """Whether the text imports from that package, by the looks of its lines."""
-    return re.search(rf"^\s*(import|from)\b.*\b{package}\b", text, re.MULTILINE) is not None
-
-
-def _occupied(folder: Path) -> bool:
-    return os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or any(folder.iterdir()))
-
-
-def _usable(candidate: _Waiting, datasets: Iterable[str]) -> bool:
-    """Whether it lives, is not too old, and sees all that it must."""
-    young = time.monotonic() - candidate.since < FRESH
-    return young and candidate.kernel.process.exit_code() is None and candidate.datasets.issuperset(datasets)
 
 
 def _move(kernel: Kernel, folder: Path) -> bool:
@@ -205,7 +195,3 @@ def _restore_priority(kernel: Kernel) -> bool:
             except PermissionError:
                 return False
     return True
-
-
-def _names(kernel: Kernel) -> frozenset[str]:
-    return kernel.loaded | {_BESIDE[name] for name in kernel.loaded & _BESIDE.keys()}

@@ -52,7 +52,14 @@ class Fetched:
 
 def pretrained_of(words: Iterable[str]) -> tuple[Pretrained, ...]:
     """The models that `sandbox.pretrained` names. Raises `PretrainedError` for one without a revision."""
-    return tuple(_parsed(word) for word in words)
+    models: list[Pretrained] = []
+    for word in words:
+        match = _SPEC.fullmatch(word)
+        if match is None:
+            raise PretrainedError(f"sandbox.pretrained: {word!r} is not OWNER/NAME@REVISION; the revision is a commit, "
+                                  "as the hub shows it under 'Files and versions', or a tag")
+        models.append(Pretrained(match["id"], match["revision"]))
+    return tuple(models)
 
 
 def fetch(model: Pretrained, *, hub: Path | None = None) -> Path:
@@ -69,9 +76,9 @@ def fetch(model: Pretrained, *, hub: Path | None = None) -> Path:
         return Path(library.snapshot_download(
             model.id, revision=model.revision, cache_dir=hub, ignore_patterns=[*_UNUSED]))
     except Exception as error:  # noqa: BLE001  whatever the network and the library raise
-        said = f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
         raise PretrainedError(f"pretrained model {model} cannot be fetched and is not in the local cache: run scientist"
-                              f" prefetch where there is a network, or check its name ({said})") from None
+                              f" prefetch where there is a network, or check its name ({reason})") from None
 
 
 def provide(model: Pretrained, store: Path, *, hub: Path | None = None) -> Fetched:
@@ -82,13 +89,6 @@ def provide(model: Pretrained, store: Path, *, hub: Path | None = None) -> Fetch
     facts: dict[str, Any] = json.loads((place / _FACTS).read_text())
     return Fetched(model, place / "files", **facts)
 
-
-def _parsed(word: str) -> Pretrained:
-    found = _SPEC.fullmatch(word)
-    if found is None:
-        raise PretrainedError(f"sandbox.pretrained: {word!r} is not OWNER/NAME@REVISION; the revision is a commit, as "
-                              "the hub shows it under 'Files and versions', or a tag")
-    return Pretrained(found["id"], found["revision"])
 
 
 def _copy(model: Pretrained, snapshot: Path, place: Path) -> None:

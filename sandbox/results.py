@@ -47,33 +47,50 @@ def hash_arrays(folder: Path) -> dict[str, str]:
     return {name: _hash_array(folder, name) for name in names_in(folder, "arrays", ".npy")}
 
 
+def _hash_array(folder: Path, name: str) -> str:
+    with open_regular(folder, f"arrays/{name}", FILE_BYTES) as file:
+        with read_as(f"arrays/{name} is not an array that numpy can read: save it with lab.save"):
+            version = np.lib.format.read_magic(file)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+            shape, _, dtype = read(file)
+            announced = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject:
+            raise Unfit(f"arrays/{name} holds Python objects: save numeric arrays with lab.save")
+        held = os.fstat(file.fileno()).st_size - file.tell()
+        if min(shape, default=1) < 0 or announced != held:
+            raise Unfit(f"arrays/{name} holds {held} bytes, not what its header says, {shape} of {dtype}: save it with "
+                        "lab.save")
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def hash_artifacts(folder: Path, limit: int) -> dict[str, str]:
     """File under artifacts/ -> sha256. Raises `Unfit` for links, odd names, and more than `limit` bytes in all."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     left = limit
     for relative in _artifact_files(folder):
         with open_regular(folder, f"{ARTIFACTS}/{relative}", left) as file:
-            found[relative] = hashlib.file_digest(file, "sha256").hexdigest()
+            digests[relative] = hashlib.file_digest(file, "sha256").hexdigest()
             left -= os.fstat(file.fileno()).st_size
-    return found
+    return digests
 
 
 def _artifact_files(folder: Path) -> list[str]:
     """Every file under artifacts/, relative to it; what `lab` was still writing is left out. Raises `Unfit`."""
     base = folder / ARTIFACTS
-    found: list[str] = []
+    files: list[str] = []
     for top in names_in(folder, ARTIFACTS, ""):
         if not (base / top).is_dir() or (base / top).is_symlink():
-            found.append(top)
-        for place, folders, files in os.walk(base / top):
-            links = [one for one in folders if os.path.islink(os.path.join(place, one))]
-            found += [os.path.relpath(os.path.join(place, one), base) for one in (*files, *links)]
-            if len(found) > _MOST_FILES:
+            files.append(top)
+        for place, folders, names in os.walk(base / top):
+            links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+            files += [os.path.relpath(os.path.join(place, name), base) for name in (*names, *links)]
+            if len(files) > _MOST_FILES:
                 raise Unfit(f"{ARTIFACTS}/ holds more than {_MOST_FILES} files: put them into one archive")
-    for one in found:
-        if not one.isprintable():
-            raise Unfit(f"{ARTIFACTS}/ holds a file named {one!r}: name it in UTF-8, without control characters")
-    return sorted(found)
+    for file in files:
+        if not file.isprintable():
+            raise Unfit(f"{ARTIFACTS}/ holds a file named {file!r}: name it in UTF-8, without control characters")
+    return sorted(files)
 
 
 def measure(
@@ -89,9 +106,14 @@ def measure(
     scored = (*score_submissions(folder, labels, split="validation", seed=seed, grade=grade), *evaluated)
     logged = _logged(folder, seed=seed, cut=cut)
     sealed = seal(folder, labels, grade=grade)
-    every = [*scored, *logged]
-    curves = _write(folder, every) if every else None
-    return Measured(_final(scored, logged), sealed, curves, _learning_values(logged))
+    digest = None
+    if scored or logged:
+        content = "".join(value.model_dump_json() + "\n" for value in (*scored, *logged)).encode()
+        write_whole(folder, MEASUREMENTS, content)
+        digest = hashlib.sha256(content).hexdigest()
+    learning = {(*_quantity(value), value.split): value for value in logged
+                if value.step is None and value.split != "validation"}
+    return Measured(_final(scored, logged), sealed, digest, tuple(learning.values())[-SAID:])
 
 
 def missing_measurement(measured: Measured) -> Failure | None:
@@ -114,73 +136,33 @@ def failure_of(error: Exception) -> Failure:
     return stumbled(error)
 
 
-def _learning_values(logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """The last of each quantity that has no step and is not of validation, newest last."""
-    last = {(*_quantity(one), one.split): one for one in logged if one.step is None and one.split != "validation"}
-    return tuple(last.values())[-SAID:]
-
-
 def _final(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """One value of each quantity on validation: ours where we scored it, else the last that the code gave."""
-    ours = {_quantity(one): one for one in scored if _is_final(one)}
-    said = {_quantity(one): one for one in logged if _is_final(one)}
-    return tuple((said | ours)[quantity] for quantity in [*ours, *(key for key in said if key not in ours)])
+    ours, theirs = ({_quantity(value): value for value in values if value.step is None and value.split == "validation"
+                     and value.condition and value.dataset} for values in (scored, logged))
+    return tuple((ours | {key: value for key, value in theirs.items() if key not in ours}).values())
 
 
-def _is_final(one: Measurement) -> bool:
-    return one.step is None and one.split == "validation" and bool(one.condition and one.dataset)
-
-
-def _quantity(one: Measurement) -> tuple[str, str, str]:
-    return one.dataset, one.condition, one.name
+def _quantity(value: Measurement) -> tuple[str, str, str]:
+    return value.dataset, value.condition, value.name
 
 
 def _logged(folder: Path, *, seed: int, cut: bool) -> list[Measurement]:
     """What the code wrote. Lines about the test split are left out: the code cannot know them, selection must not."""
-    found: list[Measurement] = []
+    values: list[Measurement] = []
     for number, line in enumerate(read_lines(folder, MEASUREMENTS, FILE_BYTES), start=1):
         try:
             fields: dict[str, Any] = json.loads(line)
             chosen = encodable({key: fields[key] for key in _FIELDS if key in fields})
-            one = Measurement(**chosen, seed=seed, grade="logged")
+            value = Measurement(**chosen, seed=seed, grade="logged")
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             if cut:
                 continue
-            raise Unfit(f"{MEASUREMENTS} line {number} was not written by lab: {_first_line(error)}") from error
-        if one.split != "test":
-            found.append(one)
-    return found
-
-
-def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
-
-
-def _write(folder: Path, values: Iterable[Measurement]) -> str:
-    content = "".join(one.model_dump_json() + "\n" for one in values).encode()
-    write_whole(folder, MEASUREMENTS, content)
-    return hashlib.sha256(content).hexdigest()
-
-
-def _hash_array(folder: Path, name: str) -> str:
-    with open_regular(folder, f"arrays/{name}", FILE_BYTES) as file:
-        _check_header(file, name)
-        file.seek(0)
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _check_header(file: BufferedReader, name: str) -> None:
-    with read_as(f"arrays/{name} is not an array that numpy can read: save it with lab.save"):
-        version = np.lib.format.read_magic(file)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-        shape, _, dtype = read(file)
-        said = math.prod(shape) * dtype.itemsize
-    if dtype.hasobject:
-        raise Unfit(f"arrays/{name} holds Python objects: save numeric arrays with lab.save")
-    held = os.fstat(file.fileno()).st_size - file.tell()
-    if min(shape, default=1) < 0 or said != held:
-        raise Unfit(f"arrays/{name} holds {held} bytes, not what its header says, {shape} of {dtype}: save it with "
-                    "lab.save")
+            reason = " ".join(str(error).split())[:200]
+            raise Unfit(f"{MEASUREMENTS} line {number} was not written by lab: {reason}") from error
+        if value.split != "test":
+            values.append(value)
+    return values
 
 
 _MAX_FIGURES = 50
@@ -214,8 +196,16 @@ def _figure(folder: Path, name: str) -> Figure:
     with open_regular(folder, f"figures/{name}", FIGURE_BYTES) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
-        (_check_png if name.endswith(".png") else _check_pdf)(file, name)
-    return Figure(name=name, sha256=digest, facts=_facts(folder, name))
+        if name.endswith(".png"):
+            _check_png(file, name)
+        elif not file.read(1024).startswith(b"%PDF-"):
+            raise Unfit(f"figures/{name} is not a PDF file")
+    try:
+        with open_regular(folder, f"figures/{name}.facts.json", _FACTS_BYTES) as file:
+            facts = FigureFacts.model_validate(_finite(encodable(json.load(file))))
+    except (Unfit, ValueError, RecursionError):
+        facts = FigureFacts()
+    return Figure(name=name, sha256=digest, facts=facts)
 
 
 def _check_png(file: BufferedReader, name: str) -> None:
@@ -231,29 +221,15 @@ def _check_png(file: BufferedReader, name: str) -> None:
                     "save it with dpi=200")
 
 
-def _check_pdf(file: BufferedReader, name: str) -> None:
-    if not file.read(1024).startswith(b"%PDF-"):
-        raise Unfit(f"figures/{name} is not a PDF file")
-
-
-def _facts(folder: Path, name: str) -> FigureFacts:
-    try:
-        with open_regular(folder, f"figures/{name}.facts.json", _FACTS_BYTES) as file:
-            return FigureFacts.model_validate(_finite(encodable(json.load(file))))
-    except (Unfit, ValueError, RecursionError):
-        return FigureFacts()
-
-
-def _finite(said: Any) -> Any:
-    """What was said without the fields that hold a number which is not finite."""
-    if isinstance(said, dict):
-        fields = cast("dict[str, Any]", said).items()
+def _finite(facts: Any) -> Any:
+    """The facts without the fields that hold a number which is not finite, or a list with one."""
+    if isinstance(facts, dict):
+        fields = cast("dict[str, Any]", facts).items()
         return {name: _finite(value) for name, value in fields if not _not_finite(value)}
-    return [_finite(one) for one in cast("list[Any]", said)] if isinstance(said, list) else said
+    return [_finite(item) for item in cast("list[Any]", facts)] if isinstance(facts, list) else facts
 
 
 def _not_finite(value: Any) -> bool:
-    """Whether it is a number that is not finite, or a list with one."""
     if isinstance(value, list):
-        return any(_not_finite(one) for one in cast("list[Any]", value))
+        return any(_not_finite(item) for item in cast("list[Any]", value))
     return isinstance(value, float) and not math.isfinite(value)

@@ -54,7 +54,11 @@ class ScriptedExecutor:
             if job.late():
                 raise TooLate(job.name)
             job.begins()
-            self._enter(job)
+            if self._closed.is_set():
+                raise ExecutorError("the executor was closed")
+            self._holding += 1
+            self.most = max(self.most, self._holding)
+            self.started.append(job.name)
             try:
                 written = self._script(job)
                 act = written if isinstance(written, ScriptedOutcome) else ScriptedOutcome(*written)
@@ -75,12 +79,6 @@ class ScriptedExecutor:
         """End what still waits; idempotent."""
         self._closed.set()
 
-    def _enter(self, job: Job) -> None:
-        if self._closed.is_set():
-            raise ExecutorError("the executor was closed")
-        self._holding += 1
-        self.most = max(self.most, self._holding)
-        self.started.append(job.name)
 
     async def _watched(self, act: ScriptedOutcome, watch: Watch) -> Outcome:
         seconds = 0.0
@@ -106,9 +104,9 @@ class ScriptedExecutor:
 
 
 def _glance(act: ScriptedOutcome, seconds: float) -> Progress:
-    seen = [(at, one) for at, one in act.logged if at <= seconds]
+    seen = [(at, point) for at, point in act.logged if at <= seconds]
     heard = max((at for at, _ in seen), default=0.0)
-    return Progress(seconds, quiet=seconds - heard, lines=tuple(one for _, one in seen))
+    return Progress(seconds, quiet=seconds - heard, lines=tuple(point for _, point in seen))
 
 
 class ScriptedNvml:
@@ -116,7 +114,7 @@ class ScriptedNvml:
 
     def __init__(self, devices: Iterable[Device]) -> None:
         self._devices = tuple(devices)
-        self.holds: dict[str, dict[int, int]] = {one.uuid: {} for one in self._devices}
+        self.holds: dict[str, dict[int, int]] = {device.uuid: {} for device in self._devices}
 
     def devices(self) -> tuple[Device, ...]:
         return self._devices
@@ -128,9 +126,9 @@ class ScriptedNvml:
         return dict(self.holds[self._device(uuid).uuid])
 
     def _device(self, uuid: str) -> Device:
-        for one in self._devices:
-            if one.uuid == uuid:
-                return one
+        for device in self._devices:
+            if device.uuid == uuid:
+                return device
         raise GpuError(f"there is no GPU {uuid!r}")
 
 

@@ -31,21 +31,24 @@ async def run_file(
     chosen, known = (settings or SandboxSettings()).model_copy(update={"pool": 0}), sources or registry()
     try:
         source = _with_neighbours(path)
+        strings = {node.value for text in source.values() for node in _walk(text)
+                   if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     except (OSError, UnicodeDecodeError) as error:
         raise ExecutorError(f"cannot read {path}: {error}") from error
     around = Path(tempfile.mkdtemp(prefix="scientist-exec-"))
     executor: LocalExecutor | None = None
     try:
-        names = tuple(name for name in known if any(name in _strings(text) for text in source.values()))
+        names = tuple(name for name in known if name in strings)
         for name in names:
             materialise(name, views=around / "views", labels=around / "labels", seed=seed, sources=known)
         for name, place in scorers_of(known, chosen.scorers).items():
             if name in names:
                 freeze(name, place, around / "scorers")
+        pretrained = {str(model): provide(model, around / "pretrained").folder
+                      for model in pretrained_of(chosen.pretrained) if model.id in strings}
         executor = LocalExecutor(
             1, around / "views", labels=around / "labels", settings=chosen, cache=around / "cache",
-            pretrained=_models(source, chosen, around / "pretrained"), secret=files_of(known),
-            scorers=around / "scorers")
+            pretrained=pretrained, secret=files_of(known), scorers=around / "scorers")
         return await executor.run(Job(
             name=path.name, folder=folder or around / "job", source=source, entry=path.name, seed=seed,
             timeout=timeout or chosen.timeout, datasets=names,
@@ -56,34 +59,20 @@ async def run_file(
         shutil.rmtree(around, ignore_errors=True)
 
 
-def _models(source: dict[str, str], settings: SandboxSettings, store: Path) -> dict[str, Path]:
-    """The pretrained models whose name stands in the source. Raises `PretrainedError`."""
-    named = {text for one in source.values() for text in _strings(one)}
-    return {str(model): provide(model, store).folder
-            for model in pretrained_of(settings.pretrained) if model.id in named}
-
 
 def _with_neighbours(path: Path) -> dict[str, str]:
     """The file and, over and over, the modules beside it that it imports; name -> text."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     waiting = [path]
     while waiting:
-        one = waiting.pop()
-        found[one.name] = one.read_text(encoding="utf-8")
-        beside = (one.with_name(f"{name}.py") for name in _imports(found[one.name]))
-        waiting += [module for module in beside if module.is_file() and module.name not in found]
-    return found
-
-
-def _imports(text: str) -> set[str]:
-    nodes = list(_walk(text))
-    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    return {name.partition(".")[0] for name in plain | {node.module or "" for node in nodes
-                                                       if isinstance(node, ast.ImportFrom) and not node.level}}
-
-
-def _strings(text: str) -> set[str]:
-    return {node.value for node in _walk(text) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+        file = waiting.pop()
+        texts[file.name] = file.read_text(encoding="utf-8")
+        nodes = _walk(texts[file.name])
+        imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} | {
+            node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+        modules = (file.with_name(f"{name.partition('.')[0]}.py") for name in imported)
+        waiting += [module for module in modules if module.is_file() and module.name not in texts]
+    return texts
 
 
 def _walk(text: str) -> list[ast.AST]:

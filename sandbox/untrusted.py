@@ -127,13 +127,11 @@ def disarm(folder: Path) -> None:
     opened again.
     """
     for place, folders, names in os.walk(folder):
-        for path in (Path(place, name) for name in folders):
+        for path in (Path(place, name) for name in (*folders, *names)):
             mode = path.lstat().st_mode
             if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
                 path.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
-        for path in (Path(place, name) for name in names):
-            mode = path.lstat().st_mode
-            if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
+            elif stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
                 path.chmod(stat.S_IMODE(mode) & ~(stat.S_ISUID | stat.S_ISGID))
 
 

@@ -23,24 +23,95 @@ from sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
 from sandbox.settings import SandboxSettings
 from sandbox.untrusted import FILE_BYTES, NAME, Unfit, names_in, open_regular, remove, write_whole
 
-GIVEN = f"inputs/{ARTIFACTS}"
 _CHUNK = 2**20
+_OURS = (MEASUREMENTS, "submissions.jsonl", "submissions", "sealed", "arrays", CHECKPOINTS, ARTIFACTS)
+"""What an earlier experiment in the same folder may have left there."""
 
 
-_NOTHING = Artifacts(Path(), {})
+def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Script:
+    """What a kernel is started for, once source and inputs are in place. Raises `ExecutorError`.
+
+    An experiment starts without what an earlier one left; plots keep its arrays and lose only old figures.
+    """
+    folder = job.folder.absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in _OURS if job.mode == "experiment" else ():
+            remove(folder, name)
+        remove(folder, "figures")
+        (folder / "figures").mkdir()
+        for name, text in job.source.items():
+            write_whole(folder, name, text)
+        for name, source in job.inputs.items():
+            _copy_input(source, folder, name)
+        resumed = job.earlier is not None and _copy_checkpoints(job.earlier, folder, settings.checkpoint_bytes)
+        _copy_artifacts(job.source, job.artifacts, folder, settings.artifact_bytes)
+    except (OSError, Unfit) as error:
+        raise ExecutorError(f"cannot prepare {folder} for {job.name!r}: {error}") from error
+    if job.entry not in job.source and not (folder / job.entry).is_file():
+        raise ExecutorError(f"job {job.name!r} has no file {job.entry!r}")
+    for name in job.datasets:
+        if not (views / f"{name}.npz").is_file():
+            raise ExecutorError(f"job {job.name!r} needs dataset {name!r}, which is not in {views}: materialise it")
+    return Script(folder, job.entry, seed=job.seed, mode=job.mode, resumed=resumed,
+                  views={name: str((views / f"{name}.npz").absolute()) for name in job.datasets},
+                  readable=dataset_folders(job.datasets, views),
+                  artifacts={node: left.names for node, left in job.artifacts.items()})
+
+
+def dataset_folders(names: Iterable[str], views: Path) -> tuple[Path, ...]:
+    """The folders that views of these names point to, where a dataset is one."""
+    folders: list[Path] = []
+    for name in names:
+        with np.load(views / f"{name}.npz", allow_pickle=False) as view:
+            about: dict[str, str] = json.loads(str(view["about"])) if "about" in view.files else {}
+        if about.get("path"):
+            folders.append(Path(about["path"]))
+    return tuple(folders)
+
+
+def _copy_input(source: Path, folder: Path, name: str) -> None:
+    """Copy the plain files of a folder (or one file) to inputs/<name>; links are refused, not followed."""
+    if not NAME.fullmatch(name):
+        raise Unfit(f"input {name!r}: use letters, digits and _ . - only")
+    remove(folder, f"inputs/{name}")
+    target = folder / "inputs" / name
+    if source.is_file():
+        target.parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, target)
+        return
+    target.mkdir(parents=True)
+    for file in os.listdir(source):
+        if not file.startswith("."):
+            _copy(source, file, target / file, FILE_BYTES)
+
+
+def _copy(folder: Path, relative: str, target: Path, limit: int) -> str:
+    """Copy a plain file; returns its sha256. Raises `Unfit`, `OSError`."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    with open_regular(folder, relative, limit) as file, open(target, "xb") as copy:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            copy.write(chunk)
+    return digest.hexdigest()
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
 
 
-def copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
-    """Copy the checkpoints of an earlier attempt into a new folder; True where there are any.
+def _copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
+    """Copy the checkpoints of an earlier attempt; whether there are any.
 
-    Raises `Unfit`, `OSError`.
+    Where one cannot be read, all are left behind: the code begins anew. Raises `OSError`.
     """
-    names = names_in(earlier, CHECKPOINTS, "")
-    for name in names:
-        _copy(earlier, f"{CHECKPOINTS}/{name}", folder / CHECKPOINTS / name, limit)
+    try:
+        names = names_in(earlier, CHECKPOINTS, "")
+        for name in names:
+            _copy(earlier, f"{CHECKPOINTS}/{name}", folder / CHECKPOINTS / name, limit)
+    except Unfit:
+        remove(folder, CHECKPOINTS)
+        return False
     return bool(names)
 
 
@@ -69,19 +140,20 @@ def _rescued(draft: Path) -> Path:
 # --- artifacts --------------------------------------------------------------------------------------------------------
 
 
-def copy_artifacts(source: Mapping[str, str], known: Mapping[str, Artifacts], folder: Path, limit: int) -> None:
+def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, Artifacts], folder: Path, limit: int) -> None:
     """Copy the artifacts that the source names to `folder/inputs/artifacts/<node>/`.
 
     What it names and nobody left is passed over: `lab.artifact` says so. Raises `Unfit` for one that changed since it
     was recorded, `OSError`.
     """
-    remove(folder, GIVEN)
+    given = f"inputs/{ARTIFACTS}"
+    remove(folder, given)
     for node, name in sorted(named_artifacts(source)):
-        left = known.get(node, _NOTHING)
+        left = known.get(node, Artifacts(Path(), {}))
         for file, sha256 in left.files.items():
             if file.partition("/")[0] not in (name, f"{name}.npy"):
                 continue
-            if _copy(left.folder, f"{ARTIFACTS}/{file}", folder / GIVEN / node / file, limit) != sha256:
+            if _copy(left.folder, f"{ARTIFACTS}/{file}", folder / given / node / file, limit) != sha256:
                 raise Unfit(f"artifact {file!r} of {node} is not what was recorded")
 
 
@@ -96,103 +168,14 @@ def _calls(text: str) -> Iterator[tuple[str, str]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for call in nodes:
-        if isinstance(call, ast.Call) and _name(call.func) == "artifact":
-            given = dict(zip(("name", "node"), call.args, strict=False)) | {
-                one.arg: one.value for one in call.keywords if one.arg}
-            words = [one.value for key in ("node", "name") if isinstance(one := given.get(key), ast.Constant)]
-            match words:
-                case [str(node), str(name)]:
-                    yield node, name
-                case _:
-                    pass
-
-
-def _name(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-
-
-def _copy(folder: Path, relative: str, target: Path, limit: int) -> str:
-    """Copy a plain file; returns its sha256. Raises `Unfit`, `OSError`."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
-    with open_regular(folder, relative, limit) as file, open(target, "xb") as copy:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            copy.write(chunk)
-    return digest.hexdigest()
-
-
-_OURS = (MEASUREMENTS, "submissions.jsonl", "submissions", "sealed", "arrays", CHECKPOINTS, ARTIFACTS)
-
-
-def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Script:
-    """What a kernel is started for, once source and inputs are in place. Raises `ExecutorError`.
-
-    An experiment starts without the leavings of an earlier one; plots keep its arrays and lose only old figures.
-    """
-    folder = job.folder.absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in _OURS if job.mode == "experiment" else ():
-            remove(folder, name)
-        remove(folder, "figures")
-        (folder / "figures").mkdir()
-        for name, text in job.source.items():
-            write_whole(folder, name, text)
-        for name, source in job.inputs.items():
-            _copy_input(source, folder, name)
-        resumed = _resumed(job, folder, settings.checkpoint_bytes)
-        copy_artifacts(job.source, job.artifacts, folder, settings.artifact_bytes)
-    except (OSError, Unfit) as error:
-        raise ExecutorError(f"cannot prepare {folder} for {job.name!r}: {error}") from error
-    if job.entry not in job.source and not (folder / job.entry).is_file():
-        raise ExecutorError(f"job {job.name!r} has no file {job.entry!r}")
-    return Script(folder, job.entry, seed=job.seed, mode=job.mode, views=_views(job, views), resumed=resumed,
-                  readable=dataset_folders(job.datasets, views),
-                  artifacts={node: left.names for node, left in job.artifacts.items()})
-
-
-def _resumed(job: Job, folder: Path, limit: int) -> bool:
-    """Whether checkpoints of an earlier attempt are there. What cannot be read is left behind: the code begins anew."""
-    try:
-        return job.earlier is not None and copy_checkpoints(job.earlier, folder, limit)
-    except Unfit:
-        remove(folder, CHECKPOINTS)
-        return False
-
-
-def _views(job: Job, views: Path) -> dict[str, str]:
-    found = {name: (views / f"{name}.npz").absolute() for name in job.datasets}
-    for name, path in found.items():
-        if not path.is_file():
-            raise ExecutorError(f"job {job.name!r} needs dataset {name!r}, which is not in {views}: materialise it")
-    return {name: str(path) for name, path in found.items()}
-
-
-def dataset_folders(names: Iterable[str], views: Path) -> tuple[Path, ...]:
-    """The folders that views of these names point to, where a dataset is one."""
-    found: list[Path] = []
-    for name in names:
-        with np.load(views / f"{name}.npz", allow_pickle=False) as view:
-            about: dict[str, str] = json.loads(str(view["about"])) if "about" in view.files else {}
-        if about.get("path"):
-            found.append(Path(about["path"]))
-    return tuple(found)
-
-
-def _copy_input(source: Path, folder: Path, name: str) -> None:
-    """Copy the plain files of a folder (or one file) to inputs/<name>; links are refused, not followed."""
-    if not NAME.fullmatch(name):
-        raise Unfit(f"input {name!r}: use letters, digits and _ . - only")
-    remove(folder, f"inputs/{name}")
-    target = folder / "inputs" / name
-    if source.is_file():
-        target.parent.mkdir(exist_ok=True)
-        shutil.copyfile(source, target)
-        return
-    target.mkdir(parents=True)
-    for one in sorted(os.listdir(source)):
-        if one.startswith("."):
+        if not isinstance(call, ast.Call):
             continue
-        with open_regular(source, one, FILE_BYTES) as file, open(target / one, "wb") as copy:
-            shutil.copyfileobj(file, copy)
+        function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        given = dict(zip(("name", "node"), call.args, strict=False)) | {
+            keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+        words = [value.value for key in ("node", "name") if isinstance(value := given.get(key), ast.Constant)]
+        match function, words:
+            case "artifact", [str(node), str(name)]:
+                yield node, name
+            case _:
+                pass

@@ -61,14 +61,20 @@ class Sandbox:
 
 def wrap(command: Sequence[str], sandbox: Sandbox) -> list[str]:
     """The command line that runs a command in the sandbox, in its folder; the environment is handed on."""
-    return [PROGRAM, *_namespaces(sandbox), *_system(sandbox), *_memory(sandbox), *_mounts(sandbox),
-            "--remount-ro", "/", "--chdir", str(sandbox.seen or sandbox.folder), "--", *command]
+    user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
+    network = [] if sandbox.network else ["--unshare-net"]
+    seen = str(sandbox.seen or sandbox.folder)
+    # JPY_PARENT_PID would make ipykernel wait for a process that it cannot see.
+    return [PROGRAM, "--die-with-parent", "--new-session", *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts",
+            "--unshare-cgroup-try", *network, "--hostname", "sandbox", "--cap-drop", "ALL", "--unsetenv",
+            "JPY_PARENT_PID", *_system(sandbox), *_trees(sandbox), "--bind", str(sandbox.folder), seen,
+            "--remount-ro", "/", "--chdir", seen, "--", *command]
 
 
 def is_visible(path: Path, trees: Iterable[Path]) -> bool:
     """Whether a path lies within one of the trees, itself or by what it links to."""
     forms = {Path(os.path.abspath(path)), path.resolve()}
-    return any(form.is_relative_to(tree) for form in forms for tree in {*trees, *(one.resolve() for one in trees)})
+    return any(form.is_relative_to(tree) for form in forms for tree in {*trees, *(tree.resolve() for tree in trees)})
 
 
 def exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
@@ -77,7 +83,8 @@ def exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
     kept = {tree for tree in trees if tree.is_absolute() and tree.is_dir() and str(tree) not in _WIDE
             and not tree.is_relative_to("/usr") and not home.is_relative_to(tree)}
     forms = kept | {tree.resolve() for tree in kept}
-    return tuple(sorted(one for one in forms if not any(one != other and one.is_relative_to(other) for other in forms)))
+    return tuple(sorted(form for form in forms
+                        if not any(form != other and form.is_relative_to(other) for other in forms)))
 
 
 def check_readable(paths: Iterable[str]) -> None:
@@ -94,47 +101,34 @@ def check_readable(paths: Iterable[str]) -> None:
             raise IsolationError(f"{name!r} (sandbox.readable) {why}: name folders of your own, as your packages")
 
 
-def _namespaces(sandbox: Sandbox) -> list[str]:
-    """JPY_PARENT_PID would make ipykernel wait for a process that it cannot see."""
-    user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
-    net = [] if sandbox.network else ["--unshare-net"]
-    return ["--die-with-parent", "--new-session", *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts",
-            "--unshare-cgroup-try", *net, "--hostname", "sandbox", "--cap-drop", "ALL", "--unsetenv", "JPY_PARENT_PID"]
-
-
 def _system(sandbox: Sandbox) -> list[str]:
-    found: list[str] = []
+    """Programs and libraries, /proc, /dev, and memory that serves as /dev/shm and, where no folder does, as /tmp."""
+    words: list[str] = []
     for path in SYSTEM:
         if os.path.islink(path):
-            found += ["--symlink", os.readlink(path), path]
+            words += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
-            found += ["--ro-bind", path, path]
-    return [*found, *_each("--ro-bind", map(Path, _FILES + (_NETWORK if sandbox.network else ()))),
+            words += ["--ro-bind", path, path]
+    memory = ["--perms", "1777", "--size", str(sandbox.shm_bytes), "--tmpfs"]
+    tmp = ["--bind", str(sandbox.tmp)] if sandbox.tmp else memory
+    return [*words, *_each("--ro-bind", map(Path, _FILES + (_NETWORK if sandbox.network else ()))),
             "--proc", "/proc", *_each("--ro-bind", map(Path, _PROC)), "--dev", "/dev",
-            *_each("--dev-bind", sandbox.devices)]
+            *_each("--dev-bind", sandbox.devices), *memory, "/dev/shm", "--remount-ro", "/dev", *tmp, "/tmp"]
 
 
-def _memory(sandbox: Sandbox) -> list[str]:
-    shm = ["--perms", "1777", "--size", str(sandbox.shm_bytes), "--tmpfs", "/dev/shm"]
-    tmp = ["--bind", str(sandbox.tmp), "/tmp"] if sandbox.tmp else [
-        "--perms", "1777", "--size", str(sandbox.shm_bytes), "--tmpfs", "/tmp"]
-    return [*shm, "--remount-ro", "/dev", *tmp]
-
-
-def _mounts(sandbox: Sandbox) -> list[str]:
+def _trees(sandbox: Sandbox) -> list[str]:
     """Trees, then what hides parts of them, then what shines through, then what can be written."""
-    hidden = [path for path in sorted(sandbox.hidden) if path.exists()]
-    covers = [word for path in hidden for word in _cover(path)]
-    closed = [word for path in hidden if path.is_dir() for word in ("--remount-ro", str(path))]
+    covers: list[str] = []
+    closed: list[str] = []
+    for path in sorted(sandbox.hidden):
+        if path.is_dir():
+            covers += ["--perms", "0555", "--size", "4096", "--tmpfs", str(path)]
+            closed += ["--remount-ro", str(path)]
+        elif path.exists():
+            covers += ["--ro-bind", "/dev/null", str(path)]
     return [*_each("--ro-bind", sorted(sandbox.environments)), *covers, *_each("--ro-bind", sandbox.readable), *closed,
-            *_each("--bind", sandbox.writable), "--bind", str(sandbox.folder), str(sandbox.seen or sandbox.folder)]
+            *_each("--bind", sandbox.writable)]
 
 
 def _each(option: str, paths: Iterable[Path]) -> list[str]:
     return [word for path in paths if path.exists() for word in (option, str(path), str(path))]
-
-
-def _cover(path: Path) -> list[str]:
-    if path.is_dir():
-        return ["--perms", "0555", "--size", "4096", "--tmpfs", str(path)]
-    return ["--ro-bind", "/dev/null", str(path)]

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -63,40 +63,35 @@ def interpreter(python: str) -> Interpreter:
                              env=environment, cwd="/", stdin=subprocess.DEVNULL)
         answer = json.loads(ran.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        why = f"it is no Python {'.'.join(map(str, OLDEST))}" if isinstance(error, ValueError) else _first_line(error)
+        why = " ".join(str(getattr(error, "strerror", None) or error).split())[:300]
+        if isinstance(error, ValueError):
+            why = f"it is no Python {'.'.join(map(str, OLDEST))}"
         raise ExecutorError(f"cannot run {python!r} (sandbox.python): {why}; a run that was made "
                             "elsewhere names an interpreter of that machine: give one of this one, "
                             "--set sandbox.python=PATH") from error
     named = [*answer["prefixes"], answer["user_site"], *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),
              os.environ.get("CUDA_HOME", "")]
-    trees = {Path(one) for one in named if one} | set(_behind_links(Path(shutil.which(python) or python)))
+    trees = {Path(name) for name in named if name}
+    program = Path(shutil.which(python) or python)
+    for _ in range(40):  # link by link: one in between must be there too
+        trees.add(program.parent.parent)
+        if not program.is_symlink():
+            break
+        program = program.parent / os.readlink(program)
     return Interpreter(answer["version"], answer["platform"], exposable(trees), dict(answer["packages"]))
 
 
 def check_interpreter(python: str) -> None:
     """Refuse an interpreter that no experiment could run in. Raises `ExecutorError`."""
-    found = interpreter(python)
-    if tuple(int(part) for part in found.version.split(".")[:2]) < OLDEST:
-        raise ExecutorError(f"{python!r} (sandbox.python) is Python {found.version}: experiments need "
+    answer = interpreter(python)
+    if tuple(int(part) for part in answer.version.split(".")[:2]) < OLDEST:
+        raise ExecutorError(f"{python!r} (sandbox.python) is Python {answer.version}: experiments need "
                             f"{'.'.join(map(str, OLDEST))} or newer; --set sandbox.python=PATH")
-    lacking = [name for name in NEEDED if name not in {one.lower() for one in found.packages}]
+    lacking = [name for name in NEEDED if name not in map(str.lower, answer.packages)]
     if lacking:
         raise ExecutorError(f"{python!r} (sandbox.python) lacks {' and '.join(lacking)}: install what experiments "
                             f"need there ({python} -m pip install {' '.join(lacking)}), or name another interpreter")
 
-
-def _behind_links(python: Path) -> Iterator[Path]:
-    """The prefix of every file that the program's path leads to, link by link: a link in between must be there too."""
-    for _ in range(40):
-        yield python.parent.parent
-        if not python.is_symlink():
-            return
-        python = python.parent / os.readlink(python)
-
-
-def _first_line(error: Exception) -> str:
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(text.split())[:300]
 
 
 TIMING_LIMIT = 60.0
@@ -169,7 +164,7 @@ def threads_of(settings: SandboxSettings) -> dict[str, str]:
 
 def timed_rate(terms: Rate, settings: SandboxSettings, gpus: Sequence[Device] = ()) -> Rate:
     """The terms with their times; without, where the interpreter cannot tell them. Waits for some seconds."""
-    environment = threads_of(settings) | {"CUDA_VISIBLE_DEVICES": ",".join(one.uuid for one in gpus[:1])}
+    environment = threads_of(settings) | {"CUDA_VISIBLE_DEVICES": gpus[0].uuid if gpus else ""}
     code = (_TORCH, "cuda") if gpus else (_NUMPY, "cpu")
     times = _times(settings.python, code, 1 if gpus else terms.at_once, tuple(sorted(environment.items())))
     product, epoch = times if times is not None else (None, None)
@@ -187,12 +182,12 @@ def _times(
                                 stdin=subprocess.DEVNULL, cwd="/", env=environment | dict(variables))
                for _ in range(at_once)]
     try:
-        times = [json.loads(one.communicate(timeout=TIMING_LIMIT)[0]) for one in running]
+        times = [json.loads(process.communicate(timeout=TIMING_LIMIT)[0]) for process in running]
         products, epochs = zip(*times, strict=True)  # each gave two numbers
         return fmean(products), fmean(epochs)
     except (ValueError, TypeError, subprocess.TimeoutExpired):
         return None
     finally:
-        for one in running:
-            one.kill()
-            one.communicate()
+        for process in running:
+            process.kill()
+            process.communicate()

@@ -13,7 +13,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,11 +51,11 @@ def limits_of(settings: SandboxSettings, *, slots: int) -> Limits:
 
 def machine_memory() -> int:
     """Bytes of memory of this machine, or of the control group that we are in where that has less."""
-    found = [int(psutil.virtual_memory().total)]
+    sizes = [int(psutil.virtual_memory().total)]
     for path in (*_own("memory", "memory.max"), *_own("memory", "memory.limit_in_bytes")):
         with contextlib.suppress(OSError, ValueError):
-            found.append(int(path.read_text()))
-    return min(found)
+            sizes.append(int(path.read_text()))
+    return min(sizes)
 
 
 def rlimits(settings: SandboxSettings) -> str:
@@ -66,7 +66,10 @@ def rlimits(settings: SandboxSettings) -> str:
     """
     limits = {"FSIZE": int(settings.disk_gb * 1e9), "CORE": 0}
     if os.geteuid() != 0:
-        limits["NPROC"] = settings.tasks + _tasks_of_user()
+        limits["NPROC"] = settings.tasks
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                limits["NPROC"] += process.num_threads() if process.uids().real == os.geteuid() else 0
     return ",".join(f"{name}={value}" for name, value in limits.items())
 
 
@@ -111,21 +114,14 @@ def task_groups(prefix: str) -> list[Path]:
 
 def _own(controller: str, name: str) -> list[Path]:
     """Where something of our own control group may lie, in the hierarchies of both versions."""
-    found: list[Path] = []
+    places: list[Path] = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if controllers == controller or not controllers:
-                found.append(Path("/sys/fs/cgroup", controllers, path.lstrip("/"), name))
-    return found
+                places.append(Path("/sys/fs/cgroup", controllers, path.lstrip("/"), name))
+    return places
 
-
-def _tasks_of_user() -> int:
-    total = 0
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            total += process.num_threads() if process.uids().real == os.geteuid() else 0
-    return total
 
 
 LOOK = 0.2
@@ -159,11 +155,11 @@ class Watchdog:
         self._inside = inside
         self._ended = threading.Event()
         self._disk_at = 0.0
-        self._thread = threading.Thread(target=self._look_on, name=f"watchdog of {root}", daemon=True)
+
 
     def start(self) -> None:
         """Begin to look."""
-        self._thread.start()
+        threading.Thread(target=self._look_on, name=f"watchdog of {self._root}", daemon=True).start()
 
     def stop(self) -> None:
         """End. Idempotent; does not wait."""
@@ -192,16 +188,14 @@ class Watchdog:
         files = 0 if self._inside is None else shm_bytes(self._inside)
         if most.private + max(most.shared, files) <= self._limits.memory:
             return None
-        peak = min(self._held(files) for _ in range(_READINGS))
+        readings = [unique_resource_use(process_tree(self._root, self._limits.tasks)) for _ in range(_READINGS)]
+        peak = min(reading.private + max(reading.shared, files) for reading in readings)
         if peak <= self._limits.memory:
             return None
         return Failure(kind="memory", message=(
             f"the experiment held {_gb(peak)} of memory, more than its limit of {_gb(self._limits.memory)} "
             "(sandbox.memory_gb), and was killed: use smaller batches or models, or fewer workers"))
 
-    def _held(self, files: int) -> int:
-        now = unique_resource_use(process_tree(self._root, self._limits.tasks))
-        return now.private + max(now.shared, files)
 
     def _disk(self, processes: set[int]) -> Failure | None:
         began = time.monotonic()
@@ -222,23 +216,13 @@ def _bytes_of(folder: Path) -> int:
     total = 0
     waiting = [str(folder)]
     while waiting:
-        entries = _entries(waiting.pop())
-        for entry in entries:
-            try:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                total += entry.stat(follow_symlinks=False).st_blocks * 512
-            except OSError:
-                continue
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
     return total
-
-
-def _entries(folder: str) -> Iterable[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return ()
 
 
 def _gb(size: int) -> str:

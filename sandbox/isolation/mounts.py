@@ -27,7 +27,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _ROOMS = ("agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector",
           "templates_latex")
 
-_LIBRARIES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "lib*/python3*/test", "")
+_LIBRARIES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "lib*/python3*/test")
 _BUNDLED = (
     "sklearn/datasets/data", "sklearn/datasets/tests", "scipy/spatial/tests", "scipy/io/arff/tests",
     "plotly/package_data/datasets", "bokeh/sampledata/_data", "vega_datasets/_data", "pydataset", "pmlb",
@@ -41,16 +41,13 @@ _CACHES = ("HF_HOME", "HF_DATASETS_CACHE", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACH
 def label_files(environments: Iterable[Path], variables: Mapping[str, str]) -> tuple[Path, ...]:
     """What is to be hidden of these trees. `variables` are the host's environment, which names its caches."""
     trees = [Path("/usr"), Path("/usr/local"), *environments]
-    found = [path for tree in trees for library in _LIBRARIES for folder in _folders(tree, library)
-             for path in (folder / name for name in _BUNDLED)]
-    found += [tree / name for tree in environments for name in _IN_PREFIX]
-    named = [Path(one) for name in _CACHES for one in variables.get(name, "").split(":") if one]
-    found += [path for path in (*named, *(_ROOT / room for room in _ROOMS)) if is_visible(path, trees)]
-    return tuple(sorted({path for path in found if path.is_dir()}))
-
-
-def _folders(tree: Path, library: str) -> Iterable[Path]:
-    return tree.glob(library) if library else (tree,)
+    libraries = [library for tree in trees for library in (tree, *(
+        folder for pattern in _LIBRARIES for folder in tree.glob(pattern)))]
+    hidden = [library / name for library in libraries for name in _BUNDLED]
+    hidden += [tree / name for tree in environments for name in _IN_PREFIX]
+    caches = [Path(cache) for name in _CACHES for cache in variables.get(name, "").split(":") if cache]
+    hidden += [path for path in (*caches, *(_ROOT / room for room in _ROOMS)) if is_visible(path, trees)]
+    return tuple(sorted({path for path in hidden if path.is_dir()}))
 
 
 SHM_BYTES = 8 * 10**9
@@ -72,24 +69,23 @@ class KernelMounts:
 
 
 def kernel_sandbox(
-    needs: KernelMounts, *, settings: SandboxSettings, isolation: Isolation, secret: Iterable[Path] = (),
+    mounts: KernelMounts, *, settings: SandboxSettings, isolation: Isolation, secret: Iterable[Path] = (),
 ) -> Sandbox:
     """The sandbox of one kernel. `secret` is never seen, wherever it lies. Raises `ExecutorError`."""
     trees = (*interpreter(settings.python).trees, *map(Path, settings.readable))
     visible = (*trees, *map(Path, SYSTEM))
     hidden = (*label_files(trees, os.environ), *(path for path in secret if is_visible(path, visible)))
     return Sandbox(
-        needs.folder, needs.seen, writable=(needs.cache, needs.scratch.sockets), environments=trees, hidden=hidden,
-        readable=(*needs.readable, needs.scratch.root), tmp=needs.scratch.tmp, devices=device_files(needs.gpus),
-        network=settings.network == "on", shm_bytes=SHM_BYTES,
-        user_namespace=isolation.user_namespace)
+        mounts.folder, mounts.seen, writable=(mounts.cache, mounts.scratch.sockets), environments=trees, hidden=hidden,
+        readable=(*mounts.readable, mounts.scratch.root), tmp=mounts.scratch.tmp, devices=device_files(mounts.gpus),
+        network=settings.network == "on", shm_bytes=SHM_BYTES, user_namespace=isolation.user_namespace)
 
 
 def device_files(gpus: tuple[Device, ...]) -> tuple[Path, ...]:
     """The device files of leased GPUs, with those that NVIDIA's driver needs for any."""
     if not gpus:
         return ()
-    return tuple(Path("/dev", name) for name in (*(f"nvidia{one.minor}" for one in gpus), *_GPU_FILES))
+    return tuple(Path("/dev", name) for name in (*(f"nvidia{gpu.minor}" for gpu in gpus), *_GPU_FILES))
 
 
 KERNEL_SIDE = Path(__file__).resolve().parents[1] / "kernel_side"
@@ -119,9 +115,8 @@ def kernel_environment(
         "TOKENIZERS_PARALLELISM": "false",
         "MPLBACKEND": "Agg", "MPLCONFIGDIR": str(cache / "matplotlib"), "XDG_CACHE_HOME": str(cache),
         "IPYTHONDIR": f"{tmp}/.ipython", "JUPYTER_RUNTIME_DIR": tmp, "JUPYTER_CONFIG_DIR": f"{tmp}/.jupyter",
-        "JUPYTER_DATA_DIR": f"{tmp}/.jupyter",
+        "JUPYTER_DATA_DIR": f"{tmp}/.jupyter", "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in gpus),
     }
-    environment["CUDA_VISIBLE_DEVICES"] = ",".join(one.uuid for one in gpus)
     if site.ENABLE_USER_SITE:  # packages installed with --user are found by HOME, which we change
         environment["PYTHONUSERBASE"] = site.getuserbase()
     return environment

@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.errors import IsolationError
@@ -40,7 +40,12 @@ class KernelFacts:
 def fix_for(kernel: KernelFacts, path: str) -> str:
     """What to do, from what the kernel says of itself; the container first, since inside it nothing else helps."""
     if kernel.container:
-        return in_container(kernel.container)
+        alone = "let this container be the sandbox: mount nothing in it that experiments must not touch"
+        if kernel.container in ("docker", "podman"):
+            return (f"start it with: {kernel.container} run --security-opt seccomp=unconfined --security-opt "
+                    f"apparmor=unconfined --security-opt systempaths=unconfined ...; where you may not, {alone}")
+        return (f"in {kernel.container} it can rarely be had: ask for a pod or job that may make user namespaces, "
+                f"or {alone}")
     if kernel.most_namespaces == 0:
         return "sudo sysctl -w user.max_user_namespaces=15000 (keep it in /etc/sysctl.d/60-userns.conf)"
     if kernel.clone_allowed is False:
@@ -52,27 +57,11 @@ def fix_for(kernel: KernelFacts, path: str) -> str:
             "until then run experiments in a container or a machine of their own")
 
 
-def in_container(kind: str) -> str:
-    """How a container is started so that it may make namespaces; where it cannot, the container is the sandbox."""
-    alone = "let this container be the sandbox: mount nothing in it that experiments must not touch"
-    if kind in ("docker", "podman"):
-        return (f"start it with: {kind} run --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
-                f"--security-opt systempaths=unconfined ...; where you may not, {alone}")
-    return f"in {kind} it can rarely be had: ask for a pod or job that may make user namespaces, or {alone}"
-
-
 def read_kernel(root: Path = Path("/")) -> KernelFacts:
-    """What the kernel and the surroundings say."""
-    restricted = _number(root / "proc/sys/kernel/apparmor_restrict_unprivileged_userns")
-    clone = _number(root / "proc/sys/kernel/unprivileged_userns_clone")
-    return KernelFacts(
-        restricted_by_apparmor=None if restricted is None else restricted != 0,
-        clone_allowed=None if clone is None else clone != 0,
-        most_namespaces=_number(root / "proc/sys/user/max_user_namespaces"), container=container_at(root))
-
-
-def container_at(root: Path) -> str:
-    """The kind of container, by the marks that its maker leaves; an empty string outside one."""
+    """What the kernel says, and the kind of container, by the marks that its maker leaves."""
+    restricted, clone, most = (_number(root / "proc/sys" / name) for name in (
+        "kernel/apparmor_restrict_unprivileged_userns", "kernel/unprivileged_userns_clone",
+        "user/max_user_namespaces"))
     marks = {".dockerenv": "docker", "run/.containerenv": "podman", ".singularity.d": "singularity",
              "var/run/secrets/kubernetes.io": "kubernetes"}
     kinds = [kind for mark, kind in marks.items() if (root / mark).exists()]
@@ -80,7 +69,10 @@ def container_at(root: Path) -> str:
         text = (root / "proc/1/cgroup").read_text(errors="replace")
         kinds += [kind for word, kind in (("kubepods", "kubernetes"), ("docker", "docker"), ("lxc", "lxc"))
                   if word in text]
-    return "kubernetes" if "kubernetes" in kinds else next(iter(kinds), "")
+    return KernelFacts(
+        restricted_by_apparmor=None if restricted is None else restricted != 0,
+        clone_allowed=None if clone is None else clone != 0, most_namespaces=most,
+        container="kubernetes" if "kubernetes" in kinds else next(iter(kinds), ""))
 
 
 def _number(path: Path) -> int | None:
@@ -105,19 +97,18 @@ class Isolation:
     user_namespace: bool = True
 
 
-CHOSEN = Isolation(on=False, why="sandbox.isolation is none")
-
 
 def isolation_of(settings: SandboxSettings) -> Isolation:
     """How code runs under these settings on this machine. Raises `IsolationError` where that is required and
     impossible."""
     if settings.isolation == "none":
-        return CHOSEN
-    found = probed()
-    if not found.on and settings.isolation == "required":
-        raise IsolationError(f"experiments cannot be isolated: {found.why}. Mend it: {found.fix}. Or run them without "
-                             "isolation, as yourself, with your files and network: --set sandbox.isolation=auto")
-    return found
+        return Isolation(on=False, why="sandbox.isolation is none")
+    isolation = probed()
+    if not isolation.on and settings.isolation == "required":
+        raise IsolationError(f"experiments cannot be isolated: {isolation.why}. To fix it: {isolation.fix}. Or run "
+                             "them without isolation, as yourself, with your files and network: "
+                             "--set sandbox.isolation=auto")
+    return isolation
 
 
 def describe_isolation(settings: SandboxSettings) -> str:
@@ -125,9 +116,9 @@ def describe_isolation(settings: SandboxSettings) -> str:
 
     Raises: `IsolationError`.
     """
-    found = isolation_of(settings)
-    if not found.on:
-        return f"none: {found.why}"
+    isolation = isolation_of(settings)
+    if not isolation.on:
+        return f"none: {isolation.why}"
     return BUBBLEWRAP if settings.network == "off" else f"{BUBBLEWRAP}, with network"
 
 
@@ -154,7 +145,7 @@ def probe(kernel: KernelFacts | None = None) -> Isolation:
 def _attempt(*, user_namespace: bool) -> str | None:
     """None where it worked, else what was said."""
     with tempfile.TemporaryDirectory(prefix="lab-probe-") as name:
-        sandbox = replace(Sandbox(Path(name)), user_namespace=user_namespace)
+        sandbox = Sandbox(Path(name), user_namespace=user_namespace)
         try:
             ran = subprocess.run(wrap(["true"], sandbox), capture_output=True, text=True, timeout=LIMIT, check=False,
                                  stdin=subprocess.DEVNULL, errors="replace")

@@ -14,7 +14,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,8 @@ import psutil
 
 _STATUS = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
 _PART = re.compile(r"^(Pss|Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
+_GONE = 5.0
+"""Seconds to wait until what was killed is gone."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +37,26 @@ class ResourceUse:
 
 def process_tree(root: int, limit: int | None = None) -> set[int]:
     """A process and its descendants; not many more than `limit`."""
-    found: set[int] = set()
+    tree: set[int] = set()
     waiting = [root]
-    while waiting and (limit is None or len(found) <= limit):
-        one = waiting.pop()
-        if one not in found:
-            found.add(one)
-            waiting += _children(one)
-    return found
+    while waiting and (limit is None or len(tree) <= limit):
+        process = waiting.pop()
+        if process in tree:
+            continue
+        tree.add(process)
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{process}/task"):
+                with contextlib.suppress(OSError):
+                    waiting += map(int, Path(f"/proc/{process}/task/{thread}/children").read_text().split())
+    return tree
 
 
 def resource_use(processes: Iterable[int]) -> ResourceUse:
     """What they hold at most: memory that several share counts in each. Quick."""
     tasks = private = shared = 0
-    for one in processes:
+    for process in processes:
         with contextlib.suppress(OSError):
-            fields = dict(_STATUS.findall(Path(f"/proc/{one}/status").read_text(errors="replace")))
+            fields = dict(_STATUS.findall(Path(f"/proc/{process}/status").read_text(errors="replace")))
             tasks += int(fields.get("Threads", 0))
             private += int(fields.get("RssAnon", 0)) * 1024
             shared += int(fields.get("RssShmem", 0)) * 1024
@@ -63,17 +69,17 @@ def unique_resource_use(processes: Iterable[int]) -> ResourceUse:
     Where the system does not tell a process's part of its pages, all its private memory counts, and of memory that is
     shared the largest piece.
     """
-    private = shared = untold = 0
-    for one in processes:
-        parts = _parts(one)
+    private = shared = largest = 0
+    for process in processes:
+        parts = _parts(process)
         if parts:
             private += parts.get("Pss_Anon", 0)
             shared += parts.get("Pss_Shmem", 0)
         else:
-            whole = resource_use((one,))
+            whole = resource_use((process,))
             private += whole.private
-            untold = max(untold, whole.shared)
-    return ResourceUse(0, private, shared + untold)
+            largest = max(largest, whole.shared)
+    return ResourceUse(0, private, shared + largest)
 
 
 def proportional_bytes(process: int) -> int | None:
@@ -91,39 +97,22 @@ def _parts(process: int) -> dict[str, int]:
 def shm_bytes(process: int) -> int:
     """Bytes in the /dev/shm that a process sees."""
     with contextlib.suppress(OSError):
-        there = os.statvfs(f"/proc/{process}/root/dev/shm")
-        return (there.f_blocks - there.f_bfree) * there.f_frsize
+        shm = os.statvfs(f"/proc/{process}/root/dev/shm")
+        return (shm.f_blocks - shm.f_bfree) * shm.f_frsize
     return 0
 
 
 def deleted_file_bytes(processes: Iterable[int]) -> int:
     """Bytes in files that have no name any more but are held open (memory files too)."""
-    found: dict[tuple[int, int], int] = {}
-    for one in processes:
-        for status in _open_files(one):
-            if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
-                found[status.st_dev, status.st_ino] = status.st_blocks * 512
-    return sum(found.values())
-
-
-def _open_files(process: int) -> Iterator[os.stat_result]:
-    with contextlib.suppress(OSError):
-        for name in os.listdir(f"/proc/{process}/fd"):
-            with contextlib.suppress(OSError):
-                yield os.stat(f"/proc/{process}/fd/{name}")
-
-
-def _children(process: int) -> list[int]:
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{process}/task"):
-            with contextlib.suppress(OSError):
-                found += map(int, Path(f"/proc/{process}/task/{thread}/children").read_text().split())
-    return found
-
-
-_GONE = 5.0
-"""Seconds to wait until what was killed is gone."""
+    sizes: dict[tuple[int, int], int] = {}
+    for process in processes:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"/proc/{process}/fd"):
+                with contextlib.suppress(OSError):
+                    status = os.stat(f"/proc/{process}/fd/{name}")
+                    if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
+                        sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
+    return sum(sizes.values())
 
 
 def kill_orphans(cache: Path) -> list[int]:
@@ -133,17 +122,15 @@ def kill_orphans(cache: Path) -> list[int]:
     its environment, and so has what it starts, whatever sessions and groups that makes. A process that replaced its
     environment is not found, nor one on another machine. Call under the lock of the run.
     """
-    found = [process for process in psutil.process_iter() if process.pid != os.getpid() and _used(process, cache)]
-    for process in found:
+    orphans: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            variables = process.environ() if process.pid != os.getpid() else {}
+            if (variables.get("XDG_CACHE_HOME") == str(cache.absolute()) and "LAB_JOB" in variables
+                    and variables.get("PYTHONHASHSEED") == "0"):
+                orphans.append(process)
+    for process in orphans:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(found, timeout=_GONE)
-    return [process.pid for process in found]
-
-
-def _used(process: psutil.Process, cache: Path) -> bool:
-    with contextlib.suppress(psutil.Error, OSError):
-        variables = process.environ()
-        return variables.get("XDG_CACHE_HOME") == str(cache.absolute()) and "LAB_JOB" in variables \
-            and variables.get("PYTHONHASHSEED") == "0"
-    return False
+    psutil.wait_procs(orphans, timeout=_GONE)
+    return [process.pid for process in orphans]

@@ -62,8 +62,10 @@ class LabProvisioner(LocalProvisioner):
             return await super().launch_kernel([*self.before, *cmd], **kwargs)
         read, write = os.pipe()
         with open(read, "rb") as answer:
+            program, *options = self.wrapper
+            command = [*self.before, program, "--info-fd", str(write), *options, *cmd]
             try:
-                info = await super().launch_kernel(self._wrapped(cmd, write), pass_fds=(write,), **kwargs)
+                info = await super().launch_kernel(command, pass_fds=(write,), **kwargs)
             finally:
                 os.close(write)
             bubblewrap = await asyncio.to_thread(_read_info, answer.fileno())
@@ -73,9 +75,6 @@ class LabProvisioner(LocalProvisioner):
             self.first = first
         return info
 
-    def _wrapped(self, cmd: list[str], descriptor: int) -> list[str]:
-        bubblewrap, *options = self.wrapper
-        return [*self.before, bubblewrap, "--info-fd", str(descriptor), *options, *cmd]
 
     @property
     def started(self) -> subprocess.Popen[bytes] | None:
@@ -114,9 +113,9 @@ class LabProvisioner(LocalProvisioner):
         # Not reaped yet, so the number of the group is still ours, also when its leader is dead.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        for one in descendants:
+        for descendant in descendants:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(one, signal.SIGKILL)
+                os.kill(descendant, signal.SIGKILL)
 
     def end(self) -> None:
         """Kill every process, wait until they are gone, and reap. Idempotent; blocks some milliseconds."""

@@ -59,10 +59,16 @@ def sweep() -> None:
     """
     place = _place()
     for path in place.glob(f"{MARK}*"):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # also where somebody holds its lock
             status = path.lstat()
-            if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _FRESH and path.is_dir():
-                _remove_unlocked(path)
+            if status.st_uid != os.geteuid() or time.time() - status.st_mtime <= _FRESH or not path.is_dir():
+                continue
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(lock)
     for group in task_groups(MARK):
         if not (place / group.name).exists():
             TaskGroup(group).remove()
@@ -74,12 +80,3 @@ def _place() -> Path:
     except PlaceError as error:
         raise ExecutorError(f"{error}; kernels are spoken to through it") from error
 
-
-def _remove_unlocked(path: Path) -> None:
-    """Raises `OSError` where somebody holds its lock."""
-    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path, ignore_errors=True)
-    finally:
-        os.close(lock)

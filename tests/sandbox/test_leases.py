@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.errors import GpuError
-from sandbox.gpu_leases import GpuLeases, GpuLocks, open_leases
+from sandbox.gpu_leases import GpuLeases, open_leases, take_slot
 from sandbox.gpus import Device, DriverNvml, select_devices, visible_devices
 from sandbox.scripted import ScriptedNvml, gpus
 from sandbox.settings import SandboxSettings
@@ -187,8 +187,8 @@ async def test_waiting_for_a_gpu_can_be_cancelled(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from sandbox.gpu_leases import GpuLocks
-held = GpuLocks(Path(sys.argv[1]), int(sys.argv[3])).take(sys.argv[2])
+from sandbox.gpu_leases import take_slot
+held = take_slot(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
 print("taken" if held else "refused", flush=True)
 time.sleep(60)
 """
@@ -202,16 +202,16 @@ def test_two_runs_share_the_locks_and_a_killed_run_holds_none(
     command = [sys.executable, "-c", HOLD, str(folder), uuid(0), str(theirs)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "taken\n"
-        place = GpuLocks(folder, ours).take(uuid(0))
+        place = take_slot(folder, uuid(0), ours)
         assert (place is None) == refused
         if place is not None:
-            assert GpuLocks(folder, ours).take(uuid(0)) is None  # both of two places are taken
-            place.drop()
+            assert take_slot(folder, uuid(0), ours) is None  # both of two places are taken
+            place.close()
         other.kill()
         other.wait()
-    again = GpuLocks(folder, ours).take(uuid(0))
+    again = take_slot(folder, uuid(0), ours)
     assert again is not None
-    again.drop()
+    again.close()
 
 
 def test_the_locks_are_out_of_reach_of_others(tmp_path: Path) -> None:
@@ -219,19 +219,19 @@ def test_the_locks_are_out_of_reach_of_others(tmp_path: Path) -> None:
     folder.mkdir()
     folder.chmod(0o777)
     with pytest.raises(GpuError, match="must be a folder of yours alone"):
-        GpuLocks(folder, 1).take(uuid(0))
+        take_slot(folder, uuid(0), 1)
     folder.rmdir()
     folder.symlink_to(tmp_path)
     with pytest.raises(GpuError, match="must be a folder"):
-        GpuLocks(folder, 1).take(uuid(0))
+        take_slot(folder, uuid(0), 1)
 
 
 def test_a_lock_whose_file_was_removed_is_taken_anew(tmp_path: Path) -> None:
-    first = GpuLocks(tmp_path / "locks", 1).take(uuid(0))
+    first = take_slot(tmp_path / "locks", uuid(0), 1)
     (tmp_path / "locks" / f"gpu-{uuid(0)}.lock").unlink()
-    second = GpuLocks(tmp_path / "locks", 1).take(uuid(0))
+    second = take_slot(tmp_path / "locks", uuid(0), 1)
     assert first is not None and second is not None
-    assert GpuLocks(tmp_path / "locks", 1).take(uuid(0)) is None
+    assert take_slot(tmp_path / "locks", uuid(0), 1) is None
 
 
 # --- no GPU ----------------------------------------------------------------------------------------------------------
