@@ -22,10 +22,11 @@ from typing import Literal
 from sandbox.execution import Script, execute
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.limits import limits_of
+from sandbox.isolation.mounts import KernelConfig
 from sandbox.isolation.probe import isolation_of
 from sandbox.isolation.processes import process_tree, resource_use
 from sandbox.job import Job
-from sandbox.kernels import Kernel, KernelConfig
+from sandbox.kernels import Kernel
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 

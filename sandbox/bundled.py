@@ -1,18 +1,12 @@
-"""Datasets that are there without a network: those of scikit-learn, and generated images and expressions.
+"""Datasets that are there without a network: those of scikit-learn, and generated images.
 
-scikit-learn is imported when one is loaded, not to list them: a test checks the numbers in the table. Generated sets
-are always the same; only how they are split depends on the seed of a run.
-
-The images are shapes at random places and sizes under noise: no photographs, but balanced classes and known nuisance
-factors (place, size, brightness, noise). The expressions are rows of tokens, labelled by the range that their value
-lies in; no row stands twice, but expressions of the same value, or equal but for the order of a sum, are different rows
-and may fall into different splits.
+scikit-learn is imported when one is loaded, not to list them: a test checks the numbers in the table. The images are
+shapes at random places and sizes under noise: no photographs, but balanced classes and known nuisance factors (place,
+size, brightness, noise). They are always the same; only how they are split depends on the seed of a run.
 """
 
 from __future__ import annotations
 
-import random
-from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +17,7 @@ from numpy.typing import NDArray
 from sandbox.data import Examples
 
 Array = NDArray[Any]
+
 
 @dataclass(frozen=True)
 class Bundled:
@@ -126,70 +121,4 @@ def _draw(inside: Callable[[Array, Array], Array], rng: Any) -> Array:
 GENERATED_SHAPES = Bundled(
     "shapes", f"Generated shapes ({SIDE} x {SIDE} pixels)", f"generated:shapes:{SHAPES_SEED}",
     len(SHAPES) * PER_CLASS, SIDE * SIDE, len(SHAPES), _load_shapes)
-
-
-SYMBOLS = " 0123456789+-*()"
-"""Token -> symbol; token 0 pads."""
-BOUNDS = (-10, 0, 10, 30)
-"""A value belongs to the class of the bounds that it reaches: below -10 is class 0, 30 and more the last."""
-CLASSES = ("below -10", "-10 to -1", "0 to 9", "10 to 29", "30 and above")
-EXAMPLES = 4200
-ARITHMETIC_SEED = 20250407
-"""Of the generator, together with the number of operators."""
-
-
-@dataclass(frozen=True)
-class Expression:
-    """Its text, its value, and how strongly its outermost operator binds: 1 sums, 2 products, 3 digits."""
-
-    text: str
-    value: int
-    binding: int
-
-
-def drawn(rng: random.Random, operators: int) -> Expression:
-    """A random expression with that many operators: the outermost one is drawn first, then how many go to its left."""
-    if operators == 0:
-        digit = rng.randrange(10)
-        return Expression(str(digit), digit, 3)
-    sign = rng.choice("+-*")
-    left = rng.randrange(operators)
-    return joined(drawn(rng, left), sign, drawn(rng, operators - 1 - left))
-
-
-def joined(a: Expression, sign: str, b: Expression) -> Expression:
-    """`a sign b`, with brackets where it would read as something else: (1+2)*3, 1-(2+3)."""
-    binding = 2 if sign == "*" else 1
-    first = a.text if a.binding >= binding else f"({a.text})"
-    second = b.text if b.binding > binding or (b.binding == binding and sign != "-") else f"({b.text})"
-    value = {"+": a.value + b.value, "-": a.value - b.value, "*": a.value * b.value}[sign]
-    return Expression(f"{first}{sign}{second}", value, binding)
-
-
-def expressions(operators: int, count: int = EXAMPLES) -> list[Expression]:
-    """Distinct expressions in the order in which they were drawn, always the same."""
-    rng = random.Random(ARITHMETIC_SEED + operators)
-    distinct: dict[str, Expression] = {}
-    while len(distinct) < count:
-        expression = drawn(rng, operators)
-        distinct.setdefault(expression.text, expression)
-    return list(distinct.values())
-
-
-def _arithmetic(operators: int) -> Bundled:
-    """Expressions as x (examples, tokens) int64, padded with 0; y is the range of the value."""
-    tokens = 4 * operators - 1  # digits and operators, and brackets around every operator but the outermost
-
-    def load() -> Examples:
-        rows = expressions(operators)
-        x = np.zeros((len(rows), tokens), dtype=np.int64)
-        for row, expression in zip(x, rows, strict=True):
-            row[: len(expression.text)] = [SYMBOLS.index(symbol) for symbol in expression.text]
-        y = np.array([bisect_right(BOUNDS, expression.value) for expression in rows], dtype=np.int64)
-        return Examples(x, y, class_names=CLASSES, target="range of the value")
-
-    return Bundled(f"arithmetic_{operators}", f"Arithmetic expressions with {operators} operators",
-                   f"generated:arithmetic:{operators}:{ARITHMETIC_SEED}", EXAMPLES, tokens, len(CLASSES), load)
-
-
-BUNDLED = (*SKLEARN, GENERATED_SHAPES, *map(_arithmetic, (2, 3, 4)))
+BUNDLED = (*SKLEARN, GENERATED_SHAPES)

@@ -20,10 +20,11 @@ from sandbox.execution import Execution, Script, execute
 from sandbox.gpu_leases import GpuLeases, Lease, open_leases
 from sandbox.gpus import cuda_visible_devices, describe_devices
 from sandbox.isolation.limits import limits_of
+from sandbox.isolation.mounts import KernelConfig, StartOptions
 from sandbox.isolation.probe import isolation_of
 from sandbox.isolation.scratch import sweep
 from sandbox.job import CHECKPOINTS, Job, Outcome, Slots, TooLate
-from sandbox.kernels import Kernel, KernelConfig, StartOptions
+from sandbox.kernels import Kernel
 from sandbox.monitor import Meter, Monitor, Usage
 from sandbox.output import TAIL_CHARS, Transcript, notebook
 from sandbox.pool import Pool

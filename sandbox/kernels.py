@@ -14,18 +14,14 @@ import subprocess
 import time
 from asyncio import timeout, to_thread, wait_for
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox.errors import ExecutorError
-from sandbox.gpus import Device
 from sandbox.isolation.bubblewrap import wrap
 from sandbox.isolation.limits import Limits, TaskGroup, Watchdog, task_group
-from sandbox.isolation.mounts import KERNEL_SIDE, KernelMounts, kernel_environment, kernel_sandbox
-from sandbox.isolation.probe import Isolation
+from sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig, StartOptions, kernel_environment, kernel_sandbox
 from sandbox.isolation.scratch import Scratch
-from sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
     from sandbox.isolation.provisioner import LabProvisioner
@@ -38,26 +34,6 @@ _CRASH_LOG = 2**20
 """Bytes that are read of what a crash left."""
 _ECHO = 0.1
 """Seconds to wait for the echo of a request over iopub before it is sent again."""
-
-
-@dataclass(frozen=True)
-class KernelConfig:
-    """On what terms the kernels of an executor run: in which sandbox, with which cache, never seeing what."""
-
-    settings: SandboxSettings
-    isolation: Isolation
-    cache: Path
-    secret: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True)
-class StartOptions:
-    """What a kernel has from its start: read-only paths, GPUs, modules imported ahead, and whether others go first."""
-
-    readable: tuple[Path, ...] = ()
-    gpus: tuple[Device, ...] = ()
-    modules: tuple[str, ...] = ()
-    nice: bool = False
 
 
 class Kernel:
@@ -95,9 +71,7 @@ class Kernel:
             transport="ipc", ip=str(self._scratch.sockets / "k"), connection_file=str(self._scratch.connection),
         )
         self._manager.context.setsockopt(zmq.MAXMSGSIZE, _MESSAGE)
-        environment = kernel_environment(
-            settings, self.seen, scratch=self._scratch, cache=self.terms.cache, gpus=self.given.gpus,
-            isolated=self.terms.isolation.on) | {"LAB_MODULES": ",".join(self.given.modules)}
+        environment = kernel_environment(self.terms, self.given, folder=self.seen, scratch=self._scratch)
         try:
             with open(self._scratch.crash_log, "ab") as log:
                 await self._manager.start_kernel(
@@ -181,10 +155,8 @@ class Kernel:
         """The words before the kernel's command; none without isolation."""
         if not self.terms.isolation.on:
             return []
-        mounts = KernelMounts(self.folder, self.seen, self.terms.cache, self._scratch,
-                              (KERNEL_SIDE, *self.given.readable), self.given.gpus)
-        return wrap([], kernel_sandbox(
-            mounts, settings=self.terms.settings, isolation=self.terms.isolation, secret=self.terms.secret))
+        return wrap([], kernel_sandbox(self.terms, self.given, folder=self.folder, seen=self.seen,
+                                       scratch=self._scratch))
 
     # --- the conversation -------------------------------------------------------------------------------------------
 

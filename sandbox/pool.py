@@ -26,8 +26,9 @@ import psutil
 from sandbox.errors import ExecutorError
 from sandbox.isolation.interpreter import interpreter
 from sandbox.isolation.limits import SHARE, machine_memory
+from sandbox.isolation.mounts import KernelConfig, StartOptions
 from sandbox.isolation.processes import process_tree, resource_use
-from sandbox.kernels import Kernel, KernelConfig, StartOptions
+from sandbox.kernels import Kernel
 from sandbox.workspace import dataset_folders
 
 MODULES = {

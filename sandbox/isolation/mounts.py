@@ -56,29 +56,39 @@ _GPU_FILES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "
 
 
 @dataclass(frozen=True)
-class KernelMounts:
-    """What one kernel works with."""
+class KernelConfig:
+    """On what terms the kernels of an executor run: in which sandbox, with which cache.
 
-    folder: Path
-    seen: Path
-    """What the code sees the folder as."""
+    `secret` is never seen, wherever it lies.
+    """
+
+    settings: SandboxSettings
+    isolation: Isolation
     cache: Path
-    scratch: Scratch
+    secret: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """What a kernel has from its start: read-only paths, GPUs, modules imported ahead, and whether others go first."""
+
     readable: tuple[Path, ...] = ()
     gpus: tuple[Device, ...] = ()
+    modules: tuple[str, ...] = ()
+    nice: bool = False
 
 
 def kernel_sandbox(
-    mounts: KernelMounts, *, settings: SandboxSettings, isolation: Isolation, secret: Iterable[Path] = (),
+    config: KernelConfig, start: StartOptions, *, folder: Path, seen: Path, scratch: Scratch,
 ) -> Sandbox:
-    """The sandbox of one kernel. `secret` is never seen, wherever it lies. Raises `ExecutorError`."""
-    trees = (*interpreter(settings.python).trees, *map(Path, settings.readable))
+    """The sandbox of one kernel, whose code sees its folder as `seen`. Raises `ExecutorError`."""
+    trees = (*interpreter(config.settings.python).trees, *map(Path, config.settings.readable))
     visible = (*trees, *map(Path, SYSTEM))
-    hidden = (*label_files(trees, os.environ), *(path for path in secret if is_visible(path, visible)))
+    hidden = (*label_files(trees, os.environ), *(path for path in config.secret if is_visible(path, visible)))
     return Sandbox(
-        mounts.folder, mounts.seen, writable=(mounts.cache, mounts.scratch.sockets), environments=trees, hidden=hidden,
-        readable=(*mounts.readable, mounts.scratch.root), tmp=mounts.scratch.tmp, devices=device_files(mounts.gpus),
-        network=settings.network == "on", shm_bytes=SHM_BYTES, user_namespace=isolation.user_namespace)
+        folder, seen, writable=(config.cache, scratch.sockets), environments=trees, hidden=hidden,
+        readable=(KERNEL_SIDE, *start.readable, scratch.root), tmp=scratch.tmp, devices=device_files(start.gpus),
+        network=config.settings.network == "on", shm_bytes=SHM_BYTES, user_namespace=config.isolation.user_namespace)
 
 
 def device_files(gpus: tuple[Device, ...]) -> tuple[Path, ...]:
@@ -95,16 +105,16 @@ _ALLOWED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CUDA
 
 
 def kernel_environment(
-    settings: SandboxSettings, folder: Path, *, scratch: Scratch, cache: Path, gpus: tuple[Device, ...] = (),
-    isolated: bool = False,
+    config: KernelConfig, start: StartOptions, *, folder: Path, scratch: Scratch,
 ) -> dict[str, str]:
     """The whole environment of a kernel. No key or token of the host is in it: only `_ALLOWED` names pass.
 
-    `scratch` lives as long as the kernel. `cache` is shared by the kernels of a run: matplotlib's font list takes
-    seconds to build and is the same for all of them; settings that code could leave there for others to run are not.
-    The code sees the leased `gpus` and no others.
+    The cache is shared by the kernels of a run: matplotlib's font list takes seconds to build and is the same for all
+    of them; settings that code could leave there for others to run are not. The code sees the leased GPUs and no
+    others.
     """
-    tmp = "/tmp" if isolated else str(scratch.tmp)
+    settings, cache = config.settings, config.cache
+    tmp = "/tmp" if config.isolation.on else str(scratch.tmp)
     environment = {name: os.environ[name] for name in _ALLOWED if name in os.environ}
     environment |= {
         "HOME": str(folder), "TMPDIR": tmp, "LAB_JOB": str(scratch.job), "LAB_RLIMITS": rlimits(settings),
@@ -115,7 +125,8 @@ def kernel_environment(
         "TOKENIZERS_PARALLELISM": "false",
         "MPLBACKEND": "Agg", "MPLCONFIGDIR": str(cache / "matplotlib"), "XDG_CACHE_HOME": str(cache),
         "IPYTHONDIR": f"{tmp}/.ipython", "JUPYTER_RUNTIME_DIR": tmp, "JUPYTER_CONFIG_DIR": f"{tmp}/.jupyter",
-        "JUPYTER_DATA_DIR": f"{tmp}/.jupyter", "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in gpus),
+        "JUPYTER_DATA_DIR": f"{tmp}/.jupyter", "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in start.gpus),
+        "LAB_MODULES": ",".join(start.modules),
     }
     if site.ENABLE_USER_SITE:  # packages installed with --user are found by HOME, which we change
         environment["PYTHONUSERBASE"] = site.getuserbase()

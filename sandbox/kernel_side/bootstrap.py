@@ -21,7 +21,6 @@ import os
 import resource
 import sys
 import warnings
-from functools import partial
 from typing import Any
 
 _PIECE = 2**20
@@ -30,7 +29,12 @@ _PIECE = 2**20
 def main() -> None:
     """Run until the host kills us."""
     sys.path.pop(0)  # the folder of this file, put there because it was run by its path; PYTHONPATH names it again
-    _limit()
+    for limit in filter(None, os.environ.pop("LAB_RLIMITS", "").split(",")):
+        name, _, value = limit.partition("=")
+        number = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(number)[1]
+        lowest = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
+        resource.setrlimit(number, (lowest, lowest))  # for good: without privileges it cannot be raised again
     sys.modules["debugpy"] = None  # pyright: ignore[reportArgumentType]  (makes an import fail at once)
     crash_log = os.fdopen(os.dup(2), "w")  # ipykernel redirects descriptor 2; a crash must still reach the host
 
@@ -42,26 +46,21 @@ def main() -> None:
         "--InteractiveShell.xmode=Context", "--InteractiveShell.ast_node_interactivity=none",
     ])
     faulthandler.enable(crash_log, all_threads=False)
-    modules = [one for one in os.environ.pop("LAB_MODULES").split(",") if one]
-    _flush_at_the_end(app.shell)
+    modules = [module for module in os.environ.pop("LAB_MODULES").split(",") if module]
+    app.shell.events.register("post_execute", _flush_open_files)
     if modules and (output := _import_ahead(modules)):
         crash_log.write(f"importing {', '.join(modules)} said: {output[:300]}")
         crash_log.flush()
         os._exit(1)
     for stream in (sys.stdout, sys.stderr):
         _send_in_pieces(stream)
-    _prepare_at_first(app.shell)
+
+    def prepare() -> None:
+        app.shell.events.unregister("pre_execute", prepare)
+        _prepare_as_script(app.shell)
+
+    app.shell.events.register("pre_execute", prepare)
     app.start()
-
-
-def _limit() -> None:
-    """Take on the resource limits of LAB_RLIMITS, for good: a process without privileges cannot raise them again."""
-    for one in filter(None, os.environ.pop("LAB_RLIMITS", "").split(",")):
-        name, _, value = one.partition("=")
-        number = getattr(resource, f"RLIMIT_{name}")
-        hard = resource.getrlimit(number)[1]
-        limit = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
-        resource.setrlimit(number, (limit, limit))
 
 
 def _send_in_pieces(stream: Any) -> None:
@@ -85,9 +84,14 @@ def _send_in_pieces(stream: Any) -> None:
 def _import_ahead(modules: list[str]) -> str:
     """Import modules and leave the names of all that are new in TMPDIR/loaded; what they said meanwhile."""
     output: list[str] = []
+
+    def collect(text: str) -> int:
+        output.append(text)
+        return len(text)
+
     before = set(sys.modules)
     for stream in (sys.stdout, sys.stderr):
-        stream.write = _collect(output)
+        stream.write = collect
     try:
         for name in modules:
             importlib.import_module(name)
@@ -101,21 +105,6 @@ def _import_ahead(modules: list[str]) -> str:
         file.write(" ".join(sorted(new)))
     return "".join(output)
 
-
-def _collect(output: list[str]) -> Any:
-    def write(text: str) -> int:
-        output.append(text)
-        return len(text)
-
-    return write
-
-
-def _prepare_at_first(shell: Any) -> None:
-    def prepare() -> None:
-        shell.events.unregister("pre_execute", prepare)
-        _prepare_as_script(shell)
-
-    shell.events.register("pre_execute", prepare)
 
 
 def _prepare_as_script(shell: Any) -> None:
@@ -134,21 +123,18 @@ def _prepare_as_script(shell: Any) -> None:
     # The shell's own `exit` lets the rest of a cell run; a script expects to end there.
     shell.user_ns.update(__file__=entry, exit=sys.exit, quit=sys.exit)
     warnings.filterwarnings("ignore", message="To exit: use")
-    shell.compile.get_code_name = partial(_name_of, entry)  # in syntax errors, warnings and crashes
 
+    def name_of(*_code: object) -> str:
+        return entry
 
-def _flush_at_the_end(shell: Any) -> None:
-    shell.events.register("post_execute", _flush_open_files)
-
-
-def _name_of(entry: str, *_code: object) -> str:
-    return entry
+    shell.compile.get_code_name = name_of  # in syntax errors, warnings and crashes
 
 
 def _flush_open_files() -> None:
-    for one in gc.get_objects():
-        if type(one) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom) and not one.closed and one.writable():
-            one.flush()
+    for file in gc.get_objects():
+        if (type(file) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+                and not file.closed and file.writable()):
+            file.flush()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
@@ -23,10 +23,6 @@ _HIDDEN = {
     "bootstrap": os.path.join(_HERE, "bootstrap.py"),
 }
 
-
-def _lies_in(spec: ModuleSpec, place: str) -> bool:
-    found = [spec.origin or "", *(spec.submodule_search_locations or ())]
-    return any(path == place or path.startswith(place + os.sep) for path in map(os.path.realpath, found) if path)
 
 
 def _specs(name: str, without: object) -> Iterator[ModuleSpec]:
@@ -48,49 +44,39 @@ class _Hide:
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         if path is not None or name not in _HIDDEN:
             return None
+        hidden = _HIDDEN[name]
         for spec in _specs(name, without=self):
-            if not _lies_in(spec, _HIDDEN[name]):
+            paths = map(os.path.realpath, filter(None, (spec.origin, *(spec.submodule_search_locations or ()))))
+            if not any(path == hidden or path.startswith(hidden + os.sep) for path in paths):
                 return spec
         raise ModuleNotFoundError(f"No module named {name!r} (of the harness, only `lab` can be imported)", name=name)
 
 
-def _figures(module: ModuleType) -> None:
-    from lab import _figures
+def _arrived(module: ModuleType) -> None:
+    from lab import _data, _figures, _job  # numpy must not be imported earlier than the code does
 
-    _figures.watch(module.Figure)
-
-
-def _torch(module: ModuleType) -> None:
-    from lab import _job
-
-    _job.torch_arrived(module)
-
-
-def _loaders(module: ModuleType) -> None:
-    from lab import _data
-
-    _data.replace_loaders(module)
+    if module.__name__ == "torch":
+        _job.torch_arrived(module)
+    elif module.__name__ == "matplotlib.figure":
+        _figures.watch(module.Figure)
+    else:
+        _data.replace_loaders(module)
 
 
 class _Arrivals:
     """Calls back once a watched module has been executed, without importing it earlier than the code does."""
 
-    waiting: dict[str, Callable[[ModuleType], None]]
-
-    def __init__(self) -> None:
-        self.waiting = {"matplotlib.figure": _figures, "torch": _torch, "sklearn.datasets": _loaders}
-
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        if name not in self.waiting:
+        if name not in ("matplotlib.figure", "torch", "sklearn.datasets"):
             return None
         spec = PathFinder.find_spec(name, path)
         if spec is None or spec.loader is None:
             return None
-        arrived, execute = self.waiting[name], spec.loader.exec_module
+        execute = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            arrived(module)
+            _arrived(module)
 
         spec.loader.exec_module = exec_module
         return spec

@@ -18,10 +18,10 @@ from record.nouns.nodes import Failure
 from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
 from sandbox.isolation import bubblewrap, provisioner
-from sandbox.isolation.mounts import KERNEL_SIDE
+from sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig
 from sandbox.isolation.probe import Isolation
 from sandbox.job import Job
-from sandbox.kernels import Kernel, KernelConfig
+from sandbox.kernels import Kernel
 from tests.sandbox.conftest import SETTINGS, Bench, Store, eventually, gone
 
 pytestmark = pytest.mark.slow

@@ -117,12 +117,8 @@ def data(name: str) -> Dataset | Folder:
 
 def replace_loaders(datasets: ModuleType) -> None:
     """Replace the loaders of `sklearn.datasets` whose labels are withheld by one that says what to use."""
-    for loader, name in LOADERS.items():
-        setattr(datasets, loader, _refusal(loader, name))
-
-
-def _refusal(loader: str, name: str) -> Any:
-    def refuse(*_: object, **__: object) -> NoReturn:
+    def refuse(loader: str, name: str, *_: object, **__: object) -> NoReturn:
         raise LabError(f"sklearn's {loader} returns labels that are withheld here: use lab.data({name!r})")
 
-    return refuse
+    for loader, name in LOADERS.items():
+        setattr(datasets, loader, functools.partial(refuse, loader, name))

@@ -48,31 +48,25 @@ class _Saved:
     tight: bool
 
 
-def _write_facts(figure: Any, name: Any, options: dict[str, Any]) -> None:
+def _write_facts(figure: Any, path: Any, options: dict[str, Any]) -> None:
+    import matplotlib
+
+    settings = matplotlib.rcParams
     try:
-        path = _written(name, options.get("format"))
-        fields = _facts_or_error(figure, path, options)
+        if not (options.get("format") or os.path.splitext(path)[1]):  # matplotlib adds an ending where there is none
+            path = f"{path.rstrip('.')}.{settings['savefig.format']}"
+        try:
+            asked = options.get("dpi", settings["savefig.dpi"])
+            dpi = float(figure.dpi if asked in ("figure", None) else asked)
+            form = (options.get("format") or os.path.splitext(path)[1]).lower().lstrip(".")
+            tight = options.get("bbox_inches", settings["savefig.bbox"]) == "tight"
+            fields = facts(figure, _Saved(dpi, 72.0 if form in ("pdf", "svg", "ps", "eps") else dpi, tight))
+        except Exception as error:
+            fields = {"error": f"{type(error).__name__}: {error}"[:_TEXT]}
         with open(f"{path}.facts.json", "w", encoding="utf-8") as file:
             json.dump(fields, file)
     except Exception:  # a figure that was saved must stay saved; without facts the host judges the image alone
         return
-
-
-def _facts_or_error(figure: Any, path: str, options: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return facts(figure, _saved(figure, path, options))
-    except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"[:_TEXT]}
-
-
-def _saved(figure: Any, path: str, options: dict[str, Any]) -> _Saved:
-    import matplotlib
-
-    asked = options.get("dpi", matplotlib.rcParams["savefig.dpi"])
-    dpi = float(figure.dpi if asked in ("figure", None) else asked)
-    vector = (options.get("format") or os.path.splitext(path)[1]).lower().lstrip(".") in ("pdf", "svg", "ps", "eps")
-    tight = options.get("bbox_inches", matplotlib.rcParams["savefig.bbox"]) == "tight"
-    return _Saved(dpi, 72.0 if vector else dpi, tight)
 
 
 def facts(figure: Any, saved: _Saved | None = None) -> dict[str, Any]:
@@ -96,51 +90,29 @@ def _drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
     """What is drawn on each axes, and where texts stand."""
     plots = [axes for axes in figure.axes if not _is_colourbar(axes)]
     bars = [axes for axes in figure.axes if _is_colourbar(axes)]
+    outside = [text.get_text() for text in (*figure.texts, *(
+        text for legend in figure.legends for text in legend.get_texts()))]
     fields: dict[str, Any] = {
-        "axes": [_axes_facts(axes, plots, bars) for axes in plots[:_PANELS]], "words": _outer_texts(figure),
-        "scales": [_cut(_own_label(axes)) for axes in bars]}
+        "axes": [_axes_facts(axes, plots, bars) for axes in plots[:_PANELS]],
+        "words": [_cut(text) for text in outside if text.strip()][:_WORDS],
+        "scales": [_cut(axes.get_xlabel() or axes.get_ylabel()) for axes in bars]}
     try:
-        return fields | _geometry(figure, plots, tight, until)
+        texts = _texts.texts_of(figure, until)
+        sizes = sorted((item.points, item.text) for item in (*texts.items, *texts.inside) if item.points > 0)
+        places: dict[str, Any] = {
+            "cut": texts.cut, "overlaps": _texts.overlaps(texts, plots),
+            "clipped": [] if tight else _texts.clipped(texts, (*figure.bbox.min, *figure.bbox.max)),
+            "smallest_font": sizes[0][0] if sizes else None, "smallest_text": sizes[0][1] if sizes else ""}
+        if tight:  # then the file has the size of what is drawn
+            box = figure.get_tightbbox()
+            places |= {"width_inches": float(box.width), "height_inches": float(box.height)}
+        return fields | places
     except Exception as error:
         return fields | {"error": f"{type(error).__name__}: {error}"[:_TEXT]}
 
 
-def _geometry(figure: Any, plots: list[Any], tight: bool, until: float) -> dict[str, Any]:
-    """Where texts stand, how small they are; the size of the file where it was cut to what is drawn."""
-    found = _texts.texts_of(figure, until)
-    sizes = sorted((item.points, item.text) for item in (*found.items, *found.inside) if item.points > 0)
-    fields: dict[str, Any] = {
-        "cut": found.cut, "overlaps": _texts.overlaps(found, plots),
-        "clipped": [] if tight else _texts.clipped(found, (*figure.bbox.min, *figure.bbox.max)),
-        "smallest_font": sizes[0][0] if sizes else None, "smallest_text": sizes[0][1] if sizes else ""}
-    if tight:
-        box = figure.get_tightbbox()
-        fields |= {"width_inches": float(box.width), "height_inches": float(box.height)}
-    return fields
-
-
-def _written(path: str, form: str | None) -> str:
-    """The file that matplotlib wrote for this name: it adds an ending where there is none."""
-    if form or os.path.splitext(path)[1]:
-        return path
-    import matplotlib
-
-    return f"{path.rstrip('.')}.{matplotlib.rcParams['savefig.format']}"
-
-
 def _is_colourbar(axes: Any) -> bool:
     return axes.get_label() == "<colorbar>" or getattr(axes, "_colorbar", None) is not None
-
-
-def _outer_texts(figure: Any) -> list[str]:
-    """What is written on the figure, outside of its axes."""
-    legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-    around = [*(text.get_text() for text in figure.texts), *legends]
-    return [_cut(text) for text in around if text.strip()][:_WORDS]
-
-
-def _own_label(axes: Any) -> str:
-    return axes.get_xlabel() or axes.get_ylabel()
 
 
 # --- one axes -------------------------------------------------------------------------------------------------------
@@ -156,12 +128,12 @@ def _axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str, Any]:
         series = _series.series_of(axes)
     except Exception:  # artists are of any library's making; a figure must not fail because we cannot count them
         return fields | {"series": 1, "legend": _has_legend(axes, plots, set())}
-    labels = {one.label for one in series if one.label}
+    labels = {line.label for line in series if line.label}
     drawn, labelled = _series.count(series)
     fields |= {"series": drawn, "labelled_series": labelled, "legend": _has_legend(axes, plots, labels),
-             "empty": not any(one.finite for one in series)}
+               "empty": not any(line.finite for line in series)}
     try:
-        return fields | _more(axes, bars) | {"drawn": [_series.fields(one) for one in series[:_SERIES]]}
+        return fields | _more(axes, bars) | {"drawn": [_series.fields(line) for line in series[:_SERIES]]}
     except Exception:  # likewise
         return fields
 
@@ -198,19 +170,10 @@ def _cut(text: str) -> str:
 
 def _label(axes: Any, which: str) -> str:
     """The axis' own label, else that of a panel it shares the axis with, else that of the whole figure."""
-    own = getattr(axes, f"get_{which}label")()
-    if own.strip():
-        return own
     shared = getattr(axes, f"get_shared_{which}_axes")().get_siblings(axes)
-    for sibling in shared:
-        text = getattr(sibling, f"get_{which}label")()
-        if text.strip():
-            return text
-    for figure in (axes.figure, axes.get_figure(root=True)):
-        text = getattr(figure, f"get_sup{which}label")()
-        if text.strip():
-            return text
-    return ""
+    texts = [*(getattr(panel, f"get_{which}label")() for panel in (axes, *shared)),
+             *(getattr(figure, f"get_sup{which}label")() for figure in (axes.figure, axes.get_figure(root=True)))]
+    return next((text for text in texts if text.strip()), "")
 
 
 def _has_legend(axes: Any, plots: list[Any], labels: set[str]) -> bool:

@@ -39,10 +39,16 @@ def launch(work: Callable[[], Any] | str, *, processes: int | None = None, argum
         raise LabError(f"lab.launch needs at least one process, not {count}")
     with tempfile.TemporaryDirectory(prefix="launch-") as scratch:
         answer = Path(scratch) / "answer"
+        command = [sys.executable, str(work), *arguments]
         if callable(work):
-            command = [sys.executable, "-c", _CALL, _packed(work, Path(scratch) / "work"), str(answer)]
-        else:
-            command = [sys.executable, str(work), *arguments]
+            packed = Path(scratch) / "work"
+            cloudpickle = _cloudpickle()
+            try:
+                packed.write_bytes(cloudpickle.dumps(work))
+            except Exception as error:
+                raise LabError(f"lab.launch cannot send {getattr(work, '__name__', work)!r} to other processes: "
+                               f"{error}; give a script: lab.launch('train.py')") from error
+            command = [sys.executable, "-c", _CALL, str(packed), str(answer)]
         _Group(command, count, current.folder).wait()
         return _unpacked(answer) if callable(work) else None
 
@@ -52,7 +58,10 @@ class _Group:
 
     def __init__(self, command: Sequence[str], count: int, folder: Path) -> None:
         loopback = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
-        shared = {**os.environ, **loopback, "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(count),
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = int(free.getsockname()[1])
+        shared = {**os.environ, **loopback, "MASTER_PORT": str(port), "WORLD_SIZE": str(count),
                   "LOCAL_WORLD_SIZE": str(count), "GROUP_RANK": "0"}
         self._tails = [deque[str](maxlen=_TAIL) for _ in range(count)]
         self._processes = [
@@ -80,9 +89,11 @@ class _Group:
 
     def _check(self) -> None:
         for rank, process in enumerate(self._processes):
-            if process.poll() not in (None, 0):
+            code = process.poll()
+            if code:
                 self._readers[rank].join(timeout=2.0)
-                raise LabError(f"process {rank} of {len(self._processes)} {_ending(process.returncode)}:\n"
+                ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+                raise LabError(f"process {rank} of {len(self._processes)} {ended}:\n"
                                + "".join(self._tails[rank]).rstrip())
 
     def _read(self, rank: int) -> None:
@@ -91,25 +102,6 @@ class _Group:
             self._tails[rank].append(line)
             print(f"[{rank}] {line}", end="")
 
-
-def _ending(code: int) -> str:
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
-def _packed(work: Callable[[], Any], path: Path) -> str:
-    cloudpickle = _cloudpickle()
-    try:
-        path.write_bytes(cloudpickle.dumps(work))
-    except Exception as error:
-        raise LabError(f"lab.launch cannot send {getattr(work, '__name__', work)!r} to other processes: {error}; "
-                       "give a script: lab.launch('train.py')") from error
-    return str(path)
 
 
 def _unpacked(path: Path) -> Any:

@@ -70,7 +70,8 @@ def as_array(values: object, where: str) -> NDArray[Any]:
     """
     try:
         array: NDArray[Any] = np.asarray(_plain(values))
-        if array.dtype == object and array.size and all(_real(one) for one in array.flat):
+        if array.dtype == object and array.size and all(
+                isinstance(value, numbers.Real | decimal.Decimal) for value in array.flat):
             return array.astype(np.float64)
         return array
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
@@ -81,26 +82,19 @@ def _plain(values: Any) -> Any:
     """What numpy takes, in place of tensors and sparse matrices."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
-        return _of_tensor(values)
+        dense: Any = values.detach().cpu().to_dense().resolve_conj().resolve_neg()
+        try:
+            return dense.numpy()
+        except TypeError:  # numpy has no such type
+            return dense.float().numpy()
     if isinstance(values, list | tuple):
         items: list[Any] | tuple[Any, ...] = values  # pyright: ignore[reportUnknownVariableType]
         plain = all(issubclass(kind, int | float | np.generic) for kind in set(map(type, items)))
-        return items if plain else [_plain(one) for one in items]
+        return items if plain else [_plain(item) for item in items]
     if _ma.is_masked(values):
         raise ValueError("some of its values are masked: fill them in, with .filled(value)")
     return values.toarray() if hasattr(values, "toarray") else values
 
-
-def _of_tensor(tensor: Any) -> Any:
-    dense = tensor.detach().cpu().to_dense().resolve_conj().resolve_neg()
-    try:
-        return dense.numpy()
-    except TypeError:  # numpy has no such type
-        return dense.float().numpy()
-
-
-def _real(value: object) -> bool:
-    return isinstance(value, numbers.Real | decimal.Decimal)
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -140,12 +134,6 @@ def _measure(function: str, name: str, value: object, *, step: int | None, **whe
     if where["split"] not in _SPLITS:
         hint = "; test predictions go in with lab.submit and are scored after the search" * (where["split"] == "test")
         raise LabError(f"lab.{function}({name!r}): unknown split {where['split']!r}, give one of {_SPLITS}{hint}")
-    append("measurements.jsonl", {
-        "name": name, "value": _finite(function, name, value), "step": None if step is None else int(step), **where,
-    })
-
-
-def _finite(function: str, name: str, value: object) -> float:
     array = as_array(value, f"lab.{function}({name!r})")
     if array.size != 1 or array.dtype.kind not in "biuf":
         raise LabError(f"lab.{function}({name!r}) takes one number, not {type(value).__name__} "
@@ -155,4 +143,4 @@ def _finite(function: str, name: str, value: object) -> float:
         raise LabError(f"lab.{function}: {name!r} is {number}, which is not finite: find out where it comes from")
     if abs(number) > LARGEST:
         raise LabError(f"lab.{function}: {name!r} is {number:g}, more than {LARGEST:g} in size: it diverged")
-    return number
+    append("measurements.jsonl", {"name": name, "value": number, "step": None if step is None else int(step), **where})

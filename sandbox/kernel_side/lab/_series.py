@@ -40,12 +40,13 @@ class Series:
 def series_of(axes: Any) -> list[Series]:
     """Everything on the axes that was drawn from data, parts of a whole marked by the group `PARTS`."""
     taken: set[int] = set()
-    found = [*_containers(axes, taken), *_lines(axes, taken), *_collections(axes, taken)]
-    found += [_image(image) for image in axes.images]
-    loose = [patch for patch in axes.patches if id(patch) not in taken and _in_data(patch, axes)]
-    found += [Series(shown(patch), "patches", "patch", _whole(patch.get_path().vertices), _patch_look(patch))
-              for patch in loose]
-    return found
+    series = [*_containers(axes, taken), *_lines(axes, taken), *_collections(axes, taken)]
+    for image in axes.images:  # in colours it stands for itself; of one number a cell a reader wants the scale
+        values = numbers(image.get_array())
+        series.append(Series(shown(image), "image", "image" if values.ndim == 2 else "picture", values, {}))
+    series += [Series(shown(patch), "patches", "patch", _whole(patch.get_path().vertices), _patch_look(patch))
+               for patch in axes.patches if id(patch) not in taken and _in_data(patch, axes)]
+    return series
 
 
 def count(series: list[Series]) -> tuple[int, int]:
@@ -53,16 +54,14 @@ def count(series: list[Series]) -> tuple[int, int]:
 
     A single point without a label marks a place on another series.
     """
-    series = [one for one in series if not _marks_a_place(one)] or series
-    labels = {one.label for one in series if one.label}
-    groups = {one.group for one in series if not one.label}
+    series = [line for line in series
+              if line.label or line.kind not in ("line", "scatter") or line.values.size != 1] or series
+    labels = {line.label for line in series if line.label}
+    groups = {line.group for line in series if not line.label}
     if labels or groups - {PARTS}:
         groups.discard(PARTS)
     return len(labels) + len(groups), len(labels)
 
-
-def _marks_a_place(one: Series) -> bool:
-    return not one.label and one.kind in ("line", "scatter") and one.values.size == 1
 
 
 def fields(series: Series) -> dict[str, Any]:
@@ -70,24 +69,23 @@ def fields(series: Series) -> dict[str, Any]:
     values = series.values.ravel()
     sample = values[:: max(1, len(values) // MOST_VALUES)]
     finite = sample[np.isfinite(sample)]
-    said: dict[str, Any] = {"kind": series.kind, "label": series.label[:_TEXT], "points": len(values),
-                            "finite": series.finite, "interval": series.interval, **series.look}
+    facts: dict[str, Any] = {"kind": series.kind, "label": series.label[:_TEXT], "points": len(values),
+                             "finite": series.finite, "interval": series.interval, **series.look}
     if len(finite):
         low, high = float(finite.min()), float(finite.max())
-        said |= {"low": low, "high": high, "mean": float(finite.mean()), "first": float(finite[0]),
-                 "last": float(finite[-1])}
-        said["constant"] = len(finite) > 2 and high - low <= 1e-9 * max(abs(low), abs(high))
-    return said
+        facts |= {"low": low, "high": high, "mean": float(finite.mean()), "first": float(finite[0]),
+                  "last": float(finite[-1]),
+                  "constant": len(finite) > 2 and high - low <= 1e-9 * max(abs(low), abs(high))}
+    return facts
 
 
 def has_spread(axes: Any) -> bool:
     """True where a band, error bars, boxes, loose intervals or the points of single runs are drawn."""
-    bands = any("Poly" in type(one).__name__ for one in axes.collections) and bool(axes.lines)
-    bars = any(_has_error(one) for one in axes.containers)
-    strokes = any(type(one).__name__ == "LineCollection" for one in axes.collections)
+    kinds = [type(collection).__name__ for collection in axes.collections]
+    bands_or_violins = any("Poly" in kind for kind in kinds)
+    bars = any(_has_error(container) for container in axes.containers)
     parts = any(str(line.get_label()) == "_nolegend_" for line in axes.lines)
-    violins = not axes.lines and any("Poly" in type(one).__name__ for one in axes.collections)
-    return bands or bars or strokes or parts or violins
+    return bands_or_violins or bars or "LineCollection" in kinds or parts
 
 
 def shown(artist: Any) -> str:
@@ -104,12 +102,6 @@ def numbers(values: Any) -> NDArray[np.float64]:
 # --- by kind of artist ----------------------------------------------------------------------------------------------
 
 
-def _image(image: Any) -> Series:
-    """A picture in colours stands for itself; of one number a cell a reader wants the scale."""
-    values = numbers(image.get_array())
-    return Series(shown(image), "image", "image" if values.ndim == 2 else "picture", values, {})
-
-
 def _containers(axes: Any, taken: set[int]) -> Iterable[Series]:
     """Bar groups, error bars and stems; their parts are marked as taken."""
     on_bars = {id(getattr(container, "errorbar", None)) for container in axes.containers}
@@ -123,9 +115,8 @@ def _containers(axes: Any, taken: set[int]) -> Iterable[Series]:
                          _patch_look(parts[0]) if parts else {}, _has_error(container))
         elif id(container) not in on_bars:
             line = next((part for part in parts if hasattr(part, "get_xydata")), None)
-            heights = _heights(line) if line is not None else np.zeros(1)
-            yield Series(shown(container), id(container), "line", heights, _line_look(line) if line is not None else {},
-                         _has_error(container))
+            heights, look = (_whole(line.get_xydata()), _line_look(line)) if line is not None else (np.zeros(1), {})
+            yield Series(shown(container), id(container), "line", heights, look, _has_error(container))
 
 
 def _has_error(container: Any) -> bool:
@@ -142,11 +133,11 @@ def _flat(parts: Any) -> Iterable[Any]:
 
 
 def _lines(axes: Any, taken: set[int]) -> Iterable[Series]:
-    bands = {_hex(one.get_facecolor()) for one in axes.collections if "Poly" in type(one).__name__}
+    bands = {_hex(area.get_facecolor()) for area in axes.collections if "Poly" in type(area).__name__}
     for line in axes.lines:
         if id(line) in taken or not _in_data(line, axes):
             continue
-        look, heights = _line_look(line), _heights(line)
+        look, heights = _line_look(line), _whole(line.get_xydata())
         if str(line.get_label()) == "_nolegend_":  # parts of a boxplot, and what its author keeps out of a legend
             yield Series("", PARTS, "box", heights, look)
         else:
@@ -163,9 +154,12 @@ def _collections(axes: Any, taken: set[int]) -> Iterable[Series]:
         if "Path" in kind:
             points = numbers(artist.get_offsets())
             heights = np.where(np.isfinite(points).all(axis=-1), points[:, -1], np.nan) if points.ndim == 2 else points
-            yield Series(label, id(artist), "scatter", heights,
-                         {"colour": "" if values is not None else _hex(artist.get_facecolor()),
-                          "marker": _outline(artist)})
+            paths = artist.get_paths()
+            corners = numbers(paths[0].vertices) if paths else None  # two markers of the same shape have the same
+            marker = "" if corners is None else \
+                f"{len(corners)}:{float(np.abs(corners).sum()):.2f}:{float(corners[:, 1].sum()):.2f}"
+            yield Series(label, id(artist), "scatter", heights, {
+                "colour": "" if values is not None else _hex(artist.get_facecolor()), "marker": marker})
         elif label or lone or values is not None:
             drawn = numbers(values) if values is not None else _whole(
                 np.concatenate([np.zeros((0, 2)), *(path.vertices for path in artist.get_paths())]))
@@ -189,14 +183,6 @@ def _patch_look(patch: Any) -> dict[str, str]:
     return {"colour": _hex(look()) if look else "", "hatch": str(getattr(patch, "get_hatch", str)() or "")}
 
 
-def _outline(artist: Any) -> str:
-    """A name for the marker of a scatter: two of the same shape have the same."""
-    paths = artist.get_paths()
-    if not paths:
-        return ""
-    corners = numbers(paths[0].vertices)
-    return f"{len(corners)}:{float(np.abs(corners).sum()):.2f}:{float(corners[:, 1].sum()):.2f}"
-
 
 def _hex(colour: Any) -> str:
     """#rrggbb without its transparency; empty where there is no single colour."""
@@ -212,9 +198,6 @@ def _hex(colour: Any) -> str:
     except ValueError:
         return ""
 
-
-def _heights(line: Any) -> NDArray[np.float64]:
-    return _whole(line.get_xydata())
 
 
 def _whole(points: Any) -> NDArray[np.float64]:

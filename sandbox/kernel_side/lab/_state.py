@@ -15,7 +15,7 @@ import os
 import pickle
 import shutil
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,13 @@ def cache(key: str, build: Callable[[], Any]) -> Any:
     The text of `build` is part of the key; what it uses besides is not, and belongs into `key`.
     """
     current = experiment("cache")
-    named_by = hashlib.sha256(f"{key}\0{_text(build)}".encode()).hexdigest()[:40]
-    path = Path(current.cache) / "lab" / named_by
+    text = ""
+    with contextlib.suppress(OSError, TypeError):
+        text = inspect.getsource(build)
+    path = Path(current.cache) / "lab" / hashlib.sha256(f"{key}\0{text}".encode()).hexdigest()[:40]
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path.with_suffix(".lock")):
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # others wait for what one builds; the lock dies with its process
         if path.is_file():
             with contextlib.suppress(Exception):  # a value that cannot be read is built again
                 return load(path)
@@ -75,8 +78,13 @@ class TooLarge(LabError):
 def keep(path: Path, value: object, *, limit: int, where: str) -> None:
     """Write a value whole or not at all. Raises `LabError`, `TooLarge` beyond `limit` bytes."""
     def write(part: Path) -> None:
+        torch: Any = sys.modules.get("torch")
         try:
-            _dump(value, part)
+            if torch is not None:
+                torch.save(value, part)
+            else:
+                with open(part, "wb") as file:
+                    pickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise LabError(f"{where} cannot be pickled: {error}") from error
         if part.stat().st_size > limit:
@@ -98,29 +106,6 @@ def load(path: Path) -> Any:
     return torch.load(path, map_location=device, weights_only=False)
 
 
-def _dump(value: object, path: Path) -> None:
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        torch.save(value, path)
-        return
-    with open(path, "wb") as file:
-        pickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
-
-
-def _text(build: Callable[[], Any]) -> str:
-    try:
-        return inspect.getsource(build)
-    except (OSError, TypeError):
-        return ""
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Generator[None]:
-    """One process at a time: the others wait for what it builds. The lock dies with its process."""
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
 
 # --- artifacts and models -------------------------------------------------------------------------------------------
 
@@ -139,7 +124,11 @@ def save_artifact(name: str, content: object) -> None:
         if not source.exists():
             raise LabError(f"lab.save_artifact({name!r}): there is no file or folder {str(source)!r}")
         _check_quota(path, _size(source), current.artifact_bytes)
-        _copy(source, path)
+        part = part_of(path)
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, part)
+        if path.is_dir():
+            shutil.rmtree(path)
+        os.replace(part, path)
         return
     array = as_array(content, f"lab.save_artifact({name!r})")
     if array.dtype.kind not in "biufcU":
@@ -157,9 +146,9 @@ def artifact(name: str, node: str) -> Path:
     """
     current = experiment("artifact")
     left = current.artifacts.get(node, [])
-    for one in (name, f"{name}.npy"):
-        if one in left:
-            path = current.folder / "inputs" / "artifacts" / node / one
+    for file in (name, f"{name}.npy"):
+        if file in left:
+            path = current.folder / "inputs" / "artifacts" / node / file
             if path.exists():
                 return path
             raise LabError(f"lab.artifact({name!r}, node={node!r}) was not brought along: write name and node as plain "
@@ -179,17 +168,6 @@ def pretrained(id: str, revision: str | None = None) -> Path:
                        f"{', '.join(sorted(has)) or 'none'}")
     return Path(fits[0])
 
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file or folder beside the target, then rename it there."""
-    part = part_of(target)
-    if source.is_dir():
-        shutil.copytree(source, part)
-    else:
-        shutil.copyfile(source, part)
-    if target.is_dir():
-        shutil.rmtree(target)
-    os.replace(part, target)
 
 
 def _check_quota(path: Path, size: int, quota: int) -> None:

@@ -31,13 +31,21 @@ def submit(
     folder = experiment("submit").folder
     where = f"lab.submit({dataset!r}, {split!r}, {condition!r})"
     given = {"predictions": predictions, "probabilities": probabilities, "logits": logits}
-    kind, values = _only_one(given, where)
+    present = [kind for kind, values in given.items() if values is not None]
+    if len(present) != 1:
+        raise LabError(f"{where}: give exactly one of predictions=, probabilities=, logits=; got {sorted(present)}")
+    [kind] = present
     about = data(dataset)
     rows = about.rows(split)
     cell = _cell(where, dataset, split, condition, step)
-    array = _checked(kind, as_array(values, where), about, rows=rows, where=where)
+    array = _checked(kind, as_array(given[kind], where), about, rows=rows, where=where)
+
+    def save(path: Path) -> None:
+        with open(path, "wb") as file:
+            np.savez(file, allow_pickle=False, **{kind: array})
+
     with _claimed(folder / "submissions", cell, "npz", where) as file:
-        write_whole(file, lambda part: _save(part, kind, array))
+        write_whole(file, save)
         append("submissions.jsonl", {"file": file.name, **cell, "kind": kind})
 
 
@@ -56,7 +64,7 @@ def submit_artifact(dataset: str, split: str, condition: str, content: object) -
     cell = _cell(where, dataset, split, condition, None)
     with _claimed(current.folder / "submissions", cell, "bin", where) as file:
         name, packed = _write_artifact(content, file, where)
-        size = sum(one.stat().st_size for one in file.parent.glob("*.bin"))
+        size = sum(path.stat().st_size for path in file.parent.glob("*.bin"))
         if size > current.artifact_bytes:
             raise LabError(f"{where}: with it, artifacts hold {size} bytes, more than the {current.artifact_bytes} "
                            "allowed")
@@ -75,33 +83,17 @@ def _write_artifact(content: object, file: Path, where: str) -> tuple[str, bool]
     source = Path(content)
     if not source.exists():
         raise LabError(f"{where}: there is no file or folder {str(source)!r}")
-    if source.is_dir():
-        write_whole(file, lambda part: _pack(source, part))
-    else:
-        write_whole(file, lambda part: _copy(source, part))
+
+    def write(part: Path) -> None:
+        if not source.is_dir():
+            shutil.copyfile(source, part)
+            return
+        with tarfile.open(part, "w") as archive:
+            for path in sorted(source.rglob("*")):
+                archive.add(path, path.relative_to(source), recursive=False)
+
+    write_whole(file, write)
     return named("submit_artifact", source.resolve().name), source.is_dir()
-
-
-def _copy(source: Path, part: Path) -> None:
-    shutil.copyfile(source, part)
-
-
-def _pack(folder: Path, part: Path) -> None:
-    with tarfile.open(part, "w") as archive:
-        for one in sorted(folder.rglob("*")):
-            archive.add(one, one.relative_to(folder), recursive=False)
-
-
-def _save(path: Path, kind: str, array: Array) -> None:
-    with open(path, "wb") as file:
-        np.savez(file, allow_pickle=False, **{kind: array})
-
-
-def _only_one(given: dict[str, object], where: str) -> tuple[str, object]:
-    present = {kind: values for kind, values in given.items() if values is not None}
-    if len(present) != 1:
-        raise LabError(f"{where}: give exactly one of predictions=, probabilities=, logits=; got {sorted(present)}")
-    return next(iter(present.items()))
 
 
 def _cell(where: str, dataset: str, split: str, condition: str, step: int | None) -> dict[str, Any]:
@@ -149,19 +141,17 @@ def _checked(kind: str, array: Array, about: Dataset | Folder, *, rows: int, whe
     bad = int(np.count_nonzero(~np.isfinite(array)))
     if bad:
         raise LabError(f"{where}: {bad} of {array.size} {kind} are not finite")
+    if kind == "predictions" and classes == 0:
+        return array.astype(np.float64)
     if kind == "predictions":
-        return array.astype(np.float64) if classes == 0 else _classes(array, classes, where)
+        whole = array.astype(np.int64)
+        if not np.array_equal(whole, array) or whole.min(initial=0) < 0 or whole.max(initial=0) >= classes:
+            raise LabError(f"{where}: predictions must be class numbers 0..{classes - 1}, "
+                           f"got values from {array.min()} to {array.max()}")
+        return whole
     if kind == "probabilities":
         _check_simplex(array, where)
     return array.astype(np.float64 if array.dtype == np.float64 else np.float32)
-
-
-def _classes(array: Array, classes: int, where: str) -> Array:
-    whole = array.astype(np.int64)
-    if not np.array_equal(whole, array) or whole.min(initial=0) < 0 or whole.max(initial=0) >= classes:
-        raise LabError(f"{where}: predictions must be class numbers 0..{classes - 1}, "
-                       f"got values from {array.min()} to {array.max()}")
-    return whole
 
 
 def _check_simplex(array: Array, where: str) -> None:

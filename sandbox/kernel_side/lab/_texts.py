@@ -137,7 +137,12 @@ def overlaps(found: Found, panels: list[Any]) -> list[dict[str, Any]]:
 def _pairs(items: list[Item]) -> Iterator[dict[str, Any]]:
     if len(items) < 2:
         return
-    shares = _shares(np.array([_tightened(item.box) for item in items]))
+    boxes = np.array([_tightened(item.box) for item in items])
+    low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+    area = (boxes[:, 2:] - boxes[:, :2]).prod(axis=-1)
+    # How much of the smaller of two boxes lies in the other, shape (boxes, boxes).
+    shares = np.clip(high - low, 0, None).prod(axis=-1) / np.maximum(np.minimum(area[:, None], area[None, :]), 1e-9)
     for i, j in np.argwhere(np.triu(shares, 1) > _LEAST).tolist():
         a, b = items[i], items[j]
         same_place = a.text == b.text and shares[i, j] > 0.95
@@ -152,14 +157,6 @@ def _tightened(box: Box) -> Box:
     return (x0, y0 + spare, x1, y1 - spare) if x1 - x0 > y1 - y0 else (x0 + spare, y0, x1 - spare, y1)
 
 
-def _shares(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How much of the smaller of two boxes lies in the other, shape (boxes, boxes)."""
-    low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
-    shared = np.clip(high - low, 0, None).prod(axis=-1)
-    area = (boxes[:, 2:] - boxes[:, :2]).prod(axis=-1)
-    return shared / np.maximum(np.minimum(area[:, None], area[None, :]), 1e-9)
-
 
 def _on_panels(items: list[Item], panels: list[Any]) -> Iterator[dict[str, Any]]:
     boxes = {id(axes): axes.get_window_extent().extents for axes in panels if axes.get_visible() and axes.axison}
@@ -167,21 +164,21 @@ def _on_panels(items: list[Item], panels: list[Any]) -> Iterator[dict[str, Any]]
         own = boxes.get(id(item.axes))
         if own is None or item.what not in ("label", "title", "tick"):
             continue
+        text = _tightened(item.box)
+        area = (text[2] - text[0]) * (text[3] - text[1])
         for box in boxes.values():
-            if not _meet(own, box) and (share := _share(_tightened(item.box), box)) > 0.3:
+            width, height = _common(own, box)
+            if area <= 0 or (width > 1 and height > 1):  # the panel itself, a twin, or panels that lie in each other
+                continue
+            width, height = _common(text, box)
+            share = max(0.0, width) * max(0.0, height) / area
+            if share > 0.3:
                 yield {"a": item.text, "b": "another panel", "share": round(share, 3)}
 
 
-def _meet(a: Any, b: Any) -> bool:
-    """True for the panel itself, a twin, and panels that lie in each other."""
-    return bool(min(a[2], b[2]) > max(a[0], b[0]) + 1 and min(a[3], b[3]) > max(a[1], b[1]) + 1)
-
-
-def _share(inner: Box, outer: Any) -> float:
-    width = min(inner[2], outer[2]) - max(inner[0], outer[0])
-    height = min(inner[3], outer[3]) - max(inner[1], outer[1])
-    area = (inner[2] - inner[0]) * (inner[3] - inner[1])
-    return float(max(0.0, width) * max(0.0, height) / area) if area > 0 else 0.0
+def _common(a: Any, b: Any) -> tuple[float, float]:
+    """Width and height of what two boxes share; negative where they lie apart."""
+    return float(min(a[2], b[2]) - max(a[0], b[0])), float(min(a[3], b[3]) - max(a[1], b[1]))
 
 
 def covered(axes: Any) -> float:
