@@ -75,7 +75,7 @@ async def start(settings: SandboxSettings, place: Path) -> dict[str, float]:
         await kernel.start()
         started = clock()
         memory = resource_use(process_tree(kernel.pid))
-        script = Script(kernel.folder, "experiment.py", 0, "experiment", {})
+        script = Script(Job("benchmark", kernel.folder, {}), kernel.folder, {})
         await execute(kernel, script, "pass", limits=limits_of(settings, slots=1), timeout=10)
         executed = clock()
         kernel.kill()
@@ -87,7 +87,7 @@ async def stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
     """Seconds from the interrupt to the moment when everything is gone, less the grace where it was used up."""
     with fresh(settings, place) as kernel:
         await kernel.start()
-        script = Script(kernel.folder, "experiment.py", 0, "experiment", {})
+        script = Script(Job("benchmark", kernel.folder, {}), kernel.folder, {})
         began = time.perf_counter()
         running = asyncio.create_task(
             execute(kernel, script, code, limits=limits_of(settings, slots=1), timeout=0.5))

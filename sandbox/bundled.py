@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Bundled:
-    """A dataset that needs no network, a `sandbox.data.DatasetSource`. `classes` is 0 for regression."""
+    """A dataset that needs no network. `classes` is 0 for regression."""
 
     name: str
     title: str

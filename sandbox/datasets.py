@@ -93,12 +93,10 @@ def materialise(
     existing = undamaged(name, views, labels)
     if existing is not None and existing.seed != seed:
         raise DatasetError(f"{views} holds {name!r} cut with seed {existing.seed}, not {seed}: use another folder")
-    return existing or _write(source, views=views, labels=labels, seed=seed)
-
-
-def _write(source: Source, *, views: Path, labels: Path, seed: int) -> DatasetFacts:
+    if existing is not None:
+        return existing
     examples = source.load()
-    prepared = prepare(source, examples, seed)
+    prepared = prepare(examples, seed, name=name, title=source.title, source=source.source)
     facts = prepared.facts
     if isinstance(source, OwnData):
         facts = facts.model_copy(update={"origin": source.facts(seed).origin})
@@ -107,8 +105,8 @@ def _write(source: Source, *, views: Path, labels: Path, seed: int) -> DatasetFa
     hidden = {key: prepared.arrays[key] for key in _IN_LABELS if key in prepared.arrays}
     seen = {key: array for key, array in prepared.arrays.items() if key not in hidden}
     if hidden:
-        _save(labels / f"{source.name}.npz", hidden | {"meta": meta})
-    _save(views / f"{source.name}.npz", seen | {"meta": meta, "about": about})
+        _save(labels / f"{name}.npz", hidden | {"meta": meta})
+    _save(views / f"{name}.npz", seen | {"meta": meta, "about": about})
     return facts
 
 

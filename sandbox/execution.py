@@ -17,8 +17,9 @@ from typing import Any
 
 from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
-from sandbox.failures import Origin, from_death, from_exception, from_flood, from_timeout, plain_output
+from sandbox.failures import from_death, from_exception, from_flood, from_timeout, plain_output
 from sandbox.isolation.limits import Limits
+from sandbox.job import Job
 from sandbox.kernels import Kernel
 from sandbox.monitor import Monitor
 from sandbox.output import OUTPUT_CHARS, LiveOutput, Transcript
@@ -33,12 +34,10 @@ _DRAIN = 2.0
 
 @dataclass(frozen=True)
 class Script:
-    """What is run in a kernel."""
+    """What is run in a kernel, once the folder of its job is ready."""
 
+    job: Job
     folder: Path
-    entry: str
-    seed: int
-    mode: str
     views: dict[str, str]
     """Dataset name -> file with its view."""
     artifacts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -51,8 +50,6 @@ class Script:
     """Whether checkpoints of an earlier attempt are there."""
     readable: tuple[Path, ...] = ()
     """Folders of datasets that the code reads by itself."""
-    live: Path | None = None
-    """Where the beginning of its output is shown while it runs."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -89,7 +86,7 @@ class _Running:
         self._kernel = kernel
         self._script = script
         self._transcript = Transcript(OUTPUT_CHARS)
-        self._live = LiveOutput(script.live, OUTPUT_CHARS // 2)
+        self._live = LiveOutput(script.job.live, OUTPUT_CHARS // 2)
         self._flooded = False
 
     async def run(self, source: str, timeout: float, limits: Limits, monitor: Monitor | None) -> Execution:
@@ -122,10 +119,11 @@ class _Running:
 
     def _write_job(self, limit: float) -> None:
         script, settings, gpus = self._script, self._kernel.terms.settings, self._kernel.given.gpus
+        job = script.job
         self._kernel.write_job({
-            "seed": script.seed, "deadline": time.monotonic() + limit, "limit": limit, "mode": script.mode,
+            "seed": job.seed, "deadline": time.monotonic() + limit, "limit": limit, "mode": job.mode,
             "device": "cuda" if gpus else "cpu", "processes": max(1, len(gpus)),
-            "folder": str(self._kernel.seen), "entry": script.entry, "cache": str(self._kernel.terms.cache),
+            "folder": str(self._kernel.seen), "entry": job.entry, "cache": str(self._kernel.terms.cache),
             "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained,
             "scorers": list(script.scorers),
             "checkpoint_bytes": settings.checkpoint_bytes, "artifact_bytes": settings.artifact_bytes})
@@ -155,18 +153,18 @@ class _Running:
         self, reply: asyncio.Task[dict[str, Any]], death: asyncio.Task[int], *, timeout: float | None,
     ) -> Failure | None:
         answer = reply.result() if reply.done() else {}
-        trace = [line.replace("Cell In[1]", self._script.entry) for line in answer.get("traceback", ())]
-        of = Origin(self._kernel.seen)
+        trace = [line.replace("Cell In[1]", self._script.job.entry) for line in answer.get("traceback", ())]
+        folder = self._kernel.seen
         if self._flooded:
             return from_flood(FLOOD_CHARS)
         if timeout is not None:
-            return from_timeout(timeout, stopped=reply.done(), traceback=trace, of=of)
+            return from_timeout(timeout, stopped=reply.done(), traceback=trace, folder=folder)
         if not reply.done():
-            return from_death(death.result(), self._kernel.crash_log(), of=of)
+            return from_death(death.result(), self._kernel.crash_log(), folder=folder)
         clean_exit = answer.get("ename") == "SystemExit" and answer["evalue"] in ("", "0", "None")
         if answer["status"] != "error" or clean_exit:
             return None
-        return from_exception(answer["ename"], answer["evalue"], traceback=trace, of=of)
+        return from_exception(answer["ename"], answer["evalue"], traceback=trace, folder=folder)
 
 
 async def _first(*tasks: asyncio.Future[Any], within: float) -> bool:

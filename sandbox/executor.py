@@ -138,12 +138,12 @@ class LocalExecutor:
         try:
             script = await asyncio.to_thread(prepare_workspace, job, self._views, self._settings)
             scorers = await asyncio.to_thread(read_all_frozen, self._scorers)
-            script = replace(script, live=job.live, pretrained=self._pretrained, scorers=tuple(
+            script = replace(script, pretrained=self._pretrained, scorers=tuple(
                 name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"))
             self._terms.cache.mkdir(parents=True, exist_ok=True)
             source = (script.folder / job.entry).read_text(encoding="utf-8", errors="replace")
             monitor = Monitor(job.watch, script.folder) if job.watch is not None else None
-            execution = await self._execute(job, script, source, ready, monitor)
+            execution = await self._execute(script, source, ready, monitor)
         finally:
             if ready is not None:
                 ready.kill()
@@ -152,14 +152,15 @@ class LocalExecutor:
                 reason = await monitor.last(execution.seconds)
                 execution = execution if reason is None else execution.stopped(reason)
             if job.mode == "experiment" and execution.failure is None and scorers:
-                execution = await self._evaluated(job, script, execution, scorers)
-            return await asyncio.to_thread(self._outcome, job, script, source, execution)
+                execution = await self._evaluated(script, execution, scorers)
+            return await asyncio.to_thread(self._outcome, script, source, execution)
         except Exception as error:  # noqa: BLE001  a worker's edge: what code left may be anything
             return replace(self._ran(script, execution), failure=execution.failure or failure_of(error))
 
     async def _execute(
-        self, job: Job, script: Script, source: str, ready: Kernel | None, monitor: Monitor | None,
+        self, script: Script, source: str, ready: Kernel | None = None, monitor: Monitor | None = None,
     ) -> Execution:
+        job = script.job
         try:
             lease = Lease() if job.mode == "plot" else await self._gpus.acquire()
         except GpuError as error:
@@ -186,13 +187,14 @@ class LocalExecutor:
     # --- frozen scorers, in kernels of their own ----------------------------------------------------------------------
 
     async def _evaluated(
-        self, job: Job, script: Script, execution: Execution, scorers: Mapping[str, tuple[Scorer, str]],
+        self, script: Script, execution: Execution, scorers: Mapping[str, tuple[Scorer, str]],
     ) -> Execution:
         """The execution with what frozen scorers give on validation; with a failure where they give nothing."""
         try:
             tasks = await asyncio.to_thread(
                 lambda: tasks_of(read_submitted(script.folder, self.grade), "validation", scorers))
-            return replace(execution, evaluated=await self._scores(tasks, script.folder / "submissions", job.seed))
+            values = await self._scores(tasks, script.folder / "submissions", script.job.seed)
+            return replace(execution, evaluated=values)
         except SubmissionRefused as error:
             return replace(execution, failure=failure_of(error))
 
@@ -207,9 +209,8 @@ class LocalExecutor:
                   seed=seed, timeout=self._settings.scorer_timeout)
         try:
             script = await asyncio.to_thread(
-                lay_out, task, place, target, views=self._views, labels=self._labels,
-                limit=self._settings.artifact_bytes, seed=seed)
-            execution = await self._execute(job, script, (target / ENTRY).read_text(), None, None)
+                lay_out, task, job, place, views=self._views, labels=self._labels, limit=self._settings.artifact_bytes)
+            execution = await self._execute(script, (target / ENTRY).read_text())
             if execution.failure is not None:
                 raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} failed: {execution.failure.message}")
             return await asyncio.to_thread(read_scores, task, target, seed=seed)
@@ -218,8 +219,8 @@ class LocalExecutor:
 
     # --- after the code, in a thread: nothing of the kernel is alive any more ----------------------------------------
 
-    def _outcome(self, job: Job, script: Script, source: str, execution: Execution) -> Outcome:
-        folder = script.folder
+    def _outcome(self, script: Script, source: str, execution: Execution) -> Outcome:
+        job, folder = script.job, script.folder
         disarm(folder)
         disarm(self._terms.cache)
         outcome = self._ran(script, execution)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from record.nouns.frozen import encodable
@@ -46,31 +45,27 @@ def classify(name: str, message: str) -> ErrorClass:
     return "other"
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where a failure comes from: the folder whose paths are shortened."""
-
-    folder: Path
-
-    def trace(self, text: str) -> str:
-        return cut_middle(self.short(plain_output(text)), _TRACEBACK_CHARS)
-
-    def short(self, text: str) -> str:
-        """The text with paths relative to the folder."""
-        for form in {str(self.folder), str(self.folder.resolve())}:
-            text = text.replace(f"{form}/", "")
-        return text
+def _short(text: str, folder: Path) -> str:
+    """The text without colours, with paths relative to the folder."""
+    text = plain_output(text)
+    for form in {str(folder), str(folder.resolve())}:
+        text = text.replace(f"{form}/", "")
+    return text
 
 
-def from_exception(name: str, message: str, *, traceback: Sequence[str], of: Origin) -> Failure:
-    """The failure for an exception that code raised."""
-    short = of.short(plain_output(message))
+def _trace(text: str, folder: Path) -> str:
+    return cut_middle(_short(text, folder), _TRACEBACK_CHARS)
+
+
+def from_exception(name: str, message: str, *, traceback: Sequence[str], folder: Path) -> Failure:
+    """The failure for an exception that code raised in a folder, whose paths are shortened."""
+    short = _short(message, folder)
     words = plain_output(f"{name}: {short}" if short else name)
     return Failure(kind=classify(name, message), message=cut_middle(words, _MESSAGE_CHARS),
-                   traceback=of.trace("\n".join(traceback)))
+                   traceback=_trace("\n".join(traceback), folder))
 
 
-def from_death(exit_code: int, crash_log: str, *, of: Origin) -> Failure:
+def from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failure:
     """The failure for a kernel that died under its code. A negative exit code is the signal that killed it."""
     if exit_code >= 0:
         words = f"the process ended with exit code {exit_code} before the script did"
@@ -80,15 +75,15 @@ def from_death(exit_code: int, crash_log: str, *, of: Origin) -> Failure:
         if exit_code == -signal.SIGKILL:
             words += "; the system does this when memory runs out"
     own, module, _ = crash_log.partition(" in <module>\n")  # below it stand only frames of the kernel itself
-    return Failure(kind="died", message=words, traceback=of.trace((own + module).strip()))
+    return Failure(kind="died", message=words, traceback=_trace((own + module).strip(), folder))
 
 
-def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], of: Origin) -> Failure:
+def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], folder: Path) -> Failure:
     """The failure for code that reached its wall-clock limit (seconds)."""
     how = "it was interrupted" if stopped else "it did not stop when interrupted and was killed"
     return Failure(kind="timeout", message=f"the wall-clock limit of {limit:g} s was reached; {how}. "
                    "Do less work, and keep each finished condition with lab.checkpoint",
-                   traceback=of.trace("\n".join(traceback)))
+                   traceback=_trace("\n".join(traceback), folder))
 
 
 def from_flood(limit: int) -> Failure:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandbox.errors import ExecutorError
 from sandbox.isolation.bubblewrap import wrap
-from sandbox.isolation.limits import Limits, TaskGroup, Watchdog, task_group
+from sandbox.isolation.limits import Limits, Watchdog, task_group
 from sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig, StartOptions, kernel_environment, kernel_sandbox
 from sandbox.isolation.scratch import Scratch
 
@@ -45,7 +45,7 @@ class Kernel:
         self.terms = terms
         self.given = start or StartOptions()
         self._scratch = Scratch()
-        self._group = TaskGroup()
+        self._group: Path | None = None
         self._watchdog: Watchdog | None = None
         self._manager: Any = None
         self._client: Any = None
@@ -64,7 +64,9 @@ class Kernel:
         self.write_job({"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "folder": str(self.seen),
                         "entry": "", "datasets": {}})
         self._group = task_group(self._scratch.root.name, settings.tasks)
-        before = [*(("nice", "-n", "19") if self.given.nice else ()), *self._group.entering()]
+        before = ["nice", "-n", "19"] if self.given.nice else []
+        if self._group is not None:  # entered before the command does anything else
+            before += ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
         wrapper = await to_thread(self._wrapper)
         self._manager = AsyncKernelManager(
             kernel_name="lab", kernel_spec_manager=_kernel_specs(settings.python, wrapper, before),
@@ -88,7 +90,9 @@ class Kernel:
             self._watchdog.stop()
         if self._manager is not None and self._manager.has_kernel:
             self.process.end()
-        self._group.remove()
+        if self._group is not None:
+            with contextlib.suppress(OSError):
+                self._group.rmdir()
         if self._client is not None:
             self._client.stop_channels()
             self._client = None

@@ -179,7 +179,11 @@ class Meter:
         processes = process_tree(root)
         usage.processes |= processes
         sizes = {process: _resident(process) for process in processes}
-        now = sum(_part(process, whole, alone=len(sizes) == 1) for process, (whole, _) in sizes.items())
+        if len(sizes) == 1:  # what is alone shares nothing that would count elsewhere
+            now = sum(size for size, _ in sizes.values())
+        else:  # those whose part of the pages is not told are asked again: they may have ended between the two looks
+            parts = {process: proportional_bytes(process) for process in processes}
+            now = sum(_resident(process)[0] if part is None else part for process, part in parts.items())
         usage.host = max(usage.host, now, *(most for _, most in sizes.values()))
         if self._nvml is not None and lease.devices:
             with suppress(GpuError):
@@ -196,14 +200,6 @@ class Meter:
                 known.append(max(0, lease.free[uuid] - nvml.free(uuid)))
         if known:
             usage.gpu = max(usage.gpu or 0, sum(known))
-
-
-def _part(process: int, whole: int, *, alone: bool) -> int:
-    """What counts of the `whole` that a process holds; one that is alone shares nothing that would count elsewhere."""
-    part = None if alone else proportional_bytes(process)
-    if part is not None:
-        return part
-    return whole if alone else _resident(process)[0]  # again: it may have ended between the two looks
 
 
 def _resident(process: int) -> tuple[int, int]:

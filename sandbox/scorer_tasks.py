@@ -23,6 +23,7 @@ from record.nouns.data import Measurement, Scorer, Split
 from record.nouns.frozen import encodable
 from sandbox.errors import SubmissionRefused
 from sandbox.execution import Script
+from sandbox.job import Job
 from sandbox.scoring import Submission, truth_of
 from sandbox.untrusted import FILE_BYTES, Unfit, open_regular, read_lines
 from sandbox.workspace import dataset_folders
@@ -60,12 +61,12 @@ def tasks_of(
     return tasks
 
 
-def lay_out(task: Task, place: Path, target: Path, *, views: Path, labels: Path, limit: int, seed: int) -> Script:
-    """Fill the empty folder `target` from the submissions in `place`; what to run in it.
+def lay_out(task: Task, job: Job, place: Path, *, views: Path, labels: Path, limit: int) -> Script:
+    """Fill the job's empty folder from the submissions in `place`; what to run in it.
 
     `limit` is in bytes, of all artifacts. Raises `SubmissionRefused`.
     """
-    dataset, left = task.scorer.dataset, limit
+    dataset, target, left = task.scorer.dataset, job.folder, limit
     view = (views / f"{dataset}.npz").absolute()
     for name, text in ((ENTRY, _DRIVER.read_text()), ("scorer.py", task.text)):
         (target / name).write_text(text)
@@ -81,8 +82,7 @@ def lay_out(task: Task, place: Path, target: Path, *, views: Path, labels: Path,
     (target / "task.json").write_text(json.dumps({
         "function": task.scorer.function, "split": task.split, "view": str(view),
         "submissions": [submission.model_dump(exclude={"grade", "step"}) for submission in task.submissions]}))
-    return Script(target, ENTRY, seed=seed, mode="score", views={dataset: str(view)},
-                  readable=dataset_folders((dataset,), views))
+    return Script(job, target, views={dataset: str(view)}, readable=dataset_folders((dataset,), views))
 
 
 def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ...]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,8 +26,8 @@ from pydantic import ValidationError
 
 from record.nouns.data import MetricSpec, Scorer
 from record.syntax import parse
-from sandbox.data import DatasetSource
 from sandbox.data.own import OwnData
+from sandbox.datasets import Sources
 from sandbox.errors import DatasetError, SubmissionRefused
 from sandbox.metrics import METRICS
 
@@ -36,7 +36,7 @@ _BYTES = 2**20
 """Bytes of a scorer's file."""
 
 
-def scorers_of(sources: Mapping[str, DatasetSource], named: Iterable[str] = ()) -> dict[str, str]:
+def scorers_of(sources: Sources, named: Iterable[str] = ()) -> dict[str, str]:
     """Dataset -> `FILE:FUNCTION`: from own data, and from `NAME=FILE:FUNCTION` texts. Raises `DatasetError`."""
     places = {name: source.spec.scorer for name, source in sources.items()
               if isinstance(source, OwnData) and source.spec.scorer}

@@ -14,7 +14,7 @@ def _word_list(value: Any) -> Any:
     if isinstance(value, str):
         return tuple(word.strip() for word in value.split(",") if word.strip())
     many = cast("list[Any] | tuple[Any, ...]", value) if isinstance(value, list | tuple) else (value,)
-    return tuple(str(one) if isinstance(one, int) else one for one in many)
+    return tuple(str(item) if isinstance(item, int) else item for item in many)
 
 
 def _switch(value: Any) -> Any:

@@ -65,12 +65,12 @@ def open_regular(folder: Path, relative: str, limit: int) -> BufferedReader:
             raise
         raise Unfit(f"{relative} cannot be read: {error.strerror}") from error
     status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
+    plain = stat.S_ISREG(status.st_mode)
+    if plain and status.st_size <= limit:
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
-    if stat.S_ISREG(status.st_mode):
-        raise Unfit(f"{relative} holds {status.st_size} bytes, more than the limit of {limit}")
-    raise Unfit(f"{relative} is not a plain file")
+    raise Unfit(f"{relative} holds {status.st_size} bytes, more than the limit of {limit}" if plain
+                else f"{relative} is not a plain file")
 
 
 def load_array(path: Path) -> NDArray[Any]:

@@ -53,7 +53,7 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Scrip
     for name in job.datasets:
         if not (views / f"{name}.npz").is_file():
             raise ExecutorError(f"job {job.name!r} needs dataset {name!r}, which is not in {views}: materialise it")
-    return Script(folder, job.entry, seed=job.seed, mode=job.mode, resumed=resumed,
+    return Script(job, folder, resumed=resumed,
                   views={name: str((views / f"{name}.npz").absolute()) for name in job.datasets},
                   readable=dataset_folders(job.datasets, views),
                   artifacts={node: left.names for node, left in job.artifacts.items()})

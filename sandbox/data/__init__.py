@@ -1,11 +1,11 @@
-"""Where datasets come from: the protocol that every source of data fulfils."""
+"""Data of the user's own: how they are named, read and cut into splits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:  # settings name kinds of tasks, and commands that only look at a run do without numpy
     from numpy.typing import NDArray
@@ -42,19 +42,3 @@ class Examples:
     """Column -> how many rows miss it."""
     warnings: tuple[str, ...] = ()
     folder: Path | None = None
-
-
-class DatasetSource(Protocol):
-    """A dataset that can be had."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def source(self) -> str:
-        """Where it comes from, for the record: 'sklearn:load_digits'."""
-        ...
-    def load(self) -> Examples:
-        """All examples, always in the same order. May take long, may use the network."""
-        ...

@@ -87,7 +87,7 @@ def _check_names(names: Sequence[str]) -> None:
         if not name.strip():
             raise DatasetError(f"column {position} has no name: give it one, or write the file without its index")
         if names.count(name) > 1:
-            raise DatasetError(f"column {name!r} stands there twice: rename or remove one")
+            raise DatasetError(f"column {name!r} appears twice: rename or remove one")
 
 
 def is_saved(folder: Path) -> bool:

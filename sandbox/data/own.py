@@ -26,7 +26,7 @@ from sandbox.errors import DatasetError
 
 @dataclass(frozen=True)
 class OwnData:
-    """A `DatasetSource` that a `DataSpec` names. `limit` is in bytes, of a file as of arrays in memory."""
+    """The dataset that a `DataSpec` names. `limit` is in bytes, of a file as of arrays in memory."""
 
     spec: DataSpec
     limit: int
@@ -104,7 +104,7 @@ def _facts(source: OwnData, seed: int, origin: str) -> DatasetFacts:
     """Kept by fingerprint: a run asks for them when it is checked, started and planned."""
     examples = source.load()
     try:
-        facts = prepare(source, examples, seed).facts
+        facts = prepare(examples, seed, name=source.name, title=source.title, source=source.source).facts
     except DatasetError as error:
         raise source.refuse(str(error)) from None
     return facts.model_copy(update={"origin": origin or origin_of(examples)})

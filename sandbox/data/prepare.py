@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from record.nouns.data import DatasetFacts
-from sandbox.data import DatasetSource, Examples
+from sandbox.data import Examples
 from sandbox.data.splits import split_rows
 
 Array = NDArray[Any]
@@ -38,13 +38,12 @@ class Prepared:
     names: tuple[str, ...] = ()
 
 
-def prepare(source: DatasetSource, examples: Examples, seed: int) -> Prepared:
-    """The splits of a source's examples. Raises `DatasetError` where they cannot be made."""
+def prepare(examples: Examples, seed: int, *, name: str, title: str, source: str) -> Prepared:
+    """The splits of some examples. Raises `DatasetError` where they cannot be made."""
     if examples.folder is not None:
         return Prepared({}, DatasetFacts(
-            name=source.name, title=source.title, source=source.source, features=0, classes=0, sizes={}, fingerprint="",
-            seed=seed, task="none", split_rule="none: the code splits it", columns=examples.columns,
-            warnings=examples.warnings))
+            name=name, title=title, source=source, features=0, classes=0, sizes={}, fingerprint="", seed=seed,
+            task="none", split_rule="none: the code splits it", columns=examples.columns, warnings=examples.warnings))
     made = split_rows(examples, seed)
     arrays = _arrays(examples, made.rows)
     shared = duplicates(examples.x, made.rows)
@@ -56,8 +55,7 @@ def prepare(source: DatasetSource, examples: Examples, seed: int) -> Prepared:
     shape = examples.x.shape[1:]
     classes = 0 if examples.y.dtype.kind != "i" else len(examples.class_names) or int(examples.y.max()) + 1
     return Prepared(arrays, DatasetFacts(
-        name=source.name, title=source.title, source=source.source, features=math.prod(shape),
-        classes=classes, sizes=sizes,
+        name=name, title=title, source=source, features=math.prod(shape), classes=classes, sizes=sizes,
         duplicates=sum(shared.get((split, "train"), 0) for split in ("validation", "test")),
         fingerprint=fingerprint(arrays), seed=seed, task="classification" if classes else "regression",
         target=examples.target, columns=examples.columns, class_names=examples.class_names,

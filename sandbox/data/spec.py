@@ -49,7 +49,7 @@ class DataSpec(BaseModel):
     @model_validator(mode="after")
     def _check_fields(self) -> DataSpec:
         if not _NAME.fullmatch(self.name):
-            raise ValueError(f"the name {self.name!r} is unfit: a letter, then up to 39 letters, digits, _ and -")
+            raise ValueError(f"the name {self.name!r} cannot be used: a letter, then up to 39 letters, digits, _ and -")
         if (self.path is None) == (not self.hub):
             raise ValueError(f"data {self.name!r} needs one of path and hub: {_FORM}")
         if (self.config or self.revision) and not self.hub:

@@ -133,7 +133,7 @@ def _checked(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
         lacking = {split: np.setdiff1d(classes, examples.y[index]) for split, index in rows.items()}
         if len(lacking["train"]):
             raise DatasetError(f"its cut leaves train without class {_class(examples, int(lacking['train'][0]))}: it "
-                               "cannot be learned; cut otherwise, or remove the class")
+                               "cannot be learned; split it otherwise, or remove the class")
         warnings += [f"{split} has no example of class {', '.join(_class(examples, int(i)) for i in missing[:3])}"
                      for split, missing in lacking.items() if len(missing)]
     if (groups := examples.groups) is not None:

@@ -137,10 +137,17 @@ def _target(column: Column, spec: DataSpec, order: tuple[str, ...]) -> tuple[Arr
                            f"{int(np.argmax(gaps)) + 1}): fill them in, or remove these rows")
     if spec.task == "none":
         raise DatasetError("task=none is for folders: a table has a target")
-    if spec.task == "regression" or (spec.task is None and not _is_classes(column)):
-        return _values(column), ()
-    if column.share >= NUMERIC_SHARE and column.stray and spec.task is None:
+    numbers = column.numbers
+    if column.stray and column.share >= NUMERIC_SHARE and spec.task != "classification":
         raise column.refused_as_number()
+    if numbers is None and spec.task == "regression":
+        raise DatasetError(f"the target {column.name!r} holds texts ({column.levels[0][:60]!r} is one): a regression "
+                           "needs numbers")
+    if numbers is not None and (spec.task == "regression" or (spec.task is None and (
+            len(np.unique(numbers)) > MAX_CLASSES or bool(np.any(numbers != np.rint(numbers)))))):
+        if np.ptp(numbers) == 0:
+            raise DatasetError(f"the target {column.name!r} is {numbers[0]:g} in every row: nothing can be learned")
+        return numbers.astype(np.float32), ()
     classes = column.as_categories()
     if len(classes.levels) < 2:
         only = "".join(classes.levels)
@@ -150,18 +157,3 @@ def _target(column: Column, spec: DataSpec, order: tuple[str, ...]) -> tuple[Arr
         places = np.array([order.index(level) for level in classes.levels])
         return places[classes.codes].astype(np.int64), order
     return classes.codes.astype(np.int64), classes.levels
-
-
-def _is_classes(column: Column) -> bool:
-    """Whether a target is taken for classes where no task is named: texts, and few different whole numbers."""
-    numbers = column.numbers
-    return numbers is None or (bool(np.all(numbers == np.rint(numbers))) and len(np.unique(numbers)) <= MAX_CLASSES)
-
-
-def _values(column: Column) -> Array:
-    if column.numbers is None:
-        raise column.refused_as_number() if column.share >= NUMERIC_SHARE else DatasetError(
-            f"the target {column.name!r} holds texts ({column.levels[0][:60]!r} is one): a regression needs numbers")
-    if np.ptp(column.numbers) == 0:
-        raise DatasetError(f"the target {column.name!r} is {column.numbers[0]:g} in every row: nothing can be learned")
-    return column.numbers.astype(np.float32)

@@ -7,5 +7,5 @@
     provisioner   how Jupyter starts, interrupts and ends an isolated kernel
     processes     the processes of a kernel, and what they hold
     limits        limits of memory, tasks and disk, for all processes of a kernel together
-    scratch       the folder through which a kernel is spoken to
+    scratch       the folder through which we talk to a kernel
 """

@@ -73,28 +73,9 @@ def rlimits(settings: SandboxSettings) -> str:
     return ",".join(f"{name}={value}" for name, value in limits.items())
 
 
-@dataclass(frozen=True)
-class TaskGroup:
-    """A control group that bounds tasks; without a folder there is none, since it could not be made."""
-
-    folder: Path | None = None
-
-    def entering(self) -> list[str]:
-        """The words before a command that make it enter the group before it does anything else."""
-        if self.folder is None:
-            return []
-        enter = 'echo $$ >"$1" && shift && exec "$@"'
-        return ["/bin/sh", "-c", enter, "sh", str(self.folder / "cgroup.procs")]
-
-    def remove(self) -> None:
-        """Remove the group, which must be empty; idempotent."""
-        if self.folder is not None:
-            with contextlib.suppress(OSError):
-                self.folder.rmdir()
-
-
-def task_group(name: str, tasks: int) -> TaskGroup:
-    """A new control group of that name, where we may make one (in practice: as root, and not in most containers)."""
+def task_group(name: str, tasks: int) -> Path | None:
+    """The folder of a new control group that bounds tasks; None where we may not make one (in practice: all but root,
+    and in most containers)."""
     for folder in _own("pids", name):
         with contextlib.suppress(OSError):
             folder.mkdir()
@@ -103,8 +84,8 @@ def task_group(name: str, tasks: int) -> TaskGroup:
             except OSError:
                 folder.rmdir()
                 continue
-            return TaskGroup(folder)
-    return TaskGroup()
+            return folder
+    return None
 
 
 def task_groups(prefix: str) -> list[Path]:

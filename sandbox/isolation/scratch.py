@@ -1,4 +1,4 @@
-"""The folder through which a kernel is spoken to, and the removal of those that a killed program left."""
+"""The folder through which we talk to a kernel, and the removal of those that a killed program left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from record.network import PlaceError, own_folder
 from sandbox.errors import ExecutorError
-from sandbox.isolation.limits import TaskGroup, task_groups
+from sandbox.isolation.limits import task_groups
 
 MARK = "scientist-kernel-"
 """How the names of our folders and control groups begin."""
@@ -71,12 +71,13 @@ def sweep() -> None:
                 os.close(lock)
     for group in task_groups(MARK):
         if not (place / group.name).exists():
-            TaskGroup(group).remove()
+            with contextlib.suppress(OSError):
+                group.rmdir()
 
 
 def _place() -> Path:
     try:
         return own_folder(runtime_folder())
     except PlaceError as error:
-        raise ExecutorError(f"{error}; kernels are spoken to through it") from error
+        raise ExecutorError(f"{error}; we talk to kernels through it") from error
 

@@ -223,7 +223,7 @@ lab.result('epochs', epoch, condition='baseline', dataset='digits')
 @pytest.mark.parametrize(("end", "kind"), [
     ("time.sleep(60)", "timeout"), ("raise MemoryError", "memory"), ("os.kill(os.getpid(), 9)", "died")])
 async def test_a_second_attempt_goes_on_where_the_first_was_cut(bench: Bench, end: str, kind: str) -> None:
-    first = await bench.run(COUNTING.format(end=end), timeout=1.0)
+    first = await bench.run(COUNTING.format(end=end), timeout=3.0 if kind == "timeout" else 60.0)
     assert first.failure is not None and first.failure.kind == kind and not first.resumed
     again = Job(name="again", folder=bench.folder.with_name("second"),
                 source={"experiment.py": COUNTING.format(end="pass")}, timeout=30.0, earlier=bench.folder)

@@ -203,8 +203,10 @@ async def test_a_module_that_speaks_when_it_is_imported_ends_the_pool(
     monkeypatch.setitem(pooling.MODULES, "numpy", ("this",))
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
     pool: Pool = executor._pool  # pyright: ignore[reportPrivateUsage]
-    code = f"import numpy, time\nimport this\ntime.sleep(2)\n{TINY}"
-    outcome = await executor.run(job(tmp_path / "job", code))
+    outcome = await executor.run(job(tmp_path / "job", f"import numpy\nimport this\n{TINY}"))
+    async with asyncio.timeout(60):
+        while not pool.why_off:
+            await asyncio.sleep(0.05)
     await executor.close()
     assert outcome.failure is None and outcome.stdout_tail.startswith("The Zen of Python")
     assert "importing lab, this said: The Zen of Python" in pool.why_off

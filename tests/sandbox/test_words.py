@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from record.nouns.nodes import ErrorClass
-from sandbox.failures import Origin, classify, cut_middle, from_death, from_exception
+from sandbox.failures import classify, cut_middle, from_death, from_exception
 from sandbox.output import Transcript, notebook
 
 CUDA_FULL = (
@@ -57,14 +57,14 @@ def test_errors_are_classified(name: str, message: str, kind: ErrorClass) -> Non
 
 def test_a_traceback_is_plain_short_and_relative(tmp_path: Path) -> None:
     lines = ["\x1b[31mError\x1b[0m", *(f"{tmp_path}/net.py line {i}" for i in range(1000)), "the end"]
-    failure = from_exception("ValueError", f"in {tmp_path}/x", traceback=lines, of=Origin(tmp_path))
+    failure = from_exception("ValueError", f"in {tmp_path}/x", traceback=lines, folder=tmp_path)
     assert failure.message == "ValueError: in x"
     assert failure.traceback.startswith("Error\nnet.py line 0\n") and failure.traceback.endswith("the end")
     assert "characters left out" in failure.traceback and len(failure.traceback) < 8100
 
 
 def test_a_death_by_memory_says_so(tmp_path: Path) -> None:
-    assert "memory" in from_death(-9, "", of=Origin(tmp_path)).message
+    assert "memory" in from_death(-9, "", folder=tmp_path).message
 
 
 @given(text=st.text(max_size=300), limit=st.integers(10, 100))

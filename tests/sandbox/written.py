@@ -9,7 +9,7 @@ import numpy as np
 
 from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
-from sandbox.failures import Origin, from_timeout
+from sandbox.failures import from_timeout
 from sandbox.job import Job, Outcome
 from tests.sandbox.contract import FAILING, LEAVING, MUTE, SLOW, SUM
 
@@ -40,5 +40,5 @@ def written(job: Job) -> tuple[float, Outcome]:
 def _slow(job: Job) -> tuple[float, Outcome]:
     if job.timeout >= 60:
         return 60.0, Outcome(seconds=60.0)
-    late = from_timeout(job.timeout, stopped=True, traceback=(), of=Origin(job.folder))
+    late = from_timeout(job.timeout, stopped=True, traceback=(), folder=job.folder)
     return job.timeout, Outcome(seconds=job.timeout, failure=late)

@@ -31,7 +31,8 @@ def checkpoint(state: object, name: str = "state") -> None:
     current = experiment("checkpoint")
     path = current.folder / "checkpoints" / named("checkpoint", name)
     path.parent.mkdir(exist_ok=True)
-    others = sum(one.stat().st_size for one in path.parent.iterdir() if one != path and not one.name.startswith("."))
+    others = sum(file.stat().st_size for file in path.parent.iterdir()
+                 if file != path and not file.name.startswith("."))
     keep(path, state, limit=current.checkpoint_bytes - others, where=f"lab.checkpoint({name!r})")
 
 
@@ -153,15 +154,15 @@ def artifact(name: str, node: str) -> Path:
                 return path
             raise LabError(f"lab.artifact({name!r}, node={node!r}) was not brought along: write name and node as plain "
                            "strings in the call, so that they can be read off the source")
-    has = "; ".join(f"{one}: {', '.join(names)}" for one, names in sorted(current.artifacts.items())) or "none"
+    has = "; ".join(f"{other}: {', '.join(names)}" for other, names in sorted(current.artifacts.items())) or "none"
     raise LabError(f"no artifact {name!r} of node {node!r}; artifacts of this run: {has}")
 
 
 def pretrained(id: str, revision: str | None = None) -> Path:
     """The folder of a pretrained model, for `from_pretrained`. Raises `LabError` where it was not fetched."""
     has = experiment("pretrained").pretrained
-    fits = [path for one, path in has.items()
-            if one.rpartition("@")[0] == id and revision in (None, one.rpartition("@")[2])]
+    fits = [path for name, path in has.items()
+            if name.rpartition("@")[0] == id and revision in (None, name.rpartition("@")[2])]
     if len(fits) != 1:
         wanted = id if revision is None else f"{id}@{revision}"
         raise LabError(f"{'several revisions' if fits else 'no pretrained model'} {wanted!r} in this run; it has: "
@@ -171,7 +172,7 @@ def pretrained(id: str, revision: str | None = None) -> Path:
 
 
 def _check_quota(path: Path, size: int, quota: int) -> None:
-    others = sum(_size(one) for one in path.parent.iterdir() if one != path and not one.name.startswith("."))
+    others = sum(_size(file) for file in path.parent.iterdir() if file != path and not file.name.startswith("."))
     if others + size > quota:
         raise LabError(f"lab.save_artifact({path.name!r}): {size} bytes, more than the {max(0, quota - others)} that "
                        f"are left of the {quota} of one attempt")
@@ -180,4 +181,4 @@ def _check_quota(path: Path, size: int, quota: int) -> None:
 def _size(path: Path) -> int:
     if path.is_file():
         return path.stat().st_size
-    return sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

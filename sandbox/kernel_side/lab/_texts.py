@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Found:
+class Texts:
     """All that can be seen, and whether something was left out."""
 
     items: list[Item]
@@ -47,25 +48,17 @@ class Found:
     cut: bool
 
 
-def texts_of(figure: Any, until: float) -> Found:
+def texts_of(figure: Any, until: float) -> Texts:
     """Every visible text of the figure that has been drawn."""
     items: list[Item] = []
     inside: list[Item] = []
-    for item in _all(figure):
+    for item in chain(*(_legend(legend, None) for legend in figure.legends),
+                      *(_text(artist, "note") for artist in figure.texts),  # its title and labels for all panels too
+                      *(_of_axes(axes) for axes in figure.axes if axes.get_visible())):
         if len(items) + len(inside) >= MOST or time.monotonic() > until:
-            return Found(items, inside, True)
+            return Texts(items, inside, True)
         (inside if item.what == "in legend" else items).append(item)
-    return Found(items, inside, False)
-
-
-def _all(figure: Any) -> Iterator[Item]:
-    for legend in figure.legends:
-        yield from _legend(legend, None)
-    for artist in figure.texts:  # its title and the labels for all panels are among them
-        yield from _text(artist, "note")
-    for axes in figure.axes:
-        if axes.get_visible():
-            yield from _of_axes(axes)
+    return Texts(items, inside, False)
 
 
 def _of_axes(axes: Any) -> Iterator[Item]:
@@ -107,19 +100,18 @@ def _text(artist: Any, what: str, axes: Any = None) -> Iterator[Item]:
 
 def _legend(legend: Any, axes: Any) -> Iterator[Item]:
     box = legend.get_window_extent()
-    texts = [*legend.get_texts(), legend.get_title()]
     yield Item("the legend", "legend", (box.x0, box.y0, box.x1, box.y1), 0.0, axes=axes)
-    for text in texts:
+    for text in (*legend.get_texts(), legend.get_title()):
         yield from _text(text, "in legend", axes)
 
 
 # --- what is wrong with where they stand ----------------------------------------------------------------------------
 
 
-def clipped(found: Found, canvas: Box) -> list[str]:
+def clipped(texts: Texts, canvas: Box) -> list[str]:
     """Texts of which a tenth or more of the height or width lies beyond the canvas."""
     beyond: list[str] = []
-    for item in found.items:
+    for item in texts.items:
         x0, y0, x1, y1 = item.box
         slack = 0.1 * min(x1 - x0, y1 - y0) if item.what != "legend" else 4.0
         if (x0 < canvas[0] - slack or y0 < canvas[1] - slack or x1 > canvas[2] + slack or y1 > canvas[3] + slack) and (
@@ -128,9 +120,9 @@ def clipped(found: Found, canvas: Box) -> list[str]:
     return beyond[:_KEPT]
 
 
-def overlaps(found: Found, panels: list[Any]) -> list[dict[str, Any]]:
+def overlaps(texts: Texts, panels: list[Any]) -> list[dict[str, Any]]:
     """Pairs of texts that lie on each other, and texts that lie on a panel which is not theirs; the worst first."""
-    hits = [*_pairs(found.items), *_on_panels(found.items, panels)]
+    hits = [*_pairs(texts.items), *_on_panels(texts.items, panels)]
     return sorted(hits, key=lambda hit: -float(hit["share"]))[:_KEPT]
 
 
@@ -183,16 +175,12 @@ def _common(a: Any, b: Any) -> tuple[float, float]:
 
 def covered(axes: Any) -> float:
     """The share of what was drawn from data that lies under a legend, lines taken as traces."""
-    legends = [legend for legend in (axes.get_legend(), *axes.get_figure(root=True).legends) if legend is not None]
-    boxes = [legend.get_window_extent() for legend in legends if legend.get_visible()]
+    boxes = [legend.get_window_extent() for legend in (axes.get_legend(), *axes.get_figure(root=True).legends)
+             if legend is not None and legend.get_visible()]
     if not boxes:
         return 0.0
-    panel = axes.get_window_extent()
-    points = [trace for trace in _traces(axes) if len(trace)]
-    if not points:
-        return 0.0
-    every = np.concatenate(points)
-    seen = every[_within(every, panel)]
+    points = np.concatenate([np.zeros((0, 2)), *_traces(axes)])
+    seen = points[_within(points, axes.get_window_extent())]
     return max(float(_within(seen, box).mean()) for box in boxes) if len(seen) else 0.0
 
 

@@ -31,7 +31,8 @@ def test_a_path_may_hold_a_comma_and_the_hub_has_no_path(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("value", "words"), [
     ("farms.csv", "data 'farms.csv' is not NAME=PATH: write NAME=PATH,target=COLUMN"),
-    ("a=", "is not NAME=PATH"), ("2a=x.csv", "the name '2a' is unfit"), ("a/b=x.csv", "the name 'a/b' is unfit"),
+    ("a=", "is not NAME=PATH"), ("2a=x.csv", "the name '2a' cannot be used"),
+    ("a/b=x.csv", "the name 'a/b' cannot be used"),
     ("a=x.csv,colour=red", "data 'a': there is no option 'colour'; there are path, hub"),
     ("a=x.csv,target=y,target=z", "data 'a': target= is given twice"),
     ("a=x.csv,task=clustering", "data 'a': task='clustering' is wrong"),

@@ -114,7 +114,7 @@ def test_a_table_that_cannot_be_used(tmp_path: Path, rows: list[Row], words: str
 @pytest.mark.parametrize(("content", "words"), [
     (b"", "it is empty"),
     (b"a,good\n", "it holds no rows, only a header"),
-    (b"a,b,a\n1,2,3\n", "column 'a' stands there twice"),
+    (b"a,b,a\n1,2,3\n", "column 'a' appears twice"),
     (b",a,good\n0,1,yes\n", "column 1 has no name"),
     (b"a,good\n1,yes\n2\n", "it is not a well-formed CSV: line 3: Expected 2 columns, got 1"),
     (b"a,good\n\xe9,yes\n", "it is not UTF-8 text"),
