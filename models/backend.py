@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from models.roles.role import AnyRole
 from record.nouns.decisions import Usage
 
-BELOW: ContextVar[tuple[Any, ...]] = ContextVar("below", default=())
+CAPABILITIES: ContextVar[tuple[Any, ...]] = ContextVar("below", default=())
 """What a pydantic-ai agent gets while a traced call is under way, so that its own spans lie below the call's.
 
 A variable of the context, as OpenTelemetry's current span is: a provider knows nothing of calls.

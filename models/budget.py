@@ -47,10 +47,6 @@ class BudgetSettings(Frozen):
         default=None, gt=0, allow_inf_nan=False, description="hours of experiments, times the GPUs of each; flag "
                                                              "--gpu-hours")
 
-    @property
-    def of_calls(self) -> bool:
-        return self.usd is not None or self.tokens is not None
-
     def excess(self, wanted: Spending, more: Spending) -> str | None:
         """Which cap `wanted` is over, of those that `more` counts against, in words: `$5.00`; None where it fits."""
         if self.usd is not None and more.usd and wanted.usd > self.usd + ROUNDING:
@@ -98,7 +94,7 @@ class Budget:
         Raises: `BudgetSpent`, which limits the run unless the request is for a longer answer; what the backend raises.
         """
         name = f"{key}+{request.cuts}" if request.cuts else str(key)
-        if self._caps.of_calls:
+        if self._caps.usd is not None or self._caps.tokens is not None:
             most = most_of_call(self._models, request.role, prompt_tokens(request), max_tokens=request.max_tokens)
             self._reserve(key.decision, name, most, limits=not request.cuts)
         try:

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from models.backend import Backend, Image, ModelRequest, Reader, Reply
 from models.budget import Budget
-from models.context import check_room
-from models.errors import UNUSABLE, ImagesRefused, ModelError
+from models.context import CHARS_A_TOKEN, FIX, estimated_tokens
+from models.errors import UNUSABLE, ContextTooLong, ImagesRefused, ModelError
 from models.ledger import AnswerLedger, Keep
 from models.render import render
 from models.retry import Retry
@@ -32,22 +32,14 @@ class Models:
         self, backend: Backend, recorder: Recorder, settings: ModelSettings, clock: Callable[[], float], *,
         retry: Retry | None = None, budget: Budget | None = None, keep: Keep | None = None, tracing: Tracing = SILENT,
     ) -> None:
-        """`clock` gives seconds that never go back, e.g. `time.monotonic`. `retry` waits while a provider is down.
-
-        `budget` has the most that a call may take set aside before it is made. `keep` is given each question before it
-        is asked, unless `models.keep_prompts` is off; `tracing` gets a span of each call.
-        """
+        """`clock` gives seconds that never go back, e.g. `time.monotonic`. `keep` is given each question before it is
+        asked, unless `models.keep_prompts` is off; `tracing` gets a span of each call."""
         self._backend = backend
         self._settings = settings
         self._budget = budget
         self._retry = retry or Retry(settings)
         self.recorder = recorder
         self._answers = AnswerLedger(recorder, clock, keep if settings.keep_prompts else None, tracing)
-
-    @property
-    def name(self) -> str:
-        """The model as it was configured, or all of them in words."""
-        return self._backend.name
 
     @property
     def sees(self) -> bool:
@@ -63,9 +55,12 @@ class Models:
 
         Raises: `ContextTooLong`.
         """
-        if isinstance(self._backend, Reader):
-            check_room(self.request(role, inputs), await self._backend.reads(role), beside=beside,
-                       model=self.name_of(role))
+        window = await self._backend.reads(role) if isinstance(self._backend, Reader) else None
+        tokens = estimated_tokens(self.request(role, inputs)) + round(beside / CHARS_A_TOKEN)
+        if window is not None and tokens > window:
+            raise ContextTooLong(
+                f"{self.name_of(role)}: role '{role}' takes about {tokens} tokens in this study, {beside} characters "
+                f"of code among them, and the model reads {window}; {FIX}")
 
     def at(self, decision: int, attempt: int) -> ModelClient:
         """A client for one attempt at one decision. Make it once an attempt: it counts from zero."""

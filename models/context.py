@@ -61,15 +61,6 @@ def fitted(request: ModelRequest, window: int | None, *, model: str) -> ModelReq
     return replace(request, max_tokens=room)
 
 
-def check_room(request: ModelRequest, window: int | None, *, beside: int, model: str) -> None:
-    """Refuse a prompt that leaves no room for so many characters beside it. Raises `ContextTooLong`."""
-    taken = estimated_tokens(request) + round(beside / CHARS_A_TOKEN)
-    if window is not None and taken > window:
-        raise ContextTooLong(
-            f"{model}: role '{request.role}' takes about {taken} tokens in this study, {beside} characters of code "
-            f"among them, and the model reads {window}; {FIX}")
-
-
 # --- asked of the server --------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from pydantic_ai.models import Model, infer_model
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
-from models.backend import BELOW, ModelRequest, OneModel, Reply
+from models.backend import CAPABILITIES, ModelRequest, OneModel, Reply
 from models.context import fitted, served_tokens
 from models.errors import AnswerCut, ImagesRefused, ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused
 from models.naming import COMMON, WITH_BASE_URL, Address, locate
@@ -105,11 +105,6 @@ class ProviderModel(OneModel):
     @property
     def sees(self) -> bool:
         return not self._blind
-
-    @property
-    def note(self) -> str:
-        """What was chosen on the user's behalf, e.g. chat completions for `openai:` at another address; or empty."""
-        return self._address.note
 
     async def answer(self, request: ModelRequest) -> Reply:
         """The model's answer to a request. Raises `ModelError`."""
@@ -193,7 +188,7 @@ class ProviderModel(OneModel):
         kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
         output: Any = kind(request.output_type, name="answer")
         agent = Agent(patient, output_type=output, instructions=request.prompt.system,
-                      retries={"output": retries, "tools": retries}, capabilities=BELOW.get())
+                      retries={"output": retries, "tools": retries}, capabilities=CAPABILITIES.get())
         pictures = [BinaryContent(data=image.data, media_type=image.media_type) for image in request.images]
         try:
             result = await agent.run([request.prompt.user, *pictures] if pictures else request.prompt.user,

@@ -100,9 +100,9 @@ SHORT_KEYS = {
     short: f"models.roles.{role}.{field}" for role in ROLES for field, shorts in (
         ("name", (f"models.{role}", f"models.{role}.name", f"models.roles.{role}")),
         ("base_url", (f"models.{role}.base_url",)),
-        ("temperature", (f"models.{role}.temperature", f"models.temperatures.{role}")),
-        ("max_tokens", (f"models.{role}.max_tokens", f"models.max_tokens.{role}"))) for short in shorts}
-"""Shorter or older keys, and what they stand for."""
+        ("temperature", (f"models.{role}.temperature",)),
+        ("max_tokens", (f"models.{role}.max_tokens",))) for short in shorts}
+"""Shorter keys, and what they stand for."""
 
 
 class ModelSettings(Frozen):

@@ -32,7 +32,7 @@ from opentelemetry.trace import StatusCode
 from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
-from models.backend import BELOW
+from models.backend import CAPABILITIES
 from models.errors import ModelConfigError
 from record.events.running import Answered
 from record.nouns.decisions import CallKey
@@ -94,7 +94,7 @@ class Telemetry:
         with self._tracer.start_as_current_span(
                 f"ask {key.role}", attributes={PREFIX + name: mark for name, mark in marks.items()},
                 record_exception=False, set_status_on_exception=False) as span:
-            below = BELOW.set((self._below,))
+            below = CAPABILITIES.set((self._below,))
             try:
                 yield lambda answer: _answered(span, answer)
             except BaseException as error:
@@ -102,7 +102,7 @@ class Telemetry:
                 span.set_status(StatusCode.ERROR, str(error) if self._content else None)
                 raise
             finally:
-                BELOW.reset(below)
+                CAPABILITIES.reset(below)
 
     def close(self) -> None:
         """Wait `CLOSING` seconds at most for what is left to be sent, and say what was lost. Once."""

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from agent.cli import main
 from agent.settings import SettingsError, compose
 from models import roles, telemetry, tracing
-from models.backend import BELOW, Image
+from models.backend import CAPABILITIES, Image
 from models.client import Models
 from models.errors import ModelConfigError, ModelOutputInvalid, ModelUnavailable
 from models.failover import open_backend
@@ -88,7 +88,7 @@ async def test_a_call_is_found_in_the_record_by_its_span(collector: Collector) -
         "scientist.input_tokens": event.usage.input_tokens, "scientist.output_tokens": event.usage.output_tokens,
         "scientist.cached_tokens": event.usage.cached_tokens,
         "scientist.cache_write_tokens": event.usage.cache_write_tokens}
-    assert BELOW.get() == (), "what comes after the call lies not below it"
+    assert CAPABILITIES.get() == (), "what comes after the call lies not below it"
 
 
 @pytest.mark.usefixtures("local_requests")
