@@ -38,8 +38,7 @@ def inconsistencies(
 # --- deltas ---------------------------------------------------------------------------------------------------------
 
 _CHANGE = re.compile(
-    r"\b(?:improve\w*|change|gain|reduction|decrease|increase|speed-?up|delta)\b"
-    r"|\u0394|\\Delta", re.I)
+    r"\b(?:improve\w*|change|gain|reduction|decrease|increase|speed-?up|delta)\b|\u0394|\\Delta", re.I)
 _FROM_TO = re.compile(r"\bfrom\b[^.;]{0,30}\bto\b|\bvs\b|\bversus\b|compared (?:to|with)", re.I)
 _TELLS = re.compile(
     r"[\s)]*(?:\w+ )?(?:reduc\w+|improve\w+|increase|decrease|gain|drop|"

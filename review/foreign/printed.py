@@ -51,9 +51,8 @@ _NUMBER = re.compile(
 _SCALE = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "million": 1e6, "billion": 1e9}
 
 _NOTHING = re.compile(
-    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|\$\$.*?\$\$|\\\[.*?\\\]"
-    r"|\\begin\{(equation|align|gather|multline|eqnarray|verbatim|lstlisting)\*?\}.*?\\end\{\1\*?\}"
-    r"|`[^`\n]*`|https?://\S+|\]\([^()\n]*\)|\barXiv:\S+|\b10\.\d{4,}/\S+",
+    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|\$\$.*?\$\$|\\\[.*?\\\]|\\begin\{(equation|align|gather|multline|eqnarray"
+    r"|verbatim|lstlisting)\*?\}.*?\\end\{\1\*?\}|`[^`\n]*`|https?://\S+|\]\([^()\n]*\)|\barXiv:\S+|\b10\.\d{4,}/\S+",
     re.DOTALL)
 _SCRIPTS = re.compile(r"(?<!10)(?<!10 )\^(?:\{[^{}]*\}|\\?\w)|(?<=[A-Za-z}\])])_(?:\{[^{}]*\}|\w+)")
 _CITED = re.compile(r"\[\d{1,3}(?:\s*[,;\u2013-]\s*\d{1,3})*\]|\\cite\w*(?:\[[^\]]*\])*\{[^{}]*\}")

@@ -11,6 +11,7 @@ import io
 import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -103,49 +104,48 @@ def _same(path: Path, paper: Path) -> bool:
         return False
 
 
+Row = tuple[str, str, float, str]
+"""Key of a series, words that name what is measured, value, and its place."""
+
+
 def _series_of(path: Path, name: str, results: Results) -> list[Series]:
+    series: dict[str, Series] = {}
+    for key, words, value, place in _rows_of(path, name, results):
+        if math.isfinite(value):
+            if key not in series:
+                written = path.suffix.lower() in WRITTEN
+                series[key] = Series(name, key, words_of(f"{words} {Path(name).stem}"), written=written)
+            series[key].values.append(value)
+            series[key].places.append(place)
+    return list(series.values())
+
+
+def _rows_of(path: Path, name: str, results: Results) -> Iterator[Row]:
     form = path.suffix.lower()
     if form == ".npy":
-        return _array(path, name)
+        yield from _array(path, name)
+        return
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
         results.left_out.append(f"{name}: only its first {MOST_BYTES // 10**6} MB were read")
         text = text[:MOST_BYTES]
-    collected = _Collected(name, written=form in WRITTEN)
     if form in (".csv", ".tsv"):
-        _table(text, "\t" if form == ".tsv" else ",", collected)
-    elif form == ".json":
-        _walk(json.loads(text), "", collected)
+        yield from _table(text, "\t" if form == ".tsv" else ",")
+    elif form in (".json", ".yaml", ".yml"):
+        yield from _walk(json.loads(text) if form == ".json" else yaml.safe_load(text), "")
     elif form == ".jsonl":
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip():
-                _walk(json.loads(line), "", collected, place=f"line {number}")
-    elif form in (".yaml", ".yml"):
-        _walk(yaml.safe_load(text), "", collected)
+                yield from _walk(json.loads(line), "", place=f"line {number}")
     elif form == ".ipynb":
-        _notebook(json.loads(text), collected)
+        for cell in cast("list[dict[str, Any]]", json.loads(text).get("cells", [])):
+            for output in cast("list[dict[str, Any]]", cell.get("outputs", [])):  # code and prose are no result
+                data = cast("dict[str, Any]", output.get("data") or {})
+                shown: Any = output.get("text") or data.get("text/plain") or ""
+                yield from _lines("".join(cast("list[str]", shown)) if isinstance(shown, list) else str(shown))
     else:
-        _lines(text, collected)
-    return list(collected.series.values())
-
-
-# --- collecting -----------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Collected:
-    file: str
-    written: bool = False
-    series: dict[str, Series] = field(default_factory=dict[str, Series])
-
-    def add(self, key: str, words: str, value: float, place: str) -> None:
-        if not math.isfinite(value):
-            return
-        if key not in self.series:
-            self.series[key] = Series(self.file, key, words_of(f"{words} {Path(self.file).stem}"), written=self.written)
-        self.series[key].values.append(value)
-        self.series[key].places.append(place)
+        yield from _lines(text)
 
 
 _WORD = re.compile(r"[A-Za-z]+|\d+")
@@ -163,24 +163,23 @@ def words_of(text: str) -> frozenset[str]:
                      if word not in _IDLE and (len(word) > 1 or word.isdigit()))
 
 
-def _walk(value: Any, path: str, collected: _Collected, *, place: str = "") -> None:
+def _walk(value: Any, path: str, *, place: str = "") -> Iterator[Row]:
     if isinstance(value, bool) or value is None:
         return
     if isinstance(value, int | float):
-        collected.add(re.sub(r"\d+", "#", path), path, float(value), place or path)
+        yield re.sub(r"\d+", "#", path), path, float(value), place or path
     elif isinstance(value, str):
         for at, number in enumerate(numbers_of(value[:2000], "results")):
-            collected.add(f"{re.sub(r'[0-9]+', '#', path)} {at}", f"{path} {value[:200]}", number.value, place or path)
+            yield f"{re.sub(r'[0-9]+', '#', path)} {at}", f"{path} {value[:200]}", number.value, place or path
     elif isinstance(value, dict):
         for key, inner in cast("dict[Any, Any]", value).items():
-            _walk(inner, f"{path}.{key}" if path else str(key), collected, place=place and f"{place} {key}")
+            yield from _walk(inner, f"{path}.{key}" if path else str(key), place=place and f"{place} {key}")
     elif isinstance(value, list):
-        items = cast("list[Any]", value)
-        for at, inner in enumerate(items):
-            _walk(inner, f"{path}[{at}]", collected, place=place)
+        for at, inner in enumerate(cast("list[Any]", value)):
+            yield from _walk(inner, f"{path}[{at}]", place=place)
 
 
-def _table(text: str, separator: str, collected: _Collected) -> None:
+def _table(text: str, separator: str) -> Iterator[Row]:
     rows = list(csv.reader(io.StringIO(text), delimiter=separator))
     if not rows:
         return
@@ -196,7 +195,7 @@ def _table(text: str, separator: str, collected: _Collected) -> None:
             number = _float(cell)
             found = [number] if number is not None else [one.value for one in numbers_of(cell, "results")]
             for order, value in enumerate(found):
-                collected.add(f"{head}|{labels}|{order}", f"{head} {labels}", value, f"line {at}, {head}")
+                yield f"{head}|{labels}|{order}", f"{head} {labels}", value, f"line {at}, {head}"
 
 
 def _float(cell: str) -> float | None:
@@ -206,7 +205,7 @@ def _float(cell: str) -> float | None:
         return None
 
 
-def _lines(text: str, collected: _Collected) -> None:
+def _lines(text: str) -> Iterator[Row]:
     """The numbers of text. Lines that differ in their numbers only are the same kind of line; the heads of a table of
     Markdown, or the words of the heading above, name its numbers as well."""
     above, heads = "", list[str]()
@@ -219,8 +218,8 @@ def _lines(text: str, collected: _Collected) -> None:
             for column, cell in enumerate(cells):
                 head = heads[column] if column < len(heads) else ""
                 for order, number in enumerate(_logged(cell)):
-                    collected.add(f"{above}|{cells[0].strip()}|{head.strip()}|{order}",
-                                  f"{above} {cells[0]} {head}", number.value, f"line {at}")
+                    key = f"{above}|{cells[0].strip()}|{head.strip()}|{order}"
+                    yield key, f"{above} {cells[0]} {head}", number.value, f"line {at}"
             continue
         heads = []
         numbers = _logged(line)
@@ -229,7 +228,7 @@ def _lines(text: str, collected: _Collected) -> None:
         for order, number in enumerate(numbers):
             template = re.sub(r"-?\d[\d.,:]*", "#", line)[:200].strip()
             near = f"{above if len(numbers) < 3 else ''} {template.replace('#', ' ')}"
-            collected.add(f"{template} [{order + 1}]", near, number.value, f"line {at}")
+            yield f"{template} [{order + 1}]", near, number.value, f"line {at}"
 
 
 _STAMP = re.compile(r"^\W*(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,]*\W*")
@@ -241,19 +240,10 @@ def _logged(line: str) -> tuple[Printed, ...]:
     return numbers_of(re.sub(r"(?<=[A-Za-z_])[=:](?=[-+\d.])", " = ", line), "results")
 
 
-def _array(path: Path, name: str) -> list[Series]:
+def _array(path: Path, name: str) -> Iterator[Row]:
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     if array.dtype.kind not in "fiu":
         raise ValueError(f"an array of {array.dtype}, not of numbers")
     flat = np.asarray(array.reshape(-1)[:50_000], dtype=np.float64)
-    values = [float(one) for one in flat if math.isfinite(one)]
-    return [Series(name, Path(name).stem, words_of(name), values, [f"[{at}]" for at in range(len(values))])]
-
-
-def _notebook(notebook: Any, collected: _Collected) -> None:
-    """What the cells printed; their code and prose is no result."""
-    for cell in cast("list[dict[str, Any]]", notebook.get("cells", [])):
-        for output in cast("list[dict[str, Any]]", cell.get("outputs", [])):
-            data = cast("dict[str, Any]", output.get("data") or {})
-            shown: Any = output.get("text") or data.get("text/plain") or ""
-            _lines("".join(cast("list[str]", shown)) if isinstance(shown, list) else str(shown), collected)
+    for at, value in enumerate(flat[np.isfinite(flat)].tolist()):
+        yield Path(name).stem, name, value, f"[{at}]"

@@ -41,11 +41,9 @@ _MACRO = re.compile(r"\\(?:(?:re|provide)?newcommand\*?|renewcommand\*?|providec
                     r"(?P<name>[A-Za-z]+)\}?\s*\[1\]\s*\{|\\def\s*\\(?P<plain>[A-Za-z]+)\s*#1\s*\{")
 
 _STYLE = (r"(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0*[0-2](?:\.\d*)?\s*(?:px|pt|em|rem"
-          r"|%)?\s*[;\"']|"
-          r"opacity\s*:\s*0(?:\.[01]\d*)?\s*[;\"']|(?<![-\w])color\s*:\s*(?:white|#f{3,8}\b"
-          r"|#f[a-f0-9]f[a-f0-9]f[a-f0-9]\b|"
-          r"rgba?\(\s*2[45]\d\s*,\s*2[45]\d\s*,\s*2[45]\d)|text-indent\s*:\s*-\d{3,}|left\s*:\s*-\d{3,}|\shidden[\s=>]|"
-          r"(?<![-\w])color\s*=\s*[\"']?(?:white|#f{3,8}\b))")
+          r"|%)?\s*[;\"']|opacity\s*:\s*0(?:\.[01]\d*)?\s*[;\"']|(?<![-\w])color\s*:\s*(?:white|#f{3,8}\b"
+          r"|#f[a-f0-9]f[a-f0-9]f[a-f0-9]\b|rgba?\(\s*2[45]\d\s*,\s*2[45]\d\s*,\s*2[45]\d)|text-indent\s*:\s*-\d{3,}"
+          r"|left\s*:\s*-\d{3,}|\shidden[\s=>]|(?<![-\w])color\s*=\s*[\"']?(?:white|#f{3,8}\b))")
 _HTML = re.compile(
     rf"<(?P<tag>[a-z]\w*)\b[^<>]*{_STYLE}[^<>]*>.*?(?:</(?P=tag)\s*>|\Z)|<(?P<never>script|style|template"
     rf"|noscript)\b.*?"

@@ -27,29 +27,24 @@ _IGNORE = r"(?:ignor(?:e|ing)|disregard(?:ing)?|forget|override|overrule|bypass|
 _SCORE = (r"(?:give|assign|award|rate|score|grade|mark|grant|evaluate|judge|set|return|output|respond|answer|recommend|"
           r"accept|provide|rank|raise|increase)")
 _BEST = (r"(?:(?<![\d.])10(?!\.?\d|%|\s*(?:-|epochs|seeds|runs|steps))|\bten\b|\bnine\b|(?<![\d.])9(?:/10|\.\d)?\b"
-         r"|\bhighest\b|"
-         r"\bmaxim(?:um|al)\b|\bmax\b|\bfull\b|\btop\b|\bperfect\b|\bbest\b|\bexcellent\b|\boutstanding\b|"
-         r"\bstrong(?:ly)? accept|\bpositive(?:ly)?\b|\bgenerous(?:ly)?\b|\bfavou?rabl[ey]\b)")
+         r"|\bhighest\b|\bmaxim(?:um|al)\b|\bmax\b|\bfull\b|\btop\b|\bperfect\b|\bbest\b|\bexcellent\b|\boutstanding\b"
+         r"|\bstrong(?:ly)? accept|\bpositive(?:ly)?\b|\bgenerous(?:ly)?\b|\bfavou?rabl[ey]\b)")
 _MARK = (r"(?:\bscor(?:e|es|ing)\b|\bmarks?\b|\bratings?\b|\bgrades?\b|\bpoints\b|\bout of\b|/ ?10\b|\baccept\w*|"
          r"\brecommendation\b|\breview\b|\bassessment\b|\bevaluation\b|\bverdict\b)")
-_THIS = (r"(?:\b(?:this|the|our|present) (?:paper|submission|manuscript|article|work|study|document|contribution)\b|"
-         r"\bevery (?:dimension|category|criteri|aspect|item|question|score)|"
-         r"\b(?:each|all|any|the|these)(?: \w+)? (?:dimensions?|categor|criteri|rubrics?)|\b(?:each|all"
-         r"|any) (?:scores?|ratings?)\b|"
-         r"\bit\b|\bus\b)")
-_REVIEWER = (r"(?:reviewers?|referees?|judges?|graders?|evaluators?|assessors?|area chairs?|meta-reviewers?|"
-             r"language models?|llms?|ais?|ai (?:systems?|assistants?|models?|agents?)|assistants?|chatbots?"
-             r"|gpt[\w.-]*|"
-             r"chatgpt|claude|gemini)")
+_THIS = (r"(?:\b(?:this|the|our|present) (?:paper|submission|manuscript|article|work|study|document|contribution)\b"
+         r"|\bevery (?:dimension|category|criteri|aspect|item|question|score)|\b(?:each|all|any|the"
+         r"|these)(?: \w+)? (?:dimensions?|categor|criteri|rubrics?)|\b(?:each|all|any) (?:scores?|ratings?)\b|\bit\b"
+         r"|\bus\b)")
+_REVIEWER = (r"(?:reviewers?|referees?|judges?|graders?|evaluators?|assessors?|area chairs?|meta-reviewers?"
+             r"|language models?|llms?|ais?|ai (?:systems?|assistants?|models?|agents?)|assistants?|chatbots?"
+             r"|gpt[\w.-]*|chatgpt|claude|gemini)")
 _ASKED = (r"(?:are|is) (?:hereby |kindly |politely )?(?:asked|required|instructed|requested|advised|expected|obliged"
           r"|urged|told)")
-_FAULTS = (r"(?:weakness(?:es)?|limitations?|flaws?|negatives?|shortcomings?|problems?|concerns?|critici[sz]ms?"
-           r"|errors?|"
-           r"issues|faults?|deficienc(?:y|ies))")
+_FAULTS = (r"(?:weakness(?:es)?|limitations?|flaws?|negatives?|shortcomings?|problems?|concerns?|critici[sz]ms?|errors?"
+           r"|issues|faults?|deficienc(?:y|ies))")
 _RANGE = re.compile(r"\b\d\.\d+ ?(?:out of|/) ?10\b|,? ?(?:where|with) (?:1|0|10) (?:is"
-                    r"|being) (?:the )?\w+(?: and 10 (?:is|being) (?:the )?\w+)?|"
-                    r"\b(?:from |between )?(?:0|1|zero|one)(?: ?(?:-|\u2013|to|and|through) ?)(?:10|ten|5|five|9"
-                    r"|100)\b")
+                    r"|being) (?:the )?\w+(?: and 10 (?:is|being) (?:the )?\w+)?|\b(?:from |between )?(?:0|1|zero"
+                    r"|one)(?: ?(?:-|\u2013|to|and|through) ?)(?:10|ten|5|five|9|100)\b")
 
 ENGLISH = tuple(re.compile(pattern) for pattern in (
     rf"\b{_IGNORE}\b.{{0,30}}\b{_EARLIER}\b.{{0,25}}\b(?:instructions?|prompts?|orders|commands|directives?)\b",
@@ -59,33 +54,27 @@ ENGLISH = tuple(re.compile(pattern) for pattern in (
     rf"\b(?:{_REVIEWER}|you)\b.{{0,30}}\b(?:must|should|shall|have to|has to|need to|ought to|{_ASKED} to)\b.{{0,30}}"
     rf"\b{_SCORE}\b(?=.*(?:{_BEST}|\baccept))(?=.*(?:{_THIS}|\b(?:highest|maximum|full|top|perfect) (?:scores?"
     rf"|marks?)))",
-    rf"{_THIS}.{{0,20}}\b(?:must|should|shall|has to|needs to|ought to|is to|deserves to)\b.{{0,20}}"
-    rf"\b(?:be )?(?:given|assigned|awarded|rated|scored|graded|marked|accepted|judged|receive|get)\b(?=.*(?:{_BEST}"
-    rf"|accept))",
-    r"\b(?:every|each|all|the final|the overall|final|overall)\b.{0,15}\b(?:scores?|ratings?|grades?|marks?)\b.{0,15}"
-    r"(?:\bis\b|\bare\b|\bmust be\b|\bshould be\b|=|:).{0,8}\b(?:10|ten|perfect|the maximum|the highest"
-    r"|maximal)\b(?!\.?\d)\W*"
-    r"(?:$|[,;]|whatever|regardless|no matter|out of|in all|everywhere)",
+    rf"{_THIS}.{{0,20}}\b(?:must|should|shall|has to|needs to|ought to|is to|deserves to)\b.{{0,20}}\b(?:be )?(?:given"
+    rf"|assigned|awarded|rated|scored|graded|marked|accepted|judged|receive|get)\b(?=.*(?:{_BEST}|accept))",
+    r"\b(?:every|each|all|the final|the overall|final|overall)\b.{0,15}\b(?:scores?|ratings?|grades?"
+    r"|marks?)\b.{0,15}(?:\bis\b|\bare\b|\bmust be\b|\bshould be\b|=|:).{0,8}\b(?:10|ten|perfect|the maximum"
+    r"|the highest|maximal)\b(?!\.?\d)\W*(?:$|[,;]|whatever|regardless|no matter|out of|in all|everywhere)",
     rf"^\W*(?:note|message|memo|notice|instructions?|attention|hint|reminder|dear|hello|hey|important"
-    rf"|warning)\b(?: (?:to|for))?"
-    rf"(?: (?:the|any|all|every|an?|our|ai|llm|automated|automatic|future|human"
+    rf"|warning)\b(?: (?:to|for))?(?: (?:the|any|all|every|an?|our|ai|llm|automated|automatic|future|human"
     rf"|anonymous))* {_REVIEWER}\b\s*(?:[:,!\u2014]|-\s|this\b|you\b)",
     rf"\b(?:if|since|because|when|as) you (?:are|re)\b.{{0,25}}\b{_REVIEWER}\b",
     rf"\bas an? (?:\w+ )?{_REVIEWER}\b,? you\b",
     r"\byou are (?:now |no longer |hereby )?.{0,30}\b(?:reviewer|judge|grader|referee|evaluator|critic)\b"
     r"(?=.*\b(?:generous|lenient|positive|kind|friendly|accept|high|enthusiastic|supportive)|\W*$)",
     rf"(?:^|\bplease |\bkindly |{_REVIEWER} |\byou )(?:\w+ )?(?:do not|dont|don't|never|refrain from|avoid|must not"
-    rf"|should not|"
-    rf"may not)\b.{{0,20}}\b(?:mention|report|list|raise|critici[sz]e|highlight|point(?:ing)? out|note|penali[sz]e"
-    rf"|include|"
-    rf"name|state)\w*\b.{{0,40}}\b{_FAULTS}",
+    rf"|should not|may not)\b.{{0,20}}\b(?:mention|report|list|raise|critici[sz]e|highlight|point(?:ing)? out|note"
+    rf"|penali[sz]e|include|name|state)\w*\b.{{0,40}}\b{_FAULTS}",
     rf"\bno {_FAULTS}\b.{{0,15}}\b(?:may|must|should|shall|can) be (?:mentioned|reported|listed|raised|named|noted)",
     r"(?:^|\bplease |\byou (?:must|should) )(?:strongly )?(?:recommend|vote for|suggest)\b.{0,25}\b(?:accept"
     r"|acceptance)\b",
-    r"\b(?:area chairs?|program chairs?|chairs?|committee|editors?|panel|organi[sz]ers?)\b.{0,60}"
-    r"\b(?:accepted|decided|approved|settled|agreed)\b(?=.*(?:\baccept|\bhigh|\btop\b|\bmaxim|\bfull\b"
-    r"|accordingly)).{0,80}"
-    r"\b(?:score|rate|grade|mark|rating)\b",
+    r"\b(?:area chairs?|program chairs?|chairs?|committee|editors?|panel|organi[sz]ers?)\b.{0,60}\b(?:accepted|decided"
+    r"|approved|settled|agreed)\b(?=.*(?:\baccept|\bhigh|\btop\b|\bmaxim|\bfull\b|accordingly)).{0,80}\b(?:score|rate"
+    r"|grade|mark|rating)\b",
     rf"\bif you (?:rate|score|grade|mark|reject|give)\b.{{0,20}}(?:{_THIS}|\b(?:below|under|less|lower|low)\b)",
     r"\b(?:i|we) (?:will|would|shall) (?:tip|pay|reward|report|sue) you\b",
     r"^\W*(?:end of (?:the )?(?:paper|document|submission|manuscript|text)|begin(?:ning)? of (?:new )?instructions|"
@@ -184,50 +173,37 @@ LONGEST = 600
 
 _NOT_WE = r"^(?!.*\b(?:we|our|they|were|was)\b)"
 _ADDRESSED = re.compile(
-    r"\byou(?:r(?! own)|rself)?\b|\b(?:whoever|anyone|any one|everybody|anybody) (?:who|that|reads?|evaluat|assess"
-    r"|judg|grad|review)|"
-    r"\bto (?:whoever|whom|anyone|all who)\b|\b(?:ai|human|automat\w+|machine) (?:readers?|reviewers?|evaluators?"
-    r"|graders?|judges?)\b|"
-    r"\b(?:reviewers?|referees?|evaluators?|graders?|assessors?|language models?|llms?)\b.{0,50}\b(?:must|should"
-    r"|shall|ought|"
-    r"are to|need to|have to|is to|will find|can only)\b|\b(?:imperative|required|mandatory|essential|expected) that\b|"
-    r"\b(?:please|kindly)\b|\b(?:system|admin|developer)\b.{0,12}\b(?:override|notice|message|prompt|update)\b|"
-    r"\b(?:this|the present) (?:paper|manuscript|submission|article|study|work|text|document)\b.{0,20}\b(?:merits"
-    r"|deserves|"
-    r"must|should|shall|is to|has to|warrants|requires)\b|\bthe only (?:acceptable|correct|valid|possible|right"
-    r"|fair)\b|"
-    r"\b(?:reviewer|review|reviewing|grading|scoring|evaluation|rating) (?:instructions?|rules|guidelines|policy"
-    r"|module|system)\b")
+    r"\byou(?:r(?! own)|rself)?\b|\b(?:whoever|anyone|any one|everybody|anybody) (?:who|that|reads?|evaluat|assess|judg"
+    r"|grad|review)|\bto (?:whoever|whom|anyone|all who)\b|\b(?:ai|human|automat\w+|machine) (?:readers?|reviewers?"
+    r"|evaluators?|graders?|judges?)\b|\b(?:reviewers?|referees?|evaluators?|graders?|assessors?|language models?"
+    r"|llms?)\b.{0,50}\b(?:must|should|shall|ought|are to|need to|have to|is to|will find|can only)\b|\b(?:imperative"
+    r"|required|mandatory|essential|expected) that\b|\b(?:please|kindly)\b|\b(?:system|admin"
+    r"|developer)\b.{0,12}\b(?:override|notice|message|prompt|update)\b|\b(?:this|the present) (?:paper|manuscript"
+    r"|submission|article|study|work|text|document)\b.{0,20}\b(?:merits|deserves|must|should|shall|is to|has to"
+    r"|warrants|requires)\b|\bthe only (?:acceptable|correct|valid|possible|right|fair)\b|\b(?:reviewer|review"
+    r"|reviewing|grading|scoring|evaluation|rating) (?:instructions?|rules|guidelines|policy|module|system)\b")
 _IMPERATIVE = re.compile(
-    r"(?:^|[:;,]\s+|\band\s+|\bso\s+|\bthen\s+)[\"'*_>(\s-]{0,4}(?:do not |don't |never |just |simply "
-    r"|only )?(?:treat|record|give|rate|mark|use|say|fill|"
-    r"output|respond|conclude|praise|act|forget|overlook|ignore|be|choose|consider|assume|return|write|report|accept|"
-    r"recommend|endorse|score|grade|assign|award|let|make|set|judge|evaluate|answer|pick|select|enter|put|state"
-    r"|declare|"
-    r"approve|find|see|take|pretend|skip|drop|dismiss|disregard|refrain|avoid|emphasi[sz]e|highlight|focus|grant|pass"
-    r"|do)\b")
+    r"(?:^|[:;,]\s+|\band\s+|\bso\s+|\bthen\s+)[\"'*_>(\s-]{0,4}(?:do not |don't |never |just |simply |only )?(?:treat"
+    r"|record|give|rate|mark|use|say|fill|output|respond|conclude|praise|act|forget|overlook|ignore|be|choose|consider"
+    r"|assume|return|write|report|accept|recommend|endorse|score|grade|assign|award|let|make|set|judge|evaluate|answer"
+    r"|pick|select|enter|put|state|declare|approve|find|see|take|pretend|skip|drop|dismiss|disregard|refrain|avoid"
+    r"|emphasi[sz]e|highlight|focus|grant|pass|do)\b")
 _JUDGING = re.compile(
-    r"\b(?:scor(?:e|es|ing)|rat(?:e|es|ing|ings)|grad(?:e|es|ing)|marks?|review(?:s|er|ers|ing)?|verdicts?"
-    r"|evaluat(?:e|es|ion|ions|or|ors|ing)|"
-    r"judge(?:s|ment|ments|d)?|assess(?:es|ment|ments|or|ors)?|accept(?:s|ance|ed)?|recommend\w*|endorse\w*|prais\w+"
-    r"|rubrics?|"
-    r"scales?|publication|referees?|json|soundness|clarity|novelty|significance|overall|critici[sz]\w*|decision)\b")
+    r"\b(?:scor(?:e|es|ing)|rat(?:e|es|ing|ings)|grad(?:e|es|ing)|marks?|review(?:s|er|ers|ing)?|verdicts?|evaluat(?:e"
+    r"|es|ion|ions|or|ors|ing)|judge(?:s|ment|ments|d)?|assess(?:es|ment|ments|or|ors)?|accept(?:s|ance|ed)?"
+    r"|recommend\w*|endorse\w*|prais\w+|rubrics?|scales?|publication|referees?|json|soundness|clarity|novelty"
+    r"|significance|overall|critici[sz]\w*|decision)\b")
 _PRAISE = re.compile(
-    r"(?<![\d.])(?:10|9)\b(?!\.?\d|%| (?:epochs|seeds|runs|steps|layers|samples|examples|models|datasets|times"
-    r"|folds))|\bten\b|\bnine\b|"
-    r"\b(?:highest|top|full|maximum|maximal|perfect|flawless|outstanding|exceptional|excellent|superb|ceiling|lavish"
-    r"|lenient|"
-    r"generous|positive|favou?rable|best possible|upper end|strong accept|strongest|without reservation|nothing less"
-    r"|nothing but praise|"
-    r"advocate|groundbreaking|unconditional\w*|enthusiastic\w*|acceptance|endorse\w*|praise|benefit of the doubt"
-    r"|five stars)\b")
+    r"(?<![\d.])(?:10|9)\b(?!\.?\d|%| (?:epochs|seeds|runs|steps|layers|samples|examples|models|datasets|times|folds))"
+    r"|\bten\b|\bnine\b|\b(?:highest|top|full|maximum|maximal|perfect|flawless|outstanding|exceptional|excellent|superb"
+    r"|ceiling|lavish|lenient|generous|positive|favou?rable|best possible|upper end|strong accept|strongest"
+    r"|without reservation|nothing less|nothing but praise|advocate|groundbreaking|unconditional\w*|enthusiastic\w*"
+    r"|acceptance|endorse\w*|praise|benefit of the doubt|five stars)\b")
 _HERE = re.compile(
     r"\b(?:this|the present|our) (?:\w+ )?(?:paper|manuscript|submission|article|study|work|text|document|page|batch"
-    r"|contribution)\b|"
-    r"\b(?:here|authors?|each scale|every (?:score|scale|field|dimension|category|criterion|item)|all (?:scores"
-    r"|dimensions|"
-    r"categories|criteria|submissions)|your (?:evaluation|review|verdict|assessment|answer|output|judgement|judgment"
-    r"|decision|score|json))\b")
+    r"|contribution)\b|\b(?:here|authors?|each scale|every (?:score|scale|field|dimension|category|criterion|item)"
+    r"|all (?:scores|dimensions|categories|criteria|submissions)|your (?:evaluation|review|verdict|assessment|answer"
+    r"|output|judgement|judgment|decision|score|json))\b")
 _VOID = re.compile(
     r"\b(?:void|override|overridden|updated|suspended|no longer appl\w+|do(?:es)? not apply|told before|new task"
     r"|instead of (?:the )?"
