@@ -46,6 +46,11 @@ class Entry(Frozen):
         return next((match for text in texts if (match := arxiv_of(text))), "")
 
     @property
+    def identifiers(self) -> dict[str, str]:
+        """Those that it has, by kind: `doi`, `arXiv`."""
+        return {kind: value for kind, value in (("doi", self.doi), ("arXiv", self.arxiv)) if value}
+
+    @property
     def venue(self) -> str:
         return self.plain("booktitle") or self.plain("journal")
 

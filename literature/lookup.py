@@ -45,10 +45,6 @@ class Checked(Frozen):
     merged_into: str = Field(default="", description="key of the entry before it that is the same work")
 
     @property
-    def usable(self) -> bool:
-        return isinstance(self.outcome, Verified) and not self.merged_into
-
-    @property
     def reason(self) -> str:
         """Why the entry may not be cited; empty for one that may."""
         if self.merged_into:
@@ -64,7 +60,7 @@ class Library(Frozen):
     @property
     def usable(self) -> tuple[Entry, ...]:
         """What may be cited."""
-        return tuple(one.entry for one in self.checked if one.usable)
+        return tuple(one.entry for one in self.checked if not one.reason)
 
 
 @dataclass(frozen=True)
@@ -162,5 +158,4 @@ def identities_of(entry: Entry) -> tuple[str, ...]:
     """What two entries of one work share one of: DOI, arXiv identifier, or title with first author."""
     names, _ = authors_in(entry.fields.get("author", ""))
     author = "".join(sorted(name_of(names[0]).words[-1:])) if names else ""
-    return tuple(one for one in (f"doi:{entry.doi}" if entry.doi else "", f"arxiv:{entry.arxiv}" if entry.arxiv else "",
-                                 f"{title_key(entry.fields.get('title', ''))}/{author}") if one)
+    return (*entry.identifiers.values(), f"{title_key(entry.fields.get('title', ''))}/{author}")

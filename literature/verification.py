@@ -1,15 +1,9 @@
 """Whether an entry is true: title, authors and year agree with what a catalogue says of one work.
 
-The rules, for a work of a catalogue and an entry:
-- the title is the same but for TeX, case, marks and punctuation; a subtitle may be left out, none may be added;
-- the authors are the same people in the same order; `and others` may stand for the rest;
-- the year is one of a version that the catalogue lists (published, in print or online, or the preprint's);
-- a DOI or arXiv identifier of the entry is listed by a catalogue for that work, and for no other title.
-One catalogue has to agree on all of title, authors and year; one may confirm an identifier that another lacks. A work
-that any asked catalogue marks as retracted is refused, and one of those that list retractions has to have answered.
-
-A catalogue that fails makes an entry unverified, never refused, unless another's answer is decisive (retracted, or the
-identifier of another work). Only a verified entry may be cited.
+The rules are in docs/literature.md. One catalogue has to agree on all of title, authors and year; one may confirm an
+identifier that another lacks. A work that any asked catalogue marks as retracted is refused, and one of those that list
+retractions has to have answered. A catalogue that fails makes an entry unverified, never refused, unless another's
+answer is decisive (retracted, or the identifier of another work). Only a verified entry may be cited.
 
 The record of a verification stands in the `verified` field of an entry:
 
@@ -30,7 +24,7 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
@@ -100,15 +94,16 @@ async def verify(entry: Entry, sources: Sequence[Source], *, today: datetime.dat
 
 
 def _outcome(entry: Entry, answers: Answers, sources: Sequence[Source], today: datetime.date) -> Outcome:
-    every = answers.every(sources)
-    if decisive := _other_work(entry, every):
-        return Refused(reason=decisive)
+    every, identifiers = answers.every(sources), entry.identifiers
+    for name, value in identifiers.items():
+        named = [work for work in every if value in work.identifiers]
+        if named and not any(same_title(entry.fields["title"], work.title, work.subtitle) for work in named):
+            return Refused(reason=f"{name}:{value} is another work, {named[0].title[:160]!r} ({named[0].source})")
     works = [work for work in every if not disagreements(entry, work)]
-    if any(work.retracted for work in every if _is_same(work, works) or _named(entry, work)):
+    known = frozenset(identifiers.values()).union(*(work.identifiers for work in works))
+    if any(work.retracted for work in every if work in works or work.identifiers & known):
         return Refused(reason="it is retracted")
-    listed = {"doi": {doi for work in works for doi in work.dois}, "arXiv": {work.arxiv for work in works}}
-    identifiers = {name: value for name, value in (("doi", entry.doi), ("arXiv", entry.arxiv)) if value}
-    missing = [name for name, value in identifiers.items() if value not in listed[name]]
+    missing = [name for name, value in identifiers.items() if not any(value in work.identifiers for work in works)]
     if works and not missing and any(one.lists_retractions and one.name in answers.works for one in sources):
         abstract = next((work.abstract for work in works if work.abstract), "")
         return Verified(abstract=abstract, verification=Verification(
@@ -143,25 +138,6 @@ def disagreements(entry: Entry, work: Work) -> tuple[str, ...]:
     if not year.isdigit() or int(year) not in work.years:
         found.append(f"the year is {year!r}, {work.source} lists {', '.join(map(str, work.years)) or 'none'}")
     return tuple(found)
-
-
-def _other_work(entry: Entry, works: Iterable[Work]) -> str:
-    """Why an identifier of the entry names another work; empty where it does not."""
-    for name, value in (("doi", entry.doi), ("arXiv", entry.arxiv)):
-        named = [work for work in works if value and value in (*work.dois, work.arxiv)]
-        if named and not any(same_title(entry.fields["title"], one.title, one.subtitle) for one in named):
-            return f"{name}:{value} is another work, {named[0].title[:160]!r} ({named[0].source})"
-    return ""
-
-
-def _named(entry: Entry, work: Work) -> bool:
-    """Whether a work has an identifier of the entry."""
-    return bool(entry.doi and entry.doi in work.dois) or bool(entry.arxiv and entry.arxiv == work.arxiv)
-
-
-def _is_same(work: Work, works: Iterable[Work]) -> bool:
-    return any(work is one or set(work.dois) & set(one.dois) or (work.arxiv and work.arxiv == one.arxiv)
-               for one in works)
 
 
 # --- the record of a verification -----------------------------------------------------------------------------------

@@ -99,8 +99,9 @@ class _PassingError(SourceError):
 class Web:
     """Answers of catalogues, from the cache or from the network. Use it as an asynchronous context."""
 
-    def __init__(self, settings: LiteratureSettings, credentials: Credentials, *,
-                 clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, settings: LiteratureSettings, credentials: Credentials, *, clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings, self._credentials, self._clock = settings, credentials, clock
         self._rng = random.Random(0)  # spreads the tries of several runs; nothing recorded depends on it
         self._servers: dict[SourceName, _Server] = {}

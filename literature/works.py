@@ -36,6 +36,11 @@ class Work(Frozen):
     retracted: bool = False
 
     @property
+    def identifiers(self) -> frozenset[str]:
+        """Its DOIs and its arXiv identifier."""
+        return frozenset((*self.dois, self.arxiv)) - {""}
+
+    @property
     def identifier(self) -> str:
         """The best name for the work: its DOI, its arXiv identifier, or the catalogue's own."""
         if self.dois:
