@@ -3,7 +3,7 @@
 A paper is looked up by the DOI or arXiv identifier on its first page, else by the lines that may be its title. A work
 is taken where its whole title and the family names of its authors stand on that page. What is not found is said.
 
-PDFs are strangers' files: pdftotext reads one page of each, within `timeout` seconds and `LARGEST` bytes of text.
+PDFs are strangers' files: pdftotext reads one page of each, within `TIMEOUT` seconds and `LARGEST` bytes of text.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from literature.works import Wanted, Work, arxiv_of, doi_of
 
 MOST = 200
 """Papers of a folder at most."""
+TIMEOUT = 30.0
+"""Seconds for a first page: a stranger's PDF may hold any amount of drawing."""
 LARGEST = 200_000
 HEAD = 6
 """Lines of a first page that its title may begin in."""
@@ -35,9 +37,7 @@ class Papers:
     notes: tuple[str, ...]
 
 
-async def read_papers(
-    folder: Path, literature: Literature, *, taken: Sequence[str] = (), timeout: float = 30.0,
-) -> Papers:
+async def read_papers(folder: Path, literature: Literature, *, taken: Sequence[str] = ()) -> Papers:
     """Entries of the PDFs in a folder, with keys that are not `taken`. Raises `LibraryError`."""
     if not folder.is_dir():
         raise LibraryError(f"there is no folder of papers {str(folder)!r}")
@@ -50,7 +50,7 @@ async def read_papers(
     try:
         async with asyncio.timeout(LIBRARY_TIMEOUT):
             while late:
-                page = await first_page(late[0], timeout)
+                page = await first_page(late[0])
                 work = await _work_of(page, literature)
                 if work is not None:
                     entries.append(entry_of(work, taken=[*taken, *(one.key for one in entries)]))
@@ -63,14 +63,14 @@ async def read_papers(
     return Papers(tuple(entries), tuple(notes))
 
 
-async def first_page(path: Path, timeout: float) -> str:
+async def first_page(path: Path) -> str:
     """The text of the first page; empty where there is none, or it takes too long."""
     process = await asyncio.create_subprocess_exec(
         "pdftotext", "-q", "-enc", "UTF-8", "-f", "1", "-l", "1", str(path.absolute()), "-",
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL)
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(TIMEOUT):
             data = await process.stdout.readexactly(LARGEST)
     except asyncio.IncompleteReadError as error:
         data = error.partial

@@ -29,6 +29,7 @@ from review.evidence.allowed import CITES
 from review.evidence.binder import used_keys
 from review.judge.errors import PaperError
 from review.judge.guards import neutral
+from review.judge.guards.ink import TIMEOUT
 from review.judge.reader import decoded, private_copy
 
 MOST_BYTES = 50_000_000
@@ -153,15 +154,14 @@ class Pictures:
     images: tuple[Image, ...] = ()
 
 
-async def pictures(pdf: Path, total: int, *, withheld: Sequence[int] = (), most: int = MOST_PAGES,
-                   timeout: float = 120.0) -> Pictures:
+async def pictures(pdf: Path, total: int, *, withheld: Sequence[int] = (), most: int = MOST_PAGES) -> Pictures:
     """The first pages of a PDF that are not withheld. None are shown where poppler cannot draw. Raises `TexMissing`."""
     wanted = [page for page in range(1, total + 1) if page not in withheld][:most]
     images: dict[int, Image] = {}
     with private_copy(pdf.read_bytes()) as copy:
         for page in wanted:
             await tex.run(["pdftoppm", "-q", "-png", "-cropbox", "-singlefile", "-f", str(page), "-l", str(page),
-                           "-scale-to", str(LONGER_SIDE), copy.name, f"page-{page}"], copy.parent, timeout=timeout)
+                           "-scale-to", str(LONGER_SIDE), copy.name, f"page-{page}"], copy.parent, timeout=TIMEOUT)
             drawn = copy.with_name(f"page-{page}.png")
             taken = sum(len(image.data) for image in images.values())
             if not drawn.exists() or taken + drawn.stat().st_size > MOST_PICTURE_BYTES:

@@ -60,8 +60,8 @@ class Paper:
         return sum(len(section.text) for section in self.sections)
 
 
-async def read_paper(path: Path, *, timeout: float = 60.0) -> Paper:
-    """The paper in a file; `timeout` seconds for reading a PDF. Raises `PaperError`."""
+async def read_paper(path: Path) -> Paper:
+    """The paper in a file. Raises `PaperError`."""
     form, known = FORMS.get(path.suffix.lower()), ", ".join(f"*{suffix}" for suffix in FORMS)
     if path.is_dir():
         raise PaperError(f"{path} is a folder and no run: give a paper as a file ({known}), or the folder of a run")
@@ -75,7 +75,7 @@ async def read_paper(path: Path, *, timeout: float = 60.0) -> Paper:
         raise PaperError(f"cannot read {path}: {error.strerror}") from None
     paper = Paper(path, form, hashlib.sha256(data).hexdigest())
     if form == "PDF":
-        paper = replace(paper, sections=of_pdf(await _pdf(path, data, timeout)))
+        paper = replace(paper, sections=of_pdf(await _pdf(path, data)))
     else:
         text = decoded(data, f"{path} is not text, whatever its name says")
         if form == "LaTeX":
@@ -98,13 +98,12 @@ def private_copy(data: bytes) -> Generator[Path]:
         yield copy
 
 
-async def _pdf(path: Path, data: bytes, timeout: float) -> str:
-    """The text of a PDF."""
+async def _pdf(path: Path, data: bytes) -> str:
     if not data.startswith(b"%PDF-"):
         raise PaperError(f"{path} is not a PDF, whatever its name says")
     with private_copy(data) as copy:
         try:
-            text = await pdf_text(copy, timeout)
+            text = await pdf_text(copy)
         except tex.TexMissing:
             raise PaperError(
                 f"cannot read {path}: there is no pdftotext; on Debian: apt-get install poppler-utils") from None

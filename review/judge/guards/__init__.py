@@ -46,12 +46,12 @@ class Guarded:
     not_looked_at: tuple[str, ...] = ()
 
 
-async def guarded(paper: Paper, *, timeout: float = 120.0) -> Guarded:
-    """The paper without what is hidden in it or speaks to its judge; seconds for a PDF. Raises `PaperError`."""
+async def guarded(paper: Paper) -> Guarded:
+    """The paper without what is hidden in it or speaks to its judge. Raises `PaperError`."""
     found: list[Removed] = []
     pages, not_looked_at, sight = 0, (), None
     if paper.form == "PDF":
-        sight = await _sight(paper.path, timeout)
+        sight = await _sight(paper.path)
         paper = replace(paper, sections=of_pdf(sight.text))
         found += [_removed("hidden", f"page {page}", text) for page, text in sight.hidden]
         pages = sight.pages
@@ -97,10 +97,10 @@ def _shown(section: PaperSection, paper: Paper) -> tuple[str, tuple[Removed, ...
     return text, tuple(reversed(found))
 
 
-async def _sight(path: Path, timeout: float) -> VisibleText:
+async def _sight(path: Path) -> VisibleText:
     """What a reader sees of a PDF. Raises `PaperError` where that is little."""
     with private_copy(path.read_bytes()) as copy:
-        found = await visible_text(copy, timeout=timeout)
+        found = await visible_text(copy)
     hidden, shown = sum(len(text.split()) for _, text in found.hidden), len(found.text.split())
     if hidden > MOST_HIDDEN * (hidden + shown):
         raise PaperError(f"{path} shows nothing where {hidden} of its {hidden + shown} words stand: it cannot be "

@@ -55,14 +55,16 @@ class Word:
 
 @dataclass(frozen=True)
 class Line:
-    """Words that poppler holds for one line, or a table's cell. `block` numbers what it holds for a paragraph."""
+    """Words that poppler holds for one line, or a table's cell. `block` numbers what it holds for a paragraph.
+
+    Lengths in points; `middle` and `height` are of its first word, `middle` from the top of the page.
+    """
 
     words: tuple[Word, ...]
     block: int
 
     @property
     def text(self) -> str:
-        """As it reads."""
         return "".join(f"{word.begins if at else ''}{word.text}" for at, word in enumerate(self.words))
 
     @property
@@ -73,22 +75,18 @@ class Line:
 
     @property
     def left(self) -> float:
-        """Points from the left edge."""
         return min(word.box[0] for word in self.words)
 
     @property
     def width(self) -> float:
-        """Points."""
         return max(word.box[2] for word in self.words) - self.left
 
     @property
     def middle(self) -> float:
-        """Points from the top of the page to the middle of its first word."""
         return (self.words[0].box[1] + self.words[0].box[3]) / 2
 
     @property
     def height(self) -> float:
-        """Points, of its first word."""
         return self.words[0].box[3] - self.words[0].box[1]
 
 
@@ -138,6 +136,8 @@ def _rows(cells: Sequence[Line]) -> list[list[Line]]:
     return [sorted(row, key=lambda cell: cell.left) for row in rows]
 
 
+TIMEOUT = 120.0
+"""Seconds for reading a PDF's words, and as many for drawing its pages: the longest paper takes a quarter of it."""
 DPI = 72
 MOST_PAGES = 60
 LEAST_HEIGHT = 1.5
@@ -172,16 +172,16 @@ class VisibleText:
     not_rendered: int = 0
 
 
-async def visible_text(pdf: Path, *, timeout: float) -> VisibleText:
+async def visible_text(pdf: Path) -> VisibleText:
     """What a reader sees of a PDF that lies in a folder of its own. Raises `PaperError`, `TexMissing`."""
     ran = await tex.run(
         ["pdftotext", "-q", "-enc", "UTF-8", "-cropbox", "-bbox-layout", pdf.name, "words.html"], pdf.parent,
-        timeout=timeout)
+        timeout=TIMEOUT)
     if ran.code != 0:
         raise PaperError(f"{pdf.name} gives no words: pdftotext ended with {ran.code}")
     pages = read_words((pdf.parent / "words.html").read_text(encoding="utf-8", errors="replace"))
     await tex.run(["pdftoppm", "-q", "-r", str(DPI), "-cropbox", "-l", str(MOST_PAGES), pdf.name, "page"], pdf.parent,
-                  timeout=timeout)
+                  timeout=TIMEOUT)
     pictures = sorted(pdf.parent.glob("page-*.ppm"), key=lambda path: int(path.stem.split("-")[1]))
     return await asyncio.to_thread(_parted, pages, pictures)
 
