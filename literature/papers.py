@@ -1,7 +1,7 @@
 """A folder of papers as PDFs, as candidates for entries: what the first page says, found in a catalogue.
 
 A paper is looked up by the DOI or arXiv identifier on its first page, else by the lines that may be its title. A work
-is taken where its whole title and the family names of its authors stand on that page. What is not found is said.
+is taken where its whole title and the family names of its authors stand on that page. What is not found is reported.
 
 PDFs are strangers' files: pdftotext reads one page of each, within `TIMEOUT` seconds and `LARGEST` bytes of text.
 """

@@ -61,7 +61,7 @@ DAY = 86400.0
 EMPTY = 0.1
 """Share of the days for which an answer without works is kept."""
 CACHE_BYTES = 100_000_000
-"""Room for kept answers, some ten thousand of them; the oldest make room."""
+"""Room for kept answers; the oldest make room."""
 _OURS = re.compile(r"[0-9a-f]{64}\.json")
 """Names of our files: the folder is of the user's choice, and may hold others."""
 T = TypeVar("T")

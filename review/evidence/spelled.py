@@ -151,8 +151,8 @@ def _counts(match: re.Match[str], plain: str, known: tuple[Counted, ...]) -> boo
                         after, re.IGNORECASE)
         if noun and value in one.numbers:
             return True
-    whole = {number for one in known if one.main for number in one.numbers}
-    return value in whole and bool(_ALL.search(plain[:match.start()]) and _ALONE.match(after))
+    totals = {number for one in known if one.main for number in one.numbers}
+    return value in totals and bool(_ALL.search(plain[:match.start()]) and _ALONE.match(after))
 
 
 def _value(words: str) -> int | None:

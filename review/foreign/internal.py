@@ -122,9 +122,9 @@ _HIGHER = re.compile(
 def _bold(passages: Sequence[Passage]) -> Iterator[Inconsistency]:
     """A number in bold is the best of its column, or else of its row; a whole row in bold marks a method."""
     for passage in passages:
-        whole = {row for row in {cell.row for cell in passage.cells}
+        bold_rows = {row for row in {cell.row for cell in passage.cells}
                  if all(cell.bold for cell in passage.cells if cell.row == row and _value(cell))}
-        bold = [cell for cell in passage.cells if cell.bold and cell.row not in whole]
+        bold = [cell for cell in passage.cells if cell.bold and cell.row not in bold_rows]
         by_column = [_verdict(cell, [one for one in passage.cells if one.column == cell.column]) for cell in bold]
         by_row = [_verdict(cell, [one for one in passage.cells if one.row == cell.row]) for cell in bold]
         for what, cell in zip(min(by_column, by_row, key=lambda way: sum(map(bool, way))), bold, strict=True):

@@ -1,7 +1,7 @@
 """The numbers in a folder of result files, as series: values that stand at the same place of the same kind of line.
 
 Read: json, jsonl, csv, tsv, txt, log, md, out, yaml, yml, npy and the outputs of ipynb. Nothing is executed or
-unpickled. A file or a folder over a limit is read in part, and the part left out is said.
+unpickled. A file or a folder over a limit is read in part, and what was left out is listed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WRITTEN = frozenset({".md"})
 
 
 class ResultsError(Exception):
-    """The result files cannot be used. The message is one line that says why, and how to mend it."""
+    """The result files cannot be used. The message is one line that says why, and how to fix it."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class JudgeError(Exception):
-    """A paper cannot be judged. The message is one line that says why, and how to mend it."""
+    """A paper cannot be judged. The message is one line that says why, and how to fix it."""
 
 
 class PaperError(JudgeError):

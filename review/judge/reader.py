@@ -130,7 +130,7 @@ class _LatexFiles:
     files: int = 0
     characters: int = 0
 
-    def whole(self, text: str, depth: int = 0) -> str:
+    def expanded(self, text: str, depth: int = 0) -> str:
         """The text with its includes in place, without what is never printed."""
         self.unseen += [match[2] for match in _COMMENT.finditer(text)]
         text = _COMMENT.sub(r"\1", text)
@@ -149,7 +149,7 @@ class _LatexFiles:
                 path = (self.folder / candidate).resolve()
                 if path.is_relative_to(self.folder.resolve()) and path.is_file():
                     with open(path, encoding="utf-8", errors="replace") as file:
-                        return self.whole(file.read(MOST_CHARACTERS), depth + 1)
+                        return self.expanded(file.read(MOST_CHARACTERS), depth + 1)
             except (OSError, ValueError):
                 continue  # a name that no file can have
         self.missing.append(name)
@@ -159,11 +159,11 @@ class _LatexFiles:
 def _latex(paper: Paper, text: str) -> Paper:
     """A LaTeX paper with its sections; floats in the preamble count as one."""
     files = _LatexFiles(paper.path.parent)
-    whole = files.whole(text)
-    defined = typeset.parse(whole)
-    whole = typeset.filled(typeset.without_lines(whole), lambda use: defined.get(use, str(use)))
-    head, begun, body = whole.partition(r"\begin{document}")
-    head, body = (head, body.partition(r"\end{document}")[0]) if begun else ("", whole)
+    source = files.expanded(text)
+    defined = typeset.parse(source)
+    source = typeset.filled(typeset.without_lines(source), lambda use: defined.get(use, str(use)))
+    head, begun, body = source.partition(r"\begin{document}")
+    head, body = (head, body.partition(r"\end{document}")[0]) if begun else ("", source)
     sections = list(_sections(body))
     if match := re.search(r"\\title\s*(?:\[[^\[\]]*\])?\s*\{", head or body):
         sections.insert(0, PaperSection("Title", _argument(head or body, match.end())))

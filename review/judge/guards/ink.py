@@ -137,7 +137,7 @@ def _rows(cells: Sequence[Line]) -> list[list[Line]]:
 
 
 TIMEOUT = 120.0
-"""Seconds for reading a PDF's words, and as many for drawing its pages: the longest paper takes a quarter of it."""
+"""Seconds for reading the words of a stranger's PDF, and as many for drawing its pages."""
 DPI = 72
 MOST_PAGES = 60
 LEAST_HEIGHT = 1.5
