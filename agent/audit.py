@@ -16,13 +16,14 @@ from typing import Literal
 from agent.environment import isolation_text, notice
 from agent.settings import override
 from record.branching import false_ancestry
+from record.errors import WrongUse
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
 from record.manifest import files_of
 from record.nouns.data import Measurement
 from record.nouns.nodes import Attempt, Node
-from record.reading import RecordError, events_in, read_rows
+from record.reading import events_in, read_rows
 from review.evidence import check_draft, check_pdf, tex
 from review.evidence.binder import used_keys
 from sandbox.datasets import undamaged
@@ -78,12 +79,12 @@ class AuditReport:
 
 
 def audit(run: Path) -> AuditReport:
-    """Audit a run. Raises `RecordError` when the folder holds none."""
+    """Audit a run. Raises `RecordError` when the folder holds none, `WrongUse` when nothing of it is recorded."""
     rows = read_rows(RunFolder(run).db)
     events = list(events_in(rows, RunFolder(run).db))
     state = fold(events)
     if state.started is None:
-        raise RecordError(f"{run} was cut off before it began; there is nothing to audit")
+        raise WrongUse(f"{run} was cut off before it began: there is nothing to audit")
     report = AuditReport(released=bool(state.released and state.released.released))
     folder = RunFolder(run, state.version)
     if state.ancestry:

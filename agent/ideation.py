@@ -29,6 +29,7 @@ from models.client import Models
 from models.errors import CatalogueError, ModelConfigError
 from models.failover import open_backend
 from models.tracing import open_tracing
+from record.errors import WrongUse
 from record.events.papers import Conceived, ContextRead, Ideating
 from record.events.searching import WorkDone
 from record.fold.apply import fold
@@ -55,7 +56,7 @@ HUB_WAIT = 5.0
 """Seconds in which the hub has to take a connection, to count as reached."""
 
 
-class IdeationError(Exception):
+class IdeationError(WrongUse):
     """The folder is not fit for the order. The message says why, and what to choose instead."""
 
 

@@ -30,6 +30,7 @@ from models.errors import CatalogueError, ModelConfigError
 from models.failover import open_backend
 from models.tracing import open_tracing
 from record import control
+from record.errors import WrongUse
 from record.events import Event
 from record.events.papers import Rewriting
 from record.events.running import Ended, Resumed, Started
@@ -46,7 +47,7 @@ from stages.documents import keep
 from stages.paper import template
 
 
-class RunExistsError(Exception):
+class RunExistsError(WrongUse):
     """The name of a new run is taken."""
 
 

@@ -31,6 +31,7 @@ from agent.slurm import JobSettings
 from literature.settings import Credentials, LiteratureSettings
 from models.budget import BudgetSettings
 from models.settings import SHORT_KEYS, ModelSettings
+from record.errors import WrongUse
 from record.nouns.frozen import Frozen
 from sandbox.data.spec import DataSpec, specs_of
 from sandbox.errors import DatasetError
@@ -58,7 +59,7 @@ DURATIONS = ("timeout", "time_limit")
 """Endings of keys that hold seconds and may be written as 12h, 90m or 45s."""
 
 
-class SettingsError(Exception):
+class SettingsError(WrongUse):
     """A setting cannot be used. The message is one line that says which, from where, and how to fix it."""
 
 

@@ -13,13 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.cli.asking import Took, open_model
-from agent.cli.edge import DONE, FAILED, WrongUse
+from agent.cli.edge import DONE, FAILED
 from agent.cli.status import run_folder
 from agent.settings import compose
 from evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, pairs_of, shown, side_of, tally
 from inspector.text import dollars, duration, plain
 from models.errors import CatalogueError, ModelConfigError, ModelError
 from models.roles.exhibits import PREFER
+from record.errors import WrongUse
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.frozen import Frozen

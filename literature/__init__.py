@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+from record.errors import WrongUse
+
 
 class LiteratureError(Exception):
     """The root of the errors of this package."""
 
 
-class LibraryError(LiteratureError):
+class LibraryError(LiteratureError, WrongUse):
     """A .bib file or a folder of papers that cannot be read."""
 
 

@@ -19,16 +19,17 @@ Messages are one line and never hold a key.
 
 from __future__ import annotations
 
+from record.errors import ExpectedFailure, WrongUse
 from record.nouns.decisions import Usage
 
 
-class ModelError(Exception):
+class ModelError(ExpectedFailure):
     """Something went wrong with a call of a model. `billed`: whether it may have to be paid for all the same."""
 
     billed = True
 
 
-class ModelConfigError(ModelError):
+class ModelConfigError(ModelError, WrongUse):
     """The configured model cannot be used; nothing was asked."""
 
     billed = False
@@ -96,7 +97,7 @@ class BudgetSpent(ModelError):
     billed = False
 
 
-class CatalogueError(ModelError):
+class CatalogueError(ModelError, WrongUse):
     """The offline researcher does not know a study for what it was asked."""
 
     billed = False

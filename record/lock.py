@@ -26,6 +26,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from record.errors import WrongUse
 from record.network import MIRROR
 from record.nouns.frozen import Frozen
 from record.reading import RecordError
@@ -46,7 +47,7 @@ class Owner(Frozen):
     born: str = ""
 
 
-class RunLockedError(Exception):
+class RunLockedError(WrongUse):
     """Another process works on this run."""
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from record.errors import ExpectedFailure, WrongUse
 from record.events import EVENT, Event
 from record.events.running import FORMAT
 from record.fold.apply import fold
@@ -23,11 +24,11 @@ from record.fold.state import RunState
 from record.network import MIRROR, Row, mirrored_rows
 
 
-class RecordError(Exception):
+class RecordError(ExpectedFailure):
     """A record cannot be opened or written. The message says which file, and how to fix it."""
 
 
-class OtherVersionError(RecordError):
+class OtherVersionError(RecordError, WrongUse):
     """Another version of the program wrote a record. Who acts: the person; with that version, or with another run."""
 
 

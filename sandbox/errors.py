@@ -12,8 +12,10 @@
 
 from __future__ import annotations
 
+from record.errors import ExpectedFailure, WrongUse
 
-class SandboxError(Exception):
+
+class SandboxError(ExpectedFailure):
     """Root of the errors of this folder."""
 
 
@@ -21,19 +23,19 @@ class ExecutorError(SandboxError):
     """The executor itself could not run a job (no kernel starts, no disk). Who acts: the person who runs us."""
 
 
-class DatasetError(SandboxError):
+class DatasetError(SandboxError, WrongUse):
     """A dataset cannot be had. Who acts: whoever named it."""
 
 
-class IsolationError(SandboxError):
+class IsolationError(SandboxError, WrongUse):
     """Code cannot be isolated on this machine, and the settings want it to be. Who acts: the person who runs us."""
 
 
-class GpuError(SandboxError):
+class GpuError(SandboxError, WrongUse):
     """A GPU that was asked for cannot be had. Who acts: the person who runs us."""
 
 
-class PretrainedError(SandboxError):
+class PretrainedError(SandboxError, WrongUse):
     """A pretrained model cannot be had. Who acts: whoever named it."""
 
 

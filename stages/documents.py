@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from models.roles.ideation import PageText
+from record.errors import WrongUse
 from record.folder import write_file
 from record.nouns.frozen import Frozen
 from review.evidence.pdf import pdf_text
@@ -39,7 +40,7 @@ PAGE = 12_000
 """Characters of one page at most."""
 
 
-class ContextError(Exception):
+class ContextError(WrongUse):
     """The folder of --context cannot be used. The message is one line that says how to fix it."""
 
 

@@ -11,6 +11,7 @@ from models.errors import ContextTooLong, ModelConfigError
 from models.roles.assessing import FEEDBACK, FeedbackInputs
 from models.roles.coding import CODE, CodeInputs, Study
 from models.roles.planning import PLAN, CatalogueEntry, PlanInputs
+from record.errors import ExpectedFailure
 from record.events.searching import Prepared
 from record.folder import write_file
 from record.nouns.data import DataPlan, MetricSpec, Scorer
@@ -27,7 +28,7 @@ from stages.settings import PLANS
 UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
 
 
-class PlanError(Exception):
+class PlanError(ExpectedFailure):
     """No usable data plan came of the idea. Who acts: the person; name datasets in the idea, or another model."""
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.commands import app
-from agent.cli.edge import WrongUse, exit_code_of, traceback_saved
+from agent.cli.edge import exit_code_of, traceback_saved
 from agent.keys import read_keys
+from record.errors import WrongUse
 
 PATH_OPTIONS = ("--runs", "--out", "--context", "--papers", "--code", "--results", "--config", "--bib")
 

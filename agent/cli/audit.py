@@ -17,13 +17,12 @@ from rich.text import Text
 
 from agent.audit import AuditReport
 from agent.audit import audit as audit_run
-from agent.cli.edge import DONE, FINDINGS, WrongUse
+from agent.cli.edge import DONE, FINDINGS
 from agent.cli.status import run_folder
 from inspector.text import plain
-from record.reading import RecordError
+from record.errors import WrongUse
 from review.evidence.tex import TexError
-from review.foreign import ForeignAudit, ResultsError, audit_paper
-from review.judge import PaperError
+from review.foreign import ForeignAudit, audit_paper
 
 _STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "unsupported": "red"}
 
@@ -32,7 +31,7 @@ def audit(path: Path, results: Path | None, code: Path | None, json: bool) -> in
     if path.is_file():
         try:
             paper = asyncio.run(audit_paper(path, results=results, code=code))
-        except (PaperError, ResultsError, TexError) as error:
+        except TexError as error:
             raise WrongUse(str(error)) from None
         if json:
             print(dumps(paper_as_plain(paper), indent=1))
@@ -41,11 +40,7 @@ def audit(path: Path, results: Path | None, code: Path | None, json: bool) -> in
         return FINDINGS if paper.findings else DONE
     if results is not None or code is not None:
         raise WrongUse(f"{path} is not a file: --results and --code go with a paper (.md, .tex, .pdf), not with a run")
-    folder = run_folder(path)
-    try:
-        report = audit_run(folder)
-    except RecordError as error:
-        raise WrongUse(str(error)) from None
+    report = audit_run(run_folder(path))
     if json:
         print(dumps(run_as_plain(report), indent=1))
     else:

@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.cli.checks import check_papers
-from agent.cli.edge import DONE, FINDINGS, WrongUse
+from agent.cli.edge import DONE, FINDINGS
 from agent.settings import Settings, compose, credentials
 from inspector.text import plain
-from literature import LibraryError
 from literature.library import Entry, as_bibtex, read_own
 from literature.lookup import Library, open_literature
 from literature.papers import read_papers
+from record.errors import WrongUse
 from record.folder import write_file
 from record.nouns.frozen import Frozen
 
@@ -45,10 +45,7 @@ def check(
     if out is not None and out.is_dir():
         raise WrongUse(f"--out {out} is a folder: give the path of a .bib file")
     check_papers(papers)
-    try:
-        library, notes = asyncio.run(_checked(read_own(file), papers, settings))
-    except LibraryError as error:
-        raise WrongUse(str(error)) from None
+    library, notes = asyncio.run(_checked(read_own(file), papers, settings))
     if out is not None:
         try:
             write_file(out, as_bibtex(one.entry for one in library.checked))

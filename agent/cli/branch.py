@@ -15,11 +15,10 @@ from agent.cli.checks import (
     check_space,
     check_template,
     check_writable,
-    data_errors_refused,
     default_name,
     runs_folder_removed_if_refused,
 )
-from agent.cli.edge import WrongUse, say
+from agent.cli.edge import say
 from agent.cli.run import show_while
 from agent.cli.status import run_folder
 from agent.data import check_unchanged
@@ -28,9 +27,10 @@ from agent.settings import Settings, override
 from models.failover import open_backend
 from record import control
 from record.branching import PointError
+from record.errors import WrongUse
 from record.events.running import Commanded
 from record.reading import RecordError
-from stages.nodes.human import CodeError, read_code
+from stages.nodes.human import read_code
 
 FIXED = {
     "data": "the data of a run are fixed when it begins: start another one with 'scientist run'",
@@ -50,18 +50,13 @@ def branch(
         origin = origin_of(parent, point)
     except PointError as error:
         raise WrongUse(f"cannot branch {run} from {point[:40]!r}: {error}") from None
-    except RecordError as error:
-        raise WrongUse(str(error)) from None
     state, by = origin.cut.state, control.user()
     assert state.started is not None
     if code is None and author is not None:
         raise WrongUse("--author names who wrote the code: give --code too")
     if note and (why := control.refused(state, Commanded(verb="note", text=note), working=False)) is not None:
         raise WrongUse(f"--note: {why}")
-    try:
-        written = None if code is None else read_code(code, author=_author(author or by), note=note)
-    except CodeError as error:
-        raise WrongUse(str(error)) from None
+    written = None if code is None else read_code(code, author=_author(author or by), note=note)
     settings = override(state.started.settings, state.overrides | flags)
     point_in_name = re.sub("[^A-Za-z0-9]", "", point)[:12]
     chosen = f"{default_name(state.started.idea)[:60]}_from-{point_in_name}" if name is None else check_name(name)
@@ -74,8 +69,6 @@ def branch(
             make(origin, Addition(settings, flags, seed, note, written, by), root)
         except FileExistsError:
             raise WrongUse(f"{root} exists already: choose another --name") from None
-        except CodeError as error:
-            raise WrongUse(str(error)) from None
         except (RecordError, OSError) as error:
             raise WrongUse(f"no branch was made: {error}") from None
     say(f"branch of {parent.resolve().name} at {point}: {len(state.nodes)} nodes are taken over")
@@ -101,7 +94,6 @@ def _check(settings: Settings, overrides: dict[str, Any], root: Path) -> None:
         check_template(settings.paper.template)
     open_backend(settings.models)
     check_priced(settings)
-    with data_errors_refused():
-        check_unchanged(settings)
+    check_unchanged(settings)
     check_gpus(settings)
     check_isolation(settings.sandbox)

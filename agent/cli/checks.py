@@ -1,6 +1,6 @@
 """What is refused before anything is created, each with its reason and the way to fix it.
 
-Functions here raise `WrongUse`, or the error of the room that they ask.
+Functions here raise `WrongUse`, of their own or as the room that they ask raises it.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ from datetime import datetime
 from pathlib import Path
 
 from agent.budget import check_budget
-from agent.cli.edge import WrongUse, say, wrong_use
+from agent.cli.edge import say
 from agent.data import survey
 from agent.settings import Settings
-from literature import LibraryError
 from literature.library import read_own
 from models.failover import open_backend
+from record.errors import WrongUse
 from record.nouns.idea import Idea
 from review.evidence.tex import TexMissing
-from sandbox.errors import DatasetError, ExecutorError
+from sandbox.errors import ExecutorError
 from sandbox.gpu_leases import open_leases
 from sandbox.gpus import cuda_visible_devices
 from sandbox.isolation.bubblewrap import check_readable
 from sandbox.isolation.interpreter import check_interpreter
 from sandbox.isolation.probe import isolation_of
 from sandbox.settings import SandboxSettings
-from stages.documents import ContextError
 from stages.documents import check as check_documents
 from stages.paper.sample import try_out
 from stages.paper.template import load, names
@@ -50,25 +49,18 @@ def check(settings: Settings, folder: Path) -> None:
     if settings.alerts.command and shutil.which(settings.alerts.command[0]) is None:
         raise WrongUse(f"there is no program {settings.alerts.command[0]!r} (alerts.command): give its path, or none")
     if settings.context is not None:
-        try:
-            check_documents(settings.context)
-        except ContextError as error:
-            raise WrongUse(str(error)) from None
+        check_documents(settings.context)
     check_parts(settings)
-    with data_errors_refused():
-        for warning in survey(settings):
-            say(warning)
+    for warning in survey(settings):
+        say(warning)
 
 
 def check_parts(settings: Settings, *, template: bool = True) -> None:
     """Refuse a model, template or library that cannot be opened, in the words of the room that opens it."""
     if template:
         check_template(settings.paper.template)
-    try:
-        if settings.paper.bib is not None:
-            read_own(settings.paper.bib)
-    except LibraryError as error:
-        raise WrongUse(str(error)) from None
+    if settings.paper.bib is not None:
+        read_own(settings.paper.bib)
     open_backend(settings.models)
     check_budget(settings)
     check_isolation(settings.sandbox)
@@ -139,19 +131,10 @@ def runs_folder_removed_if_refused(runs: Path) -> Generator[None]:
     made = not runs.exists()
     try:
         yield
-    except wrong_use():
+    except WrongUse:
         if made and runs.is_dir() and not any(runs.iterdir()):
             runs.rmdir()
         raise
-
-
-@contextmanager
-def data_errors_refused() -> Generator[None]:
-    """Turn errors of data into wrong use, where nothing has begun yet."""
-    try:
-        yield
-    except DatasetError as error:
-        raise WrongUse(str(error)) from None
 
 
 def check_isolation(settings: SandboxSettings) -> None:

@@ -6,12 +6,13 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from agent.cli.edge import DONE, WrongUse
+from agent.cli.edge import DONE
 from agent.cli.status import run_folder
 from inspector.follow import process_on
 from inspector.text import plain, short
 from inspector.tree import SEARCH_KINDS, node_limit
 from record.control import refused, send, user
+from record.errors import WrongUse
 from record.events.running import Commanded
 from record.fold.state import RunState
 from record.nouns.nodes import STAGES

@@ -14,11 +14,12 @@ from rich.console import Console
 from rich.text import Text
 
 from agent.cli.checks import existing
-from agent.cli.edge import DONE, FINDINGS, WrongUse
+from agent.cli.edge import DONE, FINDINGS
 from agent.doctor import machine, model, software
 from agent.doctor.probe import Finding, broken
 from agent.settings import Settings, compose
 from inspector.text import plain
+from record.errors import WrongUse
 from stages.paper.template import names
 
 COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}

@@ -17,7 +17,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from agent.cli.checks import data_errors_refused
 from agent.cli.edge import DONE, FAILED, say
 from agent.data import sources_of
 from agent.environment import rate_of
@@ -114,8 +113,7 @@ def show_plan(idea: Idea, settings: Settings, *, as_json: bool) -> int:
         console.print(Text(f"asking {plain(planner)} for the data plan; this costs the planner's call"),
                       soft_wrap=True)
     try:
-        with data_errors_refused():
-            found = dry_run(idea, settings)
+        found = dry_run(idea, settings)
     except PlanError as error:
         say(str(error))
         return FAILED

@@ -1,8 +1,4 @@
-"""The edge of the command line: exit codes, every error as one line, and output that nobody may read any more.
-
-    WrongUse    you: an argument or a folder is not what the command needs; nothing was created (exit 2)
-    Crashed     us: something unexpected; the traceback was saved where the line says (exit 1)
-"""
+"""The edge of the command line: exit codes, every error as one line, and output that nobody may read any more."""
 
 from __future__ import annotations
 
@@ -20,60 +16,26 @@ from typing import Any, TextIO, cast
 from typer.exceptions import TyperException
 
 from inspector.text import plain
+from record.errors import ExpectedFailure, WrongUse
 
 DONE, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 
-class WrongUse(Exception):
-    """A command was asked for something that it cannot do. The message says what and how to fix it."""
-
-
-class Crashed(Exception):
-    """Something unexpected happened. The message says what, and where the traceback lies."""
-
-
-def wrong_use() -> tuple[type[Exception], ...]:
-    """The errors that the person at the keyboard can fix by calling otherwise: exit 2."""
-    # only when something else than the command line was wrong: these modules take seconds to import
-    from agent.ideation import IdeationError
-    from agent.run import RunExistsError
-    from agent.settings import SettingsError
-    from models.errors import CatalogueError, ModelConfigError
-    from record.lock import RunLockedError
-    from record.nouns.idea import IdeaError
-    from record.reading import OtherVersionError
-    from sandbox.errors import GpuError, IsolationError, PretrainedError
-    from stages.paper.template import TemplateError
-
-    return (WrongUse, TyperException, IdeaError, IdeationError, SettingsError, RunExistsError, RunLockedError,
-            OtherVersionError, ModelConfigError, CatalogueError, GpuError, IsolationError, PretrainedError,
-            TemplateError)
-
-
-def expected_failures() -> tuple[type[Exception], ...]:
-    """The errors whose message says all that is needed to continue: exit 1, no traceback."""
-    from models.errors import ModelError
-    from record.reading import RecordError
-    from sandbox.errors import SandboxError
-    from stages.prepare import PlanError
-
-    return Crashed, RecordError, SandboxError, ModelError, PlanError
-
-
 @contextmanager
 def traceback_saved(folder: Path | None = None) -> Generator[None]:
-    """Turn what nobody expected into `Crashed`, its traceback saved in a run folder, or else a temporary file."""
+    """Say of what nobody expected where its traceback is: in a run folder, or else a temporary file.
+
+    Raises `ExpectedFailure`.
+    """
     try:
         yield
-    except (WrongUse, TyperException):
+    except (WrongUse, ExpectedFailure, TyperException):
         raise
     except Exception as error:
-        if isinstance(error, (*wrong_use(), *expected_failures())):
-            raise
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # of a path that was asked for
             raise WrongUse(f"{error.filename}: the name is too long; choose a shorter one") from None
         words, text = plain(f"{type(error).__name__}: {error}")[:300], "".join(traceback.format_exception(error))
-        raise Crashed(f"unexpected failure: {words}; the traceback is in {_saved(text, folder)}") from error
+        raise ExpectedFailure(f"unexpected failure: {words}; the traceback is in {_saved(text, folder)}") from error
 
 
 def _saved(text: str, folder: Path | None) -> Path:
@@ -92,8 +54,7 @@ def exit_code_of(error: BaseException) -> int:
     if os.environ.get("SCIENTIST_DEBUG") == "1":
         traceback.print_exception(error)
     say(_message(error))
-    of_command_line = isinstance(error, WrongUse | TyperException)
-    return WRONG_USE if of_command_line or isinstance(error, wrong_use()) else FAILED
+    return WRONG_USE if isinstance(error, WrongUse | TyperException) else FAILED
 
 
 def _message(error: BaseException) -> str:

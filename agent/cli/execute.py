@@ -11,12 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.checks import check_isolation, data_errors_refused
-from agent.cli.edge import DONE, FAILED, WrongUse, say
+from agent.cli.checks import check_isolation
+from agent.cli.edge import DONE, FAILED, say
 from agent.data import sources_of, survey
 from agent.settings import compose
 from agent.settings import seconds as seconds_of
 from inspector.text import duration, plain
+from record.errors import WrongUse
 from sandbox.isolation.probe import describe_isolation
 from sandbox.job import Outcome
 from sandbox.single_file import run_file
@@ -32,9 +33,8 @@ def execute(file: Path, timeout: str | None, config: Path | None, json: bool, fl
     limit = None if timeout is None else _seconds(timeout)
     settings = compose(config=config, flags=flags)
     check_isolation(settings.sandbox)
-    with data_errors_refused():
-        for warning in survey(settings):
-            say(warning)
+    for warning in survey(settings):
+        say(warning)
     outcome = asyncio.run(run_file(
         file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings)))
     if json:

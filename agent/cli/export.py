@@ -15,14 +15,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from agent.cli.edge import DONE, WrongUse, say, until_reader_gone
+from agent.cli.edge import DONE, say, until_reader_gone
 from agent.cli.status import run_folder
 from agent.keys import NAMES
 from inspector.export.archive import event_lines, pack
 from inspector.export.html_file import page_of
 from inspector.text import plain
-from inspector.tracking.logged import Record, TrackerError, record_of
+from inspector.tracking.logged import Record, record_of
 from inspector.tree import tree_of
+from record.errors import WrongUse
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.reading import read_rows, read_state
@@ -189,10 +190,6 @@ def _done(file: Path, what: str = "") -> None:
 
 
 def _tracked(folder: Path, name: str, to: Callable[[Record], str]) -> None:
-    """Write the record of a run to a tracker. Raises `WrongUse`."""
+    """Write the record of a run to a tracker. Raises `TrackerError`."""
     record = record_of(folder)
-    try:
-        where = to(record)
-    except TrackerError as error:
-        raise WrongUse(str(error)) from None
-    print(f"{name}: {len(record.nodes)} nodes in {plain(where)}", flush=True)
+    print(f"{name}: {len(record.nodes)} nodes in {plain(to(record))}", flush=True)

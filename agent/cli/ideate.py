@@ -13,15 +13,15 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from agent.cli.checks import data_errors_refused, runs_folder_removed_if_refused
-from agent.cli.edge import DONE, INTERRUPTED, LIMITED, WrongUse, say, traceback_saved
+from agent.cli.checks import runs_folder_removed_if_refused
+from agent.cli.edge import DONE, INTERRUPTED, LIMITED, say, traceback_saved
 from agent.ideation import Order, state_in
 from agent.ideation import ideate as find_ideas
 from agent.settings import compose
 from inspector.text import plain
 from models.errors import BudgetSpent
+from record.errors import WrongUse
 from record.events.papers import Conceived, ContextRead
-from stages.documents import ContextError
 from stages.documents import check as check_documents
 from stages.ideation.ideas import Step, idea_work, outcomes_of
 
@@ -40,7 +40,7 @@ def ideate(
     console = Console(quiet=json)
     show(console, f"ideas for {order.name}, in {folder}")
     try:
-        with runs_folder_removed_if_refused(folder.parent), traceback_saved(folder), data_errors_refused():
+        with runs_folder_removed_if_refused(folder.parent), traceback_saved(folder):
             state = find_ideas(order, settings, folder, on_idea=partial(show_idea, console),
                                on_documents=partial(show_documents, console))
     except KeyboardInterrupt:
@@ -112,10 +112,7 @@ def order_of(*, topic: Path, count: int, rounds: int, steps: str, context: Path 
         raise WrongUse(f"--rounds {rounds}: 1 to 10 rounds of reflection; with none, nothing is looked up")
     text, digest = topic_in(topic)
     if context is not None:
-        try:
-            check_documents(context)
-        except ContextError as error:
-            raise WrongUse(str(error)) from None
+        check_documents(context)
     return Order(topic=text, sha256=digest, name=topic.name, count=count, rounds=rounds,
                  steps=steps_in(steps), context=context)
 

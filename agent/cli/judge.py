@@ -12,7 +12,7 @@ from rich.console import Console
 
 from agent.audit import audit
 from agent.cli.asking import open_model
-from agent.cli.edge import DONE, FAILED, WrongUse, say
+from agent.cli.edge import DONE, FAILED, say
 from agent.cli.judge_table import show, show_audit, show_panel, show_removed
 from agent.cli.status import run_folder
 from agent.settings import compose, override
@@ -20,14 +20,14 @@ from inspector.follow import process_on
 from models.offline.assessing import CONFIGURE
 from models.roles.judge import JUDGE, Rubric
 from models.settings import ModelSettings
+from record.errors import WrongUse
 from record.folder import RunFolder
 from record.nouns.papers import AuditFacts, Judgement, Panel
 from record.reading import RecordError, is_run, read_state
 from review.evidence.tex import TexError
-from review.foreign import ResultsError, audit_facts
+from review.foreign import audit_facts
 from review.judge import (
     Case,
-    JudgeError,
     Member,
     bundled,
     code_exhibit,
@@ -92,7 +92,7 @@ def judge(
             raise WrongUse(f"there is no {paper}: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
         work = _judge_run if paper.is_dir() and is_run(paper) else _judge_paper
         return work(judging, paper, as_json=json)
-    except (JudgeError, TexError, ResultsError, RecordError) as error:
+    except (TexError, RecordError) as error:
         raise WrongUse(str(error)) from None
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent.cli.checks import data_errors_refused
-from agent.cli.edge import DONE, WrongUse
+from agent.cli.edge import DONE
 from agent.data import with_idea
 from agent.settings import compose
+from record.errors import WrongUse
 from record.nouns.idea import read_idea
 from sandbox.data.own import OwnData
 from sandbox.data.spec import HUB
@@ -21,14 +21,13 @@ def prefetch(file: Path, idea_idx: int | None, config: Path | None, flags: dict[
         raise WrongUse(f"{file} is a configuration already: leave out --config, or give an idea (.json)")
     idea = None if is_config else read_idea(file, idea_idx)
     settings = compose(config=file if is_config else config, flags=flags)
-    with data_errors_refused():
-        settings = settings if idea is None else with_idea(settings, idea, file.parent)
-        models, hub_data = pretrained_of(settings.sandbox.pretrained), [spec for spec in settings.data if spec.hub]
-        for spec in hub_data:  # read as the run itself will read it
-            facts = OwnData(spec, settings.sandbox.data_bytes).facts(settings.seed)
-            print(f"data {spec.name}: {HUB}{spec.hub}, {sum(facts.sizes.values())} examples")
-        for model in models:
-            print(f"pretrained {model}: commit {fetch(model).name}")
+    settings = settings if idea is None else with_idea(settings, idea, file.parent)
+    models, hub_data = pretrained_of(settings.sandbox.pretrained), [spec for spec in settings.data if spec.hub]
+    for spec in hub_data:  # read as the run itself will read it
+        facts = OwnData(spec, settings.sandbox.data_bytes).facts(settings.seed)
+        print(f"data {spec.name}: {HUB}{spec.hub}, {sum(facts.sizes.values())} examples")
+    for model in models:
+        print(f"pretrained {model}: commit {fetch(model).name}")
     if not models and not hub_data:
         print("nothing to fetch: neither data from the hub (hf:OWNER/SET) nor sandbox.pretrained is named")
     return DONE

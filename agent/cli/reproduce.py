@@ -16,14 +16,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.checks import check_isolation, data_errors_refused
-from agent.cli.edge import DONE, FINDINGS, WrongUse, say
+from agent.cli.checks import check_isolation
+from agent.cli.edge import DONE, FINDINGS, say
 from agent.cli.status import run_folder
 from agent.data import provided, sources_of
 from agent.environment import SHOWN as IMPORTED
 from agent.environment import machine_of
 from agent.settings import Settings, override
 from inspector.text import duration, plain
+from record.errors import WrongUse
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.machine import unlike as machines_unlike
@@ -31,7 +32,7 @@ from record.reading import read_state
 from sandbox.datasets import files_of
 from sandbox.executor import LocalExecutor
 from stages.evidence.agreement import Number, Reproduction
-from stages.evidence.reproduction import Place, ReproductionError, chosen, lay_out_data
+from stages.evidence.reproduction import Place, chosen, lay_out_data
 from stages.evidence.reproduction import reproduce as reproduce_nodes
 
 SHOWN = 24
@@ -45,14 +46,9 @@ def reproduce(run: Path, node: list[str] | None, limit: int | None, json: bool, 
         raise WrongUse(f"{run} was cut off before it had a data plan: there is nothing to execute again")
     settings = override(state.started.settings, state.overrides | flags)
     check_isolation(settings.sandbox)
-    try:
-        nodes = [one.id for one in chosen(state, tuple(node or ()), limit=limit)]
-        scratch = _scratch(folder)
-        began = time.monotonic()
-        with data_errors_refused():
-            found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(folder), scratch))
-    except ReproductionError as error:
-        raise WrongUse(str(error)) from None
+    nodes = [one.id for one in chosen(state, tuple(node or ()), limit=limit)]
+    scratch, began = _scratch(folder), time.monotonic()
+    found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(folder), scratch))
     # what came out otherwise is kept, to be looked into
     for folder in [scratch] if found.good else [scratch / name for name in ("data", "cache", "control")]:
         shutil.rmtree(folder, ignore_errors=True)

@@ -20,13 +20,12 @@ from agent.cli.checks import (
     check_parts,
     check_space,
     check_template,
-    data_errors_refused,
     default_name,
     runs_folder_removed_if_refused,
 )
 from agent.cli.control import ask
 from agent.cli.dry_run import show_plan
-from agent.cli.edge import INTERRUPTED, WrongUse, say, traceback_saved, unbreakable
+from agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
 from agent.cli.status import run_folder
 from agent.data import check_unchanged, with_idea
 from agent.ideation import NoShares
@@ -45,6 +44,7 @@ from models.budget import Budget
 from models.client import Models
 from models.failover import open_backend
 from models.roles.ideation import IDEA_OF
+from record.errors import WrongUse
 from record.events import Event
 from record.events.running import Commanded
 from record.events.searching import Prepared
@@ -67,8 +67,7 @@ def run(
     written = None if is_text(idea) else read_idea(idea, idea_idx)
     settings = compose(config=config, flags=flags if seed is None else flags | {"seed": seed})
     chosen = written or idea_in_text(idea, settings)
-    with data_errors_refused():
-        settings = with_idea(settings, chosen, idea.parent)
+    settings = with_idea(settings, chosen, idea.parent)
     folder = runs / (default_name(chosen) if name is None else check_name(name))
     check(settings, folder)
     if dry_run:
@@ -97,10 +96,9 @@ def resume(run: Path, flags: dict[str, Any]) -> int:
     check_space(settings, folder)
     if "paper.template" in flags:
         check_template(settings.paper.template)
-    with data_errors_refused():
-        check_unchanged(settings)
-        scorers = RunFolder(folder).scorers
-        copy_frozen(state.scorers, scorers, scorers)
+    check_unchanged(settings)
+    scorers = RunFolder(folder).scorers
+    copy_frozen(state.scorers, scorers, scorers)
     if state.phase != "done":  # otherwise nothing is executed any more, and the run may come from another machine
         check_gpus(settings)
         check_isolation(settings.sandbox)

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from agent.cli.edge import DONE, WrongUse, until_reader_gone
+from agent.cli.edge import DONE, until_reader_gone
 from agent.outlook import ahead_of
 from inspector.follow import process_on
 from inspector.live import is_ascii
@@ -21,6 +21,7 @@ from inspector.logs import logs as lines_of
 from inspector.render import print_lines, status_lines, tree_lines
 from inspector.status import status_of
 from inspector.tree import tree_of
+from record.errors import WrongUse
 from record.fold.apply import fold
 from record.folder import RunFolder
 from record.reading import RecordError, is_run, read_events, read_state
@@ -98,7 +99,7 @@ def as_values(line: Line) -> dict[str, Any]:
 
 def view(place: Path, port: int, read_only: bool) -> int:
     # the web toolkit, which no other command of this module needs
-    from inspector.web.server import PortTakenError, serve
+    from inspector.web.server import serve
 
     def announce(address: str) -> None:
         print(f"open {address}", flush=True)
@@ -109,8 +110,5 @@ def view(place: Path, port: int, read_only: bool) -> int:
         raise WrongUse(f"there is no folder {place}: give the folder of a run, or one that holds runs")
     if is_run(place):
         run_folder(place)  # one that cannot be read is refused before anything is served
-    try:
-        serve(place.resolve(), port=port, tell=announce, read_only=read_only)
-    except PortTakenError as error:
-        raise WrongUse(str(error)) from None
+    serve(place.resolve(), port=port, tell=announce, read_only=read_only)
     return DONE

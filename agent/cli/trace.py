@@ -9,11 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from agent.cli.edge import DONE, FINDINGS, WrongUse
+from agent.cli.edge import DONE, FINDINGS
 from agent.cli.status import run_folder
 from inspector.provenance import Candidate, Trace
 from inspector.text import plain
 from inspector.tracer import Tracer, number_of
+from record.errors import WrongUse
 from record.folder import RunFolder
 from record.reading import read_state
 

@@ -10,12 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.edge import DONE, WrongUse
+from agent.cli.edge import DONE
 from evals.agreement.figure import check_form, draw
 from evals.agreement.measures import Interval, Test
 from evals.agreement.report import Agreement, DimensionAgreement, agreement
-from evals.agreement.scores import AgreementError, ScaleRange
+from evals.agreement.scores import ScaleRange
 from inspector.text import plain
+from record.errors import WrongUse
 
 WIDEST_SCALE = 101
 
@@ -24,14 +25,11 @@ def judge_agreement(
     human: Path, judge: Path, *, scale: str, dimensions: str, plot: Path | None, json: bool,
 ) -> int:
     wanted = tuple(name for name in dimensions.split(",") if name.strip())
-    try:
-        if plot is not None:
-            check_form(plot)
-        found = agreement(human, judge, scale=_scale(scale), dimensions=wanted)
-        if plot is not None:
-            draw(found, plot)
-    except AgreementError as error:
-        raise WrongUse(str(error)) from None
+    if plot is not None:
+        check_form(plot)
+    found = agreement(human, judge, scale=_scale(scale), dimensions=wanted)
+    if plot is not None:
+        draw(found, plot)
     if json:
         print(found.model_dump_json(indent=1))
         return DONE

@@ -28,11 +28,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.errors import WrongUse
+
 REVIEWER, SYSTEM, TASK = "reviewer_id", "model_name", "workshop_name"
 MOST_BYTES = 20_000_000
 
 
-class AgreementError(Exception):
+class AgreementError(WrongUse):
     """Agreement cannot be measured. The message is one line that says why, and how to fix it."""
 
 

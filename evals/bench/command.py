@@ -12,7 +12,7 @@ from rich.text import Text
 
 from agent.cli.asking import open_model
 from agent.cli.checks import check_parts, check_space, check_writable
-from agent.cli.edge import DONE, FAILED, INTERRUPTED, WrongUse, say
+from agent.cli.edge import DONE, FAILED, INTERRUPTED, say
 from agent.settings import Settings, compose
 from evals.bench.makers import Makers, StepJudge
 from evals.bench.table import BenchTable, StepTable, as_csv, table
@@ -20,6 +20,7 @@ from evals.bench.tasks import STEPS, Line, StepName, Task, read_tasks
 from evals.bench.work import Bench, Interrupted, lines_of, work
 from inspector.text import dollars, duration, plain, short
 from models.roles.judge import JUDGE
+from record.errors import WrongUse
 from record.folder import write_file
 from record.lock import hold
 from record.nouns.frozen import Frozen

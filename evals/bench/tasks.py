@@ -15,7 +15,7 @@ from typing import Literal, TypeVar, get_args
 from pydantic import BaseModel, Field, ValidationError
 
 from agent.cli.asking import Took
-from agent.cli.edge import WrongUse
+from record.errors import WrongUse
 from record.folder import write_file
 from record.nouns.frozen import Frozen
 from record.nouns.papers import Judgement

@@ -15,13 +15,14 @@ from inspector.files import LARGEST, bytes_of, curve_points, listed
 from inspector.logs import node_of
 from inspector.text import plain, short
 from inspector.tree import tree_of
+from record.errors import WrongUse
 from record.fold.apply import apply
 from record.fold.state import RunState
 from record.nouns.nodes import Node
 from record.reading import read_events
 
 
-class TrackerError(Exception):
+class TrackerError(WrongUse):
     """A tracker cannot be written to, or is not installed. The message says why, and how to fix it."""
 
 

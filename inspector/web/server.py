@@ -16,11 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from inspector.web.app import make_app
 from inspector.web.forms import LONGEST_FORM
+from record.errors import WrongUse
 
 HOST = "127.0.0.1"
 
 
-class PortTakenError(Exception):
+class PortTakenError(WrongUse):
     """Something else listens on the port. The message says how to fix it."""
 
 

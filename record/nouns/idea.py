@@ -11,6 +11,8 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from record.errors import WrongUse
+
 
 def _lines(value: Any) -> tuple[str, ...]:
     """What people write where a list of sentences is meant: one string, a list, or a mapping of titles."""
@@ -55,7 +57,7 @@ class Idea(BaseModel):
 _SPELT = {str(field.alias).lower(): str(field.alias) for field in Idea.model_fields.values()}
 
 
-class IdeaError(Exception):
+class IdeaError(WrongUse):
     """An idea file cannot be used. The message is one line that says what is wrong and how to fix it."""
 
 

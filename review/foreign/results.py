@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 import yaml
 
+from record.errors import WrongUse
 from review.foreign.printed import Printed, numbers_of
 
 FORMS = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".out", ".md", ".yaml", ".yml", ".npy", ".ipynb")
@@ -29,7 +30,7 @@ WRITTEN = frozenset({".md"})
 """Reports in prose: somebody, often the same model, wrote their numbers down."""
 
 
-class ResultsError(Exception):
+class ResultsError(WrongUse):
     """The result files cannot be used. The message is one line that says why, and how to fix it."""
 
 

@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
+from record.errors import WrongUse
 
-class JudgeError(Exception):
+
+class JudgeError(WrongUse):
     """A paper cannot be judged. The message is one line that says why, and how to fix it."""
 
 

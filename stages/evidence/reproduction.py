@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from record.claims import replicates_of
+from record.errors import WrongUse
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256_of_files
 from record.nouns.nodes import Node
@@ -33,7 +34,7 @@ Tell = Callable[[NodeAgain, int, int], None]
 """Told of each node when it is done: how many are, and of how many."""
 
 
-class ReproductionError(Exception):
+class ReproductionError(WrongUse):
     """A run or node cannot be executed again. The message says why, and what can be."""
 
 

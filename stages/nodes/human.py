@@ -12,6 +12,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.errors import WrongUse
 from record.events import Event
 from record.events.searching import Decided, Proposed
 from record.fold.state import RunState
@@ -35,7 +36,7 @@ OURS = frozenset({"agent", "stages", "review", "search", "models", "sandbox", "l
 """Packages that no kernel has."""
 
 
-class CodeError(Exception):
+class CodeError(WrongUse):
     """A folder of code is not fit to be a node. The message says how to fix it."""
 
 

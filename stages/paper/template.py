@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from record.errors import WrongUse
 from record.folder import draft_of, seal
 from record.nouns.frozen import Frozen
 
@@ -38,7 +39,7 @@ _OURS = re.compile(
 _COMMENT = re.compile(r"(?<!\\)%.*")
 
 
-class TemplateError(Exception):
+class TemplateError(WrongUse):
     """A template is not there or cannot be used."""
 
 
