@@ -53,16 +53,11 @@ POLL = 0.3
 """Seconds between looks at `control/` and the clock."""
 
 
-def code_of(state: RunState) -> int:
-    """The exit code of a run that is at its end."""
+def ending_of(state: RunState) -> tuple[int, str]:
+    """The exit code of a run that is at its end, and why its paper was not released."""
     if state.released is None or not state.released.released:
-        return NOT_RELEASED
-    return LIMITED if state.limited else RELEASED
-
-
-def reasons_of(state: RunState) -> str:
-    """Why its paper was not released; empty where it was."""
-    return "; ".join(state.released.reasons) if state.released else ""
+        return NOT_RELEASED, "; ".join(state.released.reasons) if state.released else ""
+    return LIMITED if state.limited else RELEASED, ""
 
 
 @dataclass
@@ -105,7 +100,7 @@ class Process:
             await executor.close()
         if not done and self.log.state.phase != "done":
             return self._end(INTERRUPTED, f"{self.asked_by}; go on with 'scientist resume'")
-        return self._end(code_of(self.log.state), reasons_of(self.log.state))
+        return self._end(*ending_of(self.log.state))
 
     def _end(self, code: int, reason: str) -> int:
         self.log.append(Ended(exit_code=code, reason=reason))

@@ -24,7 +24,7 @@ from agent.alerts import Alerts
 from agent.budget import check_budget, check_priced
 from agent.data import pinned
 from agent.environment import environment_text, machine_of, rate_of
-from agent.process import Process, code_of, reasons_of
+from agent.process import Process, ending_of
 from agent.settings import Settings, override
 from models.errors import CatalogueError, ModelConfigError
 from models.failover import open_backend
@@ -96,7 +96,7 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     if state.started is None:
         raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")
     if state.phase == "done" and state.ended is not None:  # nothing is left to do, and so nothing is written
-        return code_of(state)
+        return ending_of(state)[0]
     settings = override(state.started.settings, state.overrides | overrides)
     check_priced(settings)
     first = Resumed(settings=overrides, model=settings.models.called, isolation=describe_isolation(settings.sandbox),
@@ -145,9 +145,9 @@ def _drive(
                 raise RecordError(f"{folder.root} is being written again already: scientist resume {folder.root}")
             if isinstance(first, Resumed):
                 if log.state.phase == "done":  # a kill may have come before its end was recorded
-                    code = code_of(log.state)
+                    code, reason = ending_of(log.state)
                     if log.state.ended is None:
-                        log.append(Ended(exit_code=code, reason=reasons_of(log.state)))
+                        log.append(Ended(exit_code=code, reason=reason))
                     return code
                 first = first.model_copy(update={"reaped": len(kill_orphans(folder.cache))})
                 folder.forget_live()

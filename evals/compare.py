@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.asking import Took, open_model
+from agent.cli.asking import open_model
 from agent.cli.edge import DONE, FAILED
 from agent.cli.status import run_folder
 from agent.settings import compose
-from evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, pairs_of, shown, side_of, tally
+from evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, shown, side_of, tally
 from inspector.text import dollars, duration, plain
 from models.errors import CatalogueError, ModelConfigError, ModelError
 from models.roles.exhibits import PREFER
 from record.errors import WrongUse
+from record.fold.facts import RoleUsage
 from record.fold.state import RunState
 from record.folder import RunFolder
+from record.log import MemoryLog
 from record.nouns.frozen import Frozen
 from record.reading import read_state
 from review.evidence.tex import TexError
@@ -50,7 +53,7 @@ class Comparison(Frozen):
     pairs: tuple[Pair, ...] = ()
     failed: tuple[FailedPair, ...] = ()
     tally: Tally | None = None
-    took: Took = Took()
+    took: RoleUsage = RoleUsage()
     removed: dict[str, int] = Field(default_factory=dict[str, int], description="run -> passages kept from the judge")
 
 
@@ -91,11 +94,18 @@ async def _judged(
     comparison: Comparison, states: dict[str, tuple[RunState, Path]], flags: dict[str, Any]
 ) -> Comparison:
     """The comparison with its pairs judged. Raises `ModelConfigError`, `CatalogueError`."""
-    asking = open_model(compose(flags=flags).models)
-    entrants = await _entrants(states)
+    log = MemoryLog()
+    models = open_model(compose(flags=flags).models, log)
+    entrants: list[Entrant] = []
+    for name, (state, path) in states.items():
+        try:
+            clean = await guarded(await paper_of(state, RunFolder(path, state.version)))
+        except (JudgeError, TexError) as error:
+            raise WrongUse(f"{path}: {error}; without --model the runs are compared by their records alone") from None
+        entrants.append(Entrant(name, shown(clean.paper), len(clean.removed)))
     pairs, failed = list[Pair](), list[FailedPair]()
-    for number, (a, b) in enumerate(pairs_of(entrants)):
-        client = asking.client(number)
+    for number, (a, b) in enumerate(itertools.combinations(entrants, 2)):
+        client = models.at(number, 0)
         try:
             pairs.append(await paired(a, b, lambda asked, client=client: client.ask(PREFER, asked)))
         except (CatalogueError, ModelConfigError):
@@ -103,20 +113,9 @@ async def _judged(
         except ModelError as error:
             failed.append(FailedPair(a=a.name, b=b.name, why=str(error)))
     return comparison.model_copy(update={
-        "model": asking.models.name_of(PREFER), "pairs": tuple(pairs), "failed": tuple(failed),
-        "tally": tally([one.name for one in entrants], pairs), "took": asking.took,
+        "model": models.name_of(PREFER), "pairs": tuple(pairs), "failed": tuple(failed),
+        "tally": tally([one.name for one in entrants], pairs), "took": log.state.total,
         "removed": {one.name: one.removed for one in entrants if one.removed}})
-
-
-async def _entrants(states: dict[str, tuple[RunState, Path]]) -> list[Entrant]:
-    entrants: list[Entrant] = []
-    for name, (state, path) in states.items():
-        try:
-            clean = await guarded(await paper_of(state, RunFolder(path, state.version)))
-            entrants.append(Entrant(name, shown(clean.paper), len(clean.removed)))
-        except (JudgeError, TexError) as error:
-            raise WrongUse(f"{path}: {error}; without --model the runs are compared by their records alone") from None
-    return entrants
 
 
 # --- the page -------------------------------------------------------------------------------------------------------
@@ -190,14 +189,10 @@ def _verdicts(comparison: Comparison) -> Iterator[Text]:
                    "see them: scientist judge RUN", style="yellow")
     for one in comparison.failed:
         yield Text(f"{plain(one.a)} against {plain(one.b)}: not judged: {plain(one.why)}", style="red")
-    if comparison.tally is not None:
-        yield _tally(comparison.tally, comparison)
-
-
-def _tally(tally: Tally, comparison: Comparison) -> Text:
-    wins = ", ".join(f"{plain(name)} {count}" for name, count in tally.wins.items())
-    followed = f", towards the paper shown {tally.followed}" if tally.followed in ("first", "second") else ""
-    took = comparison.took
-    return Text(f"judged by {plain(comparison.model)}, which was shown the papers alone: wins {wins}; ties "
-                f"{tally.ties}; order bias in {tally.flipped} of {len(comparison.pairs)} pairs{followed}; "
-                f"{took.calls} calls, {dollars(took.usd, took.unpriced)}")
+    if (tally := comparison.tally) is not None:
+        wins = ", ".join(f"{plain(name)} {count}" for name, count in tally.wins.items())
+        followed = f", towards the paper shown {tally.followed}" if tally.followed in ("first", "second") else ""
+        took = comparison.took
+        yield Text(f"judged by {plain(comparison.model)}, which was shown the papers alone: wins {wins}; ties "
+                   f"{tally.ties}; order bias in {tally.flipped} of {len(comparison.pairs)} pairs{followed}; "
+                   f"{took.calls} calls, {dollars(took.usd, took.unpriced)}")

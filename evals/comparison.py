@@ -7,7 +7,6 @@ that one who likes a style likes it any less in either position.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -65,26 +64,21 @@ def side_of(run: str, state: RunState, draft: Draft | None) -> Side:
     """The side of a run that has begun; `draft` is what its paper was made from."""
     assert state.started is not None
     idea, released = state.started.idea, state.released
-    claims = _claims(state)
+    plan, claims = state.data_plan, list[KeyClaim]()
+    if plan is not None:
+        methods = {arm.name for arm in plan.arms if arm.role == "method"}
+        claims = [
+            KeyClaim(metric=one.name, dataset=one.dataset, condition=one.condition, other=one.other, mean=one.mean,
+                     low=one.low, high=one.high, n=one.n, called=one.called)
+            for one in differences(state, paper_claims(state))
+            if one.name == plan.primary.name and arm_of(one.condition) in methods]
     return Side(
         run=run, idea=idea.name, title=draft.title if draft else idea.title,
         released=released.released if released else None, reasons=released.reasons if released else (),
         facts=facts_of(state, draft or _UNWRITTEN),
-        claims=claims[:MOST_CLAIMS], claims_left_out=max(0, len(claims) - MOST_CLAIMS),
+        claims=tuple(claims[:MOST_CLAIMS]), claims_left_out=max(0, len(claims) - MOST_CLAIMS),
         judgement=state.assessed.judgement if state.assessed else None, seconds=round(state.active_seconds, 1),
         calls=state.total.calls, usd=round(state.total.usd, 6), unpriced=state.total.unpriced)
-
-
-def _claims(state: RunState) -> tuple[KeyClaim, ...]:
-    plan = state.data_plan
-    if plan is None:
-        return ()
-    methods = {arm.name for arm in plan.arms if arm.role == "method"}
-    return tuple(
-        KeyClaim(metric=one.name, dataset=one.dataset, condition=one.condition, other=one.other, mean=one.mean,
-                 low=one.low, high=one.high, n=one.n, called=one.called)
-        for one in differences(state, paper_claims(state))
-        if one.name == plan.primary.name and arm_of(one.condition) in methods)
 
 
 # --- pairs -----------------------------------------------------------------------------------------------------------
@@ -153,8 +147,3 @@ def tally(names: Sequence[str], pairs: Sequence[Pair]) -> Tally:
     followed = "" if not positions else "both" if len(positions) > 1 else "first" if "first" in positions else "second"
     return Tally(wins={name: wins[name] for name in names}, ties=sum(pair.outcome == "tie" for pair in pairs),
                  flipped=len(flipped), followed=followed)
-
-
-def pairs_of(entrants: Sequence[Entrant]) -> tuple[tuple[Entrant, Entrant], ...]:
-    """Every two entrants once."""
-    return tuple(itertools.combinations(entrants, 2))

@@ -42,16 +42,11 @@ def audit(path: Path, results: Path | None, code: Path | None, json: bool) -> in
         raise WrongUse(f"{path} is not a file: --results and --code go with a paper (.md, .tex, .pdf), not with a run")
     report = audit_run(run_folder(path))
     if json:
-        print(dumps(run_as_plain(report), indent=1))
+        print(dumps({"unbound": report.unbound, "released": report.released, "counts": report.counts,
+                     "findings": [asdict(finding) for finding in report.findings]}, indent=1))
     else:
         show_run(report, Console())
     return FINDINGS if report.findings else DONE
-
-
-def run_as_plain(report: AuditReport) -> dict[str, object]:
-    """A report as plain values for JSON (see docs/command-line.md)."""
-    return {"unbound": report.unbound, "released": report.released, "counts": report.counts,
-            "findings": [asdict(finding) for finding in report.findings]}
 
 
 def show_run(report: AuditReport, console: Console) -> None:

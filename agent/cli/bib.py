@@ -12,9 +12,9 @@ from rich.text import Text
 
 from agent.cli.checks import check_papers
 from agent.cli.edge import DONE, FINDINGS
-from agent.settings import Settings, compose, credentials
+from agent.settings import compose, credentials
 from inspector.text import plain
-from literature.library import Entry, as_bibtex, read_own
+from literature.library import as_bibtex, read_own
 from literature.lookup import Library, open_literature
 from literature.papers import read_papers
 from record.errors import WrongUse
@@ -45,7 +45,16 @@ def check(
     if out is not None and out.is_dir():
         raise WrongUse(f"--out {out} is a folder: give the path of a .bib file")
     check_papers(papers)
-    library, notes = asyncio.run(_checked(read_own(file), papers, settings))
+    entries = read_own(file)
+
+    async def verify() -> tuple[Library, tuple[str, ...]]:
+        async with open_literature(settings.literature, credentials()) as literature:
+            if papers is None:
+                return await literature.check(entries), ()
+            found = await read_papers(papers, literature, taken=[one.key for one in entries])
+            return await literature.check((*entries, *found.entries)), found.notes
+
+    library, notes = asyncio.run(verify())
     if out is not None:
         try:
             write_file(out, as_bibtex(one.entry for one in library.checked))
@@ -59,16 +68,6 @@ def check(
     else:
         _show(report, Console(), out)
     return DONE if len(library.usable) == len(library.checked) and not notes else FINDINGS
-
-
-async def _checked(
-    entries: tuple[Entry, ...], papers: Path | None, settings: Settings,
-) -> tuple[Library, tuple[str, ...]]:
-    async with open_literature(settings.literature, credentials()) as literature:
-        if papers is None:
-            return await literature.check(entries), ()
-        found = await read_papers(papers, literature, taken=[one.key for one in entries])
-        return await literature.check((*entries, *found.entries)), found.notes
 
 
 def _show(report: Report, console: Console, out: Path | None) -> None:

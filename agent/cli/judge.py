@@ -13,7 +13,7 @@ from rich.console import Console
 from agent.audit import audit
 from agent.cli.asking import open_model
 from agent.cli.edge import DONE, FAILED, say
-from agent.cli.judge_table import show, show_audit, show_panel, show_removed
+from agent.cli.judge_table import show, show_audit, show_removed
 from agent.cli.status import run_folder
 from agent.settings import compose, override
 from inspector.follow import process_on
@@ -175,13 +175,13 @@ async def _judgement(
     Raises `ModelError` where there is only one judge and it gives none.
     """
     if not judging.judges and judging.repeats == 1:
-        models = open_model(settings).models
+        models = open_model(settings)
         shown = case if models.sees else without_pictures(case)
         found = await judged(shown, models.at(0, 0), model=models.name_of(JUDGE))
         return found if found.heuristic else found.model_copy(
             update={"warnings": family_warnings([models.name_of(JUDGE)], writers)})
-    members = [Member(name.partition("@http")[0], open_model(settings.alone(name)).models) for name in judging.judges]
-    members = members or [Member(settings.candidates(JUDGE)[0].name, open_model(settings).models)]
+    members = [Member(name.partition("@http")[0], open_model(settings.alone(name))) for name in judging.judges]
+    members = members or [Member(settings.candidates(JUDGE)[0].name, open_model(settings))]
     return await panel(case, members, repeats=judging.repeats, writers=writers)
 
 
@@ -191,10 +191,8 @@ async def _judgement(
 def _print(found: Judgement | Panel, *, as_json: bool) -> None:
     if as_json:
         print(found.model_dump_json(indent=1))
-    elif isinstance(found, Judgement):
-        show(found, Console())
     else:
-        show_panel(found, Console())
+        show(found, Console())
 
 
 def _exit_code(found: Judgement | Panel) -> int:

@@ -15,22 +15,29 @@ NOT_QUOTED = "not in the paper"
 LISTED = 12
 
 
-def show(found: Judgement, console: Console) -> None:
-    """A judgement as a table, then what stands beside the scores."""
-    console.print(Text(f"{plain(found.paper)} by the rubric {plain(found.rubric)}, judged by {plain(found.model)}"),
-                  soft_wrap=True)
-    _scores(found, console)
-    _shown([found], console)
+def show(found: Judgement | Panel, console: Console) -> None:
+    """A judgement as a table; of a panel the spread of each dimension, each judgement, and what is missing. Then what
+    stands beside the scores."""
+    head = f"{plain(found.paper)} by the rubric {plain(found.rubric)}"
+    if isinstance(found, Judgement):
+        judgements, removed = (found,), found.removed
+        console.print(Text(f"{head}, judged by {plain(found.model)}"), soft_wrap=True)
+        _scores(found, console)
+    else:
+        judgements, removed = found.judgements, found.judgements[0].removed if found.judgements else ()
+        console.print(Text(f"{head}: {len(judgements)} of {found.asked} judgements"), soft_wrap=True)
+        _spread(found, console)
+    _shown(judgements, console)
+    for one in found.missing if isinstance(found, Panel) else ():
+        console.print(Text("missing: ", style="bold red") + Text(f"{plain(one.model)}, {one.repeat}: {plain(one.why)}"),
+                      soft_wrap=True)
     if found.audit is not None:
         show_audit(found.audit, console)
-    show_removed(found.removed, console)
+    show_removed(removed, console)
     _lines(found.warnings, "warning: ", "yellow", console)
 
 
-def show_panel(found: Panel, console: Console) -> None:
-    """The spread of each dimension where there are several judgements, each of them, and what is missing."""
-    given = f"{len(found.judgements)} of {found.asked} judgements"
-    console.print(Text(f"{plain(found.paper)} by the rubric {plain(found.rubric)}: {given}"), soft_wrap=True)
+def _spread(found: Panel, console: Console) -> None:
     if found.dimensions and len(found.judgements) > 1:
         table = _table("dimension", "n", "mean", "sd", "range", "scores", "")
         for one in found.dimensions:
@@ -41,14 +48,6 @@ def show_panel(found: Panel, console: Console) -> None:
     for judgement in found.judgements:
         console.print(Text(f"\n{plain(judgement.model)}", style="bold"))
         _scores(judgement, console)
-    _shown(found.judgements, console)
-    for one in found.missing:
-        console.print(Text("missing: ", style="bold red") + Text(f"{plain(one.model)}, {one.repeat}: {plain(one.why)}"),
-                      soft_wrap=True)
-    if found.audit is not None:
-        show_audit(found.audit, console)
-    show_removed(found.judgements[0].removed if found.judgements else (), console)
-    _lines(found.warnings, "warning: ", "yellow", console)
 
 
 def show_audit(facts: AuditFacts, console: Console) -> None:

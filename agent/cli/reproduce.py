@@ -31,7 +31,7 @@ from record.machine import unlike as machines_unlike
 from record.reading import read_state
 from sandbox.datasets import files_of
 from sandbox.executor import LocalExecutor
-from stages.evidence.agreement import Number, Reproduction
+from stages.evidence.agreement import Reproduction
 from stages.evidence.reproduction import Place, chosen, lay_out_data
 from stages.evidence.reproduction import reproduce as reproduce_nodes
 
@@ -136,7 +136,14 @@ def show(found: Reproduction, console: Console, *, seconds: float, kept: str | N
         if one.failure:
             console.print(Text(f"{one.node}: {plain(one.failure)}", style="red"), soft_wrap=True)
     order = {"missing": 0, "different": 0, "within noise": 1, "equal": 2}
-    console.print(_table(sorted(found.numbers, key=lambda one: (order[one.verdict], not one.claim))[:SHOWN]))
+    table = Table("number", "n", "recorded", "again", "verdict", box=None, pad_edge=False)
+    for one in sorted(found.numbers, key=lambda one: (order[one.verdict], not one.claim))[:SHOWN]:
+        style = {"equal": "green", "within noise": "yellow"}.get(one.verdict, "red")
+        known = one.verdict == "within noise" and one.off is not None and one.noise is not None
+        verdict = f"within noise ({one.off:.2g} of {one.noise:.2g})" if known else one.verdict
+        table.add_row(Text(plain(one.key)), f"{len(one.nodes)}/{one.of}", Text(plain(one.recorded)),
+                      Text(plain(one.again)), Text(verdict, style=style))
+    console.print(table)
     if len(found.numbers) > SHOWN:
         console.print(Text(f"... {len(found.numbers) - SHOWN} more: --json", style="dim"))
     for what, by in counts(found).items():
@@ -152,14 +159,3 @@ def show(found: Reproduction, console: Console, *, seconds: float, kept: str | N
     verdict = "reproduced" if found.good else "NOT reproduced"
     console.print(Text(f"{verdict}: {len(found.nodes)} nodes in {duration(seconds)}",
                        style="green" if found.good else "red"))
-
-
-def _table(numbers: Sequence[Number]) -> Table:
-    table = Table("number", "n", "recorded", "again", "verdict", box=None, pad_edge=False)
-    for one in numbers:
-        style = {"equal": "green", "within noise": "yellow"}.get(one.verdict, "red")
-        verdict = Text(one.verdict if one.verdict != "within noise" or one.off is None or one.noise is None
-                       else f"within noise ({one.off:.2g} of {one.noise:.2g})", style=style)
-        table.add_row(Text(plain(one.key)), f"{len(one.nodes)}/{one.of}", Text(plain(one.recorded)),
-                      Text(plain(one.again)), verdict)
-    return table

@@ -45,13 +45,15 @@ def bench_mlr(
     console = Console(quiet=json)
     whole = Bench(out, asked, Makers(settings).all, StepJudge(settings.models),
                   report=lambda line: console.print(as_text(line), soft_wrap=True))
-    names = ModelNames(model=settings.models.called, judge=open_model(settings.models).models.name_of(JUDGE))
+    names = ModelNames(model=settings.models.called, judge=open_model(settings.models).name_of(JUDGE))
     _check(settings, out, names)
     if dry_run:
         _show_plan(lines_of(whole, chosen), settings, Console())
         return DONE
-    interrupted = _worked(whole, chosen, names)
-    results = _write_results(whole, chosen, names)
+    interrupted = _interrupted(whole, chosen, names)
+    results = table(lines_of(whole, chosen), model=names.model, judge=names.judge)
+    write_file(out / JSON, results.model_dump_json(indent=1) + "\n")
+    write_file(out / CSV, as_csv(results))
     if json:
         print(results.model_dump_json(indent=1))
     else:
@@ -79,8 +81,8 @@ def _check(settings: Settings, out: Path, names: ModelNames) -> None:
                        f"judged by {names.judge}: choose another --out")
 
 
-def _worked(bench: Bench, tasks: Sequence[Task], names: ModelNames) -> bool:
-    """Whether the work was interrupted."""
+def _interrupted(bench: Bench, tasks: Sequence[Task], names: ModelNames) -> bool:
+    """Whether the work, done here, was interrupted."""
     bench.out.mkdir(parents=True, exist_ok=True)
     with hold(bench.out):
         write_file(bench.out / MODELS, names.model_dump_json(indent=1))
@@ -90,13 +92,6 @@ def _worked(bench: Bench, tasks: Sequence[Task], names: ModelNames) -> bool:
             say(f"interrupted ({stopped or 'Ctrl-C'}); continue with the same command")
             return True
     return False
-
-
-def _write_results(bench: Bench, tasks: Sequence[Task], names: ModelNames) -> BenchTable:
-    results = table(lines_of(bench, tasks), model=names.model, judge=names.judge)
-    write_file(bench.out / JSON, results.model_dump_json(indent=1) + "\n")
-    write_file(bench.out / CSV, as_csv(results))
-    return results
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------

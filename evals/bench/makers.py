@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.cli.asking import Took, open_model
+from agent.cli.asking import open_model
 from agent.cli.edge import INTERRUPTED
 from agent.ideation import Order, ideate
 from agent.run import resume, start
@@ -24,8 +24,10 @@ from models.roles.judge import JUDGE
 from models.settings import ModelSettings
 from record.claims import paper_claims, winner
 from record.events import Event
+from record.fold.facts import RoleUsage, total_of
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
+from record.log import MemoryLog
 from record.nouns.idea import read_idea
 from record.reading import is_run, read_state
 from review.judge import Case, code_exhibit, file_exhibit, guarded, judged, read_paper, rubric_called
@@ -58,24 +60,23 @@ class Makers:
         if not ideas:
             return Outcome(state="failed", why=next(iter(state.conceived.values())).reason)
         write_file(folder / "idea" / "idea.md", idea_text(ideas[0][1]))
-        return Outcome(state="done", document="idea/idea.md", took=took_by(state, IDEA_ROLES),
-                       seconds=seconds_of(state, IDEA_ROLES))
+        took = took_by(state, IDEA_ROLES)
+        return Outcome(state="done", document="idea/idea.md", took=took, seconds=took.seconds)
 
     def proposal(self, task: Task, folder: Path) -> Outcome:
         """Its literature review and proposal, as `proposal/proposal.md`."""
         state = self._ideate(task, folder, ("idea", "literature", "proposal"))
         written = folder / "ideas" / "idea-1" / "proposal.md"
         write_file(folder / "proposal" / "proposal.md", written.read_text(encoding="utf-8"))
-        roles = set(state.usage) - set(IDEA_ROLES)
-        return Outcome(state="done", document="proposal/proposal.md", took=took_by(state, roles),
-                       seconds=seconds_of(state, roles))
+        took = state.usage_without(*IDEA_ROLES)
+        return Outcome(state="done", document="proposal/proposal.md", took=took, seconds=took.seconds)
 
     def experiment(self, task: Task, folder: Path) -> Outcome:
         """A run of the idea, to the end of its paper; the report on its experiments is `experiment/report.md`."""
         state = self._run(folder)
         best = winner(state)
-        took = took_by(state, set(state.usage) - {*PAPER_ROLES, "judge"})
-        seconds = round(state.active_seconds - seconds_of(state, PAPER_ROLES), 1)
+        took = state.usage_without(*PAPER_ROLES, "judge")
+        seconds = round(state.active_seconds - took_by(state, PAPER_ROLES).seconds, 1)
         if best is None or not paper_claims(state):
             ended = state.ended.reason if state.ended else ""
             return Outcome(state="failed", why=ended or "no experiment was measured", took=took, seconds=seconds)
@@ -86,15 +87,15 @@ class Makers:
     def paper(self, task: Task, folder: Path) -> Outcome:
         """The paper of that run: the PDF, or its LaTeX. A paper that was not released is judged too, with a remark."""
         state = self._run(folder)
-        took, seconds = took_by(state, PAPER_ROLES), seconds_of(state, PAPER_ROLES)
+        took = took_by(state, PAPER_ROLES)
         if state.released is None:
             why = state.ended.reason if state.ended and state.ended.reason else "the run ended without a paper"
-            return Outcome(state="failed", why=why, took=took, seconds=seconds)
+            return Outcome(state="failed", why=why, took=took, seconds=took.seconds)
         run = RunFolder(folder / "run", state.version)
         file = run.paper / (Path(state.released.pdf).name if state.released.pdf else "paper.tex")
         best = winner(state)
         return Outcome(
-            state="done", document=str(file.relative_to(folder)), took=took, seconds=seconds,
+            state="done", document=str(file.relative_to(folder)), took=took, seconds=took.seconds,
             code=str(run.source(best).relative_to(folder)) if best else "",
             why="" if state.released.released else f"not released: {'; '.join(state.released.reasons)}")
 
@@ -123,17 +124,9 @@ def _show_nothing(event: Event, state: RunState) -> None:
     """Runs of a bench show nothing; `scientist status` shows their folders."""
 
 
-def took_by(state: RunState, roles: Collection[str]) -> Took:
+def took_by(state: RunState, roles: Collection[str]) -> RoleUsage:
     """What the calls of some roles took."""
-    used = [usage for role, usage in state.usage.items() if role in roles]
-    return Took(calls=sum(one.calls for one in used), input_tokens=sum(one.input_tokens for one in used),
-                output_tokens=sum(one.output_tokens for one in used), usd=round(sum(one.usd for one in used), 6),
-                unpriced=sum(one.unpriced for one in used))
-
-
-def seconds_of(state: RunState, roles: Collection[str]) -> float:
-    """Seconds that the calls of some roles took."""
-    return round(sum(usage.seconds for role, usage in state.usage.items() if role in roles), 1)
+    return total_of(usage for role, usage in state.usage.items() if role in roles)
 
 
 @dataclass(frozen=True)
@@ -144,10 +137,11 @@ class StepJudge:
 
     def __call__(self, task: Task, step: StepName, folder: Path, outcome: Outcome) -> Scoring:
         """The judgement. Raises `ModelError`, `JudgeError`, `TexError`."""
-        asking = open_model(self.settings)
+        log = MemoryLog()
+        models = open_model(self.settings, log)
         case = asyncio.run(_case(step, folder, outcome))
-        judgement = asyncio.run(judged(case, asking.client(0), model=asking.models.name_of(JUDGE)))
-        return Scoring(judgement=judgement, state="done", took=asking.took)
+        judgement = asyncio.run(judged(case, models.at(0, 0), model=models.name_of(JUDGE)))
+        return Scoring(judgement=judgement, state="done", took=log.state.total)
 
 
 async def _case(step: StepName, folder: Path, outcome: Outcome) -> Case:

@@ -13,10 +13,9 @@ from statistics import fmean, stdev
 
 from pydantic import Field
 
-from agent.cli.asking import Took
 from evals.bench.tasks import STEPS, Line, StepName
+from record.fold.facts import RoleUsage, total_of
 from record.nouns.frozen import Frozen
-from record.nouns.papers import Judgement
 
 
 class Mean(Frozen):
@@ -46,8 +45,8 @@ class StepTable(Frozen):
     checks: dict[str, int] = Field(default_factory=dict[str, int], description="question of the rubric -> judgements "
                                                                                "that answer it with yes")
     means: tuple[Mean, ...] = ()
-    took: Took
-    judging: Took
+    took: RoleUsage
+    judging: RoleUsage
     seconds: float
 
 
@@ -78,30 +77,22 @@ def _step(step: StepName, lines: Sequence[Line]) -> StepTable:
     states = [line.outcome.state for line in lines]
     given = [line.scoring.judgement for line in lines if line.scoring and line.scoring.judgement]
     asked = any(line.asked for line in lines)
+    checks: dict[str, int] = {}
+    scores: dict[tuple[str, int, int], list[float]] = {}
+    for judgement in given:
+        for check in judgement.checks:
+            checks[check.check] = checks.get(check.check, 0) + check.answer
+        for score in judgement.scores:
+            scores.setdefault((score.dimension, score.lowest, score.highest), []).append(score.score)
+    means = (Mean(dimension=name, mean=round(fmean(values), 4), sd=round(stdev(values), 4) if len(values) > 1 else None,
+                  n=len(values), lowest=lowest, highest=highest) for (name, lowest, highest), values in scores.items())
     return StepTable(
         step=step, asked=asked, tasks=len(lines), done=states.count("done"), failed=states.count("failed"),
         refused=states.count("refused"), not_begun=states.count("not begun"), judged=len(given),
         not_judged=states.count("done") - len(given) if asked else 0, heuristic=sum(one.heuristic for one in given),
-        checks=_checks(given), means=_means(lines), took=sum((line.outcome.took for line in lines), start=Took()),
-        judging=sum((line.scoring.took for line in lines if line.scoring), start=Took()),
+        checks=checks, means=tuple(means), took=total_of(line.outcome.took for line in lines),
+        judging=total_of(line.scoring.took for line in lines if line.scoring),
         seconds=round(sum(line.outcome.seconds for line in lines), 1))
-
-
-def _checks(given: Sequence[Judgement]) -> dict[str, int]:
-    names = dict.fromkeys(one.check for judgement in given for one in judgement.checks)
-    return {name: sum(one.check == name and one.answer for judgement in given for one in judgement.checks)
-            for name in names}
-
-
-def _means(lines: Sequence[Line]) -> tuple[Mean, ...]:
-    found: dict[tuple[str, int, int], list[float]] = {}
-    for line in lines:
-        for one in line.scoring.judgement.scores if line.scoring and line.scoring.judgement else ():
-            found.setdefault((one.dimension, one.lowest, one.highest), []).append(one.score)
-    return tuple(
-        Mean(dimension=name, mean=round(fmean(scores), 4), sd=round(stdev(scores), 4) if len(scores) > 1 else None,
-             n=len(scores), lowest=lowest, highest=highest)
-        for (name, lowest, highest), scores in found.items())
 
 
 def as_csv(found: BenchTable) -> str:
@@ -114,11 +105,12 @@ def as_csv(found: BenchTable) -> str:
     for line in found.lines:
         given = line.scoring.judgement if line.scoring else None
         scores = {one.dimension: one.score for one in given.scores} if given else {}
-        took, judging = line.outcome.took, line.scoring.took if line.scoring else Took()
+        took, judging = line.outcome.took, line.scoring.took if line.scoring else RoleUsage()
         writer.writerow([
             line.task, line.step, line.outcome.state, line.scoring.state if line.scoring else "",
             given.heuristic if given else "", *(scores.get(name, "") for name in dimensions),
-            given.confidence if given else "", took.calls, took.usd, took.unpriced, judging.usd, judging.unpriced,
+            given.confidence if given else "", took.calls, round(took.usd, 6), took.unpriced,
+            round(judging.usd, 6), judging.unpriced,
             line.outcome.seconds, line.outcome.document,
             line.outcome.why or (line.scoring.why if line.scoring else "")])
     return out.getvalue()

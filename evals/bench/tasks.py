@@ -14,8 +14,8 @@ from typing import Literal, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
-from agent.cli.asking import Took
 from record.errors import WrongUse
+from record.fold.facts import RoleUsage
 from record.folder import write_file
 from record.nouns.frozen import Frozen
 from record.nouns.papers import Judgement
@@ -43,10 +43,10 @@ def read_tasks(folder: Path, only: tuple[str, ...] = ()) -> tuple[Task, ...]:
         if not any(fnmatch(path.stem, pattern) for path in paths):
             raise WrongUse(f"--only {pattern}: none of the {len(paths)} tasks in {folder} is named so, as "
                             f"{paths[0].stem}")
-    return tuple(_read(path) for path in paths if not only or any(fnmatch(path.stem, one) for one in only))
+    return tuple(_task(path) for path in paths if not only or any(fnmatch(path.stem, one) for one in only))
 
 
-def _read(path: Path) -> Task:
+def _task(path: Path) -> Task:
     try:
         data = path.read_bytes()
         text = data.decode("utf-8-sig").strip()
@@ -79,7 +79,7 @@ class Outcome(Frozen):
     document: str = Field(default="", description="what is judged, relative to the task's folder")
     code: str = Field(default="", description="the folder of the code behind it, likewise; empty: none")
     why: str = Field(default="", description="why the step is not done, or what is missing in it")
-    took: Took = Took()
+    took: RoleUsage = RoleUsage()
     seconds: float = Field(default=0.0, description="wall clock of the step")
 
 
@@ -89,7 +89,7 @@ class Scoring(Frozen):
     judgement: Judgement | None = None
     state: State
     why: str = ""
-    took: Took = Took()
+    took: RoleUsage = RoleUsage()
 
 
 class Line(Frozen):
@@ -102,31 +102,23 @@ class Line(Frozen):
     scoring: Scoring | None = None
 
 
-def read_outcome(folder: Path) -> Outcome | None:
-    """How a step ended; None where it did not."""
-    return _read_file(folder / "step.json", Outcome)
+FILES: dict[type[BaseModel], str] = {Outcome: "step.json", Scoring: "judge.json"}
 
 
-def read_scoring(folder: Path) -> Scoring | None:
-    """How a step was judged; None where it was not."""
-    return _read_file(folder / "judge.json", Scoring)
+def saved(folder: Path, kind: type[Kept]) -> Kept | None:
+    """How a step ended or was judged; None where it was not. A damaged file counts as missing: the work is repeated."""
+    try:
+        return kind.model_validate_json((folder / FILES[kind]).read_bytes())
+    except (OSError, ValidationError):
+        return None
 
 
 def save(folder: Path, result: Outcome | Scoring) -> None:
     """Write the result of a step into its folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_file(folder / ("step.json" if isinstance(result, Outcome) else "judge.json"),
-               result.model_dump_json(indent=1) + "\n")
+    write_file(folder / FILES[type(result)], result.model_dump_json(indent=1) + "\n")
 
 
 def needed(asked: tuple[StepName, ...]) -> tuple[StepName, ...]:
     """The steps to make: those asked for, and what they are made from, in order."""
     return tuple(step for step in STEPS if step in asked or any(step in BEFORE[name] for name in asked))
-
-
-def _read_file(path: Path, kind: type[Kept]) -> Kept | None:
-    """The content of a file of ours; a damaged one counts as missing, so that its step is done again."""
-    try:
-        return kind.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None

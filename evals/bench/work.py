@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from evals.bench.tasks import BEFORE, Line, Outcome, Scoring, StepName, Task, needed, read_outcome, read_scoring, save
+from evals.bench.tasks import BEFORE, Line, Outcome, Scoring, StepName, Task, needed, save, saved
 from models.errors import CatalogueError, ModelConfigError, ModelError
 from record.lock import RunLockedError
 from record.reading import RecordError
@@ -60,9 +60,16 @@ class Bench:
 
 
 def work(bench: Bench, tasks: Sequence[Task]) -> None:
-    """Bring every task as far as it goes. Raises `Interrupted`, `ModelConfigError`."""
+    """Bring every task as far as it goes. Raises `Interrupted`, `ModelConfigError`, and
+    `RecordError` where it was begun with another text."""
     for task in tasks:
-        _keep_text(bench, task)
+        kept = bench.out / task.name / "task.md"
+        if kept.exists() and kept.read_text(encoding="utf-8") != task.text:
+            raise RecordError(f"the task {task.name} is not the one that {bench.out} was begun with: choose another "
+                              "--out")
+        if not kept.exists():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(task.text, encoding="utf-8")
         for step in needed(bench.asked):
             outcome = made(bench, task, step)
             scoring = scored(bench, task, step, outcome) if step in bench.asked else None
@@ -71,28 +78,28 @@ def work(bench: Bench, tasks: Sequence[Task]) -> None:
 
 def made(bench: Bench, task: Task, step: StepName) -> Outcome:
     """The outcome of a step: as saved, or made now."""
-    known = read_outcome(bench.folder(task, step))
+    known = saved(bench.folder(task, step), Outcome)
     if known is not None and known.state == "done":
         return known
     for before in BEFORE[step]:
-        earlier = read_outcome(bench.folder(task, before))
+        earlier = saved(bench.folder(task, before), Outcome)
         if earlier is None or earlier.state != "done":
             return Outcome(state="not begun", why=f"there is no {before}")
-    return _saved(bench.folder(task, step), Outcome, lambda: bench.makers[step](task, bench.out / task.name))
+    return _result(bench.folder(task, step), Outcome, lambda: bench.makers[step](task, bench.out / task.name))
 
 
 def scored(bench: Bench, task: Task, step: StepName, outcome: Outcome) -> Scoring | None:
     """The scoring of a step: as saved, or made now. None where there is nothing to judge."""
     if outcome.state != "done":
         return None
-    known = read_scoring(bench.folder(task, step))
+    known = saved(bench.folder(task, step), Scoring)
     if known is not None and known.judgement is not None:
         return known
-    return _saved(bench.folder(task, step), Scoring,
+    return _result(bench.folder(task, step), Scoring,
                   lambda: bench.judge(task, step, bench.out / task.name, outcome))
 
 
-def _saved(folder: Path, kind: type[Result], make: Callable[[], Result]) -> Result:
+def _result(folder: Path, kind: type[Result], make: Callable[[], Result]) -> Result:
     """The result of some work, failures and refusals included, written into its folder."""
     try:
         result = make()
@@ -111,18 +118,8 @@ def lines_of(bench: Bench, tasks: Sequence[Task]) -> tuple[Line, ...]:
     lines: list[Line] = []
     for task in tasks:
         for step in needed(bench.asked):
-            outcome = read_outcome(bench.folder(task, step)) or Outcome(state="not begun")
+            outcome = saved(bench.folder(task, step), Outcome) or Outcome(state="not begun")
             judged = step in bench.asked and outcome.state == "done"
             lines.append(Line(task=task.name, step=step, asked=step in bench.asked, outcome=outcome,
-                              scoring=read_scoring(bench.folder(task, step)) if judged else None))
+                              scoring=saved(bench.folder(task, step), Scoring) if judged else None))
     return tuple(lines)
-
-
-def _keep_text(bench: Bench, task: Task) -> None:
-    """Keep the task's text beside its steps. Raises `RecordError` where the bench was begun with another text."""
-    kept = bench.out / task.name / "task.md"
-    if kept.exists() and kept.read_text(encoding="utf-8") != task.text:
-        raise RecordError(f"the task {task.name} is not the one that {bench.out} was begun with: choose another --out")
-    if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(task.text, encoding="utf-8")

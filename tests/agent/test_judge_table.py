@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from agent.cli.judge_table import show_audit, show_panel
+from agent.cli.judge_table import show, show_audit
 from record.nouns.papers import AuditFacts, DimensionScore, Judgement, Panel, spreads
 
 
@@ -19,7 +19,7 @@ def judgement(model: str = "m", *, quoted: bool = True, coverage: str = "all 900
 
 def printed(*judgements: Judgement) -> str:
     console = Console(file=StringIO(), width=100)
-    show_panel(Panel(paper="p.pdf", rubric="own", asked=len(judgements), judgements=judgements,
+    show(Panel(paper="p.pdf", rubric="own", asked=len(judgements), judgements=judgements,
                      dimensions=spreads(judgements)), console)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from agent.cli import asking, main
-from agent.cli.asking import Took
 from evals.bench.table import as_csv, table
-from evals.bench.tasks import STEPS, Line, Outcome, Scoring, StepName, Task, needed, read_outcome, read_tasks
+from evals.bench.tasks import STEPS, Line, Outcome, Scoring, StepName, Task, needed, read_tasks, saved
 from evals.bench.work import Bench, Interrupted, Maker, lines_of, work
 from models.errors import CatalogueError, ModelRefused
 from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
+from record.fold.facts import RoleUsage
 from record.nouns.papers import DimensionScore, Judgement
 from record.reading import RecordError
 from tests.agent.test_cli_bad_input import refused
@@ -42,7 +42,7 @@ class Hands:
             self.worked.append(f"{task.name}_{step}")
             if error := self.trouble.get(f"{task.name}_{step}"):
                 raise error
-            return Outcome(state="done", document=f"{step}.md", took=Took(calls=1, usd=0.5), seconds=2.0)
+            return Outcome(state="done", document=f"{step}.md", took=RoleUsage(calls=1, usd=0.5), seconds=2.0)
 
         return make
 
@@ -52,7 +52,7 @@ class Hands:
             raise error
         score = DimensionScore(dimension="overall", score=self.scores[task.name], lowest=1, highest=10, reason="r",
                                quote="q", quoted=True)
-        return Scoring(state="done", took=Took(calls=1, unpriced=1), judgement=Judgement(
+        return Scoring(state="done", took=RoleUsage(calls=1, unpriced=1), judgement=Judgement(
             paper="p", paper_sha256="", rubric=step, rubric_sha256="", model="m", scores=(score,), confidence=3,
             most_confidence=5))
 
@@ -112,7 +112,7 @@ def test_a_damaged_step_file_is_taken_up_again(tmp_path: Path) -> None:
     (tmp_path / "a" / "idea" / "step.json").write_text("{")
     again = Hands()
     work(again.bench(tmp_path, "idea"), TASKS[:1])
-    assert again.worked == ["a_idea"] and read_outcome(tmp_path / "a" / "idea") is not None
+    assert again.worked == ["a_idea"] and saved(tmp_path / "a" / "idea", Outcome) is not None
 
 
 def test_a_task_that_changed_is_not_mixed_with_what_was_made(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from evals.comparison import CHARACTERS, Entrant, outcome, paired, pairs_of, shown, side_of, tally
+from evals.comparison import CHARACTERS, Entrant, outcome, paired, shown, side_of, tally
 from models.roles.exhibits import Better, PaperPreference, PreferInputs, ShownPaper
 from record.reading import read_state
 from review.judge import Paper
@@ -40,14 +40,14 @@ ENTRANTS = [entrant("x", "short"), entrant("y", "much longer"), entrant("z", "lo
 
 
 async def test_a_judge_that_follows_the_paper_wins_in_both_orders() -> None:
-    pairs = [await paired(a, b, longer) for a, b in pairs_of(ENTRANTS)]
+    pairs = [await paired(a, b, longer) for a, b in itertools.combinations(ENTRANTS, 2)]
     assert [pair.outcome for pair in pairs] == ["b", "b", "b"]
     found = tally(["x", "y", "z"], pairs)
     assert found.wins == {"x": 0, "y": 1, "z": 2} and (found.ties, found.flipped, found.followed) == (0, 0, "")
 
 
 async def test_a_judge_that_follows_the_place_wins_nothing_and_is_named() -> None:
-    found = tally(["x", "y", "z"], [await paired(a, b, first) for a, b in pairs_of(ENTRANTS)])
+    found = tally(["x", "y", "z"], [await paired(a, b, first) for a, b in itertools.combinations(ENTRANTS, 2)])
     assert found.wins == {"x": 0, "y": 0, "z": 0} and (found.ties, found.flipped, found.followed) == (0, 3, "first")
 
 
