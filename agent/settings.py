@@ -290,7 +290,7 @@ def _message(error: ErrorDetails, origin: Mapping[str, str], known: Sequence[str
         return f"unknown setting {where}; did you mean {_nearest(path, known)}?"
     if error["type"] == "value_error":
         return f"setting {where}: {error['msg'].removeprefix('Value error, ')}"
-    if path.endswith(DURATIONS) and error["type"] in ("float_parsing", "float_type"):
+    if path.endswith(DURATIONS) and (error["type"] == "float_type" or isinstance(error["input"], str)):
         return f"setting {where} is no duration: {error['input']!r}; write 12h, 90m, 1h30m, 45s or seconds"
     return f"setting {where} {error['msg'].removeprefix('Input ')}, not {error['input']!r}"
 
