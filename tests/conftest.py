@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import sys
+import tempfile
+from collections.abc import Generator, Iterator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -11,6 +15,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.kept_executions import VARIABLE, kept_executions
 
 MODELS = "pydantic_ai.models"
 
@@ -55,10 +61,24 @@ settings.register_profile("bench", max_examples=300, deadline=None)
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-profile") is None:
         settings.load_profile("test")
+    if VARIABLE not in os.environ:  # workers have it from us
+        os.environ[VARIABLE] = tempfile.mkdtemp(prefix="kept-executions-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(VARIABLE)))
     if MODELS in sys.modules:
         vars(sys.modules[MODELS])["ALLOW_MODEL_REQUESTS"] = False
     else:
         sys.meta_path.insert(0, _Forbid())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collects with garbage collection off: importing all tests leaves no garbage, only much to look through."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -75,6 +95,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("bench")]
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[None]:
+    """Runs of the module take executions that another run of the suite had (tests/kept_executions.py)."""
+    with kept_executions():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,8 @@ from stages.paper.incidents import FORKED
 from tests.stages.small_study import IDEA, experiment, plots, small_model
 from tests.stages.test_whole_run import small_settings
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)"),
+              pytest.mark.usefixtures("kept")]
 
 
 def scripted(*_: object) -> ScriptedModel:

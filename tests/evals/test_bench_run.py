@@ -20,7 +20,7 @@ from record.reading import read_state
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import small_settings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept")]
 TASK = Task("small", "a small study of the mean", "0")
 
 

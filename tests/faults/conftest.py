@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.served import served_settings, start, studying
+from tests.kept_executions import kept_executions
 from tests.models.openai_server import (
     OpenAIServer,
     content,
@@ -50,7 +51,8 @@ class Faulty:
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> Faulty:
     runs = tmp_path_factory.mktemp("faulty")
     with OpenAIServer(studying(runs / "noted", FAULTS, every=3)) as server:
-        assert start(runs, "run", served_settings(server.url), runs / "noted") == 0
+        with kept_executions():
+            assert start(runs, "run", served_settings(server.url), runs / "noted") == 0
         return Faulty(runs / "run", len(server.requests))
 
 

@@ -25,6 +25,7 @@ from record.events.searching import Executed
 from record.fold.state import RunState
 from record.reading import is_run, read_events, read_state
 from tests.faults.served import noted_of, resume, served_settings, start
+from tests.kept_executions import kept_executions
 from tests.models.openai_server import OpenAIServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,10 +120,11 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
         if event.type in fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    if is_run(folder) and read_events(folder / "run.db"):
-        return resume(folder, Path(noted), listen)
-    shutil.rmtree(folder, ignore_errors=True)  # killed before it began
-    return start(folder.parent, folder.name, served_settings(url), Path(noted), listen)
+    with kept_executions():
+        if is_run(folder) and read_events(folder / "run.db"):
+            return resume(folder, Path(noted), listen)
+        shutil.rmtree(folder, ignore_errors=True)  # killed before it began
+        return start(folder.parent, folder.name, served_settings(url), Path(noted), listen)
 
 
 if __name__ == "__main__":

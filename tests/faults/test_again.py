@@ -18,7 +18,8 @@ from tests.faults.test_outside import at_first
 from tests.models.openai_server import OpenAIServer
 from tests.paper import venue
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)"),
+              pytest.mark.usefixtures("kept")]
 
 WRITING = {"outline", "write", "cite_ask", "reflect", "figure_review", "missing_ablations"}
 

@@ -51,6 +51,7 @@ def reason(run: Path) -> str:
     return ended.reason
 
 
+@pytest.mark.usefixtures("kept")
 def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_second_interrupt_ends_the_run_at_once_and_two_processes_do_not_work_o
     assert "work in flight was dropped" in reason(tmp_path / "run")
 
 
+@pytest.mark.usefixtures("kept")
 def test_a_refusal_and_a_prompt_that_is_too_long_cost_their_node_and_the_search_goes_on(tmp_path: Path) -> None:
     noted = tmp_path / "noted"
     answered = studying(noted)
@@ -144,6 +146,7 @@ def test_a_refusal_and_a_prompt_that_is_too_long_cost_their_node_and_the_search_
     assert any("no answer" in text and "filter" in text for text in words), words
 
 
+@pytest.mark.usefixtures("kept")
 def test_a_run_on_a_network_folder_goes_on_at_another_machine_and_tells_of_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -190,6 +193,7 @@ def remount(place: Path, options: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{options}", place], check=True)
 
 
+@pytest.mark.usefixtures("kept")
 def test_a_run_on_a_full_disk_says_so_and_goes_on_when_there_is_room(disk: Path, tmp_path: Path) -> None:
     noted = tmp_path / "noted"
     with OpenAIServer(studying(noted)) as server:

@@ -1,0 +1,72 @@
+"""A program that several whole runs of the suite have in common is run once; its execution is kept and given again.
+
+For runs whose subject is not the kernel. All that comes before and after it is real: workspace, scoring, checks of
+figures, record, paper. Kept for one session of tests, in a folder that its workers and their child processes share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.execution import Execution, Script
+from sandbox.executor import CUT, LocalExecutor
+from sandbox.job import Job
+
+VARIABLE = "KEPT_EXECUTIONS"
+"""Names the folder in the environment."""
+
+
+@contextmanager
+def kept_executions() -> Generator[None]:
+    """While inside, local executors take an execution that was kept for the same program on the same files.
+
+    Without `VARIABLE` all programs run.
+    """
+    if VARIABLE not in os.environ:
+        yield
+        return
+    folder, execute = Path(os.environ[VARIABLE]), vars(LocalExecutor)["_execute"]
+
+    async def again(self: LocalExecutor, job: Job, script: Script, source: str, *rest: Any) -> Execution:
+        kept = folder / _key(job, script)
+        if kept.is_dir():
+            shutil.copytree(kept / "left", script.folder, dirs_exist_ok=True)
+            return pickle.loads((kept / "execution").read_bytes())
+        execution: Execution = await execute(self, job, script, source, *rest)
+        if execution.failure is None or execution.failure.kind not in (*CUT, "hopeless"):
+            _keep(kept, script.folder, execution)
+        return execution
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalExecutor, "_execute", again)
+        yield
+
+
+def _key(job: Job, script: Script) -> str:
+    """Changes with everything that the code can see."""
+    known = hashlib.sha256(repr((job.mode, script.entry, script.seed, sorted(script.views), script.artifacts)).encode())
+    for root in (script.folder, *map(Path, script.views.values())):
+        for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
+            if path.is_file() and path != script.live:
+                known.update(f"{path.relative_to(root)} {path.stat().st_size} ".encode() + path.read_bytes())
+    return known.hexdigest()
+
+
+def _keep(kept: Path, left: Path, execution: Execution) -> None:
+    with tempfile.TemporaryDirectory(dir=kept.parent) as part:
+        shutil.copytree(left, Path(part, "new", "left"), symlinks=True)
+        Path(part, "new", "execution").write_bytes(pickle.dumps(execution))
+        try:
+            Path(part, "new").rename(kept)
+        except OSError:
+            assert kept.is_dir()  # another worker was faster
