@@ -36,7 +36,7 @@ recorded-run: setup  ## make examples/recorded-run anew, and the pictures of doc
 	$(BIN)/python -m docs.pictures.make
 
 test: setup  ## every test
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-fast: setup  ## the tests of single parts, on all cores: no kernel, no TeX, no server, no whole run
 	$(BIN)/python -m pytest -m "not slow" -n auto

@@ -88,13 +88,14 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is marked `bench`, unless `-m` names it."""
-    if "bench" in str(config.getoption("markexpr")):
-        return
-    left_out = [item for item in items if item.get_closest_marker("bench")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("bench")]
+    """Leaves out what is marked `bench`, unless `-m` names it; files with slow tests first, so that no worker idles."""
+    if "bench" not in str(config.getoption("markexpr")):
+        left_out = [item for item in items if item.get_closest_marker("bench")]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if not item.get_closest_marker("bench")]
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="module")
