@@ -183,7 +183,7 @@ def test_fifty_searches_stay_below_their_cap_and_leave_the_paper_its_share(tens:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
-@pytest.mark.parametrize("seed", [0, 2, *(pytest.param(one, marks=pytest.mark.bench) for one in (1, 3, 4))])
+@pytest.mark.parametrize("seed", [2, *(pytest.param(one, marks=pytest.mark.bench) for one in (0, 1, 3, 4))])
 def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
