@@ -82,9 +82,9 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than there are cores: tests wait for kernels, servers and limits much of their time."""
-    return len(os.sched_getaffinity(0)) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker more than there are cores with slow tests: these wait for kernels, servers and limits."""
+    return len(os.sched_getaffinity(0)) + ("not slow" not in str(config.getoption("markexpr")))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -79,6 +79,7 @@ SHOWN = {"parameters": "stop  \"<end>\"\nnum_ctx                        24576\nt
     ("ollama:m", {"api_generate": {}, "api_ps": {"models": []}, "api_show": {"parameters": ""}}, OLLAMA_DEFAULT),
     ("ollama:m", {}, None),
 ])
+@pytest.mark.slow
 async def test_a_server_of_ones_own_is_asked_once(name: str, answers: dict[str, Any], tokens: int | None) -> None:
     with JsonServer(serving(**answers)) as server:
         backend = open_backend(ModelSettings(name=name, base_url=f"{server.url}/v1"))

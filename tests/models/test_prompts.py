@@ -285,6 +285,7 @@ def huge() -> dict[str, BaseModel]:
 
 
 @pytest.mark.parametrize("role", ROLES)
+@pytest.mark.slow
 def test_a_prompt_is_bounded_whatever_it_is_given(role: str) -> None:
     text = whole(role, huge()[role])
     most = {"judge": 300_000, "reflect": 280_000, "outline": 220_000, "write": 220_000}.get(role, 200_000)

@@ -131,6 +131,7 @@ async def test_every_answer_of_the_kept_run_fits_the_output_types_of_today() -> 
             await model.answer(asked(role, output_type))
 
 
+@pytest.mark.slow
 def test_the_programs_of_the_kept_run_are_found_honest() -> None:
     plan = next(DataPlan.model_validate(one.answer) for one in exchange() if one.role == "plan")
     programs = [Program.model_validate(one.answer) for one in exchange() if one.role == "code"]

@@ -93,6 +93,7 @@ async def test_a_call_is_found_in_the_record_by_its_span(collector: Collector) -
 
 @pytest.mark.usefixtures("local_requests")
 @pytest.mark.parametrize("content", [False, True])
+@pytest.mark.slow
 async def test_a_providers_requests_lie_below_the_call_and_say_only_what_was_allowed(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, content: bool
 ) -> None:

@@ -100,6 +100,7 @@ def _hold(path: str, ready: str) -> None:
         time.sleep(30)
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_and_a_killed_one_leaves_no_lock(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     child = multiprocessing.get_context("spawn").Process(target=_hold, args=(str(tmp_path), str(ready)))

@@ -86,6 +86,7 @@ def test_rubbish_is_told_in_one_line(tmp_path: Path, text: bytes) -> None:
     assert said.startswith("1.json is no command") and "\n" not in said
 
 
+@pytest.mark.slow
 def test_many_files_are_taken_in_bounded_portions(tmp_path: Path) -> None:
     folder = open_folder(tmp_path)
     for k in range(10_050):

@@ -94,6 +94,7 @@ def test_a_good_draft_has_no_violation():
     ("We ran ten different seeds.", "word"),
     ("A quarter of the labels is wrong.", "word"),
 ])
+@pytest.mark.slow
 def test_a_planted_violation_is_caught(text: str, kind: str):
     found = check_draft(synthetic.with_body(text), EVIDENCE)
 
@@ -170,6 +171,7 @@ def test_what_is_tied_or_notation_passes(text: str):
     r"An eight-bit representation is used.",
     r"It is a tenth of it.",
 ])
+@pytest.mark.slow
 def test_a_number_in_words_is_refused_as_a_digit_is(text: str):
     assert "word" in kinds(synthetic.with_body(text))
 
@@ -301,6 +303,7 @@ def test_any_text_is_scanned_without_an_error_and_keeps_its_length(text: str):
 @given(st.from_regex(r"[0-9]{1,3}\.[0-9]{1,4}", fullmatch=True),
        st.sampled_from(["%s", "$%s$", "\\emph{%s}", "$x_{a} = %s$", "\\footnote{It is %s}", "$\\mathrm{acc}=%s$",
                         "a~%s\\%%", "$x_{%s}$", "$\\frac{%s}{K}$", "$1-%s$"]))
+@pytest.mark.slow
 def test_no_typed_decimal_passes(number: str, wrapping: str):
     assert "number" in kinds(synthetic.with_body(wrapping % number))
 

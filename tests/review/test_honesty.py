@@ -31,6 +31,7 @@ PLANTED = programs("tuned")
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(program.kind for program in PLANTED))
+@pytest.mark.slow
 def test_planted_programs_of_a_kind_are_suspect_and_their_twins_are_not(kind: str) -> None:
     found = report(program for program in PLANTED if program.kind == kind)
     of = sum(program.kind == kind for program in PLANTED) // 2
@@ -55,10 +56,12 @@ def test_a_finding_cites_its_line() -> None:
 
 
 @pytest.mark.parametrize("source", [one.experiment for one in every_program()[::6]])
+@pytest.mark.slow
 def test_offline_programs_pass(source: str) -> None:
     assert check({"experiment.py": source}, inputs.PLAN) == ()
 
 
+@pytest.mark.slow
 def test_whole_programs_of_studies_pass_with_their_plots() -> None:
     program: Program = inputs.agenda_winner()
     assert check({"experiment.py": program.experiment, "plots.py": program.plots}, inputs.PLAN) == ()

@@ -28,6 +28,7 @@ def test_the_catalogue_tells_the_truth(entry: Entry, tmp_path: Path) -> None:
         assert abs(facts.sizes[split] - share * entry.examples) <= max(entry.classes, 1)
 
 
+@pytest.mark.slow
 def test_listing_loads_nothing() -> None:
     code = ("import sys; from sandbox.datasets import catalogue; import sandbox.executor, sandbox.scoring, "
             "sandbox.single_file; assert len(catalogue()) >= 5; "

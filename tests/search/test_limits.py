@@ -38,6 +38,7 @@ def run(limits: Limits, **changes: object) -> MemoryLog:
 
 
 @given(calls=st.integers(10, 80), order=st.sampled_from(["ticket", "arrival"]), places=st.integers(1, 6))
+@pytest.mark.slow
 def test_a_stage_never_makes_more_calls_than_its_limit(calls: int, order: str, places: int) -> None:
     log = run(Limits(calls=calls, calls_of=CALLS, calls_after=2), order=order, num_workers=places)
     for stage in ("preliminary", "tuning", "agenda", "ablation"):

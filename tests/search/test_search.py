@@ -44,6 +44,7 @@ def test_limits_hold_and_places_are_respected(order: str) -> None:
 
 @pytest.mark.parametrize("timings", [
     range(1, 5), pytest.param(range(5, 21), marks=[pytest.mark.bench, pytest.mark.slow])])
+@pytest.mark.slow
 def test_ticket_order_gives_one_tree_whatever_the_timing_and_places(timings: range) -> None:
     reference = tree(run(timing=0, num_workers=1)[0])
     for timing in timings:
@@ -72,6 +73,7 @@ def test_a_kill_between_the_end_of_a_stage_and_its_settling_decides_nothing_twic
 
 
 @given(cut=st.integers(0, 400), order=st.sampled_from(["ticket", "arrival"]), buggy=st.sampled_from([0.0, 0.3, 0.6]))
+@pytest.mark.slow
 def test_any_prefix_of_the_log_resumes(cut: int, order: str, buggy: float) -> None:
     whole, _ = run(order=order, buggy=buggy)
     log = MemoryLog(whole.events[: max(2, min(cut, len(whole.events)))])
@@ -86,6 +88,7 @@ def test_any_prefix_of_the_log_resumes(cut: int, order: str, buggy: float) -> No
 
 
 @given(seed=st.integers(0, 50), buggy=st.sampled_from([0.0, 0.5, 0.9, 1.0]), depth=st.integers(0, 3))
+@pytest.mark.slow
 def test_the_search_ends_and_debugs_no_deeper_than_allowed(seed: int, buggy: float, depth: int) -> None:
     log, _ = run(seed=seed, buggy=buggy, max_debug_depth=depth)
     view = view_of(log.state, "preliminary", Seen(through=10_000))

@@ -189,6 +189,7 @@ def test_the_paper_and_the_disclosure_tell_who_asked_and_the_audit_is_clean(whol
     assert audit(whole.folder).findings == []
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_before_it_is_cut_is_refused(tmp_path: Path) -> None:
     """The fingerprint is taken when the run begins; the cut is made of these bytes or not at all."""
 

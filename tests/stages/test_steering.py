@@ -9,6 +9,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
 from models.backend import ModelRequest, Reply
 from models.client import Models
@@ -141,6 +143,7 @@ async def test_a_note_is_shown_from_the_next_decision_on_and_what_was_asked_is_t
     assert "ada" not in told and "ada" not in shown, "the paper does not say who it was"
 
 
+@pytest.mark.slow
 async def test_wherever_a_kill_comes_after_a_note_the_same_prompts_are_asked(tmp_path: Path) -> None:
     """Every prefix of the log from the note on: no answer is stale, none that is committed is asked for again."""
     whole, model = tmp_path / "whole", Model()

@@ -163,6 +163,7 @@ VERBS = ("suspect", "suspect", "suspect", "close", "kill", "note", "pause", "res
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 30), order=st.sampled_from(["arrival", "ticket"]),
        asked=st.lists(st.tuples(st.floats(0.0, 30.0), st.sampled_from(VERBS)), max_size=12))
+@pytest.mark.slow
 def test_whatever_is_asked_at_whatever_moment_no_run_gets_stuck(
     tmp_path: Path, seed: int, order: str, asked: list[tuple[float, str]]
 ) -> None:

@@ -40,6 +40,7 @@ def every_program() -> list[Program]:
             *children("agenda", "improve", 12, parent), *children("ablation", "ablate", 12, winner), winner]
 
 
+@pytest.mark.slow
 def test_every_program_compiles_and_has_its_settings_as_constants() -> None:
     for program in every_program():
         for text in (program.experiment, program.plots):
