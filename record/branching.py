@@ -26,12 +26,12 @@ from record.events import Event
 from record.events.running import Branched
 from record.events.searching import Decided, Judged, Settled
 from record.fold.apply import fold
-from record.fold.state import RunState
+from record.fold.state import RunState, nodes_of
 from record.folder import RunFolder, read_source, sha256, sha256_of_files, write_file
 from record.manifest import files_of
 from record.network import MIRROR, Row, line_of
 from record.nouns.decisions import Work
-from record.nouns.nodes import STAGES, StageName
+from record.nouns.nodes import STAGES
 from record.reading import RecordError, write_database
 
 
@@ -54,21 +54,19 @@ def cut_at(events: Sequence[tuple[Event, float]], point: str) -> Cut:
     state = fold(events)
     if state.started is None or state.data_plan is None:
         raise PointError("it has no data plan yet, so that nothing lies before any point: start another run instead")
-    stage: StageName | None = next((name for name in STAGES if name == point), None)
-    number = _before(events, state, stage) if stage is not None else _after(events, state, point)
-    found = fold(events[:number])
-    if found.stage is None:
+    number = _before(events, state, point) if point in STAGES else _after(events, state, point)
+    cut = fold(events[:number])
+    if cut.stage is None:
         raise PointError(f"{point} was made after the search, when the draft of the paper was there: branch from a "
                          f"stage ({', '.join(STAGES)}) or a node of the search")
-    return Cut(number, found, tuple(event for event, _ in events[number:] if isinstance(event, Branched)))
+    return Cut(number, cut, tuple(event for event, _ in events[number:] if isinstance(event, Branched)))
 
 
-def _before(events: Sequence[tuple[Event, float]], state: RunState, stage: StageName) -> int:
+def _before(events: Sequence[tuple[Event, float]], state: RunState, stage: str) -> int:
     if stage == STAGES[0]:
-        first = (at for at, (event, _) in enumerate(events)
-                 if isinstance(event, Decided) and not isinstance(event.action, Work))
-        return next(first, len(events))
-    before = STAGES[STAGES.index(stage) - 1]
+        return next((at for at, (event, _) in enumerate(events)
+                     if isinstance(event, Decided) and not isinstance(event.action, Work)), len(events))
+    before = STAGES[[*STAGES].index(stage) - 1]
     if not state.stages[before].settled:
         raise PointError(f"the {stage} stage has not begun: {state.stage} is being searched")
     if state.stages[before].best is None:
@@ -79,9 +77,8 @@ def _before(events: Sequence[tuple[Event, float]], state: RunState, stage: Stage
 def _after(events: Sequence[tuple[Event, float]], state: RunState, point: str) -> int:
     node = state.nodes.get(point)
     if node is None:
-        names = list(state.nodes)
-        has = f"it has {names[0]} to {names[-1]}" if names else "it has no nodes yet"
-        raise PointError(f"{point[:40]!r} is neither a stage ({', '.join(STAGES)}) nor a node of it: {has}")
+        raise PointError(f"{point[:40]!r} is neither a stage ({', '.join(STAGES)}) nor a node of it: it has "
+                         f"{nodes_of(state)}")
     if not node.finished:
         raise PointError(f"{node.id} is not finished ({node.status}): wait for its verdict, or branch from its parent")
     return 1 + next(at for at, (event, _) in enumerate(events) if isinstance(event, Judged) and event.node == node.id)

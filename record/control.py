@@ -21,7 +21,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from record.events.running import Commanded
-from record.fold.state import MARKED, RunState
+from record.fold.state import MARKED, RunState, nodes_of
 from record.folder import RunFolder, open_regular, write_file
 from record.nouns.frozen import encodable
 from record.nouns.nodes import STAGES, Node, StageName
@@ -134,14 +134,12 @@ def _read(path: Path) -> Commanded | str:
 def _about_a_node(state: RunState, command: Commanded) -> str | None:
     node = state.nodes.get(command.target)
     if node is None:
-        names = list(state.nodes)
-        has = f"the run has {names[0]} to {names[-1]}" if names else "the run has none yet"
-        return f"there is no node {command.target[:40]!r}: {has}"
-    if command.verb == "kill":
-        if node.finished:
-            return f"{node.id} is finished ({node.status}): there is nothing to kill; mark it, if its numbers are wrong"
-        return f"{node.id} is being ended already" if node.id in state.killed else None
-    return _about_a_mark(state, node, command)
+        return f"there is no node {command.target[:40]!r}: the run has {nodes_of(state)}"
+    if command.verb == "mark":
+        return _about_a_mark(state, node, command)
+    if node.finished:
+        return f"{node.id} is finished ({node.status}): there is nothing to kill; mark it, if its numbers are wrong"
+    return f"{node.id} is being ended already" if node.id in state.killed else None
 
 
 def _about_a_mark(state: RunState, node: Node, command: Commanded) -> str | None:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from inspector.files import curve_points
+from inspector.render import STATUS
 from inspector.tree import Row, StageRows
 from record.claims import Claim
 from record.nouns.nodes import NodeKind, NodeStatus
@@ -18,8 +19,7 @@ KIND_SHAPE: Final[Mapping[NodeKind, str]] = {
     "replicate": "M0-8.5A8.5 8.5 0 1 1 0 8.5A8.5 8.5 0 1 1 0-8.5Z",
     "aggregate": "M0-13L12.4-4L7.6 10.5H-7.6L-12.4-4Z"}
 """SVG paths around (0, 0)."""
-MARKS: Final[Mapping[NodeStatus, str]] = {
-    "proposed": "·", "running": "▸", "good": "✓", "buggy": "✗", "pruned": "−", "cancelled": "○"}
+MARKS: Final[Mapping[NodeStatus, str]] = {status: mark.symbol for status, mark in STATUS.items()}
 """What stands within a shape, so that a colour is never needed."""
 ACROSS, DOWN, EDGE, ABOVE, BELOW, WIDE = 78.0, 88.0, 40.0, 36.0, 44.0, 540.0
 CURVES, POINTS = 24, 400

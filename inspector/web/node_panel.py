@@ -50,7 +50,7 @@ class Grid(NamedTuple):
     rows: tuple[tuple[str, tuple[Measurement | None, ...]], ...]
 
 
-class Panel(NamedTuple):
+class NodePanel(NamedTuple):
     """Everything about one node that is not in the node itself."""
 
     node: Node
@@ -66,12 +66,12 @@ class Panel(NamedTuple):
     actions: Actions
 
 
-def panel_of(run: Watched, name: str) -> Panel | None:
+def panel_of(run: Watched, name: str) -> NodePanel | None:
     """The panel of a node; None where the run has no such node."""
     node = run.state.nodes.get(name)
     if node is None:
         return None
-    return Panel(
+    return NodePanel(
         node=node, children=tuple(one.id for one in run.state.nodes.values() if one.parent == name),
         sources=tuple(_sources(run, node)), grids=grids(node.measurements),
         said=grids(node.attempts[-1].said if node.attempts else ()),

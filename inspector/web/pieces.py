@@ -15,7 +15,7 @@ from inspector.tree import StageRows
 from inspector.web.drawing import WIDE, Interval, drawn, intervals
 from inspector.web.forms import OF_NODES, run_actions
 from inspector.web.pages import Pages
-from inspector.web.watched import Line, Watched
+from inspector.web.watched import RunLine, Watched
 from record.claims import (
     Difference,
     ablation_claims,
@@ -79,7 +79,7 @@ class RunPieces:
     def _every(self) -> Iterator[Piece]:
         run, tree, status = self.run, self.run.tree(), self.run.status()
         rows = [row for stage in tree.stages for row in stage.nodes]
-        yield self._piece("summary", "main", run.name, Line(run), run.trouble)
+        yield self._piece("summary", "main", run.name, RunLine(run), run.trouble)
         yield self._piece("steer", "wheel", run.name, run_actions(run))
         yield self._piece("road", "roads", run.name, tuple(
             sorted((row for row in rows if row.on_best_path), key=lambda row: row.decision)), tree.winner)
@@ -183,7 +183,7 @@ def by_parent(pieces: Mapping[str, Piece]) -> dict[str, list[Piece]]:
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
-class Check(NamedTuple):
+class ShownCheck(NamedTuple):
     """A thing that was checked. `good` is None where nothing says whether it is; `nodes` are those that it is about."""
 
     name: str
@@ -192,36 +192,36 @@ class Check(NamedTuple):
     nodes: tuple[str, ...] = ()
 
 
-def checks_of(state: RunState, seedless: tuple[str, ...]) -> Iterator[Check]:
+def checks_of(state: RunState, seedless: tuple[str, ...]) -> Iterator[ShownCheck]:
     """The checks so far; `seedless` are nodes whose replicates gave the same values for every seed."""
     printed = state.released.round if state.released is not None else None
     draft = next((one for one in reversed(state.drafts) if printed in (None, one.round)), None)
     if draft is not None:
         which = f"round {draft.round}, which {'the paper prints' if state.released else 'is the latest'}: "
-        yield Check("Binding", not draft.violations, which + (
+        yield ShownCheck("Binding", not draft.violations, which + (
             f"{len(draft.violations)} pieces of the text are not bound to the record" if draft.violations else
             "every number, figure and citation is bound to the record"))
         if draft.findings:
-            yield Check("Typesetting", False, "; ".join(map(str, draft.findings)))
+            yield ShownCheck("Typesetting", False, "; ".join(map(str, draft.findings)))
     judged = state.assessed.judgement if state.assessed is not None else None
     if judged is not None and judged.audit is not None:
         found = judged.audit
         counts = ", ".join(f"{number} {name}" for name, number in found.counts)
-        yield Check("Audit", not found.findings, f"{found.numbers} numbers compared with {found.against}"
+        yield ShownCheck("Audit", not found.findings, f"{found.numbers} numbers compared with {found.against}"
                     f"{f' ({counts})' if counts else ''}: {'; '.join(found.findings) or 'no findings'}"
                     f"{f'; and {found.more} more' if found.more else ''}")
     for one in state.probes:
         what = "trained on permuted labels" if one.probe == "labels" else "run under other seeds"
-        yield Check("Probe", {"moved": True, "still": False}.get(one.outcome), f"{one.node} {what}: {one.why}",
+        yield ShownCheck("Probe", {"moved": True, "still": False}.get(one.outcome), f"{one.node} {what}: {one.why}",
                     (one.node,))
     suspects = tuple(node.id for node in state.nodes.values() if node.suspect)
     if state.nodes:
-        yield Check("Suspect", not suspects, f"{len(suspects)} of {len(state.nodes)} nodes: their numbers stay "
+        yield ShownCheck("Suspect", not suspects, f"{len(suspects)} of {len(state.nodes)} nodes: their numbers stay "
                     "out of the paper" if suspects else "no node is suspect", suspects[:12])
     if seedless:
-        yield Check("Seeds", False, "the same values for every seed", seedless[:12])
+        yield ShownCheck("Seeds", False, "the same values for every seed", seedless[:12])
     authors = tuple(node.id for node in state.nodes.values() if node.author)
     if authors:
-        yield Check("People", None, "code written by a person", authors[:12])
+        yield ShownCheck("People", None, "code written by a person", authors[:12])
     if state.unheeded:
-        yield Check("Control", None, f"{state.unheeded} files in control/ had no effect")
+        yield ShownCheck("Control", None, f"{state.unheeded} files in control/ had no effect")

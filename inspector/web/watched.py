@@ -88,7 +88,7 @@ class Watched:
         return changed
 
 
-class Line:
+class RunLine:
     """A run in the list: its status and its best value, as last read."""
 
     def __init__(self, run: Watched) -> None:
@@ -114,7 +114,7 @@ class Runs:
         self.place = place
         self.single = is_run(place)
         self._open: dict[str, Watched] = {}
-        self._lines: dict[str, tuple[tuple[Stamp, ...], float, Line]] = {}
+        self._lines: dict[str, tuple[tuple[Stamp, ...], float, RunLine]] = {}
         self._lock = threading.Lock()
 
     def names(self) -> list[str]:
@@ -145,7 +145,7 @@ class Runs:
         """Whether a run is kept in memory."""
         return name in self._open
 
-    def line(self, name: str) -> Line | None:
+    def line(self, name: str) -> RunLine | None:
         """A run in the list; read again when its log has grown, or after a while since its process may have ended."""
         folder = self.place if self.single else self.place / name
         now, known = stamps(folder), self._lines.get(name)
@@ -156,7 +156,7 @@ class Runs:
             run.look()
             if not now and not run.state.events:
                 return None
-            line = Line(run)
+            line = RunLine(run)
         self._lines[name] = now, time.monotonic(), line
         return line
 

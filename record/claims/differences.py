@@ -100,23 +100,17 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
         for a in claims for b in claims
         if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level) and a.name in higher
         and role_of(b) == against.get(role_of(a)) and set(a.seeds) & set(b.seeds)]
-    values = [tuple(value for *_, value in pair.rows) for pair in pairs]
-    tested = [p_value(one) if len(one) >= MINIMUM_REPLICATES else None for one in values]
-    adjusted = _adjusted(pairs, tested)
-    return [_difference(state, pair, higher=higher[pair.a.name], p=p, p_adjusted=q, compared=size)
-            for pair, p, (q, size) in zip(pairs, tested, adjusted, strict=True)]
-
-
-def _adjusted(pairs: Sequence[_Pair], tested: Sequence[float | None]) -> list[tuple[float | None, int]]:
-    """The adjusted p of each pair and the size of its family, in the order of the pairs."""
-    families: dict[tuple[Split, Family], list[int]] = {}
-    for place, pair in enumerate(pairs):
-        families.setdefault((pair.a.split, pair.family), []).append(place)
-    found: list[tuple[float | None, int]] = [(None, 1)] * len(pairs)
-    for places in families.values():
-        for place, adjusted in zip(places, holm([tested[one] for one in places]), strict=True):
-            found[place] = adjusted, len(places)
-    return found
+    families: dict[tuple[Split, Family], list[_Pair]] = {}
+    for pair in pairs:
+        families.setdefault((pair.a.split, pair.family), []).append(pair)
+    found: dict[int, Difference] = {}
+    for family in families.values():
+        tested = [p_value([value for *_, value in pair.rows]) if len(pair.rows) >= MINIMUM_REPLICATES else None
+                  for pair in family]
+        for pair, p, adjusted in zip(family, tested, holm(tested), strict=True):
+            found[id(pair)] = _difference(
+                state, pair, higher=higher[pair.a.name], p=p, p_adjusted=adjusted, compared=len(family))
+    return [found[id(pair)] for pair in pairs]
 
 
 def _difference(

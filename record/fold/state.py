@@ -167,6 +167,12 @@ class RunState(Facts):
         return ran - sum(one.seconds_of_code for one in self.ancestry)
 
 
+def nodes_of(state: RunState) -> str:
+    """Which nodes a run has, for a message about one that it has not."""
+    names = list(state.nodes)
+    return f"{names[0]} to {names[-1]}" if names else "no nodes yet"
+
+
 MARKED = "marked by a person: "
 """How a reason to suspect a node begins that a person gave."""
 
