@@ -8,44 +8,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pydantic import Field
-
 from literature import SourceError
 from literature.settings import SourceName
 from record.nouns.frozen import Frozen
+from record.nouns.papers import PublishedWork as Work
 
 _DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>{}|\\^`]+")
 _ARXIV = re.compile(r"(?P<id>\d{4}\.\d{4,5}|[a-z][a-z.-]+/\d{7})(?:v\d+)?", re.IGNORECASE)
 _ARXIV_DOI = "10.48550/arxiv."
-
-
-class Work(Frozen):
-    """A work in one catalogue, with every version that this catalogue lists."""
-
-    source: SourceName
-    id: str = Field(description="in the catalogue")
-    title: str
-    subtitle: str = ""
-    authors: tuple[str, ...] = Field(description="in order, as `Family, Given` or as they are shown")
-    cut: bool = Field(default=False, description="whether the catalogue lists no more than the first of the authors")
-    years: tuple[int, ...] = Field(description="of every version that the catalogue lists, the published one first")
-    venue: str = ""
-    dois: tuple[str, ...] = Field(default=(), description="in lower case, without an address; the published one first")
-    arxiv: str = Field(default="", description="identifier without its version")
-    abstract: str = ""
-    retracted: bool = False
-
-    @property
-    def identifiers(self) -> frozenset[str]:
-        """Its DOIs and its arXiv identifier."""
-        return frozenset((*self.dois, self.arxiv)) - {""}
-
-    @property
-    def identifier(self) -> str:
-        """The best name for the work: its DOI, its arXiv identifier, or the catalogue's own."""
-        if self.dois:
-            return f"doi:{self.dois[0]}"
-        return f"arXiv:{self.arxiv}" if self.arxiv else f"{self.source}:{self.id}"
 
 
 class Wanted(Frozen):

@@ -43,22 +43,40 @@ class PaperFinding(Frozen):
         return self.text
 
 
-class FoundWork(Frozen):
-    """A work that a catalogue gave to a search, as `literature.works.Work` with a number of its own."""
+class PublishedWork(Frozen):
+    """A work in one catalogue, with every version that this catalogue lists."""
 
-    number: int = Field(ge=1, description="in its round, as prompts name it")
-    source: str
-    id: str
+    source: str = Field(description="name of the catalogue")
+    id: str = Field(description="in the catalogue")
     title: str
     subtitle: str = ""
-    authors: tuple[str, ...] = ()
-    cut: bool = False
-    years: tuple[int, ...] = ()
+    authors: tuple[str, ...] = Field(default=(), description="in order, as `Family, Given` or as they are shown")
+    cut: bool = Field(default=False, description="whether the catalogue lists no more than the first of the authors")
+    years: tuple[int, ...] = Field(
+        default=(), description="of every version that the catalogue lists, the published one first")
     venue: str = ""
-    dois: tuple[str, ...] = ()
-    arxiv: str = ""
+    dois: tuple[str, ...] = Field(default=(), description="in lower case, without an address; the published one first")
+    arxiv: str = Field(default="", description="identifier without its version")
     abstract: str = ""
     retracted: bool = False
+
+    @property
+    def identifiers(self) -> frozenset[str]:
+        """Its DOIs and its arXiv identifier."""
+        return frozenset((*self.dois, self.arxiv)) - {""}
+
+    @property
+    def identifier(self) -> str:
+        """The best name for the work: its DOI, its arXiv identifier, or the catalogue's own."""
+        if self.dois:
+            return f"doi:{self.dois[0]}"
+        return f"arXiv:{self.arxiv}" if self.arxiv else f"{self.source}:{self.id}"
+
+
+class FoundWork(PublishedWork):
+    """A work that a catalogue gave to a search."""
+
+    number: int = Field(ge=1, description="in its round, as prompts name it")
 
 
 class Searched(Frozen):

@@ -26,7 +26,6 @@ from literature.lookup import Literature, identities_of, with_record
 from literature.matching import authors_in, plain
 from literature.papers import read_papers
 from literature.verification import Verified, verification_of
-from literature.works import Work
 from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles.revising import (
@@ -214,7 +213,7 @@ async def _chosen(
             refused[f"work {one.number}"] = "there is no such work or search"
             continue
         known = (*library, *entries)
-        made = entry_of(Work.model_validate(work.model_dump(exclude={"number"})), taken=[one.key for one in known])
+        made = entry_of(work, taken=[one.key for one in known])
         names = set(identities_of(made))
         held = next((one for one in known if names & set(identities_of(one))), None)
         if held is None:
