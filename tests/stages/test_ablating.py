@@ -65,16 +65,17 @@ class Model(ScriptedModel):
     """The small study's model; some roles, or kinds of nodes, answer otherwise. `inputs` are kept by role."""
 
     def __init__(self, **roles: Callable[[Any], Any]) -> None:
-        super().__init__(lambda _: DRAFT)
+        super().__init__(lambda request: self._otherwise(request)(request.inputs))
         self._small, self._roles = small_model(), roles
         self.inputs: dict[str, list[Any]] = {}
 
     async def answer(self, request: ModelRequest) -> Reply:
         await asyncio.sleep(0)
         self.inputs.setdefault(request.role.name, []).append(request.inputs)
-        kind = getattr(request.inputs, "kind", "")
-        act = self._roles.get(kind) or self._roles.get(request.role.name)
-        return await self._small.answer(request) if act is None else self._reply(request, act(request.inputs))
+        return await (super().answer(request) if self._otherwise(request) else self._small.answer(request))
+
+    def _otherwise(self, request: ModelRequest) -> Any:
+        return self._roles.get(getattr(request.inputs, "kind", "")) or self._roles.get(request.role.name)
 
 
 @dataclass
