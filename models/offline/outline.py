@@ -17,7 +17,7 @@ _WRITTEN = {
     "r": r"\result{%s}", "s": r"\setup{%s}", "fig": r"Figure~\ref{fig:%s}", "tab": r"Table~\ref{tab:%s}",
     "figure": r"\paperfigure{%s}", "table": r"\papertable{%s}", "citep": r"\citep{%s}", "citet": r"\citet{%s}"}
 _MARK = re.compile(rf"<({'|'.join(_WRITTEN)}):([^<>]+)>")
-_RANK = re.compile(r"\[(\d)\]\n")
+_RANK = re.compile(r"\[(\d)\](?:\n|$)")
 
 
 @dataclass(frozen=True)

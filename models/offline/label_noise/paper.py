@@ -15,7 +15,7 @@ TITLE = "Calibration under Label Noise: Label Smoothing, a Temperature, and the 
 METHOD, BASELINE = "method", "baseline"
 WORDS = {"log_loss": "log loss", "ece": "ECE"}
 ABLATED = {
-    "without-clean-dev": "fitting the temperature on development labels that are as noisy as the training labels",
+    "without-clean-dev": "fitting the temperature on noisy development labels",
     "without-smoothing": "leaving label smoothing out",
     "without-temperature": "leaving the temperature out",
     "without-long-training": "stopping the training early",
@@ -41,23 +41,24 @@ def outline(inputs: WriteInputs) -> Outline:
     told = " ".join(inputs.disclosures).lower()
     floats = [("table", "tab", name) for name in inputs.tables]
     floats += [("figure", "fig", one.name) for one in inputs.figures if one.placement == "main"]
-    ablations = [[*find.verdicts(main, find.primary, arm, METHOD, find.subject(arm)), *find.elsewhere(arm)]
-                 for arm in find.ablated]
-    other_metrics = [sentence for metric in ("ece", "accuracy") for dataset in find.datasets
-                     for sentence in find.verdicts(dataset, metric, METHOD, BASELINE, "the method")]
+    ablations, elsewhere = ([[sentence for dataset in datasets for sentence in find.verdicts(
+        dataset, find.primary, arm, METHOD, find.subject(arm))] for arm in find.ablated]
+        for datasets in ([main], find.datasets[1:]))
+    ece, accuracy = ([sentence for dataset in find.datasets for sentence in find.verdicts(
+        dataset, metric, METHOD, BASELINE, "the method")] for metric in ("ece", "accuracy"))
     disclosed = [sentence for word, sentence in (
         ("fail", "Some executions failed; the appendix lists them."),
         ("without isolation", "Experiments ran without isolation, so held-out labels were within the code's reach."),
     ) if word in told]
     lines = {name: "\n".join(sentences) for name, sentences in {
-        "abstract": find.in_brief(), "other_metrics": other_metrics, "disclosed": disclosed}.items()}
+        "abstract": find.in_brief(), "ece": ece, "accuracy": accuracy, "disclosed": disclosed}.items()}
     return read_outline(TITLE, render(
         "paper.jinja", names=find.datasets, named=_named, datasets=_listed([_named(one) for one in find.datasets]),
         doubled=[one.name for one in inputs.facts if one.duplicates and one.name in find.datasets],
         rates=_listed([f"<s:level.{level.name}>" for level in inputs.data_plan.levels]), split=find.split,
         harm=find.harm(main),
         by_rate=["\n".join(find.by_rate(dataset)) for dataset in find.datasets], conclusion=find.conclusion(),
-        ablations=["\n".join(one) for one in ablations], **lines,
+        ablations=["\n".join(one) for one in ablations], elsewhere=["\n".join(one) for one in elsewhere], **lines,
         unknown_floats=[one for one in floats if one[2] not in FLOATS]), inputs)
 
 
@@ -103,6 +104,8 @@ class _Findings:
         """Level -> what is called of an arm against another one there, and the key of their difference."""
         found: dict[str, tuple[Called, str]] = {}
         for level in self.inputs.data_plan.levels:
+            if arm == "without-clean-dev" and not level.value:
+                continue  # without noise, noisy labels are the clean ones
             ours, theirs = f"{arm}@{level.name}", f"{other}@{level.name}"
             for one in self.inputs.comparisons:
                 if (one.dataset, one.metric, {one.better, one.worse}) == (dataset, metric, {ours, theirs}):
@@ -120,10 +123,6 @@ class _Findings:
             text = words.format(subject=subject, metric=WORDS.get(metric, metric), where=where)
             sentences += [f"On {_named(dataset)}, {text}."] if rates else []
         return sentences
-
-    def elsewhere(self, arm: str) -> list[str]:
-        return [sentence for dataset in self.datasets[1:]
-                for sentence in self.verdicts(dataset, self.primary, arm, METHOD, self.subject(arm))]
 
     def by_rate(self, dataset: str) -> list[str]:
         """One sentence a noise rate with the means of both arms and their paired difference, by its verdict."""
@@ -153,8 +152,7 @@ class _Findings:
         """The verdicts of the primary metric, and what noisy development labels do to the main dataset."""
         said = [sentence for dataset in self.datasets
                 for sentence in self.verdicts(dataset, self.primary, METHOD, BASELINE, "the method")]
-        said += self.verdicts(self.datasets[0], self.primary, "without-clean-dev", METHOD,
-                              "fitting the temperature on noisy labels instead")
+        said += self.verdicts(self.datasets[0], self.primary, "without-clean-dev", METHOD, ABLATED["without-clean-dev"])
         return said or ["The record holds no paired comparison of the arms, so no effect is claimed."]
 
     def conclusion(self) -> str:
