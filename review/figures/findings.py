@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from record.nouns.data import MetricSpec
 from record.nouns.frozen import Frozen
@@ -21,16 +21,11 @@ Kind = Literal[
 Severity = Literal["refuse", "complain"]
 Subject = Literal["node", "aggregate", "paper"]
 
+_REFUSED: tuple[Kind, ...] = ("axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap")
+_REFUSED_IN_PAPERS: tuple[Kind, ...] = ("font", "colour", "duplicate")
 SEVERITIES: dict[Kind, tuple[Severity, Severity]] = {
-    "axes": ("refuse", "refuse"), "empty": ("refuse", "refuse"), "blank": ("refuse", "refuse"),
-    "label": ("refuse", "refuse"), "legend": ("refuse", "refuse"), "underscore": ("refuse", "refuse"),
-    "clipped": ("refuse", "refuse"), "overlap": ("refuse", "refuse"),
-    "font": ("complain", "refuse"), "colour": ("complain", "refuse"), "duplicate": ("complain", "refuse"),
-    "grey": ("complain", "complain"), "unit": ("complain", "complain"), "interval": ("complain", "complain"),
-    "covered": ("complain", "complain"), "constant": ("complain", "complain"), "scale": ("complain", "complain"),
-    "origin": ("complain", "complain"), "crowded": ("complain", "complain"), "resolution": ("complain", "complain"),
-    "border": ("complain", "complain"), "unseen": ("complain", "complain"),
-}
+    kind: ("refuse" if kind in _REFUSED else "complain",
+           "refuse" if kind in (*_REFUSED, *_REFUSED_IN_PAPERS) else "complain") for kind in get_args(Kind)}
 """Kind -> severity for figures of the search, and of the paper. docs/figures.md shows this table."""
 
 

@@ -30,7 +30,7 @@ from review.evidence.binder import used_keys
 from review.judge.errors import PaperError
 from review.judge.guards import neutral
 from review.judge.guards.ink import TIMEOUT
-from review.judge.reader import decoded, private_copy
+from review.judge.reader import decoded, private_copy, read_bounded
 
 MOST_BYTES = 50_000_000
 SHOWN = {"task": 9_000, "log": 9_000}
@@ -124,12 +124,7 @@ def _weight(name: str, paper: str) -> float:
 
 
 def _text(path: Path, kind: str) -> str:
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise PaperError(f"{path} is larger than {MOST_BYTES // 10**6} MB: give a smaller file for --{kind}")
-        data = path.read_bytes()
-    except OSError as error:
-        raise PaperError(f"cannot read {path} for --{kind}: {error.strerror}") from None
+    data = read_bounded(path, MOST_BYTES, f"give a smaller file for --{kind}")
     return decoded(data, f"{path} is not text: give --{kind} a text file")
 
 

@@ -67,12 +67,7 @@ async def read_paper(path: Path) -> Paper:
         raise PaperError(f"{path} is a folder and no run: give a paper as a file ({known}), or the folder of a run")
     if form is None:
         raise PaperError(f"{path} is not a paper that can be read: give {known}")
-    try:
-        if path.stat().st_size > MOST_BYTES[form]:
-            raise PaperError(f"{path} is larger than {MOST_BYTES[form] // 10**6} MB: give the paper alone")
-        data = path.read_bytes()
-    except OSError as error:
-        raise PaperError(f"cannot read {path}: {error.strerror}") from None
+    data = read_bounded(path, MOST_BYTES[form], "give the paper alone")
     paper = Paper(path, form, hashlib.sha256(data).hexdigest())
     if form == "PDF":
         paper = replace(paper, sections=of_pdf(await _pdf(path, data)))
@@ -87,6 +82,16 @@ async def read_paper(path: Path) -> Paper:
         scan = "; a scan has to go through text recognition first" if form == "PDF" else ""
         raise PaperError(f"{path} holds fewer than {LEAST_WORDS} words of text: there is nothing to judge{scan}")
     return paper
+
+
+def read_bounded(path: Path, most: int, fix: str) -> bytes:
+    """The content of a file of at most `most` bytes; `fix` says what to do about a larger one. Raises `PaperError`."""
+    try:
+        if path.stat().st_size > most:
+            raise PaperError(f"{path} is larger than {most // 10**6} MB: {fix}")
+        return path.read_bytes()
+    except OSError as error:
+        raise PaperError(f"cannot read {path}: {error.strerror}") from None
 
 
 @contextmanager
