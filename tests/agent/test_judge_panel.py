@@ -27,8 +27,9 @@ FAILING = {
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.md").write_text(f"# Rain\n\n{BODY}\n")
-    for name, value in {"TIMEOUT": "1", "RETRIES": "1", "OUTPUT_RETRIES": "1", "RETRY_WAIT_CAP": "0.1"}.items():
+    for name, value in {"TIMEOUT": "1", "RETRIES": "1", "OUTPUT_RETRIES": "1"}.items():
         monkeypatch.setenv(f"SCIENTIST_MODELS__{name}", value)
+    monkeypatch.setattr("models.patience.RETRY_WAIT", 0.1)
     return tmp_path
 
 
