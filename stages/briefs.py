@@ -91,7 +91,7 @@ def feedback_inputs(bench: Bench, decided: Decided) -> FeedbackInputs:
     action, node, view = decided.action, bench.state.nodes[node_id(decided.k)], seen_by(bench, decided)
     assert isinstance(action, Expand)
     parent = view.nodes[action.parent] if action.parent else None
-    beside = view.good if view.stage == "ablation" else ()
+    others = view.good if view.stage == "ablation" else ()
     return FeedbackInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=node.stage, kind=node.kind, plan=node.plan,
         item=action.item if node.stage == "agenda" else "", varies=node.varies,
@@ -101,7 +101,7 @@ def feedback_inputs(bench: Bench, decided: Decided) -> FeedbackInputs:
         duty=duty_of(view), figures=node.reviews, levels=levels_of(node.measurements, bench.plan),
         said=node.attempts[-1].said, ran=ran(node), beside=tuple(
             Sibling(id=one.id, kind=one.kind, varies=one.varies, outcome=means(one, view.plan, WHOLE))
-            for one in beside if one.id != node.id))
+            for one in others if one.id != node.id))
 
 
 def seen_by(bench: Bench, decided: Decided) -> View:

@@ -27,17 +27,17 @@ def lines_of(context: ContextRead | None) -> tuple[str, ...]:
     lines = [f"{one.file} ({one.pages} {'pages' if one.unit == 'p.' else 'parts'}): {one.subject}"
              for one in context.documents]
     longest = max((len(one.statements) for one in context.documents), default=0)
-    said: list[str] = []
+    texts: list[str] = []
     for document, at in ((one, at) for at in range(longest) for one in context.documents if at < len(one.statements)):
         statement = document.statements[at]
         quote = f' ("{statement.quote}")' if statement.quote else ""
-        said.append(" ".join(f"{document.place(statement.page)} {statement.text}{quote}".split()))
+        texts.append(" ".join(f"{document.place(statement.page)} {statement.text}{quote}".split()))
     room = MOST - sum(map(len, lines))
     kept: list[str] = []
-    for line in said:
+    for line in texts:
         room -= len(line)
         if room < 0:
-            kept.append(f"[{len(said) - len(kept)} more statements are left out]")
+            kept.append(f"[{len(texts) - len(kept)} more statements are left out]")
             break
         kept.append(line)
     return (*lines, *kept)

@@ -100,12 +100,12 @@ def answers_to_risks(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A line a risk factor, which ablation tests it or why none does; and what the answer lacks."""
     names = {one.name for one in kept}
-    told: dict[int, str] = {}
+    tested: dict[int, str] = {}
     for one in answers:
         if one.by in names:
-            told[one.risk] = f"tested by {one.by}"
+            tested[one.risk] = f"tested by {one.by}"
         elif not one.by and one.reason.strip():
-            told.setdefault(one.risk, f"not tested: {one.reason.strip()}")
+            tested.setdefault(one.risk, f"not tested: {one.reason.strip()}")
     faults = tuple(f"risk factor {n} needs the name of a usable ablation that tests it, or a reason why none does"
-                   for n in range(1, len(risks) + 1) if n not in told)
-    return tuple(f"{risk} ({told.get(n, 'the planner did not say')})" for n, risk in enumerate(risks, 1)), faults
+                   for n in range(1, len(risks) + 1) if n not in tested)
+    return tuple(f"{risk} ({tested.get(n, 'the planner did not say')})" for n, risk in enumerate(risks, 1)), faults

@@ -105,14 +105,14 @@ async def summarise(bench: Bench, client: ModelClient, stage: StageName) -> None
     """Record the report on a stage: the model's words, and what the program adds. Keys that were not shown go."""
     inputs = summary_inputs(bench, stage, client.decision)
     try:
-        said = await client.usable(SUMMARY, inputs, then="the report is made from the record alone")
-        said = said or _from_record(inputs, "no model gave words for this report")
+        answer = await client.usable(SUMMARY, inputs, then="the report is made from the record alone")
+        answer = answer or _from_record(inputs, "no model gave words for this report")
     except BudgetSpent:
-        said = _from_record(inputs, "the budget had no room for words")
+        answer = _from_record(inputs, "the budget had no room for words")
     shown = {one.key for one in (*inputs.statistics, *inputs.differences)}
     bench.recorder.append(Summarised(k=client.decision, summary=StageSummary(
-        stage=stage, tried=said.tried, found=said.found, held=said.held, next=said.next,
-        numbers=tuple(key for key in dict.fromkeys(said.numbers) if key in shown)[:MOST], branch=inputs.branch,
+        stage=stage, tried=answer.tried, found=answer.found, held=answer.held, next=answer.next,
+        numbers=tuple(key for key in dict.fromkeys(answer.numbers) if key in shown)[:MOST], branch=inputs.branch,
         failures=failures(_as_decided(bench, stage, client.decision).stage_nodes(stage)))))
 
 

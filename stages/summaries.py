@@ -88,11 +88,11 @@ def means(node: Node, plan: DataPlan, limit: int) -> str:
         groups.setdefault((cell.dataset, cell.arm), []).append(value)
     order = {(use.name, arm.name): i for i, (use, arm) in enumerate(
         (use, arm) for use in plan.datasets for arm in plan.arms)}
-    whole = max(1, len(plan.levels))
+    levels = max(1, len(plan.levels))
     found: list[str] = []
     before = ""
     for (dataset, arm), values in sorted(groups.items(), key=lambda group: order.get(group[0], len(order))):
-        partly = f" ({len(values)} of {whole} levels)" if len(values) < whole else ""
+        partly = f" ({len(values)} of {levels} levels)" if len(values) < levels else ""
         found.append(f"{', ' if dataset == before else f'; {dataset} '}{arm} {fmean(values):.4g}{partly}")
         before = dataset
     shown = _fitting(found, limit, between=0)

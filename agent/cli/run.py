@@ -55,7 +55,7 @@ from record.nouns.idea import Idea, read_idea
 from record.reading import read_state
 from sandbox.pretrained import fetch, pretrained_of
 from sandbox.scorers import copy_frozen
-from stages.ideation.converting import beside, convert, is_text, kept, read_text
+from stages.ideation.converting import convert, idea_file, is_text, kept, read_text
 
 
 def run(
@@ -131,7 +131,7 @@ def idea_in_text(path: Path, settings: Settings) -> Idea:
     """
     read_text(path)  # refused before a model is asked
     if (known := kept(path)) is not None:
-        say(f"the idea of {path} as it was read before, in {beside(path)}: {known.title}")
+        say(f"the idea of {path} as it was read before, in {idea_file(path)}: {known.title}")
         return known
     say(f"asking {settings.models.candidates(IDEA_OF)[0].name} for the idea in {path}; this costs a call")
     check_priced(settings)  # the call is within the budget of the run, though no part of its record
@@ -142,7 +142,7 @@ def idea_in_text(path: Path, settings: Settings) -> Idea:
     say(f"{idea.title}: {idea.short_hypothesis}")
     for number, step in enumerate(idea.experiments, 1):
         say(f"{number}. {step}")
-    say(f"in {beside(path)}: change it there, or the text")
+    say(f"in {idea_file(path)}: change it there, or the text")
     return idea
 
 

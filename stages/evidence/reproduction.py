@@ -100,10 +100,10 @@ def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: S
     """
     scratch.create()
     for facts in state.datasets:
-        for there, here in ((run.views, scratch.views), (run.labels, scratch.labels)):
+        for source, target in ((run.views, scratch.views), (run.labels, scratch.labels)):
             file = f"{facts.name}.npz"
-            if (there / file).is_file():
-                shutil.copyfile(there / file, here / file)
+            if (source / file).is_file():
+                shutil.copyfile(source / file, target / file)
         made = materialise(facts.name, views=scratch.views, labels=scratch.labels, seed=facts.seed, sources=sources)
         if made.fingerprint != facts.fingerprint:
             raise ReproductionError(f"the data {facts.name!r} cannot be made again: the run's copy was changed or is "
@@ -118,14 +118,15 @@ def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: S
 
 async def _again(state: RunState, node: Node, place: Place) -> NodeAgain:
     recorded = node.attempts[-1]
-    said = NodeAgain(node=node.id, kind=node.kind, seed=node.seed, seconds=0.0, recorded_seconds=recorded.seconds)
+    again = NodeAgain(node=node.id, kind=node.kind, seed=node.seed, seconds=0.0, recorded_seconds=recorded.seconds)
     folder = place.scratch.attempt(node.id, recorded.number)
     try:
         source = read_source(place.run.source(node.id))
     except (OSError, UnicodeDecodeError) as error:
-        return said.model_copy(update={"failure": f"its code cannot be read: {error}"})
+        return again.model_copy(update={"failure": f"its code cannot be read: {error}"})
     if sha256_of_files(source) != node.source_sha256:
-        return said.model_copy(update={"failure": "its code is not what the record says was run; nothing was executed"})
+        return again.model_copy(update={
+            "failure": "its code is not what the record says was run; nothing was executed"})
     outcome = await place.executor.run(Job(
         name=f"{node.id}/again", folder=folder, source=source, seed=node.seed, datasets=place.datasets,
         timeout=recorded.limit or place.timeout, alone=recorded.alone, artifacts={
@@ -136,14 +137,14 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeAgain:
     if (before and before.kind) != (after and after.kind):
         failure = (f"{f'failed ({after.kind}): {after.message}' if after else 'ran to its end'}; by the record it "
                    f"{f'failed ({before.kind})' if before else 'ran to its end'}")
-    said = said.model_copy(update={"seconds": outcome.seconds, "failure": failure,
+    again = again.model_copy(update={"seconds": outcome.seconds, "failure": failure,
                                    "measurements": outcome.measurements})
     if node.id not in state.tests or outcome.failure is not None:
-        return said
+        return again
     try:
         tests = await asyncio.to_thread(score_sealed, folder, place.scratch.labels, seed=node.seed)
         tests += await place.executor.evaluate(folder, seed=node.seed, sealed=outcome.sealed)
     except Exception as error:  # noqa: BLE001  a worker's edge: whatever comes of what the code left is the node's
-        return said.model_copy(update={"failure": "its test predictions cannot be scored: "
+        return again.model_copy(update={"failure": "its test predictions cannot be scored: "
                                        f"{failure_of(error).message}"})
-    return said.model_copy(update={"tests": tests})
+    return again.model_copy(update={"tests": tests})

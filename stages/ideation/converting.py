@@ -28,17 +28,17 @@ def is_text(path: Path) -> bool:
     return path.suffix.lower() in TEXTS
 
 
-def beside(path: Path) -> Path:
+def idea_file(path: Path) -> Path:
     """Where the idea of a text is kept."""
     return path.with_name(f"{path.stem}.idea.json")
 
 
 def kept(path: Path) -> Idea | None:
     """The idea that was read out of this very text before, or None."""
-    place = beside(path)
+    place = idea_file(path)
     try:
-        told: Any = json.loads(place.read_text(encoding="utf-8"))
-        return read_idea(place) if told[HASH] == sha256(path) else None
+        data: Any = json.loads(place.read_text(encoding="utf-8"))
+        return read_idea(place) if data[HASH] == sha256(path) else None
     except (OSError, ValueError, KeyError, TypeError, IdeaError):
         return None
 
@@ -71,7 +71,7 @@ async def convert(path: Path, client: ModelClient) -> Idea:
         raise IdeaError(f"{path} is no text to run from: {' '.join(why.split())[:300]}; find ideas for a topic with: "
                         f"scientist ideate --topic {path}")
     idea = answer.idea.idea
-    told = idea.model_dump(mode="json", by_alias=True, exclude_none=True) | {HASH: sha256(path)}
+    data = idea.model_dump(mode="json", by_alias=True, exclude_none=True) | {HASH: sha256(path)}
     with suppress(OSError):  # a folder that cannot be written to: the run keeps the idea itself
-        write_file(beside(path), json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+        write_file(idea_file(path), json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     return idea

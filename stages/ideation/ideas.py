@@ -198,5 +198,5 @@ def _listed(items: object) -> str:
 
 def _named(work: FoundWork) -> str:
     authors = "; ".join(work.authors[:3]) + (" and others" if len(work.authors) > 3 else "")
-    told = ", ".join(text for text in (authors, str(work.year or ""), work.identifier) if text)
-    return f"**{work.title}** ({told or 'no authors, year or identifier'})"
+    details = ", ".join(text for text in (authors, str(work.year or ""), work.identifier) if text)
+    return f"**{work.title}** ({details or 'no authors, year or identifier'})"

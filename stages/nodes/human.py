@@ -59,9 +59,9 @@ class Written:
 
 def read_code(folder: Path, *, author: str, note: str = "") -> Written:
     """The node that a folder holds: experiment.py, perhaps plots.py, perhaps a plan. Raises `CodeError`."""
-    if not folder.is_dir():
-        raise CodeError(f"--code {folder} is no folder: give one with an experiment.py in it")
     try:
+        if not folder.is_dir():
+            raise CodeError(f"--code {folder} is no folder: give one with an experiment.py in it")
         names = [name for name in sorted(os.listdir(folder)) if not name.startswith(".") and name != "__pycache__"]
         if other := [name for name in names if name not in (*CODE, *PLANS)]:
             raise CodeError(f"--code {folder} holds {other[0][:60]!r}, which no node has: only {', '.join(CODE)} and a "

@@ -152,21 +152,21 @@ async def review_figures(bench: Bench, client: ModelClient, gallery: Gallery, *,
     found = await asyncio.to_thread(lint_all, gallery.shown, gallery.folder, About(
         about.kind, seeds=len(about.seeds) or 2 * (about.kind == "paper"),  # figures of a paper show several runs
         metrics=bench.plan.metrics, width_inches=about.width))
-    said: dict[str, FigureReview] = {}
+    answers: dict[str, FigureReview] = {}
     looked = bench.models.sees or not new
     try:
         if new and looked:
             answer = await _look(
                 bench, client, gallery, about=about, found={figure: found[figure.name] for figure in new})
-            said, looked = answer or {}, answer is not None
+            answers, looked = answer or {}, answer is not None
     except ImagesRefused:
         looked = False
     if not looked:
-        said = {figure.name: FigureReview(name=figure.name, readable=True, description=UNSEEN) for figure in new}
+        answers = {figure.name: FigureReview(name=figure.name, readable=True, description=UNSEEN) for figure in new}
     reviews: list[FigureReview] = []
     for figure in gallery.shown:
         refused, name = refusing(found[figure.name]), figure.name
-        review = accepted.get(figure.sha256) or said.get(name) or FigureReview(name=name, readable=True)
+        review = accepted.get(figure.sha256) or answers.get(name) or FigureReview(name=name, readable=True)
         reviews.append(review.model_copy(update={
             "name": name, "readable": not refused and review.readable and review.faithful,
             "issues": tuple(dict.fromkeys((*refused, *remarks(found[name]), *review.issues)))}))

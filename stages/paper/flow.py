@@ -2,7 +2,7 @@
 
     draw_figures   figures, each from recorded arrays and statistics alone           figures.py
     write          outline -> sections, the last with the abstract -> version 0      this module, outline.py
-    cite           works that the text still needs, verified                         citations.py, library.py
+    cite           works that the text still needs, verified                         citations.py
     reflect        look at the PDF's figures -> edits -> the next version, in rounds figure_review.py, reflection.py
     release        the best version: released where nothing is untied, else a DRAFT  this module, disclosure.py
 

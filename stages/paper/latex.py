@@ -90,7 +90,7 @@ _MINUS = re.compile(r"\\ensuremath\{-\}|-")
 class _Extent:
     """Characters of a printed number left of its point, with the sign apart, and all that comes from there on."""
 
-    whole: int
+    integer: int
     minus: bool
     digits: int
     point: bool
@@ -117,12 +117,12 @@ def _extent(cell: str, printed: Mapping[str, str]) -> _Extent | None:
     if number is None:
         return None
     rest = " ".join(printed.get(key, "") for key in keys)
-    return _Extent(whole=len(number[1]), minus=_MINUS.match(text) is not None, point=bool(number[2]),
+    return _Extent(integer=len(number[1]), minus=_MINUS.match(text) is not None, point=bool(number[2]),
                    digits=sum(char.isdigit() for char in rest) - len(number[1]))
 
 
 def _spaced(cell: str, own: _Extent, all_of_it: list[_Extent]) -> str:
-    left = r"\digitspace" * (max(one.whole for one in all_of_it) - own.whole)
+    left = r"\digitspace" * (max(one.integer for one in all_of_it) - own.integer)
     left += r"\minusspace" * (any(one.minus for one in all_of_it) and not own.minus)
     right = r"\digitspace" * (max(one.digits for one in all_of_it) - own.digits)
     right += r"\pointspace" * (any(one.point for one in all_of_it) and not own.point)

@@ -37,7 +37,7 @@ from stages.paper.appendix import appendix
 from stages.paper.citations import library_of, reference
 from stages.paper.incidents import sentences_on_provenance
 from stages.paper.latex import escape
-from stages.paper.outcomes import to_report
+from stages.paper.outline import to_report
 from stages.paper.sources import FigureFile, PaperParts, Table
 from stages.paper.tables import tables
 from stages.paper.template import Template, kept, load

@@ -11,7 +11,7 @@ from record.nouns.papers import Draft
 from stages.bench import Bench
 from stages.paper.findings import too_thin
 from stages.paper.material import Material, parts_for, write_inputs
-from stages.paper.outcomes import unreported
+from stages.paper.outline import unreported
 from stages.paper.typeset import Assessment, assess
 
 

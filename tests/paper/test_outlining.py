@@ -13,8 +13,15 @@ from models.roles.writing import OutlineInputs, PaperOutline, PlannedAbstract, P
 from record.nouns.figures import FinalFigure
 from record.nouns.papers import Section
 from stages.paper.findings import lengths, too_thin
-from stages.paper.outcomes import to_report, unreported
-from stages.paper.outline import complaints_on, groups, repaired, section_inputs, taken
+from stages.paper.outline import (
+    complaints_on,
+    groups,
+    repaired,
+    section_inputs,
+    taken,
+    to_report,
+    unreported,
+)
 from tests.models.offline.inputs import Verdict, write_inputs
 from tests.paper.synthetic import DRAFT
 
