@@ -59,8 +59,8 @@ STUBBORN = {
 @contextmanager
 def fresh(settings: SandboxSettings, place: Path) -> Generator[Kernel]:
     """A kernel that was not started yet."""
-    terms = KernelConfig(settings, isolation_of(settings), place / "cache")
-    kernel = Kernel(Path(tempfile.mkdtemp(dir=place)), terms=terms)
+    config = KernelConfig(settings, isolation_of(settings), place / "cache")
+    kernel = Kernel(Path(tempfile.mkdtemp(dir=place)), config=config)
     try:
         yield kernel
     finally:

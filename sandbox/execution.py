@@ -104,7 +104,7 @@ class _Running:
             reason: str | None = stopped.result() if stopped.done() else None
             if late or reason is not None:
                 self._kernel.process.interrupt()
-                await _first(reply, death, within=self._kernel.terms.settings.grace)
+                await _first(reply, death, within=self._kernel.config.settings.grace)
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN if reply.done() else _POLL)
             if reason is not None:
@@ -118,12 +118,12 @@ class _Running:
         return Execution(seconds, failure, self._transcript)
 
     def _write_job(self, limit: float) -> None:
-        script, settings, gpus = self._script, self._kernel.terms.settings, self._kernel.given.gpus
+        script, settings, gpus = self._script, self._kernel.config.settings, self._kernel.options.gpus
         job = script.job
         self._kernel.write_job({
             "seed": job.seed, "deadline": time.monotonic() + limit, "limit": limit, "mode": job.mode,
             "device": "cuda" if gpus else "cpu", "processes": max(1, len(gpus)),
-            "folder": str(self._kernel.seen), "entry": job.entry, "cache": str(self._kernel.terms.cache),
+            "folder": str(self._kernel.seen), "entry": job.entry, "cache": str(self._kernel.config.cache),
             "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained,
             "scorers": list(script.scorers),
             "checkpoint_bytes": settings.checkpoint_bytes, "artifact_bytes": settings.artifact_bytes})

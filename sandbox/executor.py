@@ -64,16 +64,16 @@ class LocalExecutor:
         sweep()
         self.isolation = isolation_of(settings)
         """How code runs here."""
-        self._terms = KernelConfig(settings, self.isolation, cache.absolute(),
+        self._config = KernelConfig(settings, self.isolation, cache.absolute(),
                             secret=tuple(path.absolute() for path in (labels, *secret)))
         self._scorers = scorers
-        self._tasks = self._terms.cache.parent / "scoring"
+        self._tasks = self._config.cache.parent / "scoring"
         shutil.rmtree(self._tasks, ignore_errors=True)
         self._gpus = gpus or open_leases(settings, cuda_visible_devices())
         self._meter = Meter(self._gpus.nvml, alone=self._gpus.alone)
         self._pretrained = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
         self._gate = Slots(slots)
-        self._pool = Pool(self._terms, slots=1 if self._gpus.devices else slots, views=views,
+        self._pool = Pool(self._config, slots=1 if self._gpus.devices else slots, views=views,
                           readable=map(Path, self._pretrained.values()))
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
@@ -90,17 +90,14 @@ class LocalExecutor:
         return "scored" if self.isolation.on and self._settings.network == "off" else "computed"
 
     async def run(self, job: Job) -> Outcome:
-        """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`, `TooLate`."""
         return await self._held(lambda: self._run(job), alone=job.alone)
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
-        """What frozen scorers give for the sealed submissions of an attempt. Raises as `Executor.evaluate` says."""
         tasks = await asyncio.to_thread(
             lambda: tasks_of(read_sealed(attempt, sealed), "test", read_all_frozen(self._scorers)) if sealed else [])
         return await self._held(lambda: self._scores(tasks, attempt / "sealed", seed)) if tasks else ()
 
     async def close(self) -> None:
-        """Kill what still runs; idempotent."""
         self._closed = True
         for task in list(self._running):
             task.cancel()
@@ -140,7 +137,7 @@ class LocalExecutor:
             scorers = await asyncio.to_thread(read_all_frozen, self._scorers)
             script = replace(script, pretrained=self._pretrained, scorers=tuple(
                 name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"))
-            self._terms.cache.mkdir(parents=True, exist_ok=True)
+            self._config.cache.mkdir(parents=True, exist_ok=True)
             source = (script.folder / job.entry).read_text(encoding="utf-8", errors="replace")
             monitor = Monitor(job.watch, script.folder) if job.watch is not None else None
             execution = await self._execute(script, source, ready, monitor)
@@ -167,7 +164,7 @@ class LocalExecutor:
             raise ExecutorError(str(error)) from error
         usage = Usage()
         limits = limits_of(self._settings, slots=1 if job.alone else self.slots)
-        kernel = ready or Kernel(script.folder, terms=self._terms, start=StartOptions(script.paths, lease.devices))
+        kernel = ready or Kernel(script.folder, config=self._config, options=StartOptions(script.paths, lease.devices))
         try:
             if ready is None:
                 await kernel.start()
@@ -222,7 +219,7 @@ class LocalExecutor:
     def _outcome(self, script: Script, source: str, execution: Execution) -> Outcome:
         job, folder = script.job, script.folder
         disarm(folder)
-        disarm(self._terms.cache)
+        disarm(self._config.cache)
         outcome = self._ran(script, execution)
         try:
             outcome = replace(outcome, arrays=hash_arrays(folder))

@@ -39,11 +39,11 @@ _ECHO = 0.1
 class Kernel:
     """One kernel process: `start`, one execution, and `kill`, at any time and from any state."""
 
-    def __init__(self, folder: Path, *, terms: KernelConfig, start: StartOptions | None = None) -> None:
+    def __init__(self, folder: Path, *, config: KernelConfig, options: StartOptions | None = None) -> None:
         self.folder = folder
         """Where it works."""
-        self.terms = terms
-        self.given = start or StartOptions()
+        self.config = config
+        self.options = options or StartOptions()
         self._scratch = Scratch()
         self._group: Path | None = None
         self._watchdog: Watchdog | None = None
@@ -53,27 +53,29 @@ class Kernel:
     @property
     def seen(self) -> Path:
         """Its folder, as code in it sees it."""
-        return INSIDE if self.terms.isolation.on else self.folder
+        return INSIDE if self.config.isolation.on else self.folder
 
     async def start(self) -> None:
         """Start the process and wait until it listens. Raises `ExecutorError`."""
         import zmq
         from jupyter_client.manager import AsyncKernelManager
 
-        settings = self.terms.settings
+        settings = self.config.settings
         self.write_job({"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "folder": str(self.seen),
                         "entry": "", "datasets": {}})
         self._group = task_group(self._scratch.root.name, settings.tasks)
-        before = ["nice", "-n", "19"] if self.given.nice else []
+        before = ["nice", "-n", "19"] if self.options.nice else []
         if self._group is not None:  # entered before the command does anything else
             before += ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
-        wrapper = await to_thread(self._wrapper)
+        wrapper = await to_thread(lambda: wrap([], kernel_sandbox(
+            self.config, self.options, folder=self.folder, seen=self.seen, scratch=self._scratch,
+        ))) if self.config.isolation.on else []
         self._manager = AsyncKernelManager(
             kernel_name="lab", kernel_spec_manager=_kernel_specs(settings.python, wrapper, before),
             transport="ipc", ip=str(self._scratch.sockets / "k"), connection_file=str(self._scratch.connection),
         )
         self._manager.context.setsockopt(zmq.MAXMSGSIZE, _MESSAGE)
-        environment = kernel_environment(self.terms, self.given, folder=self.seen, scratch=self._scratch)
+        environment = kernel_environment(self.config, self.options, folder=self.seen, scratch=self._scratch)
         try:
             with open(self._scratch.crash_log, "ab") as log:
                 await self._manager.start_kernel(
@@ -139,7 +141,7 @@ class Kernel:
     def guard(self, limits: Limits) -> Watchdog:
         """From now on until its end, kill it when it passes a limit."""
         self._watchdog = Watchdog(
-            self.pid, limits, folders=(self.folder, self._scratch.root), shared=self.terms.cache,
+            self.pid, limits, folders=(self.folder, self._scratch.root), shared=self.config.cache,
             kill_all=self.process.kill_all, inside=self.process.first)
         self._watchdog.start()
         return self._watchdog
@@ -154,13 +156,6 @@ class Kernel:
         """Drop what importing ahead left behind: a result must not tell it."""
         os.truncate(self._scratch.crash_log, 0)
         (self._scratch.tmp / "loaded").unlink(missing_ok=True)
-
-    def _wrapper(self) -> list[str]:
-        """The words before the kernel's command; none without isolation."""
-        if not self.terms.isolation.on:
-            return []
-        return wrap([], kernel_sandbox(self.terms, self.given, folder=self.folder, seen=self.seen,
-                                       scratch=self._scratch))
 
     # --- the conversation -------------------------------------------------------------------------------------------
 
@@ -187,7 +182,7 @@ class Kernel:
 
     async def _ready(self) -> None:
         """Wait for a `kernel_info` whose idle status also came over iopub: then no output can be missed."""
-        settings = self.terms.settings
+        settings = self.config.settings
         until = time.monotonic() + settings.start_timeout
         while time.monotonic() < until:
             if (code := self.process.exit_code()) is not None:

@@ -55,17 +55,17 @@ class _Waiting:
 class Pool:
     """At most `slots` kernels, or as many as the settings say. Everything happens in one event loop."""
 
-    def __init__(self, terms: KernelConfig, *, slots: int, views: Path, readable: Iterable[Path] = ()) -> None:
+    def __init__(self, config: KernelConfig, *, slots: int, views: Path, readable: Iterable[Path] = ()) -> None:
         self.why_off = ""
         """Why no kernels wait any more, where they cannot."""
         self.bytes = 0
         """Memory of the kernel that was started last; 0 before there was one."""
-        self.slots = slots if terms.settings.pool is None else terms.settings.pool
+        self.slots = slots if config.settings.pool is None else config.settings.pool
         """The most that may wait."""
-        self._terms = terms
+        self._config = config
         self._views = views.absolute()
         self._readable = tuple(readable)
-        self._folders = terms.cache.parent / "slots"
+        self._folders = config.cache.parent / "slots"
         self._used: set[str] = set()
         self._waiting: list[_Waiting] = []
         self._nice = True
@@ -124,16 +124,19 @@ class Pool:
 
     def _room(self) -> int:
         """How many may wait; before one was measured, one."""
-        if self._terms.settings.pool is not None:
-            return self._terms.settings.pool
+        if self._config.settings.pool is not None:
+            return self._config.settings.pool
         return room(self.slots, size=self.bytes, waiting=len(self)) if self.bytes else 1
 
     async def _add(self) -> None:
         """Start one more. Raises `ExecutorError`, `OSError`."""
         datasets = frozenset(path.stem for path in self._views.glob("*.npz"))
         readable = (self._views, *await asyncio.to_thread(dataset_folders, datasets, self._views), *self._readable)
-        start = StartOptions(readable, modules=await asyncio.to_thread(self._modules), nice=self._nice)
-        kernel = Kernel(Path(tempfile.mkdtemp(dir=self._folders)), terms=self._terms, start=start)
+        packages = (await asyncio.to_thread(interpreter, self._config.settings.python)).packages
+        usable = self._used & {name.lower().replace("scikit-learn", "sklearn") for name in packages}
+        modules = ("lab", *(module for name in MODULES if name in usable for module in MODULES[name]))
+        start = StartOptions(readable, modules=modules, nice=self._nice)
+        kernel = Kernel(Path(tempfile.mkdtemp(dir=self._folders)), config=self._config, options=start)
         try:
             await kernel.start()
             if self._nice and not _restore_priority(kernel):  # it would run its script as slowly as it was started
@@ -148,11 +151,6 @@ class Pool:
         if "matplotlib" in names:
             names |= {"matplotlibrc"}  # it reads this file of the working folder when it is imported
         self._waiting.append(_Waiting(kernel, time.monotonic(), datasets, names))
-
-    def _modules(self) -> tuple[str, ...]:
-        installed = {name.lower().replace("scikit-learn", "sklearn")
-                     for name in interpreter(self._terms.settings.python).packages}
-        return ("lab", *(module for name in MODULES if name in self._used & installed for module in MODULES[name]))
 
     def _sweep(self) -> None:
         """Remove the slots of kernels whose program was killed, known by their age."""

@@ -49,7 +49,6 @@ class ScriptedExecutor:
         self._holding = 0
 
     async def run(self, job: Job) -> Outcome:
-        """Wait for a place, then for the delay; what is written. Raises `TooLate`, `ExecutorError` once closed."""
         async with self._gate.hold(alone=job.alone):
             if job.late():
                 raise TooLate(job.name)

@@ -30,22 +30,19 @@ def _walk(folder: Path, real: Path, root: Path) -> Iterator[Path]:
         if entry.name.startswith("."):
             continue
         if entry.is_symlink():
-            _check_link(path, real, root)
+            name = path.relative_to(root)
+            try:
+                target = path.resolve(strict=True)
+            except (OSError, RuntimeError):
+                raise DatasetError(f"{name} is a link that leads nowhere or in a circle: remove it") from None
+            if not target.is_relative_to(real):
+                raise DatasetError(f"{name} is a link out of the folder: copy the file into it")
+            if target.is_dir():
+                raise DatasetError(f"{name} is a link to a folder: put the folder itself there")
         if entry.is_dir(follow_symlinks=False):
             yield from _walk(path, real, root)
         elif entry.is_file():
             yield path
-
-
-def _check_link(path: Path, real: Path, root: Path) -> None:
-    try:
-        target = path.resolve(strict=True)
-    except (OSError, RuntimeError):
-        raise DatasetError(f"{path.relative_to(root)} is a link that leads nowhere or in a circle: remove it") from None
-    if not target.is_relative_to(real):
-        raise DatasetError(f"{path.relative_to(root)} is a link out of the folder: copy the file into it")
-    if target.is_dir():
-        raise DatasetError(f"{path.relative_to(root)} is a link to a folder: put the folder itself there")
 
 
 def fingerprint(path: Path, *, ends: bool = False) -> str:

@@ -417,7 +417,7 @@ def test_killing_us_kills_it(tmp_path: Path) -> None:
     host = subprocess.Popen([sys.executable, "-m", "agent.cli", "exec", str(path), "--set",
                              "sandbox.isolation=required"], stdout=subprocess.DEVNULL)
     try:
-        assert eventually(lambda: bool(running("sleep 65.43")), 20.0)
+        assert eventually(lambda: bool(running("sleep 65.43")), 55.0)
     finally:
         host.send_signal(signal.SIGKILL)
         host.wait()

@@ -230,7 +230,7 @@ async def test_a_bubblewrap_that_says_nothing_is_waited_for_within_a_limit(
     monkeypatch.setattr(provisioner, "_TELLS", 0.2)
     settings = SETTINGS.model_copy(update={"start_timeout": 0.5})
     (tmp_path / "job").mkdir()
-    kernel = Kernel(tmp_path / "job", terms=KernelConfig(settings, Isolation(on=True), store.cache))
+    kernel = Kernel(tmp_path / "job", config=KernelConfig(settings, Isolation(on=True), store.cache))
     began = time.monotonic()
     with pytest.raises(ExecutorError, match=r"was ready within 0\.5 s \(sandbox\.start_timeout\)"):
         await kernel.start()

@@ -150,15 +150,11 @@ def _checked(kind: str, array: Array, about: Dataset | Folder, *, rows: int, whe
                            f"got values from {array.min()} to {array.max()}")
         return whole
     if kind == "probabilities":
-        _check_simplex(array, where)
+        sums = array.sum(axis=1, dtype=np.float64)
+        row = int(np.argmax(np.abs(sums - 1.0)))
+        if abs(sums[row] - 1.0) > _ROUNDED:
+            raise LabError(f"{where}: probabilities must sum to 1 in every row; row {row} sums to {sums[row]:.4g} "
+                           "(raw scores go in with logits=)")
+        if array.min() < -1e-6:
+            raise LabError(f"{where}: probabilities must not be negative, got {array.min():.4g}")
     return array.astype(np.float64 if array.dtype == np.float64 else np.float32)
-
-
-def _check_simplex(array: Array, where: str) -> None:
-    sums = array.sum(axis=1, dtype=np.float64)
-    row = int(np.argmax(np.abs(sums - 1.0)))
-    if abs(sums[row] - 1.0) > _ROUNDED:
-        raise LabError(f"{where}: probabilities must sum to 1 in every row; row {row} sums to {sums[row]:.4g} "
-                       "(raw scores go in with logits=)")
-    if array.min() < -1e-6:
-        raise LabError(f"{where}: probabilities must not be negative, got {array.min():.4g}")
