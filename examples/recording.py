@@ -61,16 +61,16 @@ def _note(state: RunState, _: RunFolder) -> Commanded | None:
 
 def _mark(state: RunState, _: RunFolder) -> Commanded | None:
     for node in state.nodes.values():
-        if node.kind == "draft" and node.varies == "conv" and node.status == "good":
+        if node.kind == "draft" and node.varies == "leaky" and node.status == "good":
             return Commanded(verb="mark", target=node.id, mark="closed", text=(
-                "Columns of a table have no neighbours, so there is nothing for a convolution to see."))
+                "What units do below zero is a detail: compare the other networks first."))
     return None
 
 
-def _kill(state: RunState, folder: RunFolder) -> Commanded | None:
-    """Of a node whose code is at work."""
+def _kill(state: RunState, _: RunFolder) -> Commanded | None:
+    """Of a node that is under way; its code runs for a second only."""
     for node in state.nodes.values():
-        if node.kind == "tune" and node.varies.startswith("WEIGHT_DECAY") and folder.live(node.id, 1).exists():
+        if node.kind == "tune" and node.varies.startswith("WEIGHT_DECAY") and not node.finished:
             return Commanded(verb="kill", target=node.id, text=(
                 "This recording shows what a kill looks like; nothing was wrong with the node."))
     return None
