@@ -6,7 +6,6 @@ A paper that is not ours is checked against its result files, its code and itsel
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
@@ -98,25 +97,22 @@ def show_paper(report: ForeignAudit, console: Console) -> None:
             table.add_row(Text(plain(one.claim.number.text)), Text(one.kind, style=_STYLES[one.kind]),
                           Text(plain(one.claim.where)), Text(plain(evidence)))
         console.print(table)
-    console.print(*_lines(report), sep="\n", soft_wrap=True)
-
-
-def _lines(report: ForeignAudit) -> Iterator[Text]:
     for one in report.inconsistencies:
-        yield Text(f"{one.kind}: ", style="red") + Text(f"{plain(one.where)}: {plain(one.what)}")
+        console.print(Text(f"{one.kind}: ", style="red") + Text(f"{plain(one.where)}: {plain(one.what)}"),
+                      soft_wrap=True)
     for finding in report.code:
         style = "red" if finding.suspect else "yellow"
-        yield Text(f"code, {finding.kind}: ", style=style) + Text(plain(str(finding)))
+        console.print(Text(f"code, {finding.kind}: ", style=style) + Text(plain(str(finding))), soft_wrap=True)
     for line in report.left_out:
-        yield Text(f"not read: {plain(line)}", style="dim")
+        console.print(Text(f"not read: {plain(line)}", style="dim"), soft_wrap=True)
+    checked = [f"{report.numbers} numbers read; give --results DIR to hold them against result files"]
     if report.verdicts:
         counts = ", ".join(f"{number} {name}" for name, number in report.counts.items())
-        yield Text(f"{report.numbers} numbers: {counts} ({report.written} found in reports only), against "
-                   f"{report.result_numbers} numbers of {len(report.result_files)} result files")
-    else:
-        yield Text(f"{report.numbers} numbers read; give --results DIR to hold them against result files")
+        checked = [f"{report.numbers} numbers: {counts} ({report.written} found in reports only), against "
+                   f"{report.result_numbers} numbers of {len(report.result_files)} result files"]
     if report.code_files:
-        yield Text(f"{len(report.code)} findings in {report.code_files} files of code")
+        checked.append(f"{len(report.code)} findings in {report.code_files} files of code")
     verdict = f"findings: {report.findings}" if report.findings else "nothing speaks against it"
-    style = "red" if report.findings else "green"
-    yield Text(f"{verdict}; numbers that code made up are found like any other", style=style)
+    console.print(Text("\n".join(checked)), soft_wrap=True)
+    console.print(Text(f"{verdict}; numbers that code made up are found like any other",
+                       style="red" if report.findings else "green"), soft_wrap=True)

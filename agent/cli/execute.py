@@ -38,26 +38,17 @@ def execute(file: Path, timeout: str | None, config: Path | None, json: bool, fl
     outcome = asyncio.run(run_file(
         file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings)))
     if json:
-        print(dumps(as_plain(outcome) | {"isolation": describe_isolation(settings.sandbox)}, indent=1))
+        print(dumps({
+            "seconds": round(outcome.seconds, 3),
+            "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
+            "measurements": [one.model_dump(mode="json") for one in outcome.measurements],
+            "arrays": outcome.arrays, "sealed": outcome.sealed, "artifacts": outcome.artifacts,
+            "figures": [figure.name for figure in outcome.figures], "peak_host_bytes": outcome.peak_host_bytes,
+            "peak_gpu_bytes": outcome.peak_gpu_bytes, "stdout_tail": outcome.stdout_tail,
+            "isolation": describe_isolation(settings.sandbox)}, indent=1))
     else:
         show(outcome, Console())
     return DONE if outcome.failure is None else FAILED
-
-
-def as_plain(outcome: Outcome) -> dict[str, object]:
-    """An outcome as plain values for JSON (see docs/command-line.md)."""
-    return {
-        "seconds": round(outcome.seconds, 3),
-        "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
-        "measurements": [one.model_dump(mode="json") for one in outcome.measurements],
-        "arrays": outcome.arrays,
-        "sealed": outcome.sealed,
-        "artifacts": outcome.artifacts,
-        "figures": [figure.name for figure in outcome.figures],
-        "peak_host_bytes": outcome.peak_host_bytes,
-        "peak_gpu_bytes": outcome.peak_gpu_bytes,
-        "stdout_tail": outcome.stdout_tail,
-    }
 
 
 def show(outcome: Outcome, console: Console) -> None:

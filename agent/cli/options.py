@@ -60,7 +60,8 @@ MODEL = ("model", "base_url", "assignments")
 def declared(work: str, *settings: str) -> Callable[[Callable[..., None]], Callable[..., int]]:
     """A decorator that makes a command of a declaration, whose work (MODULE:FUNCTION) is imported when it is called.
 
-    The work gets all parameters by keyword, and those of `settings` that are in use as `flags`, by dotted key.
+    The work gets all parameters by keyword, and those of `settings` that are in use as `flags`, by dotted key. Raises
+    `SettingsError`.
     """
 
     def decorate(declaration: Callable[..., None]) -> Callable[..., int]:
@@ -68,7 +69,15 @@ def declared(work: str, *settings: str) -> Callable[[Callable[..., None]], Calla
         def command(**values: Any) -> int:
             module, _, function = work.partition(":")
             if settings:
-                values["flags"] = _flags({name: values.pop(name) for name in settings})
+                # every room's settings, which parsing and --help do without
+                from agent.settings import from_assignments
+
+                given = {name: values.pop(name) for name in settings}
+                used = {name: value for name, value in given.items() if value is not None and value != []}
+                values["flags"] = from_assignments(used.pop("assignments", ())) | {
+                    key: value for name, value in used.items() for key in SETTINGS[name][1]}
+                if "gpus" in used:
+                    values["flags"]["sandbox.device"] = "cuda"
             return getattr(import_module(module), function)(**values)
 
         signature = inspect.signature(declaration, eval_str=True)
@@ -80,13 +89,3 @@ def declared(work: str, *settings: str) -> Callable[[Callable[..., None]], Calla
         return command
 
     return decorate
-
-
-def _flags(given: dict[str, Any]) -> dict[str, Any]:
-    """The options in use as settings. Raises `SettingsError`."""
-    from agent.settings import from_assignments  # every room's settings, which parsing and --help do without
-
-    flags = from_assignments(given.get("assignments") or ())
-    used = {name: value for name, value in given.items() if value is not None and value != []}
-    flags |= {key: value for name, value in used.items() for key in SETTINGS[name][1]}
-    return flags | ({"sandbox.device": "cuda"} if "gpus" in used else {})

@@ -54,7 +54,10 @@ def reproduce(run: Path, node: list[str] | None, limit: int | None, json: bool, 
         shutil.rmtree(folder, ignore_errors=True)
     kept, seconds = None if found.good else str(scratch), time.monotonic() - began
     if json:
-        print(dumps(as_plain(found) | {"seconds": round(seconds, 1), "kept": kept}, indent=1))
+        nodes_again = [one.model_dump(mode="json", exclude={"measurements", "tests"}) for one in found.nodes]
+        print(dumps({"good": found.good, "counts": counts(found), "unlike": found.unlike, "left_out": found.left_out,
+                     "nodes": nodes_again, "numbers": [one.model_dump(mode="json") for one in found.numbers],
+                     "seconds": round(seconds, 1), "kept": kept}, indent=1))
     else:
         show(found, Console(), seconds=seconds, kept=kept)
     return DONE if found.good else FINDINGS
@@ -115,13 +118,6 @@ def _scratch(run: Path) -> Path:
 
 
 # --- shown ----------------------------------------------------------------------------------------------------------
-
-
-def as_plain(found: Reproduction) -> dict[str, object]:
-    """A reproduction as plain values for JSON (see docs/reproduce.md)."""
-    nodes = [one.model_dump(mode="json", exclude={"measurements", "tests"}) for one in found.nodes]
-    return {"good": found.good, "counts": counts(found), "unlike": found.unlike, "left_out": found.left_out,
-            "nodes": nodes, "numbers": [one.model_dump(mode="json") for one in found.numbers]}
 
 
 def counts(found: Reproduction) -> dict[str, dict[str, int]]:

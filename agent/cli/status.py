@@ -6,7 +6,6 @@ import time
 from datetime import UTC, datetime
 from json import dumps
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -16,7 +15,7 @@ from agent.outlook import ahead_of
 from inspector.follow import process_on
 from inspector.live import is_ascii
 from inspector.live import watch as watch_tree
-from inspector.logs import Line, Printed
+from inspector.logs import Printed
 from inspector.logs import logs as lines_of
 from inspector.render import print_lines, status_lines, tree_lines
 from inspector.status import status_of
@@ -80,21 +79,19 @@ def logs(run: Path, node: str | None, follow: bool, last: int | None, json: bool
         for line in lines_of(folder, node=node, every=json, follow=follow, last=last):
             if line is None:
                 console.file.flush()
-            elif json:
-                print(dumps(as_values(line), ensure_ascii=False))
             elif isinstance(line, Printed):
-                console.print(Text(f"  | {line.text}"))
+                output = {"type": "output", "node": line.node, "attempt": line.attempt, "text": line.text}
+                if json:
+                    print(dumps(output, ensure_ascii=False))
+                else:
+                    console.print(Text(f"  | {line.text}"))
+            elif json:
+                at = datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds")
+                print(dumps(line.model_dump() | {"at": at}, ensure_ascii=False))
             else:
                 time_of_day = Text(f"{datetime.fromtimestamp(line.at):%Y-%m-%d %H:%M:%S}  ", style="dim")
                 console.print(time_of_day.append(line.text or line.type, style="not dim"))
     return DONE
-
-
-def as_values(line: Line) -> dict[str, Any]:
-    """A line as `--json` prints it."""
-    if isinstance(line, Printed):
-        return {"type": "output", "node": line.node, "attempt": line.attempt, "text": line.text}
-    return line.model_dump() | {"at": datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds")}
 
 
 def view(place: Path, port: int, read_only: bool) -> int:
