@@ -10,6 +10,7 @@ from record.events import Event
 from record.events.searching import Decided
 from record.fold.state import RunState
 from record.nouns.decisions import Expand
+from search import policy
 from tests.agent.scripted_runs import Killed, World
 
 pytestmark = pytest.mark.slow
@@ -81,12 +82,16 @@ def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than
     assert "Left out, since neither time nor budget had room for what was still owed" in text
 
 
-def test_nodes_that_wait_for_a_place_at_the_limit_are_not_run(world: World) -> None:
+def test_nodes_that_wait_for_a_place_at_the_limit_are_not_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "MIN_TUNED", 4)
+
     def late(event: Event, state: RunState) -> float:
         return 90_000.0 if event.type == "executed" and len(state.stage_nodes("tuning")) > 1 else 0.0
 
     world.tick, world.delay = late, 0.2
-    searched(world, time_limit=40_000, search__tuning__nodes=4, search__min_tuned=4)
+    searched(world, time_limit=40_000, search__tuning__nodes=4)
     assert all(at < 40_000 for at in world.begun.values()), world.begun
     cut = [one for one in world.state.nodes.values() if one.status == "cancelled"]
     assert cut and all("the time limit of 40000 s was reached" in one.reasons[0] for one in cut)
