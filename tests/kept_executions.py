@@ -54,10 +54,10 @@ def kept_executions() -> Generator[None]:
 
 def _key(job: Job, script: Script) -> str:
     """Changes with everything that the code can see."""
-    known = hashlib.sha256(repr((job.mode, script.entry, script.seed, sorted(script.views), script.artifacts)).encode())
+    known = hashlib.sha256(repr((job.mode, job.entry, job.seed, sorted(script.views), script.artifacts)).encode())
     for root in (script.folder, *map(Path, script.views.values())):
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
-            if path.is_file() and path != script.live:
+            if path.is_file() and path != job.live:
                 known.update(f"{path.relative_to(root)} {path.stat().st_size} ".encode() + path.read_bytes())
     return known.hexdigest()
 

@@ -128,7 +128,7 @@ def test_tables_bold_what_is_called_and_the_check_reads_them():
     state = synthetic.state()
     claims = paper_claims(state)
     found = differences(state, claims)
-    made = tables(claims, synthetic.PLAN, synthetic.FACTS, found=found)
+    made = tables(claims, synthetic.PLAN, synthetic.FACTS, differences=found)
     known = replace(EVIDENCE, values={one.key: Value(mean=one.mean) for one in (*claims, *found)}, comparisons=tuple(
         EVIDENCE.comparisons[0].model_copy(update={
             "key": one.key, "dataset": one.dataset, "metric": one.name, "verdict": one.called, "better": one.better,
