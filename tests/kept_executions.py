@@ -20,7 +20,6 @@ import pytest
 
 from sandbox.execution import Execution, Script
 from sandbox.executor import CUT, LocalExecutor
-from sandbox.job import Job
 
 VARIABLE = "KEPT_EXECUTIONS"
 """Names the folder in the environment."""
@@ -37,12 +36,12 @@ def kept_executions() -> Generator[None]:
         return
     folder, execute = Path(os.environ[VARIABLE]), vars(LocalExecutor)["_execute"]
 
-    async def again(self: LocalExecutor, job: Job, script: Script, source: str, *rest: Any) -> Execution:
-        kept = folder / _key(job, script)
+    async def again(self: LocalExecutor, script: Script, source: str, *rest: Any) -> Execution:
+        kept = folder / _key(script)
         if kept.is_dir():
             shutil.copytree(kept / "left", script.folder, dirs_exist_ok=True)
             return pickle.loads((kept / "execution").read_bytes())
-        execution: Execution = await execute(self, job, script, source, *rest)
+        execution: Execution = await execute(self, script, source, *rest)
         if execution.failure is None or execution.failure.kind not in (*CUT, "hopeless"):
             _keep(kept, script.folder, execution)
         return execution
@@ -52,8 +51,9 @@ def kept_executions() -> Generator[None]:
         yield
 
 
-def _key(job: Job, script: Script) -> str:
+def _key(script: Script) -> str:
     """Changes with everything that the code can see."""
+    job = script.job
     known = hashlib.sha256(repr((job.mode, job.entry, job.seed, sorted(script.views), script.artifacts)).encode())
     for root in (script.folder, *map(Path, script.views.values())):
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
