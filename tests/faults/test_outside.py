@@ -26,6 +26,7 @@ from record.lock import RunLockedError, hold
 from record.log import EventLog, Listener
 from record.reading import RecordError, read_events, read_state
 from tests.faults.served import resume, served_settings, start, studying
+from tests.kept_executions import kept_executions
 from tests.models.openai_server import OpenAIServer, Step, content, status
 
 pytestmark = [
@@ -49,6 +50,13 @@ def reason(run: Path) -> str:
     ended = read_state(run).ended
     assert ended is not None
     return ended.reason
+
+
+@pytest.fixture
+def kept() -> Iterator[None]:
+    """For one test: others here need kernels that run."""
+    with kept_executions():
+        yield
 
 
 @pytest.mark.usefixtures("kept")
