@@ -211,9 +211,7 @@ class _Layer:
 
 def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
     values = _flat(Settings().model_dump())
-    kept = {FAMILIAR.get(key, key): value for key, value in _flat(base).items()}
-    # a run that was recorded before may name settings that are constants by now
-    values |= {key: value for key, value in kept.items() if key in values or f"{key}.".startswith(MAPPINGS)}
+    values |= {FAMILIAR.get(key, key): value for key, value in _flat(base).items()}
     known = known_keys()
     origin: dict[str, str] = {}
     for layer in layers:

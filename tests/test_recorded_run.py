@@ -169,7 +169,7 @@ def test_every_node_has_its_panel_with_its_parts(web: httpx.Client, state: RunSt
         for link in _links(text, having="/plots"):
             assert web.get(link).status_code == 200, link
     failed = next(node for node in state.nodes.values() if node.status == "buggy")
-    assert "RuntimeError" in web.get(page + failed.id).text
+    assert "ValueError" in web.get(page + failed.id).text
 
 
 def test_every_page_answers(web: httpx.Client, state: RunState) -> None:

@@ -9,11 +9,10 @@ a person can check by hand, and calibrates only. Every arm of a noise rate start
 wrong labels and the same batches, so that arms can be compared seed by seed.
 """
 
+import itertools
+
 import lab
 import numpy as np
-import torch
-from torch import nn
-from torch.nn import functional as F
 
 # --- settings -------------------------------------------------------------------------------------------------------
 # Replicates run this very file under another lab.seed, so no seed stands here.
@@ -22,6 +21,9 @@ NOISE_LOW = 0.2
 NOISE_HIGH = 0.4
 EPOCHS = 40
 HIDDEN = 64
+DEPTH = 1
+SLOPE = 1.0
+DROPOUT = 0.0
 LEARNING_RATE = 0.003
 WEIGHT_DECAY = 0.0001
 BATCH = 64
@@ -40,9 +42,47 @@ ARMS = {
 
 
 # --- network --------------------------------------------------------------------------------------------------------
-def build_network(features, classes):
-    """A factorised softmax regression: linear all through, of rank HIDDEN at most, so it can hardly memorise."""
-    return nn.Sequential(nn.Linear(features, HIDDEN, bias=False), nn.Linear(HIDDEN, classes))
+def build_network(features, classes, rng):
+    """A perceptron with DEPTH hidden layers, as weights and biases in turn."""
+    sizes = [features, *[HIDDEN] * DEPTH, classes]
+    network = []
+    for inputs, outputs in itertools.pairwise(sizes):
+        network += [rng.normal(0.0, (2 / inputs) ** 0.5, (inputs, outputs)), np.zeros(outputs)]
+    return network
+
+
+def forward(network, x, kept=(1.0,) * DEPTH):
+    """Logits, what each layer was given, and the slopes of the hidden units, of which `kept` are not dropped.
+
+    SLOPE is that of a unit below zero: 0 makes it a rectifier, 1 leaves the network linear.
+    """
+    given, slopes = [x], []
+    for weights, bias, mask in zip(network[:-2:2], network[1:-2:2], kept, strict=True):
+        z = given[-1] @ weights + bias
+        slopes.append(np.where(z > 0, 1.0, SLOPE) * mask)
+        given.append(z * slopes[-1])
+    return given[-1] @ network[-2] + network[-1], given, slopes
+
+
+def softmax(logits):
+    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return odds / odds.sum(axis=1, keepdims=True)
+
+
+def cross_entropy(logits, labels):
+    return float(-np.log(softmax(logits)[np.arange(len(labels)), labels] + 1e-12).mean())
+
+
+def gradients(network, x, targets, kept):
+    """The slope of the mean cross-entropy by each array of the network."""
+    logits, given, slopes = forward(network, x, kept)
+    error = (softmax(logits) - targets) / len(x)
+    found = [given[-1].T @ error, error.sum(axis=0)]
+    for k in reversed(range(len(slopes))):
+        error = error @ network[2 * k + 2].T * slopes[k]
+        found = [given[k].T @ error, error.sum(axis=0), *found]
+    return found
+
 
 # --- data -----------------------------------------------------------------------------------------------------------
 def corrupt(labels, classes, rate, stream):
@@ -53,40 +93,39 @@ def corrupt(labels, classes, rate, stream):
     return np.where(chance < rate, (labels + shift) % classes, labels)
 
 
-def as_rows(x):
-    return torch.as_tensor(x, dtype=torch.float32, device=lab.device)
-
-
-def as_target(labels):
-    return torch.as_tensor(labels, dtype=torch.int64, device=lab.device)
-
-
 # --- training -------------------------------------------------------------------------------------------------------
-def train(network, x, y, dev_x, dev_y, smoothing, where):
-    """Losses by epoch, shape (epochs, 2): on the training labels as they were drawn, and on clean dev labels."""
-    optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+def train(network, x, y, dev_x, dev_y, smoothing, where, rng):
+    """The network as trained, and losses by epoch, shape (epochs, 2): on the training labels as they were drawn, and on
+    clean dev labels."""
+    classes = network[-1].size
+    targets = (1 - smoothing) * np.eye(classes)[y] + smoothing / classes
+    means, squares = ([np.zeros_like(array) for array in network] for _ in range(2))
     losses = np.zeros((EPOCHS, 2))
+    step = 0
     for epoch in range(EPOCHS):
-        network.train()
-        for rows in torch.randperm(len(x)).split(BATCH):
-            optimiser.zero_grad()
-            loss = F.cross_entropy(network(x[rows]), y[rows], label_smoothing=smoothing)
-            loss.backward()
-            optimiser.step()
-        network.eval()
+        order = rng.permutation(len(x))
+        for start in range(0, len(x), BATCH):
+            rows, step = order[start:start + BATCH], step + 1
+            kept = [(rng.random((len(rows), HIDDEN)) >= DROPOUT) / (1 - DROPOUT) for _ in range(DEPTH)]
+            slopes = gradients(network, x[rows], targets[rows], kept)
+            slopes = [slope + WEIGHT_DECAY * array for slope, array in zip(slopes, network, strict=True)]
+            means = [0.9 * mean + 0.1 * slope for mean, slope in zip(means, slopes, strict=True)]
+            squares = [0.999 * square + 0.001 * slope**2 for square, slope in zip(squares, slopes, strict=True)]
+            rate = LEARNING_RATE * (1 - 0.999**step) ** 0.5 / (1 - 0.9**step)  # of Adam
+            network = [array - rate * mean / (np.sqrt(square) + 1e-8)
+                       for array, mean, square in zip(network, means, squares, strict=True)]
         # Plain cross-entropy in every arm, so that the curves of smoothed and plain training share one axis.
-        with torch.no_grad():
-            losses[epoch] = F.cross_entropy(network(x), y).item(), F.cross_entropy(network(dev_x), dev_y).item()
+        losses[epoch] = cross_entropy(forward(network, x)[0], y), cross_entropy(forward(network, dev_x)[0], dev_y)
         lab.log("loss", losses[epoch, 0], step=epoch, split="train", **where)
         lab.log("loss", losses[epoch, 1], step=epoch, split="dev", **where)
-    return losses
+    return network, losses
 
 
 # --- calibration ----------------------------------------------------------------------------------------------------
 def fit_temperature(logits, labels):
     """The temperature with the lowest log loss on the labels given, from a grid: one number needs no optimiser."""
     grid = np.geomspace(0.1, 10.0, 121)
-    return min(grid, key=lambda t: F.cross_entropy(logits / float(t), labels).item())
+    return min(grid, key=lambda t: cross_entropy(logits / t, labels))
 
 
 def reliability(probabilities, labels):
@@ -108,25 +147,21 @@ def run(data, arm, level):
     rate, settings = NOISE_RATES[level], ARMS[arm]
     condition = f"{arm}@{level}"
     where = {"condition": condition, "dataset": data.name}
-    noisy_y = corrupt(data.train.y, data.classes, rate, 0)
+    y = corrupt(data.train.y, data.classes, rate, 0)
     dev_y = corrupt(data.dev.y, data.classes, rate * settings["dev_noise"], 1)
-    x, y = as_rows(data.train.x), as_target(noisy_y)
-    dev_x, clean_dev_y = as_rows(data.dev.x), as_target(data.dev.y)
 
-    torch.manual_seed(lab.seed)  # the same weights and batches for every arm
-    network = build_network(data.train.x.shape[1], data.classes).to(lab.device)
-    losses = train(network, x, y, dev_x, clean_dev_y, settings["smoothing"], where)
-
+    rng = np.random.default_rng(lab.seed)  # the same weights and batches for every arm
+    network = build_network(data.train.x.shape[1], data.classes, rng)
+    network, losses = train(network, data.train.x, y, data.dev.x, data.dev.y, settings["smoothing"], where, rng)
     temperature = 1.0
-    with torch.no_grad():
-        if settings["temperature"]:
-            temperature = float(fit_temperature(network(dev_x), as_target(dev_y)))
+    if settings["temperature"]:
+        temperature = float(fit_temperature(forward(network, data.dev.x)[0], dev_y))
 
-        def predict(rows):
-            return torch.softmax(network(as_rows(rows)) / temperature, dim=1).cpu().numpy()
+    def predict(rows):
+        return softmax(forward(network, rows)[0] / temperature)
 
-        dev_p = predict(data.dev.x)
-        validation_p, test_p = predict(data.validation.x), predict(data.test.x)
+    dev_p = predict(data.dev.x)
+    validation_p, test_p = predict(data.validation.x), predict(data.test.x)
     lab.submit(data.name, "validation", condition, probabilities=validation_p)
     lab.submit(data.name, "test", condition, probabilities=test_p)
     # --- saved for the figures

@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 
 import numpy as np
-from house import bar, colour, half_widths, label_left, legend, look, panels, save, width_of
+from figure_style import bar, colour, half_widths, label_left, legend, look, panels, save, width_of
 
 ARMS = {'baseline': 'cross-entropy', 'method': 'smoothing + temperature'}
 LEVELS = {'noise0': 'noise rate 0.0', 'noise20': 'noise rate 0.2', 'noise40': 'noise rate 0.4'}
 VALUES = {'noise0': 0.0, 'noise20': 0.2, 'noise40': 0.4}
 DATASETS = ['breast_cancer']
 ABLATIONS = ['without-clean-dev', 'without-smoothing']
-ABLATION_LABELS = {}
 METHOD = "method"
 MAIN = DATASETS[0]
 FACTOR = "label noise rate"
@@ -49,27 +48,6 @@ def draw_points(axis, places, entries_of, step=0.03):
                           yerr=half_widths([entry for _, entry in found]), label=title, **look(k))
 
 
-def by_level(metric, label, name):
-    """A metric by level with its 95 % interval, one panel a dataset; by dataset in one panel where there are no levels."""
-    levels = list(LEVELS)
-    numbers = [VALUES[level] for level in levels]
-    numeric = bool(levels) and all(value is not None for value in numbers)
-    places = numbers if numeric else list(range(len(levels) or len(DATASETS)))
-    figure, axes = panels(len(DATASETS) if levels else 1, 1.85)
-    for axis, dataset in zip(axes, DATASETS, strict=False):
-        if levels:
-            draw_points(axis, places, lambda arm: [statistic(metric, dataset, arm, level) for level in levels])
-            axis.set_title(words(dataset))
-            axis.set_xticks(places, [f"{place:g}" for place in places] if numeric else list(LEVELS.values()))
-        else:
-            draw_points(axis, places, lambda arm: [statistic(metric, one, arm, "") for one in DATASETS])
-            axis.set_xticks(places, [words(one) for one in DATASETS])
-            axis.set_xlim(-0.5, len(places) - 0.5)
-        axis.set_xlabel(FACTOR if levels else "dataset")
-    label_left(axes, label)
-    save(figure, name)
-
-
 def draw_band(axis, x, values, k, label):
     """Mean over replicates with a band of one standard deviation; values have the shape (replicates, points)."""
     mean, spread = values.mean(axis=0), values.std(axis=0)
@@ -77,28 +55,8 @@ def draw_band(axis, x, values, k, label):
     axis.fill_between(x, mean - spread, mean + spread, color=colour(k), alpha=0.2, linewidth=0)
 
 
-def draw_curve(axis, quantity, column, dataset, level):
-    """One column against the first, by arm."""
-    for k, (arm, title) in enumerate(ARMS.items()):
-        values = replicates(quantity, dataset, arm, level)
-        if values is not None:
-            draw_band(axis, values[0, :, 0], values[:, :, column], k, title)
-    axis.set_xlabel("update")
-
-
-def curves(quantity, column, label, name):
-    """A quantity while training on the main dataset, one panel a level."""
-    levels = (list(LEVELS) or [""])[-3:]
-    figure, axes = panels(len(levels), 1.85, sharey=True)
-    for axis, level in zip(axes, levels, strict=True):
-        draw_curve(axis, quantity, column, MAIN, level)
-        axis.set_title(LEVELS.get(level, words(MAIN)))
-    label_left(axes, label)
-    save(figure, name)
-
-
 def arm_label(arm):
-    return "whole method" if arm == METHOD else ABLATION_LABELS.get(arm, ARMS.get(arm, words(arm)))
+    return "whole method" if arm == METHOD else ARMS.get(arm, words(arm))
 
 
 def draw_groups(axis, arms, dataset, levels):
