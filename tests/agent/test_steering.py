@@ -271,7 +271,7 @@ def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[
     monkeypatch.setattr(run, "open_backend", _sleepy)
     folder, codes = tmp_path / "slow", list[int]()
     settings = small_settings(
-        search__num_workers=1, search__order="arrival", search__lookahead=0, search__max_lookahead=0, search__grace=0.5,
+        search__num_workers=1, search__order="arrival", search__lookahead=0, search__grace=0.5,
         search__num_drafts=5, search__preliminary__nodes=5)
     thread = threading.Thread(target=lambda: codes.append(run.start(
         IDEA, settings, runs=tmp_path, name="slow", listener=lambda event, state: None)))
