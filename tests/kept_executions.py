@@ -52,9 +52,10 @@ def kept_executions() -> Generator[None]:
 
 
 def _key(script: Script) -> str:
-    """Changes with everything that the code can see."""
+    """Changes with all that the code is given; the settings of the sandbox are taken to be the same."""
     job = script.job
-    known = hashlib.sha256(repr((job.mode, job.entry, job.seed, sorted(script.views), script.artifacts)).encode())
+    known = hashlib.sha256(repr((job.mode, job.entry, job.seed, sorted(script.views), script.artifacts,
+                                 script.scorers, sorted(script.pretrained.items()))).encode())
     for root in (script.folder, *map(Path, script.views.values())):
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
             if path.is_file() and path != job.live:
