@@ -109,11 +109,12 @@ async def attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
     took = time.perf_counter() - began
     assert outcome.failure is None, outcome.failure
     pool: Pool = executor._pool  # pyright: ignore[reportPrivateUsage]
-    while pool.slots and not len(pool):
+    while pool.size and not len(pool):
         assert not pool.why_off, pool.why_off
         await asyncio.sleep(0.05)
-    return {"whole": took, "code": outcome.seconds, "overhead": took - outcome.seconds,
-            "waiting_bytes": float(pool.bytes)}
+    [waiting] = [*pool._waiting] or [None]  # pyright: ignore[reportPrivateUsage]
+    size = resource_use(process_tree(waiting.pid)).private if waiting is not None else 0
+    return {"whole": took, "code": outcome.seconds, "overhead": took - outcome.seconds, "waiting_bytes": float(size)}
 
 
 async def attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]]]:

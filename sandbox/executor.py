@@ -73,8 +73,7 @@ class LocalExecutor:
         self._meter = Meter(self._gpus.nvml, alone=self._gpus.alone)
         self._pretrained = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
         self._gate = Slots(slots)
-        self._pool = Pool(self._config, slots=1 if self._gpus.devices else slots, views=views,
-                          readable=map(Path, self._pretrained.values()))
+        self._pool = Pool(self._config, views=views, readable=map(Path, self._pretrained.values()))
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
 

@@ -64,9 +64,8 @@ class Kernel:
         self.write_job({"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "folder": str(self.seen),
                         "entry": "", "datasets": {}})
         self._group = task_group(self._scratch.root.name, settings.tasks)
-        before = ["nice", "-n", "19"] if self.options.nice else []
-        if self._group is not None:  # entered before the command does anything else
-            before += ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
+        before = [] if self._group is None else [  # entered before the command does anything else
+            "/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
         wrapper = await to_thread(lambda: wrap([], kernel_sandbox(
             self.config, self.options, folder=self.folder, seen=self.seen, scratch=self._scratch,
         ))) if self.config.isolation.on else []

@@ -46,8 +46,8 @@ class SandboxSettings(BaseModel):
     start_timeout: float = Field(default=60.0, gt=0)
     """Seconds until a kernel must be ready."""
     pool: int | None = Field(default=None, ge=0)
-    """Kernels that wait, with what experiments import already imported; by default as many as run at a time, as far
-    as a tenth of the memory holds them. 0: none. Experiments on a GPU start in kernels of their own all the same."""
+    """Kernels that wait, with what experiments import already imported; by default one. 0: none. Experiments on a GPU
+    start in kernels of their own all the same."""
     python: str = Field(default_factory=lambda: sys.executable)
     """Interpreter of the kernels; it needs ipykernel and whatever experiments import."""
     isolation: Literal["required", "auto", "none"] = "required"

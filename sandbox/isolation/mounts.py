@@ -70,12 +70,11 @@ class KernelConfig:
 
 @dataclass(frozen=True)
 class StartOptions:
-    """What a kernel has from its start: read-only paths, GPUs, modules imported ahead, and whether others go first."""
+    """What a kernel has from its start: read-only paths, GPUs, and modules imported ahead."""
 
     readable: tuple[Path, ...] = ()
     gpus: tuple[Device, ...] = ()
     modules: tuple[str, ...] = ()
-    nice: bool = False
 
 
 def kernel_sandbox(

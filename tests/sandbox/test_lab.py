@@ -24,7 +24,7 @@ import pandas
 import pytest
 import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
 
-from sandbox.bundled import SKLEARN
+from sandbox.bundled import BUNDLED
 from sandbox.isolation.mounts import KERNEL_SIDE
 from tests.sandbox.conftest import Store
 
@@ -275,4 +275,4 @@ def test_outside_of_a_kernel_lab_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_bundled_loader_is_replaced() -> None:
-    assert {one.source.removeprefix("sklearn:"): one.name for one in SKLEARN} == lab._data.LOADERS
+    assert {one.source.removeprefix("sklearn:"): one.name for one in BUNDLED} == lab._data.LOADERS
