@@ -178,7 +178,9 @@ def _dataset(one: DatasetFacts) -> list[Text]:
 
 def _forecast(found: DryRun, cast: Forecast) -> list[Text]:
     roles = ", ".join(f"{one.role} {one.likely}-{one.most}" for one in cast.calls)
-    calls, into, out = cast.total_calls, cast.input_tokens, cast.output_tokens
+    calls = Amount(likely=sum(one.likely for one in cast.calls), most=sum(one.most for one in cast.calls))
+    into, out = cast.input_tokens, cast.output_tokens
+    wall = Amount(likely=cast.code_hours.likely / found.workers, most=cast.code_hours.most / found.workers)
     unused = " (with a language model; offline: none)" if found.model == "offline" else ""
     tokens = f"{_pair(into, _count)} in, {_pair(out, _count)} out{unused}"
     usd = "unknown: the model has no listed price" if cast.usd is None else _pair(cast.usd, lambda v: f"${v:.2f}")
@@ -186,7 +188,7 @@ def _forecast(found: DryRun, cast: Forecast) -> list[Text]:
     return [
         _row("experiments", f"{_pair(cast.experiments, _count)} executions of code, replicates included"),
         _row("calls", f"{_pair(calls, _count)} ({roles})"), _row("tokens", tokens), _row("USD", usd),
-        _row("code", f"{_pair(cast.code_hours, _hours)}; {_pair(cast.wall_hours_of_code, _hours)} of wall clock on "
+        _row("code", f"{_pair(cast.code_hours, _hours)}; {_pair(wall, _hours)} of wall clock on "
                      f"{found.workers} worker{'s' * (found.workers != 1)}; the run's time limit is "
                      f"{_hours(found.time_limit / 3600)}"),
         _row("GPU-hours", gpu), _row("disk", _pair(cast.disk_gb, lambda v: f"{v:.2f} GB"))]
