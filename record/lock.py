@@ -5,9 +5,7 @@ network filesystem, which may keep such a lock to one host, the holder also give
 every `BEAT` seconds. Another host takes the run over only when there was none for `SILENT` seconds, by the clock of the
 file server.
 
-Whoever only looks (`holder`) takes and writes nothing where the file's words are enough: they name a process so that no
-other one can be meant, which the machine's process table knows or not. Otherwise (another container or host, a system
-without /proc) the lock is tried for an instant, shared; `hold` waits that out.
+Whoever only looks (`holder`) writes nothing: the lock is tried for an instant, shared, which `hold` waits out.
 
 What it does not guarantee: exclusion from a holder that is cut off from the server for `SILENT` seconds. A look from
 another host goes by its own clock: where that is wrong by more than this, it names a holder that is gone, or none.
@@ -36,15 +34,14 @@ BEAT = 15.0
 SILENT = 90.0
 """Seconds without one after which the holder counts as dead."""
 PATIENCE = 1.0
-"""Seconds during which `hold` tries again where no living process is known to have the lock: somebody may look."""
+"""Seconds during which `hold` tries again: somebody may just look."""
 
 
 class Owner(Frozen):
-    """Who holds a lock, as written in it. `born` tells the process from all others; empty where /proc is missing."""
+    """Who holds a lock, as written in it."""
 
     host: str
     pid: int
-    born: str = ""
 
 
 class RunLockedError(WrongUse):
@@ -61,7 +58,7 @@ def hold(run: Path, *, network: bool = False, beat: float = BEAT, silent: float 
         raise RecordError(f"{run} cannot be written to ({error.strerror}): fix its permissions or its mount, then "
                           "resume") from None
     try:
-        if not _taken(file, path) or (network and _alive_elsewhere(path, silent, lambda: _server_now(path))):
+        if not _taken(file) or (network and _alive_elsewhere(path, silent, lambda: _server_now(path))):
             raise RunLockedError(f"{run} is being worked on by {describe(path)}; stop it first: scientist stop {run}")
         _sign(file)
         done = threading.Event()
@@ -91,16 +88,13 @@ def holder(run: Path) -> str | None:
     try:
         if not path.stat().st_size:  # emptied by the last holder
             return None
-        known = _works(_owner(path))
-        if known is None:
-            with open(path) as file:  # whether a process of this host has it is tried for an instant, shared
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with open(path) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        known = True
+        return describe(path)
     except FileNotFoundError:
         return None
-    network = (run / MIRROR).exists()
-    return describe(path) if known or (network and _alive_elsewhere(path, SILENT, time.time)) else None
+    return describe(path) if (run / MIRROR).exists() and _alive_elsewhere(path, SILENT, time.time) else None
 
 
 def describe(path: Path) -> str:
@@ -116,37 +110,15 @@ def _owner(path: Path) -> Owner | None:
         return None
 
 
-def _works(owner: Owner | None) -> bool | None:
-    """Whether a lock's process is at work, by the process table; None where that cannot tell."""
-    here = _born(os.getpid())
-    if owner is None or not owner.born or not here or owner.born.split()[:2] != here.split()[:2]:
-        return None
-    return _born(owner.pid) == owner.born
-
-
-def _born(pid: int) -> str:
-    """What tells a process from all others: the boot, the namespace of its number, its start in clock ticks.
-
-    The namespace is that of the process that asks: numbers of another one mean nothing here. Empty where there is no
-    such process (any more), or no /proc.
-    """
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return "" if fields[0] in "ZX" else f"{boot} {os.readlink('/proc/self/ns/pid')} {fields[19]}"
-    except (OSError, IndexError):
-        return ""
-
-
-def _taken(file: int, path: Path) -> bool:
-    """Whether the lock could be taken. What stands in the way without a living process is waited for a moment."""
+def _taken(file: int) -> bool:
+    """Whether the lock could be taken, now or in a moment."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
-            if _works(_owner(path)) or time.monotonic() > end:
+            if time.monotonic() > end:
                 return False
             time.sleep(0.005)
 
@@ -173,7 +145,7 @@ def _server_now(path: Path) -> float:
 
 def _sign(file: int) -> None:
     """Write over what stands there, so that nobody finds an empty file meanwhile."""
-    text = Owner(host=socket.gethostname(), pid=os.getpid(), born=_born(os.getpid())).model_dump_json().encode()
+    text = Owner(host=socket.gethostname(), pid=os.getpid()).model_dump_json().encode()
     os.pwrite(file, text, 0)
     os.ftruncate(file, len(text))
     os.fsync(file)

@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
@@ -69,14 +68,13 @@ def killed_holder(run: Path) -> Generator[int]:
 def test_looking_without_a_pause_never_refuses_a_resume(tmp_path: Path, words: str) -> None:
     with killed_holder(tmp_path):
         assert holder(tmp_path) is None
-    if words:  # these cannot be told by the process table: here the lock itself is tried
+    if words:
         (tmp_path / "lock").write_text(words)
     with looking(tmp_path):
         for _ in range(40):
             with hold(tmp_path):
                 assert holder(tmp_path) == f"process {os.getpid()} on {socket.gethostname()}"
-            if words:
-                (tmp_path / "lock").write_text(words)
+            (tmp_path / "lock").write_text(words)
 
 
 def test_a_look_changes_nothing(tmp_path: Path) -> None:
@@ -89,15 +87,6 @@ def test_a_look_changes_nothing(tmp_path: Path) -> None:
     assert {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()} == before
 
 
-def test_a_number_that_another_process_has_now_is_no_holder(tmp_path: Path) -> None:
-    with hold(tmp_path):
-        words = json.loads((tmp_path / "lock").read_text())
-    (tmp_path / "lock").write_text(json.dumps(words | {"born": words["born"] + "0"}))
-    assert holder(tmp_path) is None
-    (tmp_path / "lock").write_text(json.dumps(words))
-    assert holder(tmp_path) == f"process {os.getpid()} on {socket.gethostname()}"
-
-
 @pytest.mark.parametrize("words", ["{", '{"host": "here", "pid": 7}', "[]", "\0" * 5000])
 def test_words_that_tell_nothing_leave_it_to_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
@@ -108,17 +97,8 @@ def test_words_that_tell_nothing_leave_it_to_the_lock(
     with hold(tmp_path):
         (tmp_path / "lock").write_text(words)
         assert holder(tmp_path) is not None
-        with pytest.raises(RunLockedError), hold(tmp_path):
+        with pytest.raises(RunLockedError, match="process"), hold(tmp_path):
             pass
-
-
-def test_a_living_holder_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "PATIENCE", 60.0)
-    with hold(tmp_path):
-        began = time.monotonic()
-        with pytest.raises(RunLockedError, match=f"process {os.getpid()}"), hold(tmp_path):
-            pass
-        assert time.monotonic() - began < 30
 
 
 def test_where_there_is_no_lock_nobody_works(tmp_path: Path) -> None:
