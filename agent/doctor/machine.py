@@ -21,7 +21,7 @@ from inspector.text import duration
 from record.network import kind_of, on_network
 from sandbox.errors import SandboxError
 from sandbox.isolation.limits import machine_memory
-from sandbox.isolation.probe import INSTALL, KernelFacts, probe
+from sandbox.isolation.probe import INSTALL, probe
 from sandbox.job import Outcome
 from sandbox.settings import SandboxSettings
 from sandbox.single_file import run_file
@@ -152,10 +152,10 @@ def clock(
 
 
 def isolation(
-    family: Family, kernel: KernelFacts | None = None, *, wanted: Literal["required", "auto", "none"] = "auto",
+    family: Family, root: Path = Path("/"), *, wanted: Literal["required", "auto", "none"] = "auto",
 ) -> Finding:
     """Whether kernels can be isolated, which is a fault where the settings want them to be."""
-    found = probe(kernel)
+    found = probe(root)
     if found.on:
         with_users = "user, process and network" if found.user_namespace else "process and network"
         return ok("isolation", f"bubblewrap with {with_users} namespaces works")

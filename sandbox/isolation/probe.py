@@ -22,64 +22,32 @@ from sandbox.settings import SandboxSettings
 
 INSTALL = "install bubblewrap: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora)"
 
-_PROFILE = ("printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap {path} flags=(unconfined) {{\\n"
-            "  userns,\\n}}\\n' | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r /etc/apparmor.d/bwrap")
+_KEEP = "(keep it in /etc/sysctl.d/60-userns.conf)"
+_SYSCTLS = (
+    ("user/max_user_namespaces", "0", f"sudo sysctl -w user.max_user_namespaces=15000 {_KEEP}"),
+    ("kernel/unprivileged_userns_clone", "0", f"sudo sysctl -w kernel.unprivileged_userns_clone=1 {_KEEP}"),
+    ("kernel/apparmor_restrict_unprivileged_userns", "1",
+     "allow bubblewrap by a profile: printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap PATH "
+     "flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r "
+     "/etc/apparmor.d/bwrap; or, for all programs: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"))
+"""Sysctls by which a kernel forbids user namespaces: name, the value that forbids them, and the fix."""
+_CONTAINERS = (".dockerenv", "run/.containerenv", ".singularity.d", "var/run/secrets/kubernetes.io")
+"""Marks that Docker, Podman, Singularity and Kubernetes leave in a container."""
 
 
-@dataclass(frozen=True)
-class KernelFacts:
-    """What decides about user namespaces here. A sysctl that the kernel lacks is None."""
-
-    restricted_by_apparmor: bool | None = None
-    clone_allowed: bool | None = None
-    most_namespaces: int | None = None
-    container: str = ""
-    """What kind of container we are in, or an empty string."""
-
-
-def fix_for(kernel: KernelFacts, path: str) -> str:
-    """What to do, from what the kernel says of itself; the container first, since inside it nothing else helps."""
-    if kernel.container:
-        alone = "let this container be the sandbox: mount nothing in it that experiments must not touch"
-        if kernel.container in ("docker", "podman"):
-            return (f"start it with: {kernel.container} run --security-opt seccomp=unconfined --security-opt "
-                    f"apparmor=unconfined --security-opt systempaths=unconfined ...; where you may not, {alone}")
-        return (f"in {kernel.container} it can rarely be had: ask for a pod or job that may make user namespaces, "
-                f"or {alone}")
-    if kernel.most_namespaces == 0:
-        return "sudo sysctl -w user.max_user_namespaces=15000 (keep it in /etc/sysctl.d/60-userns.conf)"
-    if kernel.clone_allowed is False:
-        return "sudo sysctl -w kernel.unprivileged_userns_clone=1 (keep it in /etc/sysctl.d/60-userns.conf)"
-    if kernel.restricted_by_apparmor:
-        return (f"allow bubblewrap by a profile: {_PROFILE.format(path=path)}; or, for all programs: "
-                "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")
+def fix_for(path: str, root: Path = Path("/")) -> str:
+    """How to let bubblewrap at `path` work; in a container nothing helps but how it was started."""
+    if any((root / mark).exists() for mark in _CONTAINERS):
+        return ("this is a container: start it with docker (or podman) run --security-opt seccomp=unconfined "
+                "--security-opt apparmor=unconfined --security-opt systempaths=unconfined ..., or ask for a pod or job "
+                "that may make user namespaces; where neither can be had, let this container be the sandbox: mount "
+                "nothing in it that experiments must not touch")
+    for name, forbidding, fix in _SYSCTLS:
+        with contextlib.suppress(OSError):
+            if (root / "proc/sys" / name).read_text().strip() == forbidding:
+                return fix.replace("PATH", path)
     return ("a security module or a mount option forbids it: see the system's log (dmesg) for the denial; "
             "until then run experiments in a container or a machine of their own")
-
-
-def read_kernel(root: Path = Path("/")) -> KernelFacts:
-    """What the kernel says, and the kind of container, by the marks that its maker leaves."""
-    restricted, clone, most = (_number(root / "proc/sys" / name) for name in (
-        "kernel/apparmor_restrict_unprivileged_userns", "kernel/unprivileged_userns_clone",
-        "user/max_user_namespaces"))
-    marks = {".dockerenv": "docker", "run/.containerenv": "podman", ".singularity.d": "singularity",
-             "var/run/secrets/kubernetes.io": "kubernetes"}
-    kinds = [kind for mark, kind in marks.items() if (root / mark).exists()]
-    with contextlib.suppress(OSError):
-        text = (root / "proc/1/cgroup").read_text(errors="replace")
-        kinds += [kind for word, kind in (("kubepods", "kubernetes"), ("docker", "docker"), ("lxc", "lxc"))
-                  if word in text]
-    return KernelFacts(
-        restricted_by_apparmor=None if restricted is None else restricted != 0,
-        clone_allowed=None if clone is None else clone != 0, most_namespaces=most,
-        container="kubernetes" if "kubernetes" in kinds else next(iter(kinds), ""))
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):
-        return None
 
 
 BUBBLEWRAP = "bubblewrap"
@@ -95,7 +63,6 @@ class Isolation:
     why: str = ""
     fix: str = ""
     user_namespace: bool = True
-
 
 
 def isolation_of(settings: SandboxSettings) -> Isolation:
@@ -128,8 +95,8 @@ def probed() -> Isolation:
     return probe()
 
 
-def probe(kernel: KernelFacts | None = None) -> Isolation:
-    """Start an empty command in a sandbox, now. `kernel` stands in for what this one says of itself."""
+def probe(root: Path = Path("/")) -> Isolation:
+    """Start an empty command in a sandbox, now. What the kernel says of itself is read below `root`."""
     path = shutil.which(PROGRAM)
     if path is None:
         return Isolation(on=False, why="bubblewrap (bwrap) is not installed", fix=INSTALL)
@@ -138,8 +105,7 @@ def probe(kernel: KernelFacts | None = None) -> Isolation:
         return Isolation(on=True)
     if os.geteuid() == 0 and _attempt(user_namespace=False) is None:
         return Isolation(on=True, user_namespace=False)
-    return Isolation(on=False, why=f"bubblewrap cannot make namespaces ({problem})",
-                     fix=fix_for(kernel or read_kernel(), path))
+    return Isolation(on=False, why=f"bubblewrap cannot make namespaces ({problem})", fix=fix_for(path, root))
 
 
 def _attempt(*, user_namespace: bool) -> str | None:

@@ -10,7 +10,6 @@ import time
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import psutil
 import pytest
@@ -27,7 +26,7 @@ from agent.doctor.software import Family, Package, read_family
 from agent.keys import NAMES
 from agent.settings import Settings
 from record.network import kind_of
-from sandbox.isolation import limits, probe
+from sandbox.isolation import limits
 from sandbox.settings import SandboxSettings
 
 pytestmark = pytest.mark.slow
@@ -282,37 +281,28 @@ def test_a_missing_bubblewrap_is_a_warning_that_says_what_it_means(bin: Path) ->
     assert found.fix.endswith("bubblewrap")
 
 
-class Case(NamedTuple):
-    kernel: probe.KernelFacts
-    words: str
+SYS = "proc/sys/kernel/"
 
 
-@pytest.mark.parametrize("case", [
-    Case(probe.KernelFacts(restricted_by_apparmor=True), "/etc/apparmor.d/bwrap"),
-    Case(probe.KernelFacts(restricted_by_apparmor=True), "apparmor_restrict_unprivileged_userns=0"),
-    Case(probe.KernelFacts(clone_allowed=False), "kernel.unprivileged_userns_clone=1"),
-    Case(probe.KernelFacts(most_namespaces=0), "user.max_user_namespaces="),
-    Case(probe.KernelFacts(container="docker", restricted_by_apparmor=True), "docker run --security-opt"),
-    Case(probe.KernelFacts(container="kubernetes"), "let this container be the sandbox"),
-    Case(probe.KernelFacts(), "dmesg"),
+@pytest.mark.parametrize(("marks", "words"), [
+    ({f"{SYS}apparmor_restrict_unprivileged_userns": "1\n"}, "profile bwrap /"),
+    ({f"{SYS}apparmor_restrict_unprivileged_userns": "1\n"}, "apparmor_restrict_unprivileged_userns=0"),
+    ({f"{SYS}unprivileged_userns_clone": "0\n"}, "kernel.unprivileged_userns_clone=1"),
+    ({"proc/sys/user/max_user_namespaces": "0\n"}, "user.max_user_namespaces="),
+    ({".dockerenv": "", f"{SYS}apparmor_restrict_unprivileged_userns": "1\n"}, "run --security-opt"),
+    ({"var/run/secrets/kubernetes.io": ""}, "let this container be the sandbox"),
+    ({f"{SYS}apparmor_restrict_unprivileged_userns": "0\n", f"{SYS}unprivileged_userns_clone": "1\n"}, "dmesg"),
 ])
-def test_each_reason_has_its_own_fix(bin: Path, case: Case) -> None:
-    plant(bin, "bwrap", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
-    found = machine.isolation("debian", case.kernel)
-    assert grade(found) == "warning" and case.words in found.fix
-    assert "No permissions" in found.found and "\n" not in found.fix
-    required = machine.isolation("debian", case.kernel, wanted="required")
-    assert grade(required) == "fault" and case.words in required.fix
-
-
-def test_the_kernel_and_the_container_are_read_from_their_marks(tmp_path: Path) -> None:
-    for name, text in (("proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n"),
-                       ("proc/sys/kernel/unprivileged_userns_clone", "0\n"),
-                       ("proc/1/cgroup", "0::/kubepods.slice/pod\n"), (".dockerenv", "")):
+def test_each_reason_has_its_own_fix(bin: Path, tmp_path: Path, marks: dict[str, str], words: str) -> None:
+    for name, text in marks.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert probe.read_kernel(tmp_path) == probe.KernelFacts(True, False, None, "kubernetes")
-    assert probe.read_kernel(tmp_path / "none") == probe.KernelFacts()
+    plant(bin, "bwrap", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
+    found = machine.isolation("debian", tmp_path)
+    assert grade(found) == "warning" and words in found.fix
+    assert "No permissions" in found.found and "\n" not in found.fix
+    required = machine.isolation("debian", tmp_path, wanted="required")
+    assert grade(required) == "fault" and words in required.fix
 
 
 @pytest.mark.parametrize(("release", "expected"), [
