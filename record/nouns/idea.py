@@ -18,20 +18,12 @@ def _lines(value: Any) -> tuple[str, ...]:
     """What people write where a list of sentences is meant: one string, a list, or a mapping of titles."""
     if isinstance(value, dict):
         value = [f"{key}: {text}" for key, text in cast("dict[Any, Any]", value).items()]
-    elif not isinstance(value, str | list | tuple):
-        raise ValueError(f"must be text or a list of texts, not {_kind(value)}")
     lines: list[str] = []
-    for item in [value] if isinstance(value, str) else cast("list[Any]", value):
+    for item in cast("list[Any]", value) if isinstance(value, list | tuple) else [value]:
         if not isinstance(item, str | list | dict):
-            raise ValueError(f"must be text or a list of texts, not a list with {_kind(item)}")
+            raise ValueError("must be text or a list of texts")
         lines.append(item if isinstance(item, str) else "; ".join(_lines(item)))
     return tuple(line for line in lines if line.strip())
-
-
-def _kind(value: Any) -> str:
-    names = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "text",
-             list: "a list", dict: "an object"}
-    return names[type(value)]
 
 
 Lines = Annotated[tuple[str, ...], BeforeValidator(_lines)]
@@ -76,28 +68,26 @@ def read_idea(path: Path, index: int | None = None) -> Idea:
         return Idea.model_validate(_fields(ideas[position]))
     except (ValueError, IdeaError) as error:
         where = str(path) if len(ideas) == 1 else f"{path}, idea {position}"
-        raise IdeaError(f"{where}: {_in_words(error) if isinstance(error, ValidationError) else error}") from None
+        why = f"{error}"
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            why = f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}"
+        raise IdeaError(f"{where}: {why}") from None
 
 
 def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise IdeaError(f"there is no idea file {path}: give --idea the path of a JSON file") from None
     except OSError as error:
         raise IdeaError(f"cannot read the idea file {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise IdeaError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8 JSON") from None
-    except json.JSONDecodeError as error:
-        raise IdeaError(f"{path} is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise IdeaError(f"{path} is nested too deeply to be an idea") from None
+    except (ValueError, RecursionError) as error:
+        raise IdeaError(f"{path} is not JSON in UTF-8: {error}") from None
 
 
 def _fields(raw: object) -> dict[str, Any]:
     """The fields that say something; one that is spelt otherwise, as short_hypothesis, counts as ours."""
     if not isinstance(raw, dict):
-        raise IdeaError(f"an idea is a JSON object with Name, Title and Experiments, not {_kind(raw)}")
+        raise IdeaError("an idea is a JSON object with Name, Title and Experiments")
     fields: dict[str, Any] = {}
     for key, value in cast("dict[Any, Any]", raw).items():
         name = _SPELT.get(str(key).strip().lower().replace("_", " "), str(key))
@@ -107,22 +97,9 @@ def _fields(raw: object) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and str(value).strip()}
 
 
-def _in_words(error: ValidationError) -> str:
-    first = error.errors()[0]
-    name = first["loc"][0]
-    if first["type"] in ("missing", "too_short"):
-        example = "list what should be tried, one sentence each" if name == "Experiments" else f"add a {name!r} field"
-        return f"the idea has no {name}: {example}"
-    if first["type"] == "string_type":
-        return f"{name} must be text, not {_kind(first['input'])}"
-    return f"{name} {first['msg'].removeprefix('Value error, ')}"
-
-
 def _names(ideas: list[Any]) -> str:
     """The ideas' names with their indices, cut to what fits a line."""
-    names: list[str] = []
-    for number, idea in enumerate(ideas[:8]):
-        named = {str(key).lower(): value for key, value in cast("dict[Any, Any]", idea).items()} if isinstance(
-            idea, dict) else {"name": _kind(idea)}
-        names.append(f"{number}: {str(named.get('name') or 'without a Name')[:40]}")
+    named = ({str(key).lower(): name for key, name in cast("dict[Any, Any]", idea).items()} if isinstance(idea, dict)
+             else {} for idea in ideas[:8])
+    names = [f"{number}: {str(fields.get('name') or 'no name')[:40]}" for number, fields in enumerate(named)]
     return ", ".join(names) + (", ..." if len(ideas) > 8 else "")

@@ -51,7 +51,7 @@ def without(key: str) -> dict[str, Any]:
 
 
 def test_an_idea_that_is_not_there(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "there is no idea file none.json" in refused(capsys, "run", "--idea", "none.json")
+    assert "cannot read the idea file none.json: No such file" in refused(capsys, "run", "--idea", "none.json")
 
 
 def test_an_idea_that_is_a_folder(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,26 +59,26 @@ def test_an_idea_that_is_a_folder(place: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(("content", "words"), [
-    ("{'Name': 1}", "is not JSON: Expecting property name"),
+    ("{'Name': 1}", "is not JSON in UTF-8: Expecting property name"),
     ("", "is not JSON"),
-    ("[" * 100_000, "nested too deeply"),
+    ("[" * 100_000, "is not JSON"),
     ([], "is an empty list"),
-    ("7", "an idea is a JSON object with Name, Title and Experiments, not a number"),
-    (["text"], "not text"),
-    (without("Title"), "the idea has no Title"),
-    ({**IDEA, "Title": "  "}, "the idea has no Title"),
-    ({**IDEA, "Title": None}, "the idea has no Title"),
-    (without("Name"), "the idea has no Name"),
-    (without("Experiments"), "the idea has no Experiments"),
-    ({**IDEA, "Experiments": []}, "the idea has no Experiments"),
-    ({**IDEA, "Experiments": [" "]}, "the idea has no Experiments"),
-    ({**IDEA, "Experiments": {}}, "the idea has no Experiments"),
-    ({**IDEA, "Experiments": 5}, "Experiments must be text or a list of texts, not a number"),
-    ({**IDEA, "Experiments": ["one", 2]}, "not a list with a number"),
-    ({**IDEA, "Experiments": ["one", None]}, "not a list with null"),
-    ({**IDEA, "Title": ["x"]}, "Title must be text, not a list"),
-    ({**IDEA, "Datasets": True}, "Datasets must be text or a list of texts, not a truth value"),
-    ({**IDEA, "Abstract": {"a": 1}}, "Abstract must be text, not an object"),
+    ("7", "an idea is a JSON object with Name, Title and Experiments"),
+    (["text"], "an idea is a JSON object"),
+    (without("Title"), "Title: Field required"),
+    ({**IDEA, "Title": "  "}, "Title: Field required"),
+    ({**IDEA, "Title": None}, "Title: Field required"),
+    (without("Name"), "Name: Field required"),
+    (without("Experiments"), "Experiments: Field required"),
+    ({**IDEA, "Experiments": []}, "Experiments: Tuple should have at least 1 item"),
+    ({**IDEA, "Experiments": [" "]}, "Experiments: Tuple should have at least 1 item"),
+    ({**IDEA, "Experiments": {}}, "Experiments: Tuple should have at least 1 item"),
+    ({**IDEA, "Experiments": 5}, "Experiments: must be text or a list of texts"),
+    ({**IDEA, "Experiments": ["one", 2]}, "Experiments: must be text or a list of texts"),
+    ({**IDEA, "Experiments": ["one", None]}, "Experiments: must be text or a list of texts"),
+    ({**IDEA, "Title": ["x"]}, "Title: Input should be a valid string"),
+    ({**IDEA, "Datasets": True}, "Datasets: must be text or a list of texts"),
+    ({**IDEA, "Abstract": {"a": 1}}, "Abstract: Input should be a valid string"),
 ])
 def test_an_idea_that_cannot_be_used(
     place: Path, capsys: pytest.CaptureFixture[str], content: object, words: str
@@ -88,7 +88,7 @@ def test_an_idea_that_cannot_be_used(
 
 def test_an_idea_that_is_not_utf8(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.json").write_bytes(b'{"Name": "\xff"}')
-    assert "is not UTF-8" in refused(capsys, "run", "--idea", "bad.json")
+    assert "is not JSON in UTF-8" in refused(capsys, "run", "--idea", "bad.json")
 
 
 def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +96,7 @@ def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]
     assert "choose one with --idea-idx (0: calm, 1: bold )" in idea_said(capsys, two)
     assert "--idea-idx 2 is not in bad.json, which holds 2" in idea_said(capsys, two, "--idea-idx", "2")
     assert "--idea-idx -1" in idea_said(capsys, two, "--idea-idx", "-1")
-    assert "idea 1: the idea has no Title" in idea_said(capsys, [IDEA, without("Title")], "--idea-idx", "1")
+    assert "idea 1: Title: Field required" in idea_said(capsys, [IDEA, without("Title")], "--idea-idx", "1")
 
 
 # --- settings, model, library ---------------------------------------------------------------------------------------
