@@ -18,21 +18,23 @@ MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#
 """How a missing value may be written in a text."""
 NUMERIC_SHARE = 0.8
 """A column of texts is one of numbers with mistakes where at least this share of its values are numbers."""
+PARTS = {"train": "train", "training": "train", "dev": "validation", "val": "validation", "valid": "validation",
+         "validation": "validation", "test": "test", "testing": "test", "holdout": "test"}
+"""How splits are called in the wild, and what we call them."""
 
 
 @dataclass(frozen=True)
 class Column:
     """Either `numbers` (n,) float64 with NaN for missing, or `codes` (n,) into `levels` with -1 for missing.
 
-    `share` of the values of a text column are numbers; `stray` is the first that is none: row from 1, and value.
-    `other` names the kind of a column that is neither.
+    `stray` is the first value that is no number, where most are: row from 1, and value. `other` names the kind of a
+    column that is neither.
     """
 
     name: str
     numbers: Array | None = None
     codes: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     levels: tuple[str, ...] = ()
-    share: float = 0.0
     stray: tuple[int, str] | None = None
     other: str = ""
 
@@ -41,11 +43,12 @@ class Column:
         """(n,) bool: where the value is missing."""
         return np.isnan(self.numbers) if self.numbers is not None else self.codes < 0
 
-    def refused_as_number(self) -> DatasetError:
-        """What to say where numbers were expected."""
-        row, value = self.stray or (0, "")
-        return DatasetError(f"column {self.name!r} holds the text {value[:60]!r} in row {row}, where most values are "
-                            f"numbers: correct it, leave it empty, or leave the column out with drop={self.name}")
+    def refuse_stray(self) -> None:
+        """Raises `DatasetError` where most values are numbers and some are not."""
+        if self.stray is not None:
+            row, value = self.stray
+            raise DatasetError(f"column {self.name!r} holds the text {value[:60]!r} in row {row}, where most values "
+                               f"are numbers: correct it, leave it empty, or leave it out with drop={self.name}")
 
     def as_categories(self) -> Column:
         """The same with every distinct number as a category."""
@@ -68,7 +71,7 @@ def read(name: str, values: Any) -> Column:
         column = _read_texts(name, values)
     elif types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         numbers = values.cast(pyarrow().float64(), safe=False).to_numpy()
-        column = Column(name, numbers=np.asarray(numbers, dtype=np.float64), share=1.0)
+        column = Column(name, numbers=np.asarray(numbers, dtype=np.float64))
     else:
         return Column(name, other=str(kind))
     if column.numbers is not None and np.isinf(column.numbers).any():
@@ -80,20 +83,18 @@ def read(name: str, values: Any) -> Column:
 
 def _read_texts(name: str, values: Any) -> Column:
     encoded = pyarrow("compute").utf8_trim_whitespace(values).combine_chunks().dictionary_encode()
-    words: list[str] = [str(word) for word in encoded.dictionary.to_pylist()]
-    codes = np.array(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
-    codes[np.isin(codes, [code for code, word in enumerate(words) if word in MISSING])] = -1
-    numbers = np.array([_number(word) for word in words] or [math.nan])
-    known = codes >= 0
-    strays = known & np.isnan(numbers[codes])
-    if not strays.any():
-        return Column(name, numbers=np.where(known, numbers[codes], np.nan), share=1.0)
-    first = int(np.argmax(strays))
-    levels = sorted(set(words).difference(MISSING))
+    words: list[str] = encoded.dictionary.to_pylist()
+    levels = tuple(sorted(set(words).difference(MISSING)))
     ranks = {level: rank for rank, level in enumerate(levels)}
-    ranked = np.array([ranks.get(word, -1) for word in words], dtype=np.int64)
-    return Column(name, codes=np.where(known, ranked[codes], -1), levels=tuple(levels),
-                  share=float(1 - strays.sum() / known.sum()), stray=(first + 1, words[int(codes[first])]))
+    codes = np.array([*(ranks.get(word, -1) for word in words), -1])[
+        encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    numbers = np.array([*map(_number, levels), math.nan])[codes]
+    strays = (codes >= 0) & np.isnan(numbers)
+    if not strays.any():
+        return Column(name, numbers=numbers)
+    first, share = int(np.argmax(strays)), 1 - strays.sum() / (codes >= 0).sum()
+    return Column(name, codes=codes, levels=levels,
+                  stray=(first + 1, levels[int(codes[first])]) if share >= NUMERIC_SHARE else None)
 
 
 def _number(word: str) -> float:
@@ -104,59 +105,37 @@ def _number(word: str) -> float:
         return math.nan
 
 
-PARTS = {"train": "train", "training": "train", "dev": "validation", "val": "validation", "valid": "validation",
-         "validation": "validation", "test": "test", "testing": "test", "holdout": "test"}
-"""How splits are called in the wild, and what we call them."""
-
-
-def part_named(name: str) -> str:
-    """Our name of a split, or an empty text."""
-    return PARTS.get(name.strip().lower(), "")
+def complete(column: Column, role: str) -> Column:
+    """A column that every row needs. Raises `DatasetError` where one lacks it, or it is of no kind that is read."""
+    if column.other:
+        raise DatasetError(f"the {role} column {column.name!r} is of type {column.other}: give numbers or texts")
+    if (gaps := column.gaps).any():
+        raise DatasetError(f"the {role} column {column.name!r} is missing in {int(gaps.sum())} rows (the first is row "
+                           f"{int(np.argmax(gaps)) + 1}): fill them in, or remove these rows")
+    return column
 
 
 def parts_of(column: Column) -> Array:
     """(n,) our name of each row's split. Raises `DatasetError` for a name that is none."""
-    words = column.as_categories()
-    names = [part_named(level) for level in words.levels]
-    if column.gaps.any() or "" in names:
-        wrong = "nothing" if column.gaps.any() else repr(words.levels[names.index("")])
-        raise DatasetError(f"the split column {column.name!r} says {wrong} in some row: write train, validation or "
-                           "test in every row")
+    words = complete(column, "split").as_categories()
+    names = [PARTS.get(level.lower(), "") for level in words.levels]
+    if "" in names:
+        raise DatasetError(f"the split column {column.name!r} says {words.levels[names.index('')]!r} in some row: "
+                           "write train, validation or test in every row")
     return np.array(names)[words.codes]
-
-
-def groups_of(column: Column) -> Array:
-    """(n,) a number for each group. Raises `DatasetError` where a row has none."""
-    if column.other or column.gaps.any():
-        where = f"is missing in row {int(np.argmax(column.gaps)) + 1}" if not column.other else f"is {column.other}"
-        raise DatasetError(f"the group column {column.name!r} {where}: every row needs a group")
-    return column.as_categories().codes
 
 
 def times_of(name: str, values: Any) -> Array:
     """(n,) numbers that grow with time, of a date its microseconds. Raises `DatasetError`."""
     pa = pyarrow()
     if pa.types.is_temporal(values.type):
-        times = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_numpy()
-        _refuse_gaps(name, np.isnan(times.astype(np.float64)))
-        return times
-    column = read(name, values)
-    if column.other:
-        raise DatasetError(f"the time column {name!r} is of type {column.other}: give dates or numbers")
-    _refuse_gaps(name, column.gaps)
+        values = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    column = complete(read(name, values), "time")
     if column.numbers is not None:
         return column.numbers
-    moments: list[int] = []
-    for level in column.levels:
-        try:
-            moments.append(int(np.datetime64(level.removesuffix("Z"), "us").astype(np.int64)))
-        except ValueError:
-            raise DatasetError(f"the time column {name!r} holds {level[:60]!r}, which is no number and no ISO date "
-                               "such as 2024-05-31 or 2024-05-31T12:00") from None
-    return np.array(moments, dtype=np.int64)[column.codes]
-
-
-def _refuse_gaps(name: str, gaps: Array) -> None:
-    if gaps.any():
-        raise DatasetError(f"the time column {name!r} is missing in row {int(np.argmax(gaps)) + 1}: "
-                           "every row needs one")
+    try:
+        moments = np.array([level.removesuffix("Z") for level in column.levels], dtype="datetime64[us]")
+    except ValueError as error:
+        raise DatasetError(f"the time column {name!r} holds neither numbers nor ISO dates such as 2024-05-31 or "
+                           f"2024-05-31T12:00 ({error})") from None
+    return moments.astype(np.int64)[column.codes]

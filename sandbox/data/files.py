@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +16,20 @@ _ENDS = 2**20
 
 def files_in(folder: Path, root: Path) -> list[Path]:
     """Every file below a folder, sorted, hidden ones left out. Raises `DatasetError` for a link out of `root`."""
-    return sorted(_walk(folder, root.resolve(), root))
+    def refuse(error: OSError) -> None:
+        raise DatasetError(f"{error.filename} cannot be read: {error.strerror}")
 
-
-def _walk(folder: Path, real: Path, root: Path) -> Iterator[Path]:
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise DatasetError(f"{folder.relative_to(root)} cannot be read: {error.strerror}") from None
-    for entry in entries:
-        path = Path(entry.path)
-        if entry.name.startswith("."):
-            continue
-        if entry.is_symlink():
-            name = path.relative_to(root)
-            try:
-                target = path.resolve(strict=True)
-            except (OSError, RuntimeError):
-                raise DatasetError(f"{name} is a link that leads nowhere or in a circle: remove it") from None
-            if not target.is_relative_to(real):
-                raise DatasetError(f"{name} is a link out of the folder: copy the file into it")
-            if target.is_dir():
-                raise DatasetError(f"{name} is a link to a folder: put the folder itself there")
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(path, real, root)
-        elif entry.is_file():
-            yield path
+    files: list[Path] = []
+    for place, folders, names in os.walk(folder, onerror=refuse):
+        visible = [Path(place, name) for name in (*folders, *names) if not name.startswith(".")]
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for link in filter(Path.is_symlink, visible):
+            target = Path(os.path.realpath(link))
+            if not target.is_file() or not target.is_relative_to(root.resolve()):
+                raise DatasetError(f"{link.relative_to(root)} is a link that leads out of the folder, to a folder or "
+                                   "nowhere: put the file itself there")
+        files += filter(Path.is_file, visible)
+    return sorted(files)
 
 
 def fingerprint(path: Path, *, ends: bool = False) -> str:
@@ -70,7 +57,6 @@ def _of_file(path: Path, *, ends: bool) -> str:
         file.seek(max(_ENDS, size - _ENDS))
         digest.update(file.read(_ENDS))
         return digest.hexdigest()
-
 
 
 def pyarrow(part: str = "") -> Any:

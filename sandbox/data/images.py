@@ -10,7 +10,8 @@ import io
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from sandbox.data import Examples
 from sandbox.data.columns import PARTS
 from sandbox.data.files import files_in, pyarrow
 from sandbox.errors import DatasetError
+from sandbox.untrusted import read_as
 
 Array = NDArray[Any]
 
@@ -54,11 +56,9 @@ def _size_and_mode(where: str, source: Any) -> tuple[tuple[int, int], str]:
     with _opened(where, source) as picture:
         width, height = picture.size
         if picture.format in ("JPEG", "MPO", "TIFF", "WEBP"):  # others would be decoded for it
-            try:
+            with suppress(OSError, SyntaxError, ValueError, TypeError):  # a broken note on a picture that may be whole
                 if int(picture.getexif().get(_ORIENTATION, 1)) >= 5:
                     width, height = height, width
-            except (OSError, SyntaxError, ValueError, TypeError):  # a broken note on a picture that may be whole
-                pass
         return (width, height), picture.mode
 
 
@@ -66,10 +66,7 @@ def _pixels(where: str, source: Any, size: tuple[int, int], channels: int) -> Ar
     from PIL import Image, ImageOps
 
     with _opened(where, source) as picture:
-        try:
-            picture.load()
-        except (OSError, SyntaxError, ValueError) as error:
-            raise DatasetError(f"{where} cannot be read as an image: {error}") from None
+        picture.load()
         if picture.mode.startswith("I;16") or picture.mode == "I":
             picture = Image.fromarray((np.asarray(picture).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8))
         picture = ImageOps.exif_transpose(picture).convert("L" if channels == 1 else "RGB")
@@ -78,19 +75,17 @@ def _pixels(where: str, source: Any, size: tuple[int, int], channels: int) -> Ar
         return np.asarray(picture).reshape(size[1], size[0], channels)
 
 
-def _opened(where: str, source: Any) -> Any:
+@contextmanager
+def _opened(where: str, source: Any) -> Generator[Any]:
     from PIL import Image
 
     if hasattr(source, "seek"):
         source.seek(0)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            return Image.open(source)
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-        raise DatasetError(f"{where} is too large an image: make it smaller") from None
-    except (OSError, SyntaxError, ValueError):
-        raise DatasetError(f"{where} cannot be read as an image: replace or remove it") from None
+    with (read_as(f"{where} cannot be read as an image", DatasetError, Image.DecompressionBombWarning,
+                  Image.DecompressionBombError), warnings.catch_warnings()):
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with Image.open(source) as picture:
+            yield picture
 
 
 # --- folders --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,6 @@ class OwnData:
             return HUB + self.spec.hub + (f"@{self.spec.revision}" if self.spec.revision else "")
         return f"{'folder' if path.is_dir() else path.suffix.lower().lstrip('.')}:{path.name}"
 
-
     def facts(self, seed: int) -> DatasetFacts:
         """What materialising it with that seed records. It is read for that, and found fit or refused."""
         self.check_unchanged()
@@ -58,27 +57,26 @@ class OwnData:
         path = self.spec.path
         if path is None:
             return ""
-        with self._named():
+        with self.named():
             place = _resolved(path)
-            return fingerprint(place, ends=place.is_dir() and _kind(self.spec) == "folder")
+            return fingerprint(place, ends=place.is_dir() and _kind(self.spec, place) == "folder")
 
     def load(self) -> Examples:
         """All examples. Raises `DatasetError`, also where they are not those that the run began with."""
         self.check_unchanged()
-        with self._named():
+        with self.named():
             examples = _read(self.spec, self.limit)
-            if self.spec.hub and self.spec.sha256 not in ("", origin_of(examples)):
+            if self.spec.hub and self.spec.sha256 not in ("", _sha256(examples)):
                 raise DatasetError("it changed on the hub since the run began: name the revision of then")
             return examples
 
     def check_unchanged(self) -> None:
         """Raises `DatasetError` where the file or folder is not what it was when the run began."""
-        if self.spec.path is None or not self.spec.sha256:
-            return
-        now = self.origin()
-        if now != self.spec.sha256:
-            raise self.refuse(f"it changed since the run began (sha256 {self.spec.sha256[:12]}, now {now[:12]}): put "
-                              "back what was there, or begin a new run")
+        then = self.spec.sha256 if self.spec.path is not None else ""
+        if then and (now := self.origin()) != then:
+            with self.named():
+                raise DatasetError(f"it changed since the run began (sha256 {then[:12]}, now {now[:12]}): put back "
+                                   "what was there, or begin a new run")
 
     def pinned(self, seed: int) -> DataSpec:
         """The same spec with the fingerprint of what is there now, and with its task where it is a path."""
@@ -86,32 +84,27 @@ class OwnData:
         task = "none" if facts.task == "none" else self.spec.task
         return self.spec.model_copy(update={"sha256": facts.origin, "task": task})
 
-    def refuse(self, message: str) -> DatasetError:
-        """An error about this dataset."""
-        place = self.spec.path.name if self.spec.path is not None else HUB + self.spec.hub
-        return DatasetError(f"data {self.name!r} ({place}): {message}")
-
     @contextmanager
-    def _named(self) -> Generator[None]:
+    def named(self) -> Generator[None]:
+        """While inside, a `DatasetError` is raised with the dataset's name and place before its message."""
         try:
             yield
         except DatasetError as error:
-            raise self.refuse(str(error)) from None
+            place = self.spec.path.name if self.spec.path is not None else HUB + self.spec.hub
+            raise DatasetError(f"data {self.name!r} ({place}): {error}") from None
 
 
 @lru_cache(maxsize=64)
 def _facts(source: OwnData, seed: int, origin: str) -> DatasetFacts:
     """Kept by fingerprint: a run asks for them when it is checked, started and planned."""
     examples = source.load()
-    try:
+    with source.named():
         facts = prepare(examples, seed, name=source.name, title=source.title, source=source.source).facts
-    except DatasetError as error:
-        raise source.refuse(str(error)) from None
-    return facts.model_copy(update={"origin": origin or origin_of(examples)})
+    return facts.model_copy(update={"origin": origin or _sha256(examples)})
 
 
-def origin_of(examples: Examples) -> str:
-    """A sha256 over examples, for what has no bytes of its own."""
+def _sha256(examples: Examples) -> str:
+    """Over the examples, for what has no bytes of its own."""
     digest = hashlib.sha256()
     for array in (examples.x, examples.y):
         digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
@@ -122,8 +115,8 @@ def _read(spec: DataSpec, limit: int) -> Examples:
     if spec.path is None:
         return tables.table_examples(frames.from_library(spec, limit), spec, limit)
     path = _resolved(spec.path)
-    kind = _kind(spec)
-    if kind != "folder" and path.is_file() and path.stat().st_size > limit:
+    kind = _kind(spec, path)
+    if path.is_file() and path.stat().st_size > limit:
         raise DatasetError(f"it holds {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): take a part "
                            "of it, or raise it")
     if kind == "table":
@@ -133,25 +126,20 @@ def _read(spec: DataSpec, limit: int) -> Examples:
     if kind == "saved":
         return tables.table_examples(frames.from_library(spec, limit, saved=path), spec, limit)
     given = [name for name in ("target", "group", "time", "split", "drop", "categorical") if getattr(spec, name)]
-    if given:
-        raise DatasetError(f"{given[0]}= is for tables: classes of an image folder are its folders, splits are folders "
-                           "named train, validation and test around them")
-    if spec.task == "regression":
-        raise DatasetError("task=regression is for tables, a folder has classes or no labels at all")
+    if given or spec.task == "regression":
+        raise DatasetError(f"{given[0] if given else 'task'}= is for tables: classes of an image folder are its "
+                           "folders, splits are folders named train, validation and test around them")
     if kind == "images":
         return images.from_folder(images.pictures(path), path, limit)
     return _folder_examples(path, scored=bool(spec.scorer))
 
 
-def _kind(spec: DataSpec) -> str:
-    """table, npz, saved, images or folder."""
-    assert spec.path is not None
-    path = _resolved(spec.path)
+def _kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved", "images", "folder"]:
     suffix = path.suffix.lower()
     if path.is_dir():
         if spec.task == "none":
             return "folder"
-        if frames.is_saved(path):
+        if any((path / name).is_file() for name in ("dataset_dict.json", "dataset_info.json")):  # by `save_to_disk`
             return "saved"
         return "images" if images.pictures(path) else "folder"
     if suffix in (*frames.CSV, *frames.PARQUET):
@@ -167,9 +155,8 @@ def _resolved(path: Path) -> Path:
         place = path.resolve(strict=True)
     except FileNotFoundError:
         raise DatasetError(f"there is no file or folder {path}") from None
-    except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or "a link in a circle"
-        raise DatasetError(f"{path} cannot be opened: {reason}") from None
+    except (OSError, RuntimeError):
+        raise DatasetError(f"{path} cannot be opened: may you read it, and is it a link in a circle?") from None
     if not (place.is_file() or place.is_dir()):
         raise DatasetError(f"{path} is neither a file nor a folder")
     return place

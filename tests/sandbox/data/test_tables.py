@@ -98,7 +98,7 @@ def changed(row: int, **values: Any) -> list[Row]:
 @pytest.mark.parametrize(("rows", "words"), [
     (changed(16, rain="wet"), "column 'rain' holds the text 'wet' in row 17, where most values are numbers"),
     (changed(16, rain="inf"), "column 'rain' holds inf in row 17"),
-    (changed(4, good=""), "the target 'good' is missing in 1 rows (the first is row 5)"),
+    (changed(4, good=""), "the target column 'good' is missing in 1 rows (the first is row 5)"),
     ([{**row, "good": "yes"} for row in fields()], "the target 'good' holds one class only ('yes' in all 120 rows)"),
     (fields(5), "it has 5 examples, at least 50 are needed: validation and test get a fifth each"),
     (changed(3, good="maybe"), "1 of 3 classes have too few examples ('maybe' has 1): at least 5 are needed"),
@@ -134,7 +134,7 @@ def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, words: str) -> 
     (",target=good,task=regression,drop=farm,drop=day", "the target 'good' holds texts ('no' is one): a regression "),
     (",target=good,task=none,drop=farm,drop=day", "task=none is for folders"),
     (",target=good,split=soil,drop=farm,drop=day", "the split column 'soil' says 'clay' in some row"),
-    (",target=good,time=soil,drop=farm,drop=day", "the time column 'soil' holds 'clay', which is no number and no ISO"),
+    (",target=good,time=soil,drop=farm,drop=day", "the time column 'soil' holds neither numbers nor ISO dates such"),
     (",target=good,group=soil,drop=farm,drop=day", "it cannot be cut by group: 3 groups are too few for 4 splits"),
     (",target=good,time=good2", "there is no column 'good2' for time="),
 ])
