@@ -15,15 +15,13 @@ from rich.text import Text
 
 from agent.cli.checks import existing
 from agent.cli.edge import DONE, FINDINGS
-from agent.doctor import machine, model, software
+from agent.doctor import machine, model
 from agent.doctor.probe import Finding, broken
 from agent.settings import Settings, compose
 from inspector.text import plain
 from record.errors import WrongUse
-from stages.paper.template import names
 
 COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
-TEMPLATES = Path(__file__).resolve().parents[2] / "templates_latex"
 
 
 def doctor(config: Path | None, runs: Path, probe_context: bool, json: bool, flags: dict[str, Any]) -> int:
@@ -50,23 +48,19 @@ def doctor(config: Path | None, runs: Path, probe_context: bool, json: bool, fla
 
 def examine(settings: Settings, place: Path, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Every finding on the machine, as soon as it is there. `place`: an existing folder where runs are made."""
-    family, sandbox = software.read_family(), settings.sandbox
+    sandbox = settings.sandbox
     probes: dict[str, Callable[[], Finding]] = {
-        "python": software.python,
-        "packages": software.packages,
-        "experiments": lambda: software.of_experiments(sandbox.python),
+        "packages": machine.packages,
+        "experiments": lambda: machine.experiments(sandbox.python),
         "gpu": lambda: machine.gpu(sandbox.python, sandbox.device),
         "memory": lambda: machine.memory(settings.search.num_workers),
         "disk": lambda: machine.disk(place, settings.min_free_gb),
         "filesystem": lambda: machine.filesystem(place),
-        "clock": lambda: machine.clock(place),
-        "tex": lambda: software.typesetting(family, TEMPLATES),
-        "isolation": lambda: machine.isolation(family, wanted=sandbox.isolation),
+        "tex": lambda: machine.typesetting(settings.paper.template),
+        "isolation": lambda: machine.isolation(wanted=sandbox.isolation),
         "keys": lambda: machine.keys(environment),
         "kernel": lambda: machine.kernel(sandbox),
     }
-    if settings.paper.template not in names():
-        probes["template"] = lambda: software.template(settings.paper.template)
     for check, probe in probes.items():
         try:
             yield probe()

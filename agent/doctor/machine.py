@@ -1,42 +1,52 @@
-"""What the machine offers: GPU, memory, disk, the filesystem of the runs, the clock, isolation, a kernel, keys."""
+"""What the machine offers: packages, GPU, memory, disk, the filesystem of the runs, TeX, isolation, a kernel, keys."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import re
+import json
+import platform
 import shutil
+import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
 import psutil
+from packaging.requirements import Requirement
 
-from agent.doctor.probe import Finding, fault, ok, run, warning
-from agent.doctor.software import Family, install_command
+from agent import environment
+from agent.doctor.probe import Finding, fault, ok, warning
 from agent.keys import NAMES
 from inspector.text import duration
 from record.network import kind_of, on_network
-from sandbox.errors import SandboxError
+from review.evidence.tex import PACKAGES
+from sandbox.errors import ExecutorError, SandboxError
+from sandbox.isolation.interpreter import check_interpreter
 from sandbox.isolation.limits import machine_memory
-from sandbox.isolation.probe import INSTALL, probe
+from sandbox.isolation.probe import probe
 from sandbox.job import Outcome
 from sandbox.settings import SandboxSettings
 from sandbox.single_file import run_file
+from stages.paper.sample import try_out
+from stages.paper.template import TemplateError, load
 
-GPU_LIMIT = 20.0
 TORCH_LIMIT = 90.0
-TORCH = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0, torch.version.cuda or '-')"
+"""Seconds for torch to count GPUs: its import takes long from a cold disk."""
+TORCH = """
+import json, torch
+print(json.dumps([torch.version.cuda, [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]]))
+"""
 
 KERNEL_GB = 1.2
 """Memory of one experiment with torch, at least (FACTS: torch needs more than 1.2 GB of address space)."""
 ROOMY_GB = 10.0
 """Free disk below which a run of the default size may fill it."""
 
-SKEW = 2.0
-"""Seconds that a file's time may differ from the clock."""
+TEX_PROGRAMS = ("pdflatex", "bibtex", "kpsewhich", "latexmk", "pdftotext", "pdffonts")
+"""Programs without which no paper is built or checked."""
+
 KERNEL_LIMIT = 30.0
 """Seconds for the two lines that the kernel runs."""
 ANSWER = 42.0
@@ -47,55 +57,96 @@ print("hello")
 """
 
 
-# --- GPU ------------------------------------------------------------------------------------------------------------
+# --- software -------------------------------------------------------------------------------------------------------
+
+
+def packages() -> Finding:
+    """Whether every package that the program needs is installed, in a version that it allows."""
+    wrong: list[str] = []
+    needed = [one for one in map(Requirement, requires("scientist") or ())
+              if one.marker is None or one.marker.evaluate({"extra": ""})]
+    for one in needed:
+        try:
+            if not one.specifier.contains(installed := version(one.name), prereleases=True):
+                wrong.append(f"{one.name} {installed} (wanted {one.specifier})")
+        except PackageNotFoundError:
+            wrong.append(f"{one.name} is not installed")
+    if wrong:
+        return fault("packages", "; ".join(wrong),
+                     "pip install -c constraints.txt -e . in the program's folder (or: make setup)")
+    return ok("packages", f"Python {platform.python_version()} has all {len(needed)} that the program needs")
+
+
+def experiments(python: str) -> Finding:
+    """Whether the interpreter of the kernels can run experiments, and has what they usually import."""
+    try:
+        check_interpreter(python)
+    except ExecutorError as error:
+        return fault("experiments", str(error), f"check sandbox.python ({python})")
+    installed = environment.packages(python)
+    missing = [name for name in environment.SHOWN if not any(one.startswith(f"{name} ") for one in installed)]
+    if missing:
+        return warning("experiments", f"{python} lacks {', '.join(missing)}: no experiment can use it",
+                       f"if they should: {python} -m pip install {' '.join(missing)}")
+    return ok("experiments", ", ".join(installed))
+
+
+def typesetting(template: str) -> Finding:
+    """Whether papers can be built and checked: a paper of two lines is set with the template and read again."""
+    install = f"on Debian: sudo apt-get install -y --no-install-recommends {PACKAGES}"
+    missing = [name for name in TEX_PROGRAMS if shutil.which(name) is None]
+    if missing:
+        return fault("tex", f"missing: {', '.join(missing)}; a run would end with the sources of its paper (exit 4)",
+                     install)
+    try:
+        asyncio.run(try_out(load(template)))
+    except TemplateError as error:
+        return fault("tex", str(error), f"if a file of TeX is missing, {install}; else see docs/templates.md")
+    if shutil.which("chktex") is None:
+        return warning("tex", "papers can be built, and are checked less: chktex is missing", install)
+    return ok("tex", f"a paper of two lines was set with the template {template}")
+
+
+# --- hardware -------------------------------------------------------------------------------------------------------
 
 
 def gpu(interpreter: str, device: str) -> Finding:
-    """GPUs, and whether the kernels' torch can use them. `device` is the setting sandbox.device.
+    """Whether the kernels' torch can use GPUs. `device` is the setting sandbox.device.
 
     torch is asked in a process of its own, since a broken driver may hang.
     """
-    listed = run(["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"], limit=GPU_LIMIT)
-    cards = [line.strip() for line in listed.out.splitlines() if line.strip()] if listed.good else []
-    asked = run([interpreter, "-c", TORCH], limit=TORCH_LIMIT)
-    answer = re.search(r"^(\d+) (\S+)$", asked.out, re.MULTILINE) if asked.good else None
-    count, why = int(answer[1]) if answer else 0, "" if answer else f"torch could not be asked: {asked.problem}"
-    has_tool = shutil.which("nvidia-smi") is not None
-    if not cards and not count:
-        if device == "cuda":
-            why = why or (listed.problem if has_tool else "no NVIDIA driver was found")
-            return fault("gpu", f"none can be used ({why}), and sandbox.device is cuda",
-                         "install the NVIDIA driver and a CUDA build of torch, or: --set sandbox.device=cpu")
-        if has_tool:
-            return warning("gpu", f"none: experiments run on the CPU (nvidia-smi failed: {listed.problem})",
-                           "if there should be a GPU: repair the driver until nvidia-smi lists it")
-        return ok("gpu", "none: experiments run on the CPU")
-    shown = "; ".join(cards) or f"{count} CUDA device(s)"
-    if not count:
-        why = f"torch sees none, its CUDA version is {answer[2]}" if answer else why
-        return (fault if device == "cuda" else warning)(
-            "gpu", f"{shown}, but {why}", "install a CUDA build of the same torch version for the interpreter of the "
-            "kernels (see pytorch.org, 'Start locally')")
-    if device == "cpu":
-        return warning("gpu", f"{shown}, but sandbox.device is cpu: experiments will not use it",
+    answer: tuple[str | None, list[str]] | None = None
+    try:
+        ran = subprocess.run([interpreter, "-c", TORCH], capture_output=True, text=True, timeout=TORCH_LIMIT,
+                             stdin=subprocess.DEVNULL, check=True)
+        answer = json.loads(ran.stdout)
+        why = f"torch sees none, its CUDA version is {answer[0] or '-'}" if answer else ""
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        why = f"torch could not be asked: {' '.join(str(getattr(error, 'stderr', None) or error).split())[-300:]}"
+    names = answer[1] if answer else []
+    if names and device == "cpu":
+        return warning("gpu", f"{'; '.join(names)}, but sandbox.device is cpu: experiments will not use it",
                        "--set sandbox.device=cuda")
-    return ok("gpu", shown)
-
-
-# --- memory and disk ------------------------------------------------------------------------------------------------
+    if names:
+        return ok("gpu", "; ".join(names))
+    driver = shutil.which("nvidia-smi") is not None
+    if device == "cuda" or driver or answer is None:
+        return (fault if device == "cuda" else warning)(
+            "gpu", f"none can be used: {why}; an NVIDIA driver is {'installed' if driver else 'not installed'}",
+            "install the driver until nvidia-smi lists the GPU, and a CUDA build of torch for the interpreter of the "
+            "kernels (see pytorch.org, 'Start locally'); or, without a GPU: --set sandbox.device=cpu")
+    return ok("gpu", "none: experiments run on the CPU")
 
 
 def memory(workers: int) -> Finding:
     """Memory that experiments can have: what is free, or what the control group leaves of it."""
     total = machine_memory() / 1e9
     free = min(total, psutil.virtual_memory().available / 1e9)
-    needed, found = KERNEL_GB * workers, f"{free:.1f} of {total:.1f} GB are free"
+    found = f"{free:.1f} of {total:.1f} GB are free; {workers} experiments at a time take {KERNEL_GB * workers:.1f} GB"
     if free < KERNEL_GB:
-        return fault("memory", f"{found}; one experiment with torch takes {KERNEL_GB:g} GB", "end other programs")
-    if free < needed:
-        fits = max(1, int(free / KERNEL_GB))
-        return warning("memory", f"{found}; {workers} experiments at the same time take {needed:.1f} GB and more",
-                       f"--workers {fits}, or end other programs")
+        return fault("memory", f"{found}, one takes {KERNEL_GB:g} GB", "end other programs")
+    if free < KERNEL_GB * workers:
+        return warning("memory", f"{found} and more", f"--workers {int(free / KERNEL_GB)}, or end other programs")
     return ok("memory", found)
 
 
@@ -112,15 +163,9 @@ def disk(place: Path, least_gb: float) -> Finding:
     return ok("disk", found)
 
 
-# --- filesystem and clock -------------------------------------------------------------------------------------------
-
-
 def filesystem(place: Path, *, mounts: Path = Path("/proc/self/mounts")) -> Finding:
     """What the runs lie on. SQLite's WAL does not work on network filesystems: a run keeps its database elsewhere."""
     kind = kind_of(place.resolve(), mounts.read_text())
-    if kind is None:
-        return warning("filesystem", f"what {place} lies on is not in {mounts}",
-                       "choose a folder on a local disk: --runs DIR")
     if on_network(place, mounts):
         return warning("filesystem", f"{place} lies on a network or shared filesystem ({kind}): the database of a run "
                                      "is kept in $TMPDIR, and events.jsonl in its folder is the record that counts",
@@ -128,43 +173,22 @@ def filesystem(place: Path, *, mounts: Path = Path("/proc/self/mounts")) -> Find
     return ok("filesystem", f"{place} lies on {kind}")
 
 
-def clock(
-    place: Path, *, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
-) -> Finding:
-    """Whether time can be trusted: limits, events and the order of files lean on it."""
-    fix = "set the clock: timedatectl set-ntp true (in a virtual machine or container: on its host)"
-    year = time.gmtime(wall()).tm_year
-    if not 2025 <= year <= 2100:
-        return fault("clock", f"it says the year {year}", fix)
-    first, began = monotonic(), wall()
-    time.sleep(0.05)
-    passed, drift = monotonic() - first, wall() - began
-    if passed <= 0 or abs(drift - passed) > 1.0:
-        return fault("clock", f"{passed:.3f} s passed by the monotonic clock and {drift:.3f} s by the wall clock", fix)
-    with tempfile.NamedTemporaryFile(dir=place) as file:
-        skew = os.fstat(file.fileno()).st_mtime - wall()
-    if abs(skew) > SKEW:
-        return warning("clock", f"files at {place} are dated {skew:+.1f} s from this machine's clock", fix)
-    return ok("clock", f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(wall()))}, files agree with it")
-
-
-# --- isolation, kernel, keys -----------------------------------------------------------------------------------------
+# --- isolation, kernel, keys ----------------------------------------------------------------------------------------
 
 
 def isolation(
-    family: Family, root: Path = Path("/"), *, wanted: Literal["required", "auto", "none"] = "auto",
+    root: Path = Path("/"), *, wanted: Literal["required", "auto", "none"] = "auto",
 ) -> Finding:
     """Whether kernels can be isolated, which is a fault where the settings want them to be."""
     found = probe(root)
     if found.on:
         with_users = "user, process and network" if found.user_namespace else "process and network"
         return ok("isolation", f"bubblewrap with {with_users} namespaces works")
-    fix = install_command(family, ["bubblewrap"]) if found.fix == INSTALL else found.fix
     if wanted == "required":
         return fault("isolation", f"{found.why}, and sandbox.isolation is required: no run begins",
-                     f"{fix}; or, without isolation: --set sandbox.isolation=auto")
+                     f"{found.fix}; or, without isolation: --set sandbox.isolation=auto")
     return warning("isolation", f"{found.why}: experiments would run without isolation: as you, with your files and "
-                   "network", fix)
+                   "network", found.fix)
 
 
 def kernel(settings: SandboxSettings) -> Finding:
@@ -180,42 +204,28 @@ def kernel(settings: SandboxSettings) -> Finding:
         async with asyncio.timeout(limit):
             return await run_file(script, timeout=KERNEL_LIMIT, settings=settings)
 
-    problem = ""
     with tempfile.TemporaryDirectory(prefix="scientist-doctor-") as folder:
         script = Path(folder) / "probe.py"
         script.write_text(SCRIPT)
         try:
             outcome = asyncio.run(execute(script))
-            if outcome.failure is not None:
-                problem = f"its code failed: {outcome.failure.message}"
-            elif "hello" not in outcome.stdout_tail or [one.value for one in outcome.measurements] != [ANSWER]:
-                problem = "it ran, but what it printed and measured did not come back"
-            else:
+            if [one.value for one in outcome.measurements] == [ANSWER] and "hello" in outcome.stdout_tail:
                 return ok("kernel", f"one started, ran and was measured (code {duration(outcome.seconds)})")
+            why = outcome.failure.message if outcome.failure else "what it printed and measured did not come back"
         except TimeoutError:
-            problem = f"none answered within {limit:g} s"
+            why = f"none answered within {limit:g} s"
         except (SandboxError, OSError) as error:
-            problem = " ".join(str(error).split())[-400:]
-    return fault("kernel", problem, f"check sandbox.python ({settings.python}): it needs ipykernel and numpy")
+            why = " ".join(str(error).split())[-400:]
+    return fault("kernel", why, f"check sandbox.python ({settings.python}): it needs ipykernel and numpy")
 
 
-def keys(environment: Mapping[str, str]) -> Finding:
-    """The names of the keys that are set, and those that cannot be right."""
-    problems = {name: key_problem(environment[name]) for name in NAMES if name in environment}
-    good = [name for name, problem in problems.items() if not problem]
-    found = ", ".join(good) or "none set: only the offline model and servers of your own can be used"
-    if doubts := [f"{name} {problem}" for name, problem in problems.items() if problem]:
-        return warning("keys", f"{found}; {', '.join(doubts)}", "export it again, without quotes and spaces inside")
+def keys(variables: Mapping[str, str]) -> Finding:
+    """The names of the keys that are set, and those that cannot be right. No part of a value is shown."""
+    given = [name for name in NAMES if name in variables]
+    doubtful = [name for name in given if not variables[name] or set(variables[name]) & set(" \t\r\n\"'<>")]
+    found = ", ".join(name for name in given if name not in doubtful) or (
+        "no usable one is set: only the offline model and servers of your own can be used")
+    if doubtful:
+        return warning("keys", f"{found}; empty, or with white space, quotes or angle brackets: {', '.join(doubtful)}",
+                       "export it again, without quotes and spaces inside")
     return ok("keys", found)
-
-
-def key_problem(value: str) -> str:
-    """What cannot be right about a key, without showing any of it; empty where nothing is."""
-    if not value.strip():
-        return "is empty"
-    if value != value.strip() or any(space in value for space in (" ", "\t", "\n", "\r")):
-        return "holds white space"
-    if value[0] in "\"'" or value[-1] in "\"'":
-        return "holds quotes"
-    placeholders = ("...", "changeme", "your-", "your_", "<", "xxx")
-    return "is a placeholder" if value.lower().startswith(placeholders) else ""

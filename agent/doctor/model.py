@@ -20,10 +20,9 @@ from pydantic import BaseModel, Field
 
 from agent.doctor.probe import Finding, fault, ok, warning
 from inspector.text import count, duration
-from models.backend import Backend, Image, ModelRequest, Prompt, Reply
-from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable, QuotaSpent
+from models.backend import Backend, Image, ModelRequest, Prompt, Reader, Reply
+from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelUnavailable
 from models.failover import open_backend
-from models.prices import context_tokens
 from models.roles.figures import VISION
 from models.roles.planning import PLAN
 from models.settings import ModelSettings
@@ -31,17 +30,11 @@ from record.nouns.frozen import Frozen
 
 LIMIT = 90.0
 """Seconds for one question, its retries included."""
-FIRST, LAST = 16_000, 256_000
-"""Characters of the shortest and the longest prompt of the context probe; each is twice as long as the one before."""
-MOST_CALLS = 5
-"""Questions of the context probe; with the lengths above half a million characters at most in all."""
-CHARS_A_TOKEN = 4
-"""Of English prose, roughly; used to say characters as tokens."""
 NEEDED_TOKENS = 40_000
 """What the longest prompt of a run (writer or reflector, some 90,000 characters) and its answer of up to 16,384 tokens
 take together."""
-
-Question = Literal["reachable", "schema", "vision", "context"]
+CHARACTERS = 4 * NEEDED_TOKENS
+"""Of the prompt that the context probe sends: English prose has roughly four a token."""
 
 
 class Colour(Frozen):
@@ -129,11 +122,13 @@ def answers(model: Examined) -> Iterator[Finding]:
                     "--enable-auto-tool-choice and --tool-call-parser; for Ollama a model listed with 'tools'")
         return
     except ModelError as error:
-        yield fault("model", str(error), _fix_for(error, model.settings))
+        server = f" at {model.settings.base_url}" if model.settings.base_url else ""
+        yield fault("model", str(error), "as the message says: correct --model, --base-url or the key, see the "
+                    f"provider's account, or wait until the server{server} is up")
         return
+    without = f", asked without {' and '.join(reply.left_out)}" if reply.left_out else ""
     yield ok("model", f"{reply.model} answers ({duration(time.monotonic() - began)}, "
-                      f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out)"
-                      + (f", asked without {' and '.join(reply.left_out)}" if reply.left_out else ""))
+                      f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out){without}")
     colours = (Colour(name="red", warm=True), Colour(name="blue", warm=False))
     better = "choose a larger model: this one will fail often on the large answers of a run"
     if reply.retries:
@@ -142,15 +137,6 @@ def answers(model: Examined) -> Iterator[Finding]:
         yield warning("schema", "the answer fits the schema and is wrong: it does not say what it was told to", better)
     else:
         yield ok("schema", "a small structured answer came at once, and right")
-
-
-def _fix_for(error: ModelError, settings: ModelSettings) -> str:
-    if isinstance(error, ModelConfigError):
-        return "correct --model, --base-url or the key, as the message says"
-    if isinstance(error, ModelRefused | QuotaSpent):
-        return "see the provider's account and rights for this model"
-    where = f" at {settings.base_url}" if settings.base_url else ""
-    return f"is the server{where} up, and the network? Try again in a minute"
 
 
 # --- vision ---------------------------------------------------------------------------------------------------------
@@ -182,72 +168,47 @@ def picture(text: str) -> bytes:
 
 # --- context --------------------------------------------------------------------------------------------------------
 
-
-def known(model: Examined) -> Finding:
-    """The context length as it is set, by the public price list, or as the model's own server says."""
-    # pydantic_ai, which takes a second to import, and is needed with --model alone
-    from models.providers import ProviderModel
-
-    backend = model.backend
-    tokens = asyncio.run(backend.context_tokens()) if isinstance(backend, ProviderModel) else None
-    if tokens is None:
-        sent = sum(min(LAST, FIRST * 2**n) for n in range(MOST_CALLS))
-        return warning("context", "its length is on no public list, and no server of your own tells it",
-                       f"find out with --probe-context (it sends up to {count(sent)} characters, about "
-                       f"{count(sent // CHARS_A_TOKEN)} tokens)")
-    source = "by the public list" if context_tokens(model.settings) is not None else "as its server says"
-    if model.settings.context_tokens is not None:
-        source = "as models.context_tokens says"
-    return _enough(tokens, f"{count(tokens)} tokens {source} (not probed)")
-
-
-def probed(model: Examined) -> Finding:
-    """The context length that really works: three words hidden at the beginning, middle and end of a growing text."""
-    read, why = 0, ""
-    for n in range(MOST_CALLS):
-        length = min(LAST, FIRST * 2**n)
-        why = lost(model, length)
-        if why:
-            break
-        read = length
-    tokens = read // CHARS_A_TOKEN
-    if not read:
-        return fault("context", f"a prompt of {count(FIRST)} characters was not read whole: {why}", _LONGER)
-    result = f"a prompt of {count(read)} characters (about {count(tokens)} tokens) was read whole"
-    return _enough(tokens, f"{result}; of twice that: {why}" if why else f"{result}; longer ones were not tried")
-
-
 _LONGER = ("give the model more context: for Ollama OLLAMA_CONTEXT_LENGTH=65536 (its default truncates without a "
            "word), for vLLM --max-model-len 65536")
 
 
-def _enough(tokens: int, found: str) -> Finding:
+def known(model: Examined) -> Finding:
+    """The context length as it is set, by the public price list, or as the model's own server says."""
+    tokens = asyncio.run(model.backend.reads(PLAN)) if isinstance(model.backend, Reader) else None
+    if tokens is None:
+        return warning("context", "its length is on no public list, and no server of your own tells it",
+                       f"find out with --probe-context (it sends about {count(NEEDED_TOKENS)} tokens)")
     if tokens < NEEDED_TOKENS:
-        return warning("context", f"{found}; the longest prompts of a run want about {count(NEEDED_TOKENS)}", _LONGER)
-    return ok("context", found)
+        return warning("context", f"{count(tokens)} tokens; the longest prompts of a run want about "
+                                  f"{count(NEEDED_TOKENS)}", _LONGER)
+    return ok("context", f"{count(tokens)} tokens (not probed)")
 
 
-def lost(model: Examined, length: int) -> str:
-    """Why a text of so many characters was not read whole; empty when all three words came back."""
+def probed(model: Examined) -> Finding:
+    """Whether a prompt as long as the longest of a run is read whole: three words are hidden at its beginning, middle
+    and end."""
     words = [f"{model.rng.choice(_NOUNS)}-{model.rng.randrange(1000, 10_000)}" for _ in range(3)]
+    prompt = f"a prompt of {count(CHARACTERS)} characters (about {count(NEEDED_TOKENS)} tokens)"
     try:
-        reply = asyncio.run(model.ask(haystack(words, length), Needles))
+        reply = asyncio.run(model.ask(haystack(words), Needles))
     except ModelError as error:
-        return str(error)
+        return warning("context", f"{prompt} got no answer: {error}", _LONGER)
     assert isinstance(reply.output, Needles)
     found = {word.strip().lower() for word in reply.output.words}
     missing = [place for place, word in zip(("first", "middle", "last"), words, strict=True) if word not in found]
-    return f"the {' and the '.join(missing)} of three hidden words did not come back" if missing else ""
+    if missing:
+        return warning("context", f"{prompt} was not read whole: the {' and the '.join(missing)} of three hidden words "
+                                  "did not come back", _LONGER)
+    return ok("context", f"{prompt} was read whole")
 
 
 _NOUNS = ("amber", "birch", "copper", "delta", "ember", "falcon", "garnet", "harbor")
 _HAY = "The gauge at the weir was read again and the level had not changed since the morning. "
 
 
-def haystack(words: list[str], length: int) -> str:
-    """A dull text of so many characters with a code word at its beginning, middle and end."""
-    ask = "\n\nThree code words stand in the text above, each as 'code word: ...'. Give all three."
-    lines = [f"\nThis is a code word: {word}\n" for word in words]
-    room = max(0, length - len(ask) - sum(map(len, lines))) // 2
-    hay = (_HAY * (room // len(_HAY) + 1))[:room]
-    return lines[0] + hay + lines[1] + hay + lines[2] + ask
+def haystack(words: list[str]) -> str:
+    """A dull text of `CHARACTERS` with a code word at its beginning, middle and end."""
+    hay = _HAY * (CHARACTERS // len(_HAY) // 2)
+    first, middle, last = (f"\nThis is a code word: {word}\n" for word in words)
+    return (f"{first}{hay}{middle}{hay}{last}\n\n"
+            "Three code words stand in the text above, each as 'code word: ...'. Give all three.")
