@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from jinja2 import BaseLoader, FileSystemLoader, StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
 
 from record.typeset import ClaimKey, uses
 from review.evidence.spelled import says_number
@@ -16,6 +20,9 @@ _LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄ
 _T1 = _LATIN | frozenset("ĄąŊŋ¡¿§¶©®ªº£¥€™†‡•…‰‹›«»‘’‚“”„–—")
 _DROPPED = frozenset("\ufeff\u00ad\u2060\u200c\u200d\u200e\u200f")
 FALLBACK = r"\unknowncharacter{}"
+LONGEST = 260
+"""Characters of one reason."""
+_FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:,'\"\]]+/)+")
 
 
 class Characters:
@@ -68,6 +75,12 @@ def recorded(text: object) -> str:
         unicodedata.numeric(char, None) is not None for char in word) else escape(word) for word in words)
 
 
+def short(text: object, limit: int = LONGEST) -> str:
+    """A text on one line, cut at a word, without the folders of the machine that it names."""
+    text = _FOLDERS.sub(".../", " ".join(str(text).split()))
+    return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
+
+
 def words(name: str) -> str:
     """A name of the record in words: `log_loss` as `log loss`."""
     return name.replace("_", " ")
@@ -78,7 +91,7 @@ def row(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def recorded_row(cells: Iterable[object]) -> str:
+def recorded_row(*cells: object) -> str:
     """Values of the record as a row of a table."""
     return row(map(recorded, cells))
 
@@ -140,12 +153,13 @@ WHOLE = 14
 _WIDTH = re.compile(r"\{([\d.]+)in\}")
 
 
-def longtable(columns: str, head: str, rows: Sequence[str], caption: str, name: str) -> str:
-    """Rows of TeX as a small table with its head on every page, labelled `tab:record-NAME`.
+def longtable(name: str, columns: str, head: str, caption: str, *, caller: Callable[[], str]) -> str:
+    """The rows that a template gives, as a small table with its head on every page, labelled `tab:record-NAME`.
 
     Widths in `columns` are inches on a page of `PAGE`; a table with such columns takes the whole width of the text,
     and these columns take what another page is wider or narrower.
     """
+    rows, caption = [one for one in _flowing(caller()).split("\n") if one], _flowing(caption).strip()
     if len(rows) <= WHOLE:
         rows = [f"{one}*" if one.endswith(r"\\") else one for one in rows]
     body = "\n".join(rows)
@@ -160,4 +174,25 @@ def longtable(columns: str, head: str, rows: Sequence[str], caption: str, name: 
         f"\\begingroup\\scriptsize\\setlength\\tabcolsep{{3pt}}{edges}\n"
         f"\\begin{{longtable}}{{{columns}}}\n\\caption{{{caption}}}\\label{{tab:record-{name}}}\\\\\n"
         f"\\toprule\n{head} \\\\\n\\midrule\n\\endfirsthead\n\\toprule\n{head} \\\\\n\\midrule\n\\endhead\n"
-        f"\\bottomrule\n\\endlastfoot\n{body}\n\\end{{longtable}}\n\\endgroup")
+        f"\\bottomrule\n\\endlastfoot\n{body}\n\\end{{longtable}}\n\\endgroup\n")
+
+
+def rendered(name: str, values: Mapping[str, Any]) -> str:
+    """One of our own templates, filled in. Filters: `rec`, `words`, `short`. Indented lines go on with those before."""
+    environment = tex_environment(FileSystemLoader(Path(__file__).parent))
+    filters: dict[str, Any] = environment.filters
+    filters.update({"rec": recorded, "words": words, "short": short})
+    text = _flowing(environment.get_template(name).render(values))
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+def tex_environment(loader: BaseLoader) -> SandboxedEnvironment:
+    """Templates with signs that TeX does not use. Whoever wrote them, they get values, and run no Python."""
+    return SandboxedEnvironment(
+        loader=loader, undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True, variable_start_string="<<", variable_end_string=">>", block_start_string="<%",
+        block_end_string="%>", comment_start_string="<#", comment_end_string="#>")
+
+
+def _flowing(text: str) -> str:
+    return re.sub(r"[ \t]*\n {2,}", " ", text)

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from jinja2 import FileSystemLoader, TemplateSyntaxError
+from jinja2 import TemplateError as SkeletonError
 from PIL import Image, UnidentifiedImageError
 
 from literature.library import Entry
@@ -16,7 +18,7 @@ from record.nouns.papers import Draft, PaperFinding, Section
 from review.evidence import Evidence, allowed, used_keys
 from review.evidence.scan import scan
 from stages.paper.citations import bibliography
-from stages.paper.latex import Characters, aligned, escape, recorded
+from stages.paper.latex import Characters, aligned, escape, recorded, tex_environment
 from stages.paper.template import Template, TemplateError
 
 
@@ -106,14 +108,6 @@ def evidence_with(evidence: Evidence, template: Template) -> Evidence:
 
 def _skeleton(parts: PaperParts, template: Template) -> str:
     """The template's skeleton, filled in. It may be a stranger's: it gets values, and runs no Python."""
-    from jinja2 import FileSystemLoader, StrictUndefined, TemplateSyntaxError
-    from jinja2 import TemplateError as SkeletonError
-    from jinja2.sandbox import SandboxedEnvironment
-
-    environment = SandboxedEnvironment(
-        loader=FileSystemLoader(template.folder), undefined=StrictUndefined, autoescape=False, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True, variable_start_string="<<", variable_end_string=">>",
-        block_start_string="<%", block_end_string="%>", comment_start_string="<#", comment_end_string="#>")
     draft = parts.draft
     texts = [draft.abstract, *(one.body for one in draft.sections), *draft.captions.values()]
     notice = [recorded(one) for one in parts.notice.split("\n\n") if one.strip()]
@@ -123,7 +117,8 @@ def _skeleton(parts: PaperParts, template: Template) -> str:
     # A reader who gets a page alone learns that it was refused.
     running = r"\textbf{DRAFT, not released} \quad " * parts.refused + f"Written by {recorded(parts.authors)}"
     try:
-        return environment.get_template(template.skeleton).render(  # docs/templates.md lists these
+        skeleton = tex_environment(FileSystemLoader(template.folder)).get_template(template.skeleton)
+        return skeleton.render(  # docs/templates.md lists these
             title=draft.title, abstract=draft.abstract.strip(), authors=recorded(parts.authors), draft=parts.refused,
             notice="\\par\n".join(notice), running=running, appendix=bool(parts.appendix),
             bibliography=bool(used_keys(texts, allowed.CITES)),
