@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from inspector.text import count, dollars, duration, short
 from record.claims import seedless, winner
@@ -127,41 +127,25 @@ class Tree(Frozen):
         return next(stage for stage in self.stages if stage.stage == name)
 
 
-class _Basis(NamedTuple):
-    """What a row is made of."""
-
-    node: Node
-    depth: int
-    plan: DataPlan | None
-    on_best_path: bool
-    seedless: bool
-    best: bool
-
-
-RowCache = dict[str, tuple[_Basis, Row]]
-"""Rows by node, with what each was made of."""
-
-
-def tree_of(state: RunState, cache: RowCache | None = None) -> Tree:
-    """The tree of a run, stages without nodes included.
-
-    With a `cache`, kept from one call to the next, only the rows that changed are made again.
-    """
-    rows: RowCache = {} if cache is None else cache
-    path, same = set[str](), frozenset(seedless(state))
+def tree_of(state: RunState) -> Tree:
+    """The tree of a run, stages without nodes included."""
+    path, plan, same = set[str](), state.data_plan, frozenset(seedless(state))
     at = winner(state)
     while at is not None and at in state.nodes and at not in path:
         path.add(at)
         at = state.nodes[at].parent
 
     def row(node: Node, depth: int) -> Row:
-        basis = _Basis(node, depth, state.data_plan, node.id in path, node.id in same,
-                       node.id == state.stages[node.stage].best)
-        if node.id not in rows or rows[node.id][0] != basis:  # nodes are frozen: an unchanged one is the same object
-            rows[node.id] = basis, _row(basis)
-        return rows[node.id][1]
+        failure = node.failure or (node.attempts[-1].failure if node.attempts else None)
+        return Row(
+            id=node.id, parent=node.parent, depth=depth, stage=node.stage, kind=node.kind, status=node.status,
+            decision=node.decision, seed=node.seed, title=node.title, varies=node.varies, metric=score_of(node, plan),
+            attempts=len(node.attempts), plots=node.plots, seconds=sum(attempt.seconds for attempt in node.attempts),
+            failure=failure.kind if failure else None, why=failure.message if failure else "",
+            again="; ".join(changed(*pair) for pair in retries(node)), seedless=node.id in same,
+            best=node.id == state.stages[node.stage].best, on_best_path=node.id in path, suspect=node.suspect,
+            closed=node.closed, author=node.author)
 
-    plan = state.data_plan
     metric = ShownMetric(
         name=plan.primary.name, title=plan.primary.title or plan.primary.name, unit=plan.primary.unit,
         higher_is_better=plan.primary.higher_is_better, dataset=plan.datasets[0].name) if plan is not None else None
@@ -169,19 +153,6 @@ def tree_of(state: RunState, cache: RowCache | None = None) -> Tree:
         metric=metric, winner=winner(state), ancestry=branch_points(state), stages=tuple(StageRows(
             **stage_facts(state, name), compared=tuple(_close_calls(state, name)),
             nodes=tuple(row(node, depth) for node, depth in _walk(state, name))) for name in STAGES))
-
-
-def _row(basis: _Basis) -> Row:
-    node = basis.node
-    failure = node.failure or (node.attempts[-1].failure if node.attempts else None)
-    return Row(
-        id=node.id, parent=node.parent, depth=basis.depth, stage=node.stage, kind=node.kind, status=node.status,
-        decision=node.decision, seed=node.seed, title=node.title, varies=node.varies,
-        metric=score_of(node, basis.plan), attempts=len(node.attempts), plots=node.plots,
-        seconds=sum(attempt.seconds for attempt in node.attempts), failure=failure.kind if failure else None,
-        why=failure.message if failure else "", again="; ".join(changed(*pair) for pair in retries(node)),
-        seedless=basis.seedless, best=basis.best, on_best_path=basis.on_best_path, suspect=node.suspect,
-        closed=node.closed, author=node.author)
 
 
 def _close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:

@@ -183,8 +183,8 @@ def test_every_page_answers(web: httpx.Client, state: RunState) -> None:
         answer = web.get(f"/runs/recorded-run/calls/{quote(str(key), safe='')}")
         assert answer.status_code == 200 and "Prompt" in answer.text, key
     assert "code" in calls
-    notebook = next(node.id for node in state.nodes.values() if node.kind == "debug")
-    assert web.get(f"/runs/recorded-run/nodes/{notebook}/notebook/1").status_code == 200
+    debugged = next(node.id for node in state.nodes.values() if node.kind == "debug")
+    assert web.get(f"/runs/recorded-run/files/nodes/{debugged}/attempt1/node.ipynb").status_code == 200
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ import hashlib
 import os
 import secrets
 import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -16,13 +18,12 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from inspector.files import LARGEST, RefusedError, blocks, open_within
 from inspector.web.calls import calls_of, opened
-from inspector.web.forms import OF_NODES, FormError, Notices, ask, command_of, fields_of
-from inspector.web.node_panel import cells_of, panel_of, picture_of
+from inspector.web.forms import OF_NODES, FormError, ask, command_of, fields_of
+from inspector.web.node_panel import panel_of
 from inspector.web.pages import HERE, Pages
 from inspector.web.paper_pages import PaperPages
-from inspector.web.pieces import Piece, RunPieces, by_parent
-from inspector.web.streams import Streams
-from inspector.web.watched import POLL, Runs, Watched
+from inspector.web.pieces import Piece, RunPieces, by_parent, update
+from inspector.web.watched import Runs, Watched
 from record.nouns.nodes import STAGES
 
 STATIC = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
@@ -30,6 +31,13 @@ SHOWN_AS = {".png": "image/png", ".pdf": "application/pdf"}
 """Everything else of a run is handed out as plain text, or to be saved."""
 AS_TEXT = frozenset({".py", ".txt", ".json", ".jsonl", ".yaml", ".md", ".tex", ".bib", ".log", ".sty", ".cls", ".bbl",
                      ".ipynb"})
+MOST = 64
+"""Pages that are kept up to date at a time."""
+EVERY = 0.1
+"""Seconds between two looks at a run for a page that is kept up to date."""
+BEAT = 15.0
+"""Seconds after which a stream says that it is alive."""
+Look = Callable[[], tuple[int, dict[str, Piece]]]
 
 
 def make_app(place: Path, *, read_only: bool = False) -> FastAPI:
@@ -41,8 +49,6 @@ def make_app(place: Path, *, read_only: bool = False) -> FastAPI:
     for path, handler in {
         "/": handlers.home, "/live": handlers.home_live, "/static/{stamp}/{name}": handlers.static, run: handlers.run,
         f"{run}/live": handlers.run_live, f"{run}/nodes/{{node}}": handlers.node,
-        f"{run}/nodes/{{node}}/notebook/{{attempt}}": handlers.notebook,
-        f"{run}/nodes/{{node}}/notebook/{{attempt}}/{{number}}.png": handlers.cell_picture,
         f"{run}/calls": handlers.calls, f"{run}/calls/{{call}}": handlers.call,
         f"{run}/files/{{path:path}}": handlers.file,
         f"{run}/trace": papers.trace, f"{run}/paper": papers.paper, f"{run}/figures/{{figure}}": papers.figure,
@@ -66,7 +72,7 @@ class _Handlers:
             for name, text in self.static_files.items()}, form_token=form_token, single=self.runs.single)
         self.form_token = form_token
         self.pieces: dict[str, RunPieces] = {}
-        self.streams, self.notices = Streams(), Notices()
+        self.open_streams = 0
 
     def read_ahead(self) -> None:
         """Read what will be shown while the browser starts: a long record takes a second."""
@@ -83,34 +89,22 @@ class _Handlers:
             return RedirectResponse(_address(self.runs.names()[0]), status_code=303)
         return self.pages.answer("home", place=str(self.runs.place), pieces=list(self.lines()[1].values()))
 
-    def run(self, name: str, notice: str = "") -> Response:
+    def run(self, name: str) -> Response:
         pieces = self.pieces_of(name)
         version, found = pieces.now()
         with pieces.run.held:
             state = pieces.run.state
             title = state.started.idea.title if state.started else name
         return self.pages.answer("run", run=name, title=title, version=version, stages=STAGES, into=by_parent(found),
-                          found=found, notice=self.notices.take(notice))
+                          found=found)
 
-    def node(self, name: str, node: str, part: bool = False, notice: str = "") -> Response:
+    def node(self, name: str, node: str, part: bool = False) -> Response:
         run = self.watched(name)
         with run.held:
             panel = panel_of(run, node)
         if panel is None:
             raise HTTPException(404, "this run has no such node")
-        return self.pages.answer("node", part=part, run=name, panel=panel, notice=self.notices.take(notice))
-
-    def notebook(self, name: str, node: str, attempt: int, part: bool = False) -> Response:
-        cells = cells_of(self.watched(name), node, attempt)
-        if cells is None:
-            raise HTTPException(404, "this attempt has no readable notebook")
-        return self.pages.answer("notebook", part=part, run=name, node=node, attempt=attempt, cells=cells)
-
-    def cell_picture(self, name: str, node: str, attempt: int, number: int) -> Response:
-        found = picture_of(cells_of(self.watched(name), node, attempt) or (), number)
-        if found is None:
-            raise HTTPException(404, "there is no such picture")
-        return Response(found, media_type="image/png")
+        return self.pages.answer("node", part=part, run=name, panel=panel)
 
     def calls(self, name: str, role: str = "", first: int = 0) -> Response:
         run = self.watched(name)
@@ -151,7 +145,7 @@ class _Handlers:
     # --- steering ---------------------------------------------------------------------------------------------------
 
     async def steer(self, name: str, request: Request) -> Response:
-        """Ask something of a run; leads back to the page that the form stood on, or answers with the notice alone."""
+        """Ask something of a run; answers what became of it, alone or as a page that leads back to that of the form."""
         run = await asyncio.to_thread(self.watched, name)
         try:
             fields = fields_of(await request.body())
@@ -161,23 +155,43 @@ class _Handlers:
         except FormError as error:
             raise HTTPException(400, str(error)) from None
         notice = await asyncio.to_thread(ask, run, command)
-        if "part" in fields:
-            answer = self.pages.answer("notice", notice=notice)
-            answer.status_code = 200 if notice.taken else 409
-            return answer
         about_node = command.verb in OF_NODES and command.target in run.state.nodes
-        page = _address(name) + (f"/nodes/{command.target}" if about_node else "")
-        return RedirectResponse(f"{page}?notice={self.notices.keep(notice)}", status_code=303)
+        back = _address(name) + (f"/nodes/{command.target}" if about_node else "")
+        answer = self.pages.answer("notice", part="part" in fields, run=name, notice=notice, back=back)
+        answer.status_code = 200 if notice.taken else 409
+        return answer
 
     # --- streams ----------------------------------------------------------------------------------------------------
 
     async def home_live(self) -> Response:
-        return self.streams.stream(self.lines, {}, every=1.0)
+        return self.stream(self.lines, {}, every=1.0)
 
     async def run_live(self, name: str, v: int = -1) -> Response:
         pieces = await asyncio.to_thread(self.pieces_of, name)
         version, found = await asyncio.to_thread(pieces.now)
-        return self.streams.stream(pieces.now, found if version == v else {}, every=POLL)
+        return self.stream(pieces.now, found if version == v else {}, every=EVERY)
+
+    def stream(self, look: Look, known: Mapping[str, Piece], *, every: float) -> Response:
+        """Server-sent events until the browser leaves: pieces that differ from `known`, which the browser has."""
+        if self.open_streams >= MOST:
+            raise HTTPException(503, f"{MOST} pages are being kept up to date already: close one")
+        return StreamingResponse(self._updates(look, known, every), media_type="text/event-stream")
+
+    async def _updates(self, look: Look, known: Mapping[str, Piece], every: float) -> AsyncGenerator[str]:
+        self.open_streams += 1
+        try:
+            yield ": here\n\n"
+            spoke = time.monotonic()
+            while True:
+                version, found = await asyncio.to_thread(look)
+                text = update(known, found, version) if found is not known else None
+                known = found
+                if text is not None or time.monotonic() - spoke > BEAT:
+                    yield f"data: {text}\n\n" if text is not None else ": alive\n\n"
+                    spoke = time.monotonic()
+                await asyncio.sleep(every)
+        finally:
+            self.open_streams -= 1
 
     # --- what they are made of --------------------------------------------------------------------------------------
 

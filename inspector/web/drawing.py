@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -33,11 +32,6 @@ class Placed(NamedTuple):
     y: float
     above: tuple[float, float] | None
 
-    def at_origin(self) -> Placed:
-        """The same, moved so that the node stands at (0, 0): equal wherever a subtree was moved to as a whole."""
-        return Placed(self.row, 0.0, 0.0, self.above and (
-            round(self.above[0] - self.x, 1), round(self.above[1] - self.y, 1)))
-
 
 class Drawn(NamedTuple):
     """A stage's tree."""
@@ -49,11 +43,29 @@ class Drawn(NamedTuple):
 
 def drawn(stage: StageRows) -> Drawn:
     """The tree of a stage, its rows in order; width and height in pixels."""
-    spots = tidy((row.id, row.parent if row.depth else None) for row in stage.nodes)
-    at = {node: (round(EDGE + spot.x * ACROSS, 1), round(ABOVE + spot.y * DOWN, 1)) for node, spot in spots.items()}
-    placed = tuple(Placed(row, *at[row.id], at.get(row.parent or "") if row.depth else None) for row in stage.nodes)
+    parents = {row.id: row.parent if row.depth else None for row in stage.nodes}
+    across = columns(parents)
+    at = {row.id: (round(EDGE + across[row.id] * ACROSS, 1), round(ABOVE + row.depth * DOWN, 1)) for row in stage.nodes}
+    placed = tuple(Placed(row, *at[row.id], at.get(parents[row.id] or "")) for row in stage.nodes)
     return Drawn(width=max((one.x + EDGE for one in placed), default=0),
                  height=max((one.y + BELOW for one in placed), default=0), nodes=placed)
+
+
+def columns(parents: Mapping[str, str | None]) -> dict[str, float]:
+    """How far to the right each node of a forest stands: leaves side by side, parents in the middle above children.
+
+    `parents` has each node before its children, and these before its next sibling; the distance of two leaves is 1.
+    """
+    children: dict[str, list[str]] = {node: [] for node in parents}
+    for node, parent in parents.items():
+        if parent is not None:
+            children[parent].append(node)
+    leaves = (node for node, below in children.items() if not below)
+    places = {node: float(x) for x, node in enumerate(leaves)}
+    for node, below in reversed(children.items()):
+        if below:
+            places[node] = (places[below[0]] + places[below[-1]]) / 2
+    return places
 
 
 class Curve(NamedTuple):
@@ -116,74 +128,3 @@ def intervals(claims: Sequence[Claim]) -> tuple[Interval, ...]:
     return tuple(Interval(
         one, tuple(map(at, one.values)), at(one.mean),
         (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None) for one in claims)
-
-
-# --- where the nodes of a forest stand ------------------------------------------------------------------------------
-
-
-class Spot(NamedTuple):
-    """A place in units of one node: `x` from 0, the leftmost; `y` is the depth."""
-
-    x: float
-    y: int
-
-
-@dataclass
-class _Subtree:
-    """Subtrees side by side. `outline` has by level, the deepest first, how far left and right they reach.
-
-    `shift` is to be added to each number of the outline.
-    """
-
-    outline: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
-    shift: float = 0.0
-
-
-def tidy(nodes: Iterable[tuple[str, str | None]]) -> dict[str, Spot]:
-    """The place of every node. `nodes` are (id, parent), parents first; an unknown parent makes a root.
-
-    Every parent stands in the middle above its children, subtrees of equal shape look the same wherever they stand,
-    and siblings lie as near to each other as their outlines allow.
-
-    Source: Reingold and Tilford, "Tidier Drawings of Trees", IEEE Transactions on Software Engineering 7 (1981):
-    outlines are merged from the leaves up, and each is read only as deep as the shallower of two.
-    """
-    children: dict[str, list[str]] = {}
-    roots: list[str] = []
-    for node, parent in nodes:
-        children[node] = []
-        (children[parent] if parent is not None and parent in children and parent != node else roots).append(node)
-    offsets, subtrees = dict[str, float](), dict[str, _Subtree]()
-    for node in reversed(children):  # a child always comes after its parent
-        whole, places = _beside([subtrees.pop(child) for child in children[node]])
-        middle = (places[0] + places[-1]) / 2 if places else 0.0
-        offsets |= {child: place - middle for child, place in zip(children[node], places, strict=True)}
-        whole.shift -= middle
-        whole.outline.append((-whole.shift, -whole.shift))
-        subtrees[node] = whole
-    forest, places = _beside([subtrees[root] for root in roots])
-    least = min((left for left, _ in forest.outline), default=0.0) + forest.shift
-    spots: dict[str, Spot] = {root: Spot(place - least, 0) for root, place in zip(roots, places, strict=True)}
-    for node, below in children.items():
-        spots |= {child: Spot(spots[node].x + offsets[child], spots[node].y + 1) for child in below}
-    return {node: spots[node] for node in children}
-
-
-def _beside(subtrees: list[_Subtree]) -> tuple[_Subtree, list[float]]:
-    """Subtrees set side by side as one, and where each root stands."""
-    if not subtrees:
-        return _Subtree(), []
-    whole, places = subtrees[0], [0.0]
-    for one in subtrees[1:]:
-        shared = min(len(whole.outline), len(one.outline))
-        gap = max(1.0 + whole.outline[-level][1] + whole.shift - one.outline[-level][0] - one.shift
-                  for level in range(1, shared + 1))
-        one.shift += gap
-        places.append(gap)
-        # the outline of the deeper one is kept, so that only shared levels cost anything
-        deeper = whole if len(whole.outline) >= len(one.outline) else one
-        for level in range(1, shared + 1):
-            left, right = whole.outline[-level][0] + whole.shift, one.outline[-level][1] + one.shift
-            deeper.outline[-level] = left - deeper.shift, right - deeper.shift
-        whole = deeper
-    return whole, places

@@ -6,9 +6,8 @@ takes it and records it with its reason. `record.control.refused` says what cann
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
@@ -17,15 +16,12 @@ from inspector.text import printable, short
 from inspector.web.watched import Watched
 from record.control import LONGEST, refused, send, user
 from record.events.running import Commanded
-from record.nouns.nodes import Node
 
 LONGEST_FORM = 16 * 2**10
 """Bytes of a form."""
 REASON = "…"
 """Stands for a reason while we find out which verbs can have an effect."""
-NOTICES = 64
-"""Notices that wait for the page that shows them, once each."""
-OF_NODES = ("kill", "mark")
+OF_NODES: Final = ("kill", "mark")
 """The verbs that are about a node."""
 
 
@@ -47,20 +43,11 @@ class Actions(NamedTuple):
     why: str
 
 
-def run_actions(run: Watched) -> Actions:
-    """What can be asked of a run."""
-    return _effective(run, [Commanded(verb="resume" if run.state.paused else "pause", text=REASON),
-                            Commanded(verb="note", text=REASON), Commanded(verb="stop", text=REASON)])
-
-
-def node_actions(run: Watched, node: Node) -> Actions:
-    """What can be asked about a node."""
-    return _effective(run, [Commanded(verb="kill", target=node.id, text=REASON),
-                            Commanded(verb="mark", target=node.id, text=REASON)])
-
-
-def _effective(run: Watched, commands: Sequence[Commanded]) -> Actions:
-    whys = {command.verb: refused(run.state, command, working=run.working) for command in commands}
+def actions(run: Watched, node: str = "") -> Actions:
+    """What can be asked of a run, or about a node."""
+    verbs = OF_NODES if node else ("resume" if run.state.paused else "pause", "note", "stop")
+    whys = {verb: refused(run.state, Commanded(verb=verb, target=node, text=REASON), working=run.working)
+            for verb in verbs}
     able = tuple(verb for verb, why in whys.items() if why is None)
     return Actions(able, "" if able else next(filter(None, whys.values())))
 
@@ -105,21 +92,3 @@ def ask(run: Watched, command: Commanded) -> Notice:
     what = f"{command.verb} {command.target}".strip()
     when = "the run takes it up within a second" if run.working else "it takes effect when the run is resumed"
     return Notice(True, f"Asked: {short(what, 60)}; {when}.")
-
-
-class Notices:
-    """Notices between a form's answer and the page that it leads to."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, Notice] = {}
-
-    def keep(self, notice: Notice) -> str:
-        """The name under which a page finds it."""
-        name = secrets.token_urlsafe(9)
-        self._waiting[name] = notice
-        while len(self._waiting) > NOTICES:
-            self._waiting.pop(next(iter(self._waiting)), None)
-        return name
-
-    def take(self, name: str) -> Notice | None:
-        return self._waiting.pop(name, None)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import difflib
-import json
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from inspector.files import Listed, bytes_of, listed, text_of
-from inspector.web.calls import Call, call_of, cut
+from inspector.web.calls import Call, call_of
 from inspector.web.drawing import Chart, charts
-from inspector.web.forms import Actions, node_actions
+from inspector.web.forms import Actions, actions
 from inspector.web.watched import Watched
 from record.nouns.data import Measurement
 from record.nouns.nodes import Attempt, Node
 
 CURVES: Final = 8 * 2**20
 """Bytes of curves that are read."""
-LARGEST: Final = 8_000_000
-"""Bytes of a notebook."""
-CELLS: Final = 200
 
 
 class SourceFile(NamedTuple):
@@ -78,7 +73,7 @@ def panel_of(run: Watched, name: str) -> NodePanel | None:
         tests=grids(run.state.tests.get(name, ())), tries=tuple(_tries(run, node)),
         calls=tuple(call_of(run.state, answer) for key, answer in run.state.answers.items()
                     if key.decision == node.decision),
-        files=listed(run.folder, f"nodes/{name}"), actions=node_actions(run, node))
+        files=listed(run.folder, f"nodes/{name}"), actions=actions(run, name))
 
 
 def _sources(run: Watched, node: Node) -> Iterator[SourceFile]:
@@ -112,60 +107,3 @@ def _tries(run: Watched, node: Node) -> Iterator[Try]:
         output = text_of(run.folder, f"{place}/stdout.txt", end=True)
         curves = bytes_of(run.folder, f"{place}/measurements.jsonl", CURVES) if attempt.curves_sha256 else None
         yield Try(attempt, attempt.stdout_tail if output is None else output, charts((curves or b"").splitlines()))
-
-
-# --- notebooks ------------------------------------------------------------------------------------------------------
-
-
-class Output(NamedTuple):
-    """`kind` is text, error or picture; a picture has its bytes (PNG)."""
-
-    kind: str
-    text: str
-    picture: bytes = b""
-
-
-class Cell(NamedTuple):
-    """A cell: its kind in the notebook's words, its text, its outputs."""
-
-    kind: str
-    source: str
-    outputs: tuple[Output, ...]
-
-
-def cells_of(run: Watched, node: str, attempt: int) -> tuple[Cell, ...] | None:
-    """The cells of an attempt's notebook; None where there is none that can be read."""
-    text = text_of(run.folder, f"nodes/{node}/attempt{attempt}/node.ipynb", most=LARGEST)
-    try:
-        cells = cast("list[Any]", json.loads(text or "")["cells"])
-        return tuple(Cell(
-            str(cell.get("cell_type", "")), cut(_joined(cell.get("source", ""))),
-            tuple(_output(output) for output in cell.get("outputs", [])[:CELLS])) for cell in cells[:CELLS])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
-
-
-def picture_of(cells: tuple[Cell, ...], number: int) -> bytes | None:
-    """The n-th picture of a notebook, counted from 0."""
-    found = [one.picture for cell in cells for one in cell.outputs if one.picture]
-    return found[number] if 0 <= number < len(found) else None
-
-
-def _output(one: Any) -> Output:
-    if one.get("output_type") == "error":
-        return Output("error", cut("\n".join(map(str, one.get("traceback", [])))))
-    if "text" in one:
-        return Output("text", cut(_joined(one["text"])))
-    data = one.get("data", {})
-    try:
-        picture = base64.b64decode(_joined(data.get("image/png", "")))
-    except ValueError:
-        picture = b""
-    if picture.startswith(b"\x89PNG\r\n\x1a\n"):
-        return Output("picture", "", picture)
-    return Output("text", cut(_joined(data.get("text/plain", ""))))
-
-
-def _joined(value: Any) -> str:
-    """The text of a notebook, which may stand there as lines."""
-    return "".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)

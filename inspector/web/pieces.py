@@ -1,7 +1,7 @@
 """A run's page as pieces: what a browser has is brought up to date by the pieces that differ.
 
 Each piece is one element with an id, made by a macro of `pieces.html.jinja`, and made again only when what it shows has
-changed: an update costs what is new, however many nodes there are. A node that only moved is moved, not made again.
+changed: an update costs what is new, however many nodes there are.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from inspector.tree import StageRows
 from inspector.web.drawing import WIDE, Interval, drawn, intervals
-from inspector.web.forms import OF_NODES, run_actions
+from inspector.web.forms import OF_NODES, actions
 from inspector.web.pages import Pages
 from inspector.web.watched import RunLine, Watched
 from record.claims import (
@@ -36,12 +36,6 @@ class Piece(NamedTuple):
     parent: str
     html: str
     attributes: Mapping[str, str] | None = None
-    still: str = ""
-    """Of a node in the tree: the element at the origin, which stays the same where the node only moves."""
-
-
-AT_ORIGIN: Final = "translate(0.0 0.0)"
-"""How the macro of a node in the tree writes the place of one that stands at the origin."""
 
 
 class Report(Frozen):
@@ -64,7 +58,6 @@ class RunPieces:
         self.run = run
         self._pages = pages
         self._made: dict[str, tuple[Any, Piece]] = {}
-        self._stages: dict[StageName, tuple[StageRows, tuple[Piece, ...]]] = {}
         self._reports: dict[StageName, tuple[object, Report]] = {}
         self._now: tuple[int, dict[str, Piece]] = (-1, {})
 
@@ -80,14 +73,11 @@ class RunPieces:
         run, tree, status = self.run, self.run.tree(), self.run.status()
         rows = [row for stage in tree.stages for row in stage.nodes]
         yield self._piece("summary", "main", run.name, RunLine(run), run.trouble)
-        yield self._piece("steer", "wheel", run.name, run_actions(run))
+        yield self._piece("steer", "wheel", run.name, actions(run))
         yield self._piece("road", "roads", run.name, tuple(
             sorted((row for row in rows if row.on_best_path), key=lambda row: row.decision)), tree.winner)
         for stage in tree.stages:
-            known = self._stages.get(stage.stage)
-            if known is None or known[0] != stage:
-                known = self._stages[stage.stage] = stage, tuple(self._stage(stage))
-            yield from known[1]
+            yield from self._stage(stage)
             yield self._piece(f"report-{stage.stage}", "reports", run.name, self._report(stage.stage))
         yield self._piece("cost", "costs", status.cost, status.roles, status.budget)
         yield self._piece("happened", "events", status.last_events)
@@ -118,10 +108,7 @@ class RunPieces:
             "class": "tree wide" if tree.width > WIDE else "tree", "width": f"{tree.width:.0f}",
             "height": f"{tree.height:.0f}", "viewBox": f"0 0 {tree.width:.0f} {tree.height:.0f}"})
         for placed in tree.nodes:
-            still = self._piece(f"g-{placed.row.id}", f"svg-{name}", self.run.name, placed.at_origin())
-            place = f"translate({placed.x} {placed.y})"  # in the first tag, which has no text of others before it
-            yield still._replace(html=still.html.replace(AT_ORIGIN, place, 1), attributes={"transform": place},
-                                 still=still.html)
+            yield self._piece(f"g-{placed.row.id}", f"svg-{name}", self.run.name, placed)
         for row in sorted(stage.nodes, key=lambda one: one.decision):
             yield self._piece(f"row-{row.id}", f"list-{name}", self.run.name, row)
 
@@ -151,23 +138,9 @@ def report_of(state: RunState, stage: StageName) -> Report:
         differences=tuple(one for one in found if one.name == primary))
 
 
-def changed(before: Mapping[str, Piece], after: Mapping[str, Piece]) -> list[Piece]:
-    """The pieces that are new or differ, in the order of the page; attributes alone where nothing else differs."""
-    found: list[Piece] = []
-    for name, piece in after.items():
-        known = before.get(name)
-        if known is piece or known == piece:
-            continue
-        if piece.still:
-            only_moved = known is not None and known.still == piece.still
-            piece = piece._replace(html="") if only_moved else piece._replace(attributes=None)
-        found.append(piece)
-    return found
-
-
 def update(before: Mapping[str, Piece], after: Mapping[str, Piece], version: int) -> str | None:
     """What a page that has `before` is sent so that it has `after`, as JSON; None where nothing differs."""
-    new = [piece[:4] for piece in changed(before, after)]
+    new = [piece for name, piece in after.items() if before.get(name) != piece]
     gone = sorted(before.keys() - after.keys())
     return json.dumps({"version": version, "pieces": new, "gone": gone}) if new or gone else None
 

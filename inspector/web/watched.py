@@ -13,7 +13,7 @@ from pathlib import Path
 
 from inspector.follow import HOLDER, Follower
 from inspector.status import Happened, Status, happened, status_in
-from inspector.tree import RowCache, Tree, tree_of
+from inspector.tree import Tree, tree_of
 from record.fold.state import RunState
 from record.reading import SETTLED, RecordError, Stamp, is_run, stamps
 
@@ -38,7 +38,6 @@ class Watched:
         self.held = threading.RLock()
         """Held while the state is folded, and by whoever reads more than one thing of it."""
         self._tree: tuple[int, Tree] | None = None
-        self._rows: RowCache = {}
 
     @property
     def state(self) -> RunState:
@@ -68,7 +67,7 @@ class Watched:
         """The tree, made once for each version."""
         known = self._tree
         if known is None or known[0] != self.version:
-            known = self._tree = self.version, tree_of(self.state, self._rows)
+            known = self._tree = self.version, tree_of(self.state)
         return known[1]
 
     def _read(self) -> bool:
@@ -77,7 +76,6 @@ class Watched:
             for seq, event, at in self._follower.new():
                 if seq == 1:  # the first one, or that of a log that replaced another
                     self._latest.clear()
-                    self._rows.clear()
                 if (entry := happened(event, at, self.state)) is not None:
                     self._latest.append(entry)
                 before = -1

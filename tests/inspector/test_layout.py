@@ -7,49 +7,41 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.web.drawing import Spot, tidy
+from inspector.web.drawing import columns
 
-Forest = list[tuple[str, str | None]]
+Forest = dict[str, str | None]
 
 
 @st.composite
 def forests(draw: st.DrawFn) -> Forest:
-    size = draw(st.integers(0, 40))
-    return [(str(n), str(draw(st.integers(0, n - 1))) if n and draw(st.booleans()) else None) for n in range(size)]
+    """Each node below one of those that led to the node before it, or a new root."""
+    found, path = Forest(), list[str]()
+    for n in range(draw(st.integers(0, 40))):
+        path = path[:draw(st.integers(0, len(path)))]
+        found[str(n)] = path[-1] if path else None
+        path.append(str(n))
+    return found
 
 
 @given(forests())
 def test_no_two_nodes_touch_and_parents_stand_above_the_middle(forest: Forest) -> None:
-    spots = tidy(forest)
-    assert list(spots) == [node for node, _ in forest]
+    across, depth = columns(forest), dict[str, int]()
     levels: dict[int, list[float]] = {}
-    children: dict[str, list[Spot]] = {}
-    for node, parent in forest:
-        levels.setdefault(spots[node].y, []).append(spots[node].x)
-        assert spots[node].y == (spots[parent].y + 1 if parent is not None else 0)
+    children: dict[str, list[float]] = {}
+    for node, parent in forest.items():
+        depth[node] = depth[parent] + 1 if parent is not None else 0
+        levels.setdefault(depth[node], []).append(across[node])
         if parent is not None:
-            children.setdefault(parent, []).append(spots[node])
+            children.setdefault(parent, []).append(across[node])
     for level in levels.values():
-        assert all(b - a > 0.999 for a, b in pairwise(sorted(level)))
-    for parent, found in children.items():
-        assert abs(spots[parent].x - (found[0].x + found[-1].x) / 2) < 1e-9
-        assert [one.x for one in found] == sorted(one.x for one in found)
-    assert not spots or abs(min(spot.x for spot in spots.values())) < 1e-9
+        assert all(b - a > 0.999 for a, b in pairwise(level)), "in the order of decisions, one beside the other"
+    for parent, places in children.items():
+        assert across[parent] == (places[0] + places[-1]) / 2
+    assert min(across.values(), default=0) == 0
 
 
-def test_a_subtree_looks_the_same_wherever_it_stands() -> None:
-    shape = [("a", None), ("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c")]
-    alone = tidy(shape)
-    beside = tidy([("z", None), ("y", "z"), *shape])
-    assert len({round(beside[node].x - alone[node].x, 9) for node, _ in shape}) == 1
-
-
-def test_a_shallow_subtree_lies_beside_the_foot_of_a_deep_one() -> None:
-    spots = tidy([("a", None), ("b", "a"), ("c", "b"), ("d", "b"), ("e", "b"), ("x", None)])
-    assert spots["x"].x - spots["a"].x == 1.0
-
-
-def test_an_unknown_parent_makes_a_root_and_a_long_chain_is_drawn() -> None:
-    assert tidy([("a", "gone"), ("b", "b")]) == {"a": Spot(0, 0), "b": Spot(1, 0)}
-    chain: Forest = [(str(n), str(n - 1) if n else None) for n in range(5000)]
-    assert tidy(chain)["4999"] == Spot(0, 4999)
+def test_a_subtree_looks_the_same_wherever_it_stands_and_a_long_chain_is_drawn() -> None:
+    shape: Forest = {"a": None, "b": "a", "d": "b", "e": "b", "c": "a", "f": "c"}
+    alone, beside = columns(shape), columns({"z": None, "y": "z"} | shape)
+    assert {beside[node] - alone[node] for node in shape} == {1.0}
+    assert columns({str(n): str(n - 1) if n else None for n in range(5000)})["4999"] == 0

@@ -85,7 +85,7 @@ def test_hostile_text_appears_as_text(web: httpx.Client) -> None:
     base = "/runs/hostile"
     for address in ("/", base, f"{base}/nodes/n0001", f"{base}/nodes/n0002", f"{base}/trace?number=<script>x",
                     f"{base}/trace?key=<script>x", f"{base}/calls", f"{base}/calls?role=<script>",
-                    f"{base}/calls/{HOSTILE_CALL}", f"{base}/nodes/n0001/notebook/1", f"{base}/paper"):
+                    f"{base}/calls/{HOSTILE_CALL}", f"{base}/paper"):
         text = web.get(address).text
         seen = Seen(text)
         assert seen.tags.count("script") == 1, address

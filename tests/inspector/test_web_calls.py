@@ -1,4 +1,4 @@
-"""Model calls, notebooks and checks on the page."""
+"""Model calls and checks on the page."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from inspector.render import status_lines
 from inspector.status import status_of
 from inspector.web.calls import AT_ONCE, calls_of
 from inspector.web.forms import OF_NODES
-from inspector.web.node_panel import cells_of
 from inspector.web.pages import Pages
 from inspector.web.pieces import checks_of
-from inspector.web.watched import Watched
 from record.events.papers import Drafted, Released
 from record.events.running import Answered, Commanded
 from record.events.searching import Decided, Probed
@@ -27,7 +25,7 @@ from record.nouns.papers import Draft, PaperFinding, Section
 from record.prompts import keep
 from stages.paper.disclosure import disclosure
 from tests.inspector.story import BEGAN, Story, ended, told
-from tests.inspector.web import HOSTILE_CALL, PNG, Seen, add, raw, recorded, serving
+from tests.inspector.web import HOSTILE_CALL, PNG, add, recorded, serving
 
 pytestmark = pytest.mark.slow
 
@@ -107,26 +105,6 @@ def test_a_call_shows_the_prompt_that_was_sent(tmp_path: Path) -> None:
         assert "changed since" in web.get(f"/runs/calm/calls/{key}").text
         for name in ("1.1.code", "1.1.code.0.0", "x.1.code.0", "²3.1.code.0", "9" * 5000 + ".1.code.0", "99.1.code.0"):
             assert web.get(f"/runs/calm/calls/{name}").status_code == 404, name[:20]
-
-
-def test_a_notebook_is_shown_as_cells(web: httpx.Client) -> None:
-    text = web.get("/runs/hostile/nodes/n0001/notebook/1").text
-    assert "Cell 1" in text and "Cell 2" in text and 'class="output error"' in text
-    [picture] = [value for name, value in Seen(text).attributes if name == "src" and "notebook" in value]
-    assert web.get(picture).content == PNG
-    for path in ("notebook/2", "notebook/x", "notebook/1/1.png", "notebook/1/-1.png"):
-        assert raw(web, f"/runs/hostile/nodes/n0001/{path}")[0] in (404, 422), path
-    assert raw(web, "/runs/hostile/nodes/..%2F../notebook/1")[0] == 404
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"cells": 1}', '{"cells": [1]}', '{"cells": [{"outputs": 1}]}',
-                                  "[" * 100_000, '{"cells": [{"outputs": [{"data": {"image/png": 1}}]}]}'])
-def test_any_file_in_the_place_of_a_notebook_is_read(tmp_path: Path, text: str) -> None:
-    run = recorded(tmp_path / "calm", told())
-    (run / "nodes" / "n0001" / "attempt1").mkdir(parents=True)
-    (run / "nodes" / "n0001" / "attempt1" / "node.ipynb").write_text(text)
-    found = cells_of(Watched(run, "calm"), "n0001", 1)
-    assert found is None or len(found) == 1
 
 
 def test_checks_tell_what_was_found() -> None:

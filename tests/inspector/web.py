@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import http.client
 import json
@@ -109,11 +108,6 @@ def make_runs(top: Path) -> Path:
     figures = node / "plots1" / "figures"
     figures.mkdir(parents=True)
     (figures / "<b>x.png").write_bytes(PNG)
-    (node / "attempt1" / "node.ipynb").write_text(json.dumps({"cells": [
-        {"cell_type": "code", "source": [EVIL], "outputs": [
-            {"output_type": "stream", "text": [EVIL]}, {"output_type": "error", "traceback": [EVIL]},
-            {"output_type": "display_data", "data": {"image/png": base64.b64encode(PNG).decode()}}]},
-        {"cell_type": "markdown", "source": EVIL, "outputs": []}]}))
     keep(run, PROMPT)
     (figures / "page.html").write_text("<script>alert(1)</script>")
     child = run / "nodes" / "n0002" / "source"
