@@ -1,7 +1,6 @@
-"""A paper's TeX as text whose values keep their keys: for reading, for finding them on pages, for naming their lines.
+"""A paper's TeX as text whose values keep their keys: for finding them on pages, for naming their lines.
 
-Made for what the program and its writer set: sections, paragraphs, floats of `floats.tex`, `\\result` and `\\setup`.
-Formulas stay as TeX. What it does not guarantee: a faithful rendering; the PDF is that.
+What it does not guarantee: a faithful rendering; the PDF is that.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from inspector.files import LARGEST, bytes_of
 from inspector.provenance import Place
@@ -17,11 +16,6 @@ from record.folder import RunFolder
 from record.typeset import USE, as_read, parse
 
 SOURCES = ("paper.tex", "floats.tex", "appendix.tex")
-_COMMENT = re.compile(r"(?<!\\)%.*")
-_HEAD = re.compile(r"\\(title|section|subsection|subsubsection|paragraph)\*?\{((?:[^{}]|\{[^{}]*\})*)\}")
-_FLOAT = re.compile(r"\\paper(?:table|figure)\{([^{}]*)\}")
-_FORMULA = re.compile(r"\\begin\{(equation|align|gather|displaymath)\*?\}.*?\\end\{\1\*?\}", re.DOTALL)
-_ROWS = re.compile(r"\\begin\{(tabular|longtable)\}(.*?)\\end\{\1\}", re.DOTALL)
 _RULE = re.compile(r"\\(?:toprule|midrule|bottomrule|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|label|"
                    r"begin|end|small|scriptsize|footnotesize|centering|noindent|maketitle|cmidrule)\b"
                    r"(?:\([^)]*\))?(?:\[[^\]]*\])?(?:\{[^{}]*\})*\*?")
@@ -46,55 +40,12 @@ class Bit(NamedTuple):
 Bits = tuple[Bit, ...]
 
 
-class Block(NamedTuple):
-    """A part of the text. `rows` are those of a table; `name` is that of a float."""
-
-    kind: Literal["title", "heading", "subheading", "paragraph", "formula", "table", "figure"]
-    bits: Bits
-    rows: tuple[tuple[Bits, ...], ...] = ()
-    name: str = ""
-
-
 def values_of(results: str) -> dict[str, str]:
     """Key -> what it prints, of a `results.tex`."""
     return {use.key: as_read(text) for use, text in parse(results).items()}
 
 
-def blocks_of(paper: str, floats: str, values: Mapping[str, str]) -> tuple[Block, ...]:
-    """The text of a paper in the order of its source, floats where the source has them."""
-    known = _floats(floats, values)
-    title = _HEAD.search(paper)
-    found = [Block("title", bits_of(title[2], values))] if title and title[1] == "title" else []
-    body = paper.partition(r"\begin{document}")[2].partition(r"\bibliographystyle")[0] or paper
-    body = body.replace(r"\begin{abstract}", "\\section{Abstract}\n").replace(r"\end{abstract}", "")
-    apart = _FORMULA.sub(lambda formula: "\n\n" + re.sub(r"\n\s*\n", "\n", formula[0]) + "\n\n", _COMMENT.sub("", body))
-    for chunk in re.split(r"\n\s*\n", apart):
-        found += _chunk(chunk.strip(), known, values)
-    return tuple(found)
-
-
-def _chunk(chunk: str, floats: Mapping[str, Block], values: Mapping[str, str]) -> Iterator[Block]:
-    if _FORMULA.fullmatch(chunk):
-        yield Block("formula", bits_of(chunk, values, formula=True))
-        return
-    at = 0
-    for found in re.finditer(f"{_HEAD.pattern}|{_FLOAT.pattern}", chunk):
-        yield from _paragraph(chunk[at:found.start()], values)
-        if found[3] is not None:
-            yield from (floats[name] for name in (f"table:{found[3]}", f"figure:{found[3]}") if name in floats)
-        elif found[1] != "title":
-            yield Block("heading" if found[1] == "section" else "subheading", bits_of(found[2], values))
-        at = found.end()
-    yield from _paragraph(chunk[at:], values)
-
-
-def _paragraph(text: str, values: Mapping[str, str]) -> Iterator[Block]:
-    bits = bits_of(text, values)
-    if any(bit.text.strip() for bit in bits):
-        yield Block("paragraph", bits)
-
-
-def bits_of(text: str, values: Mapping[str, str], *, formula: bool = False) -> Bits:
+def bits_of(text: str, values: Mapping[str, str]) -> Bits:
     """Text and printed values in their order."""
     found: list[Bit] = []
     at = 0
@@ -103,16 +54,14 @@ def bits_of(text: str, values: Mapping[str, str], *, formula: bool = False) -> B
         opened = _SPANNED.sub(r"\1", _WRAPPED.sub(r"\1", _CITE.sub(r"[\1]", shielded)))
         text = opened.replace("\x01", "\\").replace("\x02", "{").replace("\x03", "}")
     for use in USE.finditer(text):
-        found.append(Bit(_plain(text[at:use.start()], formula=formula)))
+        found.append(Bit(_plain(text[at:use.start()])))
         found.append(Bit(values.get(use["key"], use["key"]), use["key"]))
         at = use.end()
-    found.append(Bit(_plain(text[at:], formula=formula)))
+    found.append(Bit(_plain(text[at:])))
     return tuple(bit for bit in found if bit.text)
 
 
-def _plain(text: str, *, formula: bool) -> str:
-    if formula:
-        return text
+def _plain(text: str) -> str:
     text = _RULE.sub(" ", text.replace("~", " ").replace("---", "—").replace("--", "–"))
     text = text.replace("``", "“").replace("''", "”").replace(r"\\", " ").replace("$", "")
     text = re.sub(r"\\([%&#_{}$])", r"\1", text)
@@ -120,48 +69,6 @@ def _plain(text: str, *, formula: bool) -> str:
     text = re.sub(r"\\[,;! ]|\\allowbreak\{\}", " ", text)
     text = re.sub(r"\\([a-zA-Z]+)\*?|[{}]", lambda command: _SYMBOLS.get(command[1] or "", ""), text)
     return re.sub(r"\s+", " ", text)
-
-
-# --- floats and tables ----------------------------------------------------------------------------------------------
-
-
-def _floats(text: str, values: Mapping[str, str]) -> dict[str, Block]:
-    """The floats that `floats.tex` defines, by kind and name."""
-    found: dict[str, Block] = {}
-    for part in _COMMENT.sub("", text).split(r"\definefloat{")[1:]:
-        name, _, body = part.partition("}")
-        kind, _, short = name.partition(":")
-        inner = next(_groups(body), "")
-        rows = _ROWS.search(inner)
-        caption = bits_of([*_groups(inner)][-1] if "{" in inner else "", values)
-        if kind == "figure":
-            found[name] = Block("figure", caption, name=short)
-        elif kind == "table" and rows is not None:
-            found[name] = Block("table", caption, tuple(rows_of(rows[2], values)), short)
-    return found
-
-
-def _groups(text: str) -> Iterator[str]:
-    """What stands in the outermost braces, one after another."""
-    depth = begin = 0
-    for at, character in enumerate(text):
-        if character == "{" and text[at - 1:at] != "\\":
-            begin, depth = (at + 1 if depth == 0 else begin), depth + 1
-        elif character == "}" and text[at - 1:at] != "\\":
-            depth -= 1
-            if depth < 0:
-                return
-            if depth == 0:
-                yield text[begin:at]
-
-
-def rows_of(text: str, values: Mapping[str, str]) -> Iterator[tuple[Bits, ...]]:
-    """The rows of a tabular, cell by cell, from its column specification on."""
-    columns = next(_groups(text), "")
-    for row in re.split(r"\\\\\*?(?:\[[^\]]*\])?", _COMMENT.sub("", text.replace(columns, "", 1))):
-        cells = tuple(bits_of(cell, values) for cell in re.split(r"(?<!\\)&", row))
-        if any(bit.text.strip() for cell in cells for bit in cell):
-            yield cells
 
 
 # --- lines of the sources -------------------------------------------------------------------------------------------

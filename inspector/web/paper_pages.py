@@ -1,4 +1,4 @@
-"""The pages about a paper: its sheets with links, its text, its figures, and where a value comes from."""
+"""The pages about a paper: its sheets with links, its figures, and where a value comes from."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from fastapi import HTTPException
 from starlette.responses import Response
 
 from inspector.files import text_of
-from inspector.paper_text import SOURCES, Block, bits_of, blocks_of, values_of
+from inspector.paper_text import SOURCES, bits_of, values_of
 from inspector.tracer import Tracer, number_of
 from inspector.web.pages import Pages
-from inspector.web.paper_links import Link, links_of, streams_of
-from inspector.web.pdf_pages import PdfError, PdfPages, kept
+from inspector.web.paper_links import Link, links_of
+from inspector.web.pdf_pages import PdfError, document, picture
 from inspector.web.watched import Watched
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.figures import FigureReview
 
 AT_ONCE: Final = 8
-"""PdfPages on one page of the browser."""
+"""Sheets on one page of the browser."""
 SOURCE: Final = 4_000_000
 """Bytes of a file of the paper's source that are read."""
 KEPT: Final = 4
+T = TypeVar("T")
 _COMMENT = re.compile(r"(?<!\\)%.*")
+_CAPTION = re.compile(r"\\figurefloat\{([^{}]*)\}\{[^{}]*\}\{[^{}]*\}\s*\{")
+"""The beginning of a figure of floats.tex, up to its caption."""
 
 
 class Sheet(NamedTuple):
@@ -42,7 +45,6 @@ class Sheet(NamedTuple):
 class Paper(NamedTuple):
     """A writing of the paper. `why`: its pages cannot be shown."""
 
-    blocks: tuple[Block, ...]
     sheets: tuple[Sheet, ...]
     why: str
 
@@ -63,15 +65,14 @@ class PaperPages:
 
     def __init__(self, watched: Callable[[str], Watched], pages: Pages) -> None:
         self._watched, self._pages = watched, pages
-        self._sheets = PdfPages()
         self._papers: dict[object, Paper] = {}
         self._tracers: dict[object, Tracer] = {}
 
-    def paper(self, name: str, v: int = 0, page: int = 1, text: bool = False) -> Response:
-        """The paper, some sheets at a time, or as text."""
+    def paper(self, name: str, v: int = 0, page: int = 1) -> Response:
+        """The paper, some sheets at a time."""
         run, version = self._version(name, v)
         stamp = (run.folder, version, _stamp(run.folder / _pdf(version)), len(run.state.nodes))
-        found = kept(self._papers, stamp, most=KEPT, make=lambda: _paper(run, version, self._sheets))
+        found = kept(self._papers, stamp, lambda: _paper(run, version))
         first = (max(1, min(page, len(found.sheets))) - 1) // AT_ONCE * AT_ONCE
         parts = [(n + 1, min(n + AT_ONCE, len(found.sheets))) for n in range(0, len(found.sheets), AT_ONCE)]
         with run.held:
@@ -80,13 +81,13 @@ class PaperPages:
         return self._pages.answer(
             "paper", run=name, version=version, newest=newest, released=released,
             pdf=_pdf(version), found=found, sheets=found.sheets[first:first + AT_ONCE], parts=parts,
-            first=first + 1, as_text=text or bool(found.why))
+            first=first + 1)
 
     def picture(self, name: str, version: int, number: int) -> Response:
         """A page of the PDF as a picture."""
         run, _ = self._version(name, version)
         try:
-            found = self._sheets.picture(run.folder, _pdf(version), max(1, number))
+            found = picture(run.folder, _pdf(version), max(1, number))
         except PdfError as error:
             raise HTTPException(404, str(error)) from None
         return Response(found, media_type="image/png", headers={"cache-control": "private, max-age=600"})
@@ -109,7 +110,7 @@ class PaperPages:
             if run.state.data_plan is not None:
                 folder = RunFolder(run.folder, version)
                 stamp = (run, version, run.version, *(_stamp(folder.paper / name) for name in SOURCES))
-                tracer = kept(self._tracers, stamp, most=KEPT, make=lambda: Tracer(
+                tracer = kept(self._tracers, stamp, lambda: Tracer(
                     run.state, folder, run=shlex.quote(str(run.folder))))
                 found = tracer.key(key) if key else tracer.number(asked) if asked is not None else None
         return self._pages.answer(
@@ -151,19 +152,27 @@ def _stamp(path: Path) -> tuple[int, int]:
     return about.st_mtime_ns, about.st_size
 
 
-def _paper(run: Watched, version: int, sheets: PdfPages) -> Paper:
+def kept(known: dict[object, T], key: object, make: Callable[[], T]) -> T:
+    """What was made for a key; only those asked for last are kept."""
+    known[key] = found = known.pop(key, None) or make()
+    while len(known) > KEPT:
+        known.pop(next(iter(known)), None)
+    return found
+
+
+def _paper(run: Watched, version: int) -> Paper:
     place = str(RunFolder(Path(), version).paper)
-    texts = {name: text_of(run.folder, f"{place}/{name}.tex", most=SOURCE) or ""
-             for name in ("results", "floats", "paper", "appendix")}
-    values = values_of(texts["results"])
-    blocks = blocks_of(texts["paper"], texts["floats"], values)
     try:
-        document = sheets.document(run.folder, _pdf(version))
+        found = document(run.folder, _pdf(version))
     except PdfError as error:
-        return Paper(blocks, (), str(error))
-    streams = streams_of(blocks, bits_of(_COMMENT.sub("", texts["appendix"]), values))
-    captions = {block.name: "".join(bit.text for bit in block.bits) for block in blocks if block.kind == "figure"}
-    marks = links_of(document, streams, captions, run.state.nodes)
-    return Paper(blocks, tuple(
-        Sheet(n, *size, tuple(mark for mark in marks if mark.page == n)) for n, size in enumerate(document.sizes, 1)
-    ), "")
+        return Paper((), str(error))
+    results, text, appendix, floats = (
+        _COMMENT.sub("", text_of(run.folder, f"{place}/{name}.tex", most=SOURCE) or "")
+        for name in ("results", "paper", "appendix", "floats"))
+    values = values_of(results)
+    texts = [bits_of(text, values) for text in (text + appendix, *floats.split(r"\definefloat")[1:])]
+    captions = {figure[1]: "".join(bit.text for bit in bits_of(floats[figure.end():figure.end() + 300], values))
+                for figure in _CAPTION.finditer(floats)}
+    marks = links_of(found, texts, captions, run.state.nodes)
+    return Paper(tuple(
+        Sheet(n, *size, tuple(mark for mark in marks if mark.page == n)) for n, size in enumerate(found.sizes, 1)), "")

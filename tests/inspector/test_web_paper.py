@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from inspector.paper_text import Bit, Block, blocks_of, values_of
-from inspector.web.paper_links import Link, links_of, streams_of
-from inspector.web.pdf_pages import PdfError, PdfPages
+from inspector.paper_text import Bit, bits_of, values_of
+from inspector.web.paper_links import Link, links_of
+from inspector.web.pdf_pages import PdfError, document, picture
 from record.events.papers import FiguresMade, Released
 from record.events.searching import Settled
 from tests.inspector.story import Story, told
@@ -101,30 +101,21 @@ def written(folder: Path, *, evil: str = "") -> Path:
     return run
 
 
-def blocks() -> tuple[Block, ...]:
-    return blocks_of(PAPER, FLOATS, values_of(RESULTS))
-
-
 # --- the source -----------------------------------------------------------------------------------------------------
 
 
 def test_the_source_is_read_with_its_keys() -> None:
-    found = blocks()
-    assert [one.kind for one in found] == [
-        "title", "heading", "paragraph", "heading", "subheading", "paragraph", "formula", "table", "figure"]
-    texts = ["".join(bit.text for bit in one.bits).strip() for one in found]
-    assert texts[0] == "Calm numbers" and texts[5] == "See Table “main” [a2020b]."
-    assert texts[2].startswith("Of 4 programs") and texts[2].endswith("it was -0.3 less%.")
-    assert [bit.key for bit in found[2].bits if bit.key] == [
-        "run.nodes", f"{PLAIN}.mean", f"{SMOOTH}.mean", "gone.mean"]
-    assert Bit("0.500 ± 0.010", f"{SMOOTH}.pm") in found[7].rows[1][1] and found[7].name == "main"
-    assert texts[7] == "Loss of both arms." and texts[8] == "The loss of both arms by step of the training."
+    found = bits_of(PAPER, values_of(RESULTS))
+    assert [bit.key for bit in found if bit.key] == ["run.nodes", f"{PLAIN}.mean", f"{SMOOTH}.mean", "gone.mean"]
+    text = "".join(bit.text for bit in found)
+    assert "Of 4 programs" in text and "it was -0.3 less%." in text and "See Table “main” [a2020b]." in text
+    assert Bit("0.500 ± 0.010", f"{SMOOTH}.pm") in bits_of(FLOATS, values_of(RESULTS))
 
 
 def test_any_source_is_read() -> None:
     for text in ("", "{", "}", "\\result{", "\\section{", "\\begin{document}", "\\\\{}" * 99, "\\emph{" * 999, EVIL,
                  "\\definefloat{", "\\definefloat{table:x}{\\begin{tabular}"):
-        blocks_of(text, text, values_of(text))
+        bits_of(text, values_of(text))
 
 
 # --- where values stand ---------------------------------------------------------------------------------------------
@@ -133,8 +124,9 @@ def test_any_source_is_read() -> None:
 def marks(tmp_path: Path, pages: tuple[tuple[str, ...], ...] = PAGES) -> tuple[Link, ...]:
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "paper.pdf").write_bytes(pdf(*pages))
-    document = PdfPages().document(tmp_path, "paper/paper.pdf")
-    return links_of(document, streams_of(blocks()), {"loss": "The loss of both arms by step"}, {"n0005": None})
+    texts = [bits_of(text, values_of(RESULTS)) for text in (PAPER, *FLOATS.split(r"\definefloat"))]
+    found = document(tmp_path, "paper/paper.pdf")
+    return links_of(found, texts, {"loss": "The loss of both arms by step"}, {"n0005": None})
 
 
 @needs_poppler
@@ -158,11 +150,9 @@ def test_a_table_of_equal_numbers_is_read_row_by_row(tmp_path: Path) -> None:
     names = ("alpha", "beta", "gamma", "delta")
     values = {f"{name}.{column}": "0.500" for name in names for column in ("mean", "sd")}
     rows = "".join(rf"{name} & \result{{{name}.mean}} & \result{{{name}.sd}} \\ " for name in names)
-    floats = rf"\definefloat{{table:t}}{{\tablefloat{{t}}{{\begin{{tabular}}{{lcc}}{rows}\end{{tabular}}}}{{A.}}}}"
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "paper.pdf").write_bytes(pdf(tuple(f"{name}\t0.500\t0.500" for name in names)))
-    document = PdfPages().document(tmp_path, "paper/paper.pdf")
-    found = links_of(document, streams_of(blocks_of(r"\papertable{t}", floats, values)), {}, {})
+    found = links_of(document(tmp_path, "paper/paper.pdf"), [bits_of(rows, values)], {}, {})
     assert [one.target for one in found] == list(values)
 
 
@@ -179,15 +169,14 @@ def test_a_box_covers_its_words_and_one_over_two_lines_has_two(tmp_path: Path) -
 def test_a_pdf_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "paper").mkdir()
     path = tmp_path / "paper" / "paper.pdf"
-    sheets = PdfPages()
     for make in (lambda: None, lambda: path.write_bytes(b"%PDF-1.4 nothing"), lambda: os.mkfifo(path),
                  lambda: path.symlink_to("/etc/passwd")):
         path.unlink(missing_ok=True)
         make()
         with pytest.raises(PdfError):
-            sheets.document(tmp_path, "paper/paper.pdf")
+            document(tmp_path, "paper/paper.pdf")
         with pytest.raises(PdfError):
-            sheets.picture(tmp_path, "paper/paper.pdf", 1)
+            picture(tmp_path, "paper/paper.pdf", 1)
 
 
 # --- over HTTP ------------------------------------------------------------------------------------------------------
@@ -213,14 +202,14 @@ def test_a_click_on_a_number_leads_to_nodes_seeds_and_files(tmp_path: Path) -> N
             assert web.get(f"/runs/calm/{gone}").status_code == 404, gone
 
 
-def test_without_pages_the_text_has_every_number(tmp_path: Path) -> None:
+def test_without_pages_a_number_can_still_be_traced(tmp_path: Path) -> None:
     run = written(tmp_path, evil=EVIL)
     (run / "paper" / "paper.pdf").unlink()
     with serving(tmp_path) as web:
         page = web.get("/runs/calm/paper").text
         seen = Seen(page)
         assert "The pages cannot be shown" in page and seen.tags.count("script") == 1 and "img" not in seen.tags
-        assert len([value for name, value in seen.attributes if name == "href" and "trace?key=" in value]) == 5
+        assert SMOOTH in web.get("/runs/calm/trace?number=0.500").text
         assert raw(web, "/runs/calm/sheets/1/1.png")[0] == 404
         assert Seen(web.get("/runs/calm/figures/loss").text).tags.count("script") == 1
 
@@ -230,7 +219,7 @@ def test_a_run_without_a_paper_says_so(tmp_path: Path) -> None:
     story.begin()
     recorded(tmp_path / "calm", story)
     with serving(tmp_path) as web:
-        assert "No paper text yet" in web.get("/runs/calm/paper").text
+        assert "The pages cannot be shown" in web.get("/runs/calm/paper").text
         assert web.get("/runs/calm/figures/loss").status_code == 404
 
 
