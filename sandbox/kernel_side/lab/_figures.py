@@ -101,7 +101,7 @@ def _drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
         sizes = sorted((item.points, item.text) for item in (*texts.items, *texts.inside) if item.points > 0)
         places: dict[str, Any] = {
             "cut": texts.cut, "overlaps": _texts.overlaps(texts, plots),
-            "clipped": [] if tight else _texts.clipped(texts, (*figure.bbox.min, *figure.bbox.max)),
+            "clipped": [] if tight else _texts.clipped(texts, figure.bbox),
             "smallest_font": sizes[0][0] if sizes else None, "smallest_text": sizes[0][1] if sizes else ""}
         if tight:  # then the file has the size of what is drawn
             box = figure.get_tightbbox()

@@ -10,6 +10,7 @@ import numbers
 import os
 import re
 import secrets
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +54,7 @@ def save(name: str, array: object) -> None:
         raise LabError(f"lab.save({name!r}) takes a numeric array, not dtype {values.dtype}: "
                        "save each part under a name of its own")
     folder.mkdir(exist_ok=True)
-    write_whole(folder / f"{stem}.npy", lambda path: save_array(path, values))
+    write_whole(folder / f"{stem}.npy", lambda part: copy_to(part, values))
 
 
 def named(function: str, name: str) -> str:
@@ -96,21 +97,58 @@ def _plain(values: Any) -> Any:
     return values.toarray() if hasattr(values, "toarray") else values
 
 
+class TooLarge(LabError):
+    """What was to be kept does not fit into its quota."""
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file so that it is there whole or not at all, also when we are killed on the way."""
-    part = part_of(path)
+
+def write_whole(path: Path, write: Callable[[Path], object], *, limit: int | None = None, where: str = "") -> None:
+    """Write a file or folder so that it is there whole or not at all, also when we are killed on the way.
+
+    It is written under a name of its own for every process and thread. Raises `TooLarge` beyond `limit` bytes.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         write(part)
+        if limit is not None and _size(part) > limit:
+            raise TooLarge(f"{where}: {_size(part)} bytes, more than the {max(0, limit)} that are left of the quota")
+        if path.is_dir():
+            shutil.rmtree(path)
         os.replace(part, path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
         raise
 
 
-def part_of(path: Path) -> Path:
-    """Where a file is written before it is renamed: a name of its own for every process and thread."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+def left_of(quota: int, path: Path, pattern: str = "[!.]*") -> int:
+    """Bytes of a quota that the other files and folders beside a path, of these names, leave for it."""
+    return quota - sum(_size(other) for other in path.parent.glob(pattern) if other != path)
+
+
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+
+
+def path_or_array(content: object, where: str) -> Path | NDArray[Any]:
+    """What the code hands over: a file or folder by its path, or an array. Raises `LabError`."""
+    if isinstance(content, str | Path):
+        path = Path(content)
+        if not path.exists():
+            raise LabError(f"{where}: there is no file or folder {str(path)!r}")
+        return path
+    array = as_array(content, where)
+    if array.dtype.kind not in "biufcU":
+        raise LabError(f"{where} takes a path or a numeric array, not {type(content).__name__}: "
+                       "write other things to a file and give its path")
+    return array
+
+
+def copy_to(target: Path, content: Path | NDArray[Any]) -> None:
+    """Copy a file or folder, or write an array so that it is read back without unpickling."""
+    if isinstance(content, Path):
+        (shutil.copytree if content.is_dir() else shutil.copyfile)(content, target)
+        return
+    with open(target, "wb") as file:
+        np.save(file, content, allow_pickle=False)
 
 
 def append(file: str, line: dict[str, Any]) -> None:
@@ -119,12 +157,6 @@ def append(file: str, line: dict[str, Any]) -> None:
     with open(job().folder / file, "ab", buffering=0) as lines:
         if lines.write(text) < len(text):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file)
-
-
-def save_array(path: Path, values: NDArray[Any]) -> None:
-    """Write an array so that it is read back without unpickling."""
-    with open(path, "wb") as file:
-        np.save(file, values, allow_pickle=False)
 
 
 def _measure(function: str, name: str, value: object, *, step: int | None, **where: str) -> None:

@@ -45,7 +45,7 @@ def series_of(axes: Any) -> list[Series]:
         values = numbers(image.get_array())
         series.append(Series(shown(image), "image", "image" if values.ndim == 2 else "picture", values, {}))
     series += [Series(shown(patch), "patches", "patch", _whole(patch.get_path().vertices), _patch_look(patch))
-               for patch in axes.patches if id(patch) not in taken and _in_data(patch, axes)]
+               for patch in axes.patches if id(patch) not in taken and in_data(patch, axes)]
     return series
 
 
@@ -61,7 +61,6 @@ def count(series: list[Series]) -> tuple[int, int]:
     if labels or groups - {PARTS}:
         groups.discard(PARTS)
     return len(labels) + len(groups), len(labels)
-
 
 
 def fields(series: Series) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def _flat(parts: Any) -> Iterable[Any]:
 def _lines(axes: Any, taken: set[int]) -> Iterable[Series]:
     bands = {_hex(area.get_facecolor()) for area in axes.collections if "Poly" in type(area).__name__}
     for line in axes.lines:
-        if id(line) in taken or not _in_data(line, axes):
+        if id(line) in taken or not in_data(line, axes):
             continue
         look, heights = _line_look(line), _whole(line.get_xydata())
         if str(line.get_label()) == "_nolegend_":  # parts of a boxplot, and what its author keeps out of a legend
@@ -183,7 +182,6 @@ def _patch_look(patch: Any) -> dict[str, str]:
     return {"colour": _hex(look()) if look else "", "hatch": str(getattr(patch, "get_hatch", str)() or "")}
 
 
-
 def _hex(colour: Any) -> str:
     """#rrggbb without its transparency; empty where there is no single colour."""
     from matplotlib.colors import to_hex
@@ -199,7 +197,6 @@ def _hex(colour: Any) -> str:
         return ""
 
 
-
 def _whole(points: Any) -> NDArray[np.float64]:
     """Second coordinates of points, NaN where the other is not finite; other values as they are."""
     array = numbers(points)
@@ -208,6 +205,6 @@ def _whole(points: Any) -> NDArray[np.float64]:
     return array
 
 
-def _in_data(artist: Any, axes: Any) -> bool:
+def in_data(artist: Any, axes: Any) -> bool:
     """False for a reference line over the whole width or height, which lives in axes coordinates."""
     return all(artist.get_transform().contains_branch_seperately(axes.transData))

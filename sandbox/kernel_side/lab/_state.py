@@ -11,16 +11,14 @@ import contextlib
 import fcntl
 import hashlib
 import inspect
-import os
 import pickle
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from lab._job import LabError, experiment
-from lab._record import as_array, named, part_of, save_array, write_whole
+from lab._record import TooLarge, copy_to, left_of, named, path_or_array, write_whole
 
 
 def checkpoint(state: object, name: str = "state") -> None:
@@ -31,9 +29,7 @@ def checkpoint(state: object, name: str = "state") -> None:
     current = experiment("checkpoint")
     path = current.folder / "checkpoints" / named("checkpoint", name)
     path.parent.mkdir(exist_ok=True)
-    others = sum(file.stat().st_size for file in path.parent.iterdir()
-                 if file != path and not file.name.startswith("."))
-    keep(path, state, limit=current.checkpoint_bytes - others, where=f"lab.checkpoint({name!r})")
+    keep(path, state, limit=left_of(current.checkpoint_bytes, path), where=f"lab.checkpoint({name!r})")
 
 
 def restore(name: str = "state") -> Any:
@@ -72,10 +68,6 @@ def cache(key: str, build: Callable[[], Any]) -> Any:
         return value
 
 
-class TooLarge(LabError):
-    """A state does not fit into its quota."""
-
-
 def keep(path: Path, value: object, *, limit: int, where: str) -> None:
     """Write a value whole or not at all. Raises `LabError`, `TooLarge` beyond `limit` bytes."""
     def write(part: Path) -> None:
@@ -88,10 +80,8 @@ def keep(path: Path, value: object, *, limit: int, where: str) -> None:
                     pickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise LabError(f"{where} cannot be pickled: {error}") from error
-        if part.stat().st_size > limit:
-            raise TooLarge(f"{where}: {part.stat().st_size} bytes, more than the {max(0, limit)} that are left")
 
-    write_whole(path, write)
+    write_whole(path, write, limit=limit, where=where)
 
 
 def load(path: Path) -> Any:
@@ -107,7 +97,6 @@ def load(path: Path) -> Any:
     return torch.load(path, map_location=device, weights_only=False)
 
 
-
 # --- artifacts and models -------------------------------------------------------------------------------------------
 
 
@@ -117,27 +106,13 @@ def save_artifact(name: str, content: object) -> None:
     Raises `LabError` where there is nothing to leave, or the artifacts of this attempt grow beyond the quota.
     """
     current = experiment("save_artifact")
-    folder = current.folder / "artifacts"
-    folder.mkdir(exist_ok=True)
-    path = folder / named("save_artifact", name)
-    if isinstance(content, str | Path):
-        source = Path(content)
-        if not source.exists():
-            raise LabError(f"lab.save_artifact({name!r}): there is no file or folder {str(source)!r}")
-        _check_quota(path, _size(source), current.artifact_bytes)
-        part = part_of(path)
-        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, part)
-        if path.is_dir():
-            shutil.rmtree(path)
-        os.replace(part, path)
-        return
-    array = as_array(content, f"lab.save_artifact({name!r})")
-    if array.dtype.kind not in "biufcU":
-        raise LabError(f"lab.save_artifact({name!r}) takes a path or a numeric array, not {type(content).__name__}: "
-                       "write other things to a file and give its path")
-    path = folder / f"{name.removesuffix('.npy')}.npy"
-    _check_quota(path, array.nbytes, current.artifact_bytes)
-    write_whole(path, lambda part: save_array(part, array))
+    where = f"lab.save_artifact({name!r})"
+    path = current.folder / "artifacts" / named("save_artifact", name)
+    given = path_or_array(content, where)
+    if not isinstance(given, Path):
+        path = path.with_name(f"{name.removesuffix('.npy')}.npy")
+    path.parent.mkdir(exist_ok=True)
+    write_whole(path, lambda part: copy_to(part, given), limit=left_of(current.artifact_bytes, path), where=where)
 
 
 def artifact(name: str, node: str) -> Path:
@@ -168,17 +143,3 @@ def pretrained(id: str, revision: str | None = None) -> Path:
         raise LabError(f"{'several revisions' if fits else 'no pretrained model'} {wanted!r} in this run; it has: "
                        f"{', '.join(sorted(has)) or 'none'}")
     return Path(fits[0])
-
-
-
-def _check_quota(path: Path, size: int, quota: int) -> None:
-    others = sum(_size(file) for file in path.parent.iterdir() if file != path and not file.name.startswith("."))
-    if others + size > quota:
-        raise LabError(f"lab.save_artifact({path.name!r}): {size} bytes, more than the {max(0, quota - others)} that "
-                       f"are left of the {quota} of one attempt")
-
-
-def _size(path: Path) -> int:
-    if path.is_file():
-        return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

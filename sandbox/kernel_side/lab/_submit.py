@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import shutil
 import tarfile
 from collections.abc import Generator
 from pathlib import Path
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from lab._data import Dataset, Folder, data
 from lab._job import LabError, experiment
-from lab._record import append, as_array, named, save_array, write_whole
+from lab._record import append, as_array, copy_to, left_of, named, path_or_array, write_whole
 
 Array = NDArray[Any]
 _ROUNDED = 2.0**-8
@@ -62,38 +61,19 @@ def submit_artifact(dataset: str, split: str, condition: str, content: object) -
     if split not in ("validation", "test"):
         raise LabError(f"{where}: cannot submit for split {split!r}: give 'validation' or 'test'")
     cell = _cell(where, dataset, split, condition, None)
-    with _claimed(current.folder / "submissions", cell, "bin", where) as file:
-        name, packed = _write_artifact(content, file, where)
-        size = sum(path.stat().st_size for path in file.parent.glob("*.bin"))
-        if size > current.artifact_bytes:
-            raise LabError(f"{where}: with it, artifacts hold {size} bytes, more than the {current.artifact_bytes} "
-                           "allowed")
-        append("submissions.jsonl", {"file": file.name, **cell, "kind": "artifact", "name": name, "packed": packed})
-
-
-def _write_artifact(content: object, file: Path, where: str) -> tuple[str, bool]:
-    """Write an artifact as one file; its name, and whether it is a folder in an archive."""
-    if not isinstance(content, str | Path):
-        array = as_array(content, where)
-        if array.dtype.kind not in "biufcU":
-            raise LabError(f"{where} takes a path or a numeric array, not {type(content).__name__}: "
-                           "write other things to a file and give its path")
-        write_whole(file, lambda part: save_array(part, array))
-        return "artifact.npy", False
-    source = Path(content)
-    if not source.exists():
-        raise LabError(f"{where}: there is no file or folder {str(source)!r}")
+    given = path_or_array(content, where)
+    folder = isinstance(given, Path) and given.is_dir()
+    name = named("submit_artifact", given.resolve().name) if isinstance(given, Path) else "artifact.npy"
 
     def write(part: Path) -> None:
-        if not source.is_dir():
-            shutil.copyfile(source, part)
-            return
+        if not folder:
+            return copy_to(part, given)
         with tarfile.open(part, "w") as archive:
-            for path in sorted(source.rglob("*")):
-                archive.add(path, path.relative_to(source), recursive=False)
+            archive.add(str(given), ".")
 
-    write_whole(file, write)
-    return named("submit_artifact", source.resolve().name), source.is_dir()
+    with _claimed(current.folder / "submissions", cell, "bin", where) as file:
+        write_whole(file, write, limit=left_of(current.artifact_bytes, file, "*.bin"), where=where)
+        append("submissions.jsonl", {"file": file.name, **cell, "kind": "artifact", "name": name, "packed": folder})
 
 
 def _cell(where: str, dataset: str, split: str, condition: str, step: int | None) -> dict[str, Any]:
