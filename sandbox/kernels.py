@@ -201,10 +201,8 @@ class Kernel:
 def _kernel_specs(python: str, wrapper: list[str], before: list[str]) -> Any:
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
-    from sandbox.isolation import provisioner as provisioning
 
-    provisioning.register()
-    provisioner = {"provisioner_name": provisioning.NAME, "config": {"wrapper": wrapper, "before": before}}
+    provisioner = {"provisioner_name": "lab", "config": {"wrapper": wrapper, "before": before}}
     argv = [python, str(KERNEL_SIDE / "bootstrap.py"), "-f", "{connection_file}"]
 
     class OneSpec(KernelSpecManager):

@@ -67,19 +67,10 @@ def detectable(n: int, sd: float, compared: int = 1) -> float | None:
     At the level of the first step of Holm's correction over `compared` tests, its strictest. None where fewer values
     than `MINIMUM_REPLICATES` let nothing be found. In the unit of `sd`.
     """
-    return None if n < MINIMUM_REPLICATES else _noncentrality(n - 1, LEVEL / compared) * sd / math.sqrt(n)
-
-
-@lru_cache(maxsize=1024)
-def _noncentrality(freedom: int, level: float) -> float:
-    """The mean of Student's t, in standard errors, at which it passes its critical value with a power of 80 %."""
-    critical = _quantile(1 - level / 2, freedom)
-    low, high = 0.0, 4.0 * critical + 4.0
-    for _ in range(60):  # bisection: the power grows with the mean
-        middle = (low + high) / 2
-        found = 1.0 - float(_special().nctdtr(freedom, middle, critical)) >= POWER
-        low, high = (low, middle) if found else (middle, high)
-    return high
+    if n < MINIMUM_REPLICATES:
+        return None
+    critical = _quantile(1 - LEVEL / compared / 2, n - 1)  # and the mean of t that passes it so often, in errors of it
+    return float(_special().nctdtrinc(n - 1, 1.0 - POWER, critical)) * sd / math.sqrt(n)
 
 
 @lru_cache(maxsize=4096)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from record.events import running
 from record.fold.facts import Ancestor, RoleUsage, Steered
-from record.fold.search import cut_off, interrupt, settle
+from record.fold.search import change, cut_off, interrupt, settle
 from record.fold.state import RunState, marks_of
 from record.nouns.decisions import Spending
 from record.nouns.nodes import STAGES, StageName
@@ -95,10 +95,12 @@ def _commanded(state: RunState, event: running.Commanded, at: float) -> None:
     elif event.verb == "kill":
         state.killed[event.target] = event
     elif event.verb == "mark" and event.target in state.nodes:
-        for name, change in marks_of(state, event).items():
-            node = state.nodes[name]
-            state.nodes[name] = node.model_copy(update={"closed": change} if event.mark == "closed" else {
-                "suspect": (*node.suspect, change), "marked": node.marked + 1})
+        for name, why in marks_of(state, event).items():
+            if event.mark == "closed":
+                change(state, name, closed=why)
+            else:
+                node = state.nodes[name]
+                change(state, name, suspect=(*node.suspect, why), marked=node.marked + 1)
 
 
 def apply_call(state: RunState, event: running.CallEvent) -> None:
@@ -125,12 +127,8 @@ def _answered(state: RunState, event: running.Answered) -> None:
     state.calls[event.key.decision] += 1
     role = state.usage.setdefault(event.key.role, RoleUsage())
     role.calls += 1
-    role.input_tokens += event.usage.input_tokens
-    role.output_tokens += event.usage.output_tokens
-    role.cached_tokens += event.usage.cached_tokens
-    role.cache_write_tokens += event.usage.cache_write_tokens
-    role.cached_usd += event.usage.cached_usd or 0.0
-    role.usd += event.usage.usd or 0.0
+    for name, amount in event.usage:  # it has each of these
+        setattr(role, name, getattr(role, name) + (amount or 0))
     role.unpriced += event.usage.usd is None
     role.seconds += event.seconds
     settle(state, str(event.key), event.key.decision, Spending(

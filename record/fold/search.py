@@ -30,9 +30,14 @@ def cut_off(state: RunState, names: list[str]) -> None:
         state.lost[one.k] = state.lost.get(one.k, Spending()) + one.spending
 
 
+def change(state: RunState, node: str, **fields: Any) -> None:
+    """Set these fields of a node."""
+    state.nodes[node] = state.nodes[node].model_copy(update=fields)
+
+
 def enter(state: RunState, node: str, step: NodeStep, at: float) -> None:
     """Note that a node is in this step since then."""
-    state.nodes[node] = state.nodes[node].model_copy(update={"step": step})
+    change(state, node, step=step)
     state.step_since[node] = at
 
 
@@ -82,52 +87,41 @@ def _decided(state: RunState, event: searching.Decided, at: float) -> None:
 
 def apply_node(state: RunState, event: searching.NodeEvent, at: float) -> None:
     """Fold one of them, of that time, into the state, in place."""
-    match event:
-        case searching.Stepped():
-            enter(state, event.node, event.step, at)
-        case searching.Probed():
-            state.probes.append(event)
-            settle(state, f"{event.node}/{event.probe}", state.nodes[event.node].decision,
-                   Spending(gpu_seconds=event.seconds * state.gpus))
-        case searching.Unsealed():
-            state.tests[event.node] = event.measurements
-            if event.failure is not None:
-                state.unscored[event.node] = event.failure
-        case searching.Resampled():
-            state.resampled = {one.key: one for one in event.found}
-        case _:
-            node = state.nodes[event.node]
-            state.nodes[node.id] = node.model_copy(update=_changes(state, node, event))
-            if isinstance(event, searching.Judged):
-                enter(state, node.id, "done", at)
-
-
-def _changes(
-    state: RunState, node: Node,
-    event: searching.Proposed | searching.Executed | searching.Plotted | searching.Reviewed | searching.Judged
-    | searching.Suspected,
-) -> dict[str, Any]:
-    """The fields of a node that an event changes; what it took is booked."""
+    if isinstance(event, searching.Resampled):
+        state.resampled = {one.key: one for one in event.found}
+        return
+    if isinstance(event, searching.Unsealed):
+        state.tests[event.node] = event.measurements
+        if event.failure is not None:
+            state.unscored[event.node] = event.failure
+        return
+    node = state.nodes[event.node]
     match event:
         case searching.Proposed():
-            return event.model_dump(include={"title", "plan", "varies", "source_sha256", "setups", "author"}) | {
-                "status": "running"}
+            change(state, node.id, **event.model_dump(exclude={"type", "node", "decision"}), status="running")
+        case searching.Stepped():
+            enter(state, node.id, event.step, at)
         case searching.Executed():
-            settle(state, f"{node.id}/{event.attempt.number}", node.decision,
-                   Spending(gpu_seconds=event.attempt.seconds * state.gpus))
-            return {"attempts": (*node.attempts, event.attempt)}
+            took = Spending(gpu_seconds=event.attempt.seconds * state.gpus)
+            settle(state, f"{node.id}/{event.attempt.number}", node.decision, took)
+            change(state, node.id, attempts=(*node.attempts, event.attempt))
+        case searching.Probed():
+            took = Spending(gpu_seconds=event.seconds * state.gpus)
+            settle(state, f"{node.id}/{event.probe}", node.decision, took)
+            state.probes.append(event)
         case searching.Plotted():
             plotting = Plotting(n=event.n, figures=event.figures, failure=event.failure, seconds=event.seconds)
-            return {"plottings": (*node.plottings, plotting)}
+            change(state, node.id, plottings=(*node.plottings, plotting))
         case searching.Reviewed():
             reviewed = node.plottings[-1].model_copy(update={"reviews": event.reviews, "looked": event.looked})
-            return {"plottings": (*node.plottings[:-1], reviewed)}
+            change(state, node.id, plottings=(*node.plottings[:-1], reviewed))
         case searching.Judged():
             finish(state, node.decision)
             if event.failure is not None and (fault := event.failure.ours):
                 state.stumbled[fault] = (*state.stumbled.get(fault, ()), node.id)
-            return {"status": event.status, "reasons": event.reasons, "failure": event.failure,
-                    "verdict": event.verdict}
+            change(state, node.id, status=event.status, reasons=event.reasons, failure=event.failure,
+                   verdict=event.verdict)
+            enter(state, node.id, "done", at)
         case searching.Suspected():
             reasons = tuple(str(one) for one in event.findings if one.suspect)
-            return {"findings": (*node.findings, *event.findings), "suspect": (*node.suspect, *reasons)}
+            change(state, node.id, findings=(*node.findings, *event.findings), suspect=(*node.suspect, *reasons))

@@ -33,16 +33,8 @@ class Usage(Frozen):
     usd: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            cached_usd=_sum(self.cached_usd, other.cached_usd), usd=_sum(self.usd, other.usd))
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+        pairs = {name: (value, getattr(other, name)) for name, value in self}
+        return Usage.model_validate({name: None if None in pair else sum(pair) for name, pair in pairs.items()})
 
 
 class Spending(Frozen):
@@ -53,16 +45,14 @@ class Spending(Frozen):
     gpu_seconds: float = Field(default=0.0, description="wall clock of experiments, times the GPUs of each")
 
     def __add__(self, other: Spending) -> Spending:
-        return Spending(usd=self.usd + other.usd, tokens=self.tokens + other.tokens,
-                        gpu_seconds=self.gpu_seconds + other.gpu_seconds)
+        return Spending(**{name: value + getattr(other, name) for name, value in self})
 
     def __mul__(self, times: int) -> Spending:
-        return Spending(usd=self.usd * times, tokens=self.tokens * times, gpu_seconds=self.gpu_seconds * times)
+        return Spending(**{name: value * times for name, value in self})
 
     def above(self, other: Spending) -> Spending:
         """What this is more than another, 0 where it is less."""
-        return Spending(usd=max(0.0, self.usd - other.usd), tokens=max(0, self.tokens - other.tokens),
-                        gpu_seconds=max(0.0, self.gpu_seconds - other.gpu_seconds))
+        return Spending(**{name: max(0, value - getattr(other, name)) for name, value in self})
 
 
 class Expand(Frozen):

@@ -20,29 +20,19 @@ import select
 import signal
 import subprocess
 import time
-from importlib.metadata import EntryPoint
 from typing import Any
 
-from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import List, Unicode
 
 from sandbox.isolation.processes import process_tree
 
-NAME = "lab"
-_GROUP = "jupyter_client.kernel_provisioners"
 _REAPED = 1.0
 """Seconds for bubblewrap to reap the first of them, which it alone can do."""
 _TELLS = 30.0
 """Seconds for bubblewrap to say which process is the first, once it has made the namespace."""
 _GONE = 10.0
 """Seconds to wait for the processes of a namespace that was killed."""
-
-
-def register() -> None:
-    """Make sure that Jupyter knows the provisioner, also where the metadata of the installation are older than it."""
-    factory: Any = KernelProvisionerFactory.instance()
-    factory.provisioners.setdefault(NAME, EntryPoint(NAME, f"{__name__}:{LabProvisioner.__name__}", _GROUP))
 
 
 class LabProvisioner(LocalProvisioner):
@@ -74,7 +64,6 @@ class LabProvisioner(LocalProvisioner):
             self._handle = os.pidfd_open(first)
             self.first = first
         return info
-
 
     @property
     def started(self) -> subprocess.Popen[bytes] | None:
