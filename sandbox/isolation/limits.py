@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 import psutil
@@ -104,7 +104,6 @@ def _own(controller: str, name: str) -> list[Path]:
     return places
 
 
-
 LOOK = 0.2
 """Seconds between two looks at memory and tasks."""
 _READINGS = 3
@@ -114,6 +113,7 @@ _DISK = 1.0
 """Seconds between two looks at the disk; more where a look takes long, so that it takes a tenth of the time at most."""
 
 
+@dataclass
 class Watchdog:
     """Looks at a process and its descendants until `stop`; calls `kill_all` when a limit is passed.
 
@@ -121,74 +121,69 @@ class Watchdog:
     process that sees a /dev/shm of the experiment's own.
     """
 
-    def __init__(
-        self, root: int, limits: Limits, *, folders: Sequence[Path], shared: Path, kill_all: Callable[[], None],
-        inside: int | None = None,
-    ) -> None:
-        self.failure: Failure | None = None
-        """What was passed."""
-        self._root = root
-        self._limits = limits
-        self._folders = folders
-        self._shared = shared
-        self._before = 0
-        self._kill_all = kill_all
-        self._inside = inside
-        self._ended = threading.Event()
-        self._disk_at = 0.0
-
+    root: int
+    limits: Limits
+    _: KW_ONLY
+    folders: Sequence[Path]
+    shared: Path
+    kill_all: Callable[[], None]
+    inside: int | None = None
+    failure: Failure | None = None
+    """What was passed."""
+    _before: int = 0
+    _disk_at: float = 0.0
+    _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
         """Begin to look."""
-        threading.Thread(target=self._look_on, name=f"watchdog of {self._root}", daemon=True).start()
+        threading.Thread(target=self._look_on, name=f"watchdog of {self.root}", daemon=True).start()
 
     def stop(self) -> None:
         """End. Idempotent; does not wait."""
         self._ended.set()
 
     def _look_on(self) -> None:
-        self._before = _bytes_of(self._shared)
+        self._before = _bytes_of(self.shared)
         while not self._ended.wait(LOOK):
             failure = self.look()
             if failure is not None and not self._ended.is_set():
                 self.failure = failure
-                self._kill_all()
+                self.kill_all()
                 return
 
     def look(self) -> Failure | None:
         """The limit that is passed now, if any."""
-        processes = process_tree(self._root, self._limits.tasks)
+        processes = process_tree(self.root, self.limits.tasks)
         now = resource_use(processes)
-        if now.tasks > self._limits.tasks:
+        if now.tasks > self.limits.tasks:
             return Failure(kind="other", message=(
-                f"more than {self._limits.tasks} processes and threads ran at the same time (sandbox.tasks); they were "
+                f"more than {self.limits.tasks} processes and threads ran at the same time (sandbox.tasks); they were "
                 "all killed: start fewer"))
         return self._memory(now) or self._disk(processes)
 
     def _memory(self, most: ResourceUse) -> Failure | None:
-        files = 0 if self._inside is None else shm_bytes(self._inside)
-        if most.private + max(most.shared, files) <= self._limits.memory:
+        files = 0 if self.inside is None else shm_bytes(self.inside)
+        if most.private + max(most.shared, files) <= self.limits.memory:
             return None
-        readings = [unique_resource_use(process_tree(self._root, self._limits.tasks)) for _ in range(_READINGS)]
+        readings = [unique_resource_use(process_tree(self.root, self.limits.tasks)) for _ in range(_READINGS)]
         peak = min(reading.private + max(reading.shared, files) for reading in readings)
-        if peak <= self._limits.memory:
+        if peak <= self.limits.memory:
             return None
         return Failure(kind="memory", message=(
-            f"the experiment held {_gb(peak)} of memory, more than its limit of {_gb(self._limits.memory)} "
+            f"the experiment held {_gb(peak)} of memory, more than its limit of {_gb(self.limits.memory)} "
             "(sandbox.memory_gb), and was killed: use smaller batches or models, or fewer workers"))
-
 
     def _disk(self, processes: set[int]) -> Failure | None:
         began = time.monotonic()
         if began < self._disk_at:
             return None
-        grown = max(0, _bytes_of(self._shared) - self._before)
-        written = sum(map(_bytes_of, self._folders)) + grown + deleted_file_bytes(processes)
+        grown = max(0, _bytes_of(self.shared) - self._before)
+        written = sum(map(_bytes_of, self.folders)) + grown + deleted_file_bytes(processes)
         self._disk_at = time.monotonic() + max(_DISK, 10 * (time.monotonic() - began))
-        if written <= self._limits.disk:
+        if written <= self.limits.disk:
             return None
         return Failure(kind="other", message=(
-            f"the experiment left {_gb(written)} of files, more than its limit of {_gb(self._limits.disk)} "
+            f"the experiment left {_gb(written)} of files, more than its limit of {_gb(self.limits.disk)} "
             "(sandbox.disk_gb), and was killed: keep less on disk"))
 
 
