@@ -16,7 +16,7 @@ from evals.injection import outcome
 from review.judge import guarded, read_paper
 from review.judge.guards import ENCODED, REMOVED, neutral
 from review.judge.guards.ink import Page, Word, read_words, shows, text_of
-from review.judge.guards.markup import unshown
+from review.judge.guards.markup import shown_of
 from review.judge.guards.orders import orders
 from review.judge.quotes import stands_in
 
@@ -95,7 +95,7 @@ def test_whatever_the_text_guarding_it_ends_and_guarding_twice_changes_nothing_m
     r"\newcommand{\bold}[1]{\textbf{#1}} \bold{and this is shown}",
 ])
 def test_latex_that_readers_see_stays(source: str) -> None:
-    assert unshown(source, "LaTeX") == []
+    assert shown_of(source, "LaTeX") == (source, ())
 
 
 @pytest.mark.parametrize("source", [
@@ -103,7 +103,7 @@ def test_latex_that_readers_see_stays(source: str) -> None:
     "[link](https://example.org)", '<div style="background-color: white">shown</div>', "[^1]: A footnote \"quoted\"",
 ])
 def test_markdown_that_readers_see_stays(source: str) -> None:
-    assert unshown(source, "Markdown") == []
+    assert shown_of(source, "Markdown") == (source, ())
 
 
 async def test_an_honest_source_is_left_as_it_is(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_words_of_poppler_come_with_their_places() -> None:
             '<word xMin="1.0" yMin="2.0" xMax="9.0" yMax="12.0">a&amp;b</word>\n</line>\n<line xMin="1">\n'
             '<word xMin="1.0" yMin="14.0" xMax="9.0" yMax="24.0">next</word></line></block></flow></page>')
     [page] = read_words(text)
-    assert [(one.text, one.begins) for one in page.words] == [("a&b", ""), ("next", "\n")]
+    assert [(one.text, one.line, one.block) for one in page.words] == [("a&b", 2, 1), ("next", 3, 1)]
     assert page.words[0].box == (1.0, 2.0, 9.0, 12.0)
 
 
@@ -132,20 +132,19 @@ def test_a_word_shows_by_its_ink_size_and_place() -> None:
     page = Page(100, 50)
     picture = np.full((50, 100, 3), 255, np.uint8)
     picture[20:30, 20:40, 2] = 0  # yellow on white
-    assert shows(Word("yellow", (18, 18, 42, 32), ""), page, picture)
-    assert not shows(Word("white", (60, 18, 80, 32), ""), page, picture)
-    assert not shows(Word("tiny", (20, 20, 40, 21), ""), page, picture)
-    assert not shows(Word("outside", (120, 20, 140, 30), ""), page, picture)
-    assert shows(Word("--", (60, 18, 80, 32), ""), page, picture)
-    assert shows(Word("trusted", (60, 18, 80, 32), ""), page, None)
+    assert shows(Word("yellow", (18, 18, 42, 32), 0, 0), page, picture)
+    assert not shows(Word("white", (60, 18, 80, 32), 0, 0), page, picture)
+    assert not shows(Word("tiny", (20, 20, 40, 21), 0, 0), page, picture)
+    assert not shows(Word("outside", (120, 20, 140, 30), 0, 0), page, picture)
+    assert shows(Word("--", (60, 18, 80, 32), 0, 0), page, picture)
+    assert shows(Word("trusted", (60, 18, 80, 32), 0, 0), page, None)
 
 
 def columns(*found: tuple[float, float, list[str]]) -> list[Word]:
     """Words as poppler gives them, column by column: left edge, width, and a line for each 12 points."""
-    return [Word(word, (left + wide * at, 12.0 * row, left + wide * (at + 1), 12.0 * row + 10),
-                 " " if at else "\n" if row else "\n\n")
-            for left, across, lines in found for row, text in enumerate(lines) for wide in [across / len(text.split())]
-            for at, word in enumerate(text.split())]
+    return [Word(word, (left + wide * at, 12.0 * row, left + wide * (at + 1), 12.0 * row + 10), 10 * block + row, block)
+            for block, (left, across, lines) in enumerate(found) for row, text in enumerate(lines)
+            for wide in [across / len(text.split())] for at, word in enumerate(text.split())]
 
 
 def test_a_table_is_read_by_rows() -> None:

@@ -21,7 +21,7 @@ from record.nouns.papers import Removed, RemovedKind
 from review.judge.errors import PaperError
 from review.judge.guards.ink import VisibleText, visible_text
 from review.judge.guards.letters import tagged, unseen
-from review.judge.guards.markup import unshown
+from review.judge.guards.markup import shown_of
 from review.judge.guards.orders import orders
 from review.judge.reader import Paper, private_copy
 from review.judge.sections import PaperSection, of_pdf
@@ -72,9 +72,9 @@ async def guarded(paper: Paper) -> Guarded:
 def neutral(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
     """A text without orders, encoded text and characters that do not show; and what was removed."""
     found: list[Removed] = []
-    secret = tagged(text)
-    if secret:
+    if secret := tagged(text):
         found.append(_removed("hidden", where, secret))
+    text = "".join(char for char in text if not unseen(char))
     for begin, end in reversed(orders(text)):
         found.append(_removed("instruction", where, text[begin:end]))
         text = text[:begin] + REMOVED + text[end:]
@@ -82,19 +82,15 @@ def neutral(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
         if (decoded := _decoded(match[0])) is not None:
             found.append(_removed("encoded", where, decoded))
             text = text[:match.start()] + ENCODED + text[match.end():]
-    text = "".join(char for char in text if not unseen(char))
     return _TOKENS.sub(lambda match: f"{match[0]} ", text), tuple(reversed(found))
 
 
 def _shown(section: PaperSection, paper: Paper) -> tuple[str, tuple[Removed, ...]]:
     """What of a source's section is printed, and what is not."""
     text = html.unescape(section.text) if paper.form == "Markdown" else section.text
-    found: list[Removed] = []
-    for begin, end in reversed(unshown(text, paper.form, paper.preamble)):
-        if len(re.findall(r"[^\W\d_]{2,}", text[begin:end])) > 2:  # \phantom{0} is no message
-            found.append(_removed("hidden", section.title or "before the first heading", text[begin:end]))
-        text = text[:begin] + text[end:]
-    return text, tuple(reversed(found))
+    text, hidden = shown_of(text, paper.form, paper.preamble)
+    return text, tuple(_removed("hidden", section.title or "before the first heading", piece) for piece in hidden
+                       if len(re.findall(r"[^\W\d_]{2,}", piece)) > 2)  # \phantom{0} is no message
 
 
 async def _sight(path: Path) -> VisibleText:

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import html
-import itertools
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
@@ -46,95 +45,75 @@ SAME_ROW = 0.4
 
 @dataclass(frozen=True)
 class Word:
-    """A word and its box in points from the upper left corner of its page. `begins`: '' or what stands before it."""
+    """A word and its box in points from the upper left corner of its page; `line` and `block` (what poppler holds for a
+    paragraph) are counted from the begin of the page."""
 
     text: str
     box: tuple[float, float, float, float]
-    begins: str
-
-
-@dataclass(frozen=True)
-class Line:
-    """Words that poppler holds for one line, or a table's cell. `block` numbers what it holds for a paragraph.
-
-    Lengths in points; `middle` and `height` are of its first word, `middle` from the top of the page.
-    """
-
-    words: tuple[Word, ...]
+    line: int
     block: int
 
-    @property
-    def text(self) -> str:
-        return "".join(f"{word.begins if at else ''}{word.text}" for at, word in enumerate(self.words))
 
-    @property
-    def is_of_numbers(self) -> bool:
-        """Whether at least half of its words hold no two letters."""
-        letters = sum(sum(map(str.isalpha, word.text)) >= 2 for word in self.words)
-        return 2 * letters <= len(self.words)
+@dataclass
+class Page:
+    """A page's words in reading order."""
 
-    @property
-    def left(self) -> float:
-        return min(word.box[0] for word in self.words)
+    width: float
+    height: float
+    words: list[Word] = field(default_factory=list[Word])
 
-    @property
-    def width(self) -> float:
-        return max(word.box[2] for word in self.words) - self.left
 
-    @property
-    def middle(self) -> float:
-        return (self.words[0].box[1] + self.words[0].box[3]) / 2
-
-    @property
-    def height(self) -> float:
-        return self.words[0].box[3] - self.words[0].box[1]
+Line = tuple[Word, ...]
 
 
 def text_of(words: Sequence[Word], width: float) -> str:
     """The text of a page of that width in points: lines, blocks divided by a blank line, tables in rows."""
-    blocks = [list(some) for _, some in groupby(_lines(words), key=lambda line: line.block)]
+    lines = [tuple(some) for _, some in groupby(words, key=lambda word: word.line)]
+    blocks = [tuple(some) for _, some in groupby(lines, key=lambda line: line[0].block)]
     parts: list[str] = []
     for celled, run in groupby(blocks, key=lambda block: _is_celled(block, width)):
         some = list(run)
-        cells = [line for block in some for line in block]
-        plain = "\n\n".join("\n".join(line.text for line in block) for block in some)
-        rows = _rows(cells) if celled else []
-        digits = sum(any(map(str.isdigit, cell.text)) for cell in cells)
-        tabular = len(cells) >= LEAST_CELLS and digits >= LEAST_DIGITS * len(cells) and any(
-            len({cell.block for cell in row}) > 1 for row in rows)  # else prose, or the labels of a figure
-        tabular = tabular and not orders(plain)
-        parts.append("\n".join(CELL.join(cell.text for cell in row) for row in rows) if tabular else plain)
+        plain = "\n\n".join("\n".join(map(_text, block)) for block in some)
+        rows = _table([line for block in some for line in block]) if celled else ""
+        parts.append(plain if not rows or orders(plain) else rows)
     return "\n\n".join(parts)
 
 
-def _lines(words: Sequence[Word]) -> Iterator[Line]:
-    kept: list[Word] = []
-    block = 0
-    for word in words:
-        if kept and "\n" in word.begins:
-            yield Line(tuple(kept), block)
-            block += word.begins == "\n\n"
-            kept = []
-        kept.append(word)
-    if kept:
-        yield Line(tuple(kept), block)
+def _text(line: Line) -> str:
+    return " ".join(word.text for word in line)
 
 
 def _is_celled(block: Sequence[Line], width: float) -> bool:
-    """Whether a block has the lines of a table: narrow, or made of numbers."""
-    return sum(line.width < NARROW * width or line.is_of_numbers for line in block) >= MOSTLY * len(block)
+    """Whether a block has the lines of a table: narrow, or made of numbers (half of its words hold no two letters)."""
+    cells = 0
+    for line in block:
+        wide = max(word.box[2] for word in line) - min(word.box[0] for word in line)
+        worded = sum(sum(map(str.isalpha, word.text)) >= 2 for word in line)
+        cells += wide < NARROW * width or 2 * worded <= len(line)
+    return cells >= MOSTLY * len(block)
 
 
-def _rows(cells: Sequence[Line]) -> list[list[Line]]:
-    """From top to bottom, each from left to right."""
+def _table(cells: Sequence[Line]) -> str:
+    """The rows of a table from top to bottom, each from left to right; "" for prose, or the labels of a figure."""
     rows: list[list[Line]] = []
-    for cell in sorted(cells, key=lambda cell: cell.middle):
-        if rows and cell.middle - rows[-1][0].middle <= SAME_ROW * min(cell.height, rows[-1][0].height):
+    for cell in sorted(cells, key=_middle):
+        heights = [line[0].box[3] - line[0].box[1] for line in (cell, *(rows[-1][:1] if rows else ()))]
+        if rows and _middle(cell) - _middle(rows[-1][0]) <= SAME_ROW * min(heights):
             rows[-1].append(cell)
         else:
             rows.append([cell])
-    return [sorted(row, key=lambda cell: cell.left) for row in rows]
+    digits = sum(any(map(str.isdigit, _text(cell))) for cell in cells)
+    if len(cells) < LEAST_CELLS or digits < LEAST_DIGITS * len(cells) or all(
+            len({cell[0].block for cell in row}) == 1 for row in rows):
+        return ""
+    return "\n".join(CELL.join(_text(cell) for cell in sorted(row, key=lambda cell: cell[0].box[0])) for row in rows)
 
+
+def _middle(line: Line) -> float:
+    return (line[0].box[1] + line[0].box[3]) / 2
+
+
+# --- what shows -----------------------------------------------------------------------------------------------------
 
 TIMEOUT = 120.0
 """Seconds for reading the words of a stranger's PDF, and as many for drawing its pages."""
@@ -148,28 +127,18 @@ LEAST_CONTRAST = 24
 """Of 255, in the colour channel that differs most, within the middle of a word's box."""
 
 _TOKEN = re.compile(
-    r'<page width="(?P<width>[\d.]+)" height="(?P<height>[\d.]+)"|<(?P<open>block|line)\b|</(?P<shut>page)>|'
-    r'<word xMin="(?P<x0>[-\d.]+)" yMin="(?P<y0>[-\d.]+)" xMax="(?P<x1>[-\d.]+)" yMax="(?P<y1>[-\d.]+)">'
-    r'(?P<word>.*?)</word>')
+    r'<page width="(?P<width>[\d.]+)" height="(?P<height>[\d.]+)"|<(?P<opens>block|line)\b|'
+    r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(?P<word>.*?)</word>')
 
 
-@dataclass
-class Page:
-    """A page's words in reading order."""
-
-    width: float
-    height: float
-    words: list[Word] = field(default_factory=list[Word])
-
-
-@dataclass
+@dataclass(frozen=True)
 class VisibleText:
     """The text that a reader sees, pages divided by form feeds, and runs of hidden words by page."""
 
-    text: str = ""
-    hidden: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    pages: int = 0
-    not_rendered: int = 0
+    text: str
+    hidden: tuple[tuple[int, str], ...]
+    pages: int
+    not_rendered: int
 
 
 async def visible_text(pdf: Path) -> VisibleText:
@@ -189,39 +158,32 @@ async def visible_text(pdf: Path) -> VisibleText:
 def read_words(text: str) -> list[Page]:
     """The pages of pdftotext's -bbox-layout."""
     pages: list[Page] = []
-    begins = ""
+    line = block = 0
     for match in _TOKEN.finditer(text):
         if match["width"]:
             pages.append(Page(float(match["width"]), float(match["height"])))
-            begins = ""
-        elif match["open"]:
-            begins = "\n\n" if "\n\n" in (begins, "\n\n" if match["open"] == "block" else "") else "\n"
-        elif match["word"] is not None and pages:
-            box = (float(match["x0"]), float(match["y0"]), float(match["x1"]), float(match["y1"]))
-            pages[-1].words.append(Word(html.unescape(match["word"]), box, begins if pages[-1].words else ""))
-            begins = " "
+        elif match["opens"]:
+            line, block = line + 1, block + (match["opens"] == "block")
+        elif pages:
+            x0, y0, x1, y1 = map(float, match.group(4, 5, 6, 7))
+            pages[-1].words.append(Word(html.unescape(match["word"]), (x0, y0, x1, y1), line, block))
     return pages
 
 
 def _parted(pages: list[Page], pictures: list[Path]) -> VisibleText:
     """The text of the words that show, and the runs of those that do not."""
-    found = VisibleText(pages=len(pages), not_rendered=max(0, len(pages) - len(pictures)))
-    texts: list[str] = []
+    texts, hidden = list[str](), list[tuple[int, str]]()
     for number, page in enumerate(pages, 1):
         picture = read_picture(pictures[number - 1]) if number <= len(pictures) else None
         kept = list[Word]()
-        cut = False
-        for visible, words in itertools.groupby(page.words, key=lambda word: shows(word, page, picture)):
+        for visible, words in groupby(page.words, key=lambda word: shows(word, page, picture)):
             run = list(words)
-            if not visible and sum(char.isalnum() for word in run for char in word.text) >= LEAST_HIDDEN:
-                found.hidden.append((number, " ".join(word.text for word in run)))
-                cut = True
-                continue
-            kept += [replace(run[0], begins="\n\n"), *run[1:]] if cut else run
-            cut = False
+            if visible or sum(char.isalnum() for word in run for char in word.text) < LEAST_HIDDEN:
+                kept += run
+            else:
+                hidden.append((number, " ".join(word.text for word in run)))
         texts.append(text_of(kept, page.width))
-    found.text = "\f".join(texts)
-    return found
+    return VisibleText("\f".join(texts), tuple(hidden), len(pages), max(0, len(pages) - len(pictures)))
 
 
 def shows(word: Word, page: Page, picture: NDArray[np.uint8] | None) -> bool:

@@ -1,4 +1,4 @@
-"""Stretches of LaTeX, Markdown and HTML that are written but not shown to a reader.
+"""What of LaTeX, Markdown and HTML is written but not shown to a reader.
 
 By the usual ways: white, tiny, transparent, shifted off the page, phantom boxes, arguments that a macro drops, elements
 that are not displayed, link definitions. Definitions are looked up where they stand; nothing is executed.
@@ -9,36 +9,44 @@ Judge the PDF where there is one.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
-from collections.abc import Iterator
+from typing import Literal
 
-from review.judge.guards.letters import Stretch, merged
 from review.judge.sections import after_group
 
-_GROUP = r"\{[^{}]*\}"
-_SPEC = r"(?:\[(?P<model>\w+)\])?\s*\{(?P<colour>[^{}]*)\}"
+Scope = Literal["match", "argument", "group", "paragraph"]
+Rule = tuple[str, Scope, float, float]
+
+_NUMBER = r"\s*(?P<number>-?\s*[\d.]+)\s*(?P<unit>[a-z]{2})?\s*"
+_UNIT = {"mm": 2.8, "cm": 28.0, "in": 72.0, "em": 10.0, "ex": 4.0, "sp": 0.0}
+_PAGE = 280.0
+"""Points by which something is shifted off a page."""
+_COLOUR = r"\s*(?:\[(?P<model>\w+)\])?\s*\{(?P<colour>[^{}]*)\}"
+_NEVER = (r"\\(?:[hv]?phantom|typeout|message|wlog|special|pdfinfo|hypersetup|@gobble|@secondoftwo|sbox\s*\d+"
+          r"|savebox\s*\{[^{}]*\}|setbox\s*\d+\s*=?\s*\\[hv]box")
+_RULES: tuple[Rule, ...] = (
+    (r"\\begin\{(filecontents\*?|lrbox|comment)\}.*?\\end\{\1\}|\\if(?:false|0|num\s*0\s*[=>]\s*[1-9])\b.*?\\fi\b"
+     r"|\\pdfliteral\s*(?:direct|page)?\s*\{\s*3 Tr\s*\}.*?(?:\\pdfliteral\s*(?:direct|page)?\s*\{\s*[0-2] Tr\s*\}"
+     r"|\Z)", "match", 0, 0),
+    (rf"\\scalebox\s*\{{{_NUMBER}\}}", "argument", 0.25, math.inf),
+    (rf"\\resizebox\*?\s*\{{{_NUMBER}\}}\s*\{{[^{{}}]*\}}", "argument", 12, math.inf),
+    (rf"\\raisebox\s*\{{{_NUMBER}\}}", "argument", -_PAGE, _PAGE),
+    (rf"\\texttransparent\s*\{{{_NUMBER}\}}", "argument", 0.1, math.inf),
+    (rf"\\transparent\s*\{{{_NUMBER}\}}", "group", 0.1, math.inf),
+    (rf"\\fontsize\s*\{{{_NUMBER}\}}", "group", 3, math.inf),
+    (rf"\\(?:[hv]space\*?\s*\{{|kern|hskip){_NUMBER}\}}?", "paragraph", -_PAGE, math.inf),
+    (rf"\\textcolou?r{_COLOUR}", "argument", 0, 0), (rf"\\colou?r{_COLOUR}", "group", 0, 0))
+"""Commands, what they hide, and the sizes between which they do not."""
+
 _BOXED = re.compile(r"\\(?:cell|row|page|f?colou?r(?:box)?)\w*\s*(?:\[\w+\])?\s*\{(?P<ground>[^{}]*)\}[^\n]{0,60}$")
-_UNIT = {"pt": 1.0, "bp": 1.0, "mm": 2.8, "cm": 28.0, "in": 72.0, "em": 10.0, "ex": 4.0, "sp": 0.0}
-_NEVER = re.compile(
-    r"\\(?:h|v)?phantom\s*(?=\{)|\\(?:typeout|message|wlog|special|pdfinfo|hypersetup|@gobble|@secondoftwo|sbox\s*\d+|"
-    r"savebox\s*\{[^{}]*\}|setbox\s*\d+\s*=?\s*\\[hv]box)\s*(?=\{)")
-_SHRUNK = re.compile(r"\\(?:scalebox\s*\{\s*(?P<factor>[\d.]+)\s*\}"
-                     r"|resizebox\*?\s*\{\s*(?P<wide>[\d.]+)\s*(?P<unit>[a-z]{2})\s*\}"
-                     r"\s*\{[^{}]*\}|raisebox\s*\{\s*-?\s*(?P<rise>[\d.]+)\s*(?P<up>[a-z]{2})\s*\}|"
-                     r"texttransparent\s*\{\s*(?P<clear>[\d.]+)\s*\})\s*(?:\[[^\]]*\])*\s*(?=\{)")
-_COLOURED = re.compile(rf"\\textcolou?r\s*{_SPEC}\s*(?=\{{)")
-_SWITCH = re.compile(rf"\\colou?r\s*{_SPEC}|\\fontsize\s*\{{\s*(?P<size>[\d.]+)\s*(?P<sized>[a-z]{{2}})?\s*\}}|"
-                     r"\\transparent\s*\{\s*(?P<clear>[\d.]+)\s*\}")
-_OFF = re.compile(r"\\(?:[hv]space\*?\s*\{\s*|kern\s*|hskip\s*)-\s*(?P<far>[\d.]+)\s*(?P<unit>[a-z]{2})\s*\}?")
-_UNPRINTED = re.compile(
-    r"\\begin\{(filecontents\*?|lrbox|comment)\}.*?\\end\{\1\}|\\if(?:false|0|num\s*0\s*[=>]\s*[1-9])\b.*?\\fi\b|"
-    r"\\pdfliteral\s*(?:direct|page)?\s*\{\s*3 Tr\s*\}.*?(?:\\pdfliteral\s*(?:direct|page)?\s*\{\s*[0-2] Tr\s*\}"
-    r"|\Z)", re.DOTALL)
 _DEFINED = re.compile(r"\\definecolou?r\s*\{(?P<name>[^{}]*)\}\s*\{(?P<model>[^{}]*)\}\s*\{(?P<colour>[^{}]*)\}|"
                       r"\\colorlet\s*\{(?P<alias>[^{}]*)\}\s*\{(?P<of>[^{}]*)\}")
-_MACRO = re.compile(r"\\(?:(?:re|provide)?newcommand\*?|renewcommand\*?|providecommand\*?"
-                    r"|DeclareRobustCommand\*?)\s*\{?\\"
-                    r"(?P<name>[A-Za-z]+)\}?\s*\[1\]\s*\{|\\def\s*\\(?P<plain>[A-Za-z]+)\s*#1\s*\{")
+_MACRO = re.compile(r"\\(?:(?:re|provide)?newcommand\*?|renewcommand\*?|providecommand\*?|DeclareRobustCommand\*?)\s*"
+                    r"\{?\\(?P<name>[A-Za-z]+)\}?\s*\[1\]\s*\{|\\def\s*\\(?P<plain>[A-Za-z]+)\s*#1\s*\{")
+_ARGUMENT = re.compile(r"\s*(?:\[[^\]]*\]\s*)*\{")
+_GROUP_ENDS = re.compile(r"\\(?:colou?r\s*\{|normalcolou?r|normalsize|fontsize|end\{)")
 
 _STYLE = (r"(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0*[0-2](?:\.\d*)?\s*(?:px|pt|em|rem"
           r"|%)?\s*[;\"']|opacity\s*:\s*0(?:\.[01]\d*)?\s*[;\"']|(?<![-\w])color\s*:\s*(?:white|#f{3,8}\b"
@@ -53,54 +61,59 @@ _DEFINITION = re.compile(r"^[ ]{0,3}\[(?!\^)[^\]\n]+\]:[ \t]*(?:#|<>|\S+)[ \t]+(
                          re.MULTILINE)
 
 
-def unshown(text: str, form: str, preamble: str = "") -> list[Stretch]:
-    """Begin and end of every stretch of a paper's source that a reader of the finished paper does not see."""
-    if form == "LaTeX":
-        return merged(_latex(text, preamble))
-    return merged(match.span() for pattern in (_HTML, _DEFINITION) for match in pattern.finditer(text))
+def shown_of(text: str, form: str, preamble: str = "") -> tuple[str, tuple[str, ...]]:
+    """What a reader of the finished paper sees of a source, and the pieces that it does not show."""
+    hidden: list[str] = []
+    if form != "LaTeX":
+        for pattern in (_HTML, _DEFINITION):
+            hidden += [match[0] for match in pattern.finditer(text)]
+            text = pattern.sub("", text)
+        return text, tuple(hidden)
+    whole = f"{preamble}\n{text}"
+    light = _lightness_by_name(whole)
+    dropping = "|".join(("@none", *(match["name"] or match["plain"] for match in _MACRO.finditer(whole)
+                                    if "#1" not in whole[match.end():_closed(whole, match.end())])))
+    never: Rule = rf"{_NEVER}|(?:{dropping})(?![A-Za-z]))", "argument", 0, 0
+    for source, scope, least, most in (*_RULES, never):
+        pattern, at = re.compile(source, re.DOTALL), 0
+        while match := pattern.search(text, at):
+            end = _end(text, match.end(), scope)
+            if end is None or not _hides(match, (least, most), light):
+                at = match.end()
+                continue
+            hidden.append(text[match.start():end])
+            text, at = text[:match.start()] + text[end:], match.start()
+    return text, tuple(hidden)
 
 
-def _latex(text: str, preamble: str) -> Iterator[Stretch]:
-    white = _whites(f"{preamble}\n{text}")
-    yield from (match.span() for match in _UNPRINTED.finditer(text))
-    for name in _dropping(f"{preamble}\n{text}"):
-        yield from _arguments(re.compile(rf"\\{name}\s*(?=\{{)"), text)
-    yield from _arguments(_NEVER, text)
-    for match in _SHRUNK.finditer(text):
-        if _vanishes(match):
-            yield match.start(), _closed(text, match.end() + 1)
-    for match in _COLOURED.finditer(text):
-        if _is_white(match["model"], match["colour"], white) and not _on_colour(text, match.start(), white):
-            yield match.start(), _closed(text, match.end() + 1)
-    for match in _SWITCH.finditer(text):
-        tiny = match["size"] is not None and _points(match["size"], match["sized"] or "pt") < 3
-        clear = match["clear"] is not None and float(match["clear"]) < 0.1
-        if tiny or clear or (match["colour"] is not None and _is_white(match["model"], match["colour"], white)
-                             and not _on_colour(text, match.start(), white)):
-            yield match.start(), _group_end(text, match.end())
-    for match in _OFF.finditer(text):
-        if _points(match["far"], match["unit"]) > 280:
-            paragraph = text.find("\n\n", match.end())
-            yield match.start(), paragraph if paragraph >= 0 else len(text)
+def _hides(match: re.Match[str], shown: tuple[float, float], light: dict[str, float]) -> bool:
+    """Whether a command makes what stands in its scope invisible: by its size, or by a colour near white, which is one
+    in the head of a table on a ground of a colour of its own."""
+    named = match.groupdict()
+    if number := named.get("number"):
+        with contextlib.suppress(ValueError):
+            size = float(re.sub(r"\s|\.$", "", number)) * _UNIT.get(named["unit"] or "", 1.0)
+            return not shown[0] <= size <= shown[1]
+        return False
+    if (colour := named.get("colour")) is None:
+        return True
+    box = _BOXED.search(match.string[match.string.rfind("\n", 0, match.start()) + 1:match.start()])
+    white = _lightness(named["model"], colour, light) >= _WHITE
+    return white and (box is None or _lightness(None, box["ground"], light) >= _WHITE)
 
 
-def _arguments(command: re.Pattern[str], text: str) -> Iterator[Stretch]:
-    for match in command.finditer(text):
-        yield match.start(), _closed(text, match.end() + 1)
-
-
-def _vanishes(match: re.Match[str]) -> bool:
-    if match["factor"]:
-        return float(match["factor"].strip(".") or 0) < 0.25
-    if match["clear"]:
-        return float(match["clear"].strip(".") or 0) < 0.1
-    if match["wide"]:
-        return _points(match["wide"], match["unit"]) < 12
-    return _points(match["rise"], match["up"]) > 280
-
-
-def _points(number: str, unit: str) -> float:
-    return float(number.strip(".") or 0) * _UNIT.get(unit, 1.0)
+def _end(text: str, begin: int, scope: Scope) -> int | None:
+    """Where what a command hides ends; None where its argument is missing."""
+    if scope == "argument":
+        match = _ARGUMENT.match(text, begin)
+        return _closed(text, match.end()) if match else None
+    if scope == "paragraph":
+        end = text.find("\n\n", begin)
+        return end if end >= 0 else len(text)
+    if scope == "group":  # its brace or environment, or the next colour or size
+        after, end = _GROUP_ENDS.search(text, begin), after_group(text, begin)
+        return min(len(text) if end is None else end - 1, after.start() if after else len(text))
+    return begin
 
 
 def _closed(text: str, begin: int) -> int:
@@ -109,53 +122,32 @@ def _closed(text: str, begin: int) -> int:
     return len(text) if end is None else end
 
 
-def _group_end(text: str, begin: int) -> int:
-    """Where a switch ends: at the brace or environment that it stands in, or at the next colour or size."""
-    end = max(begin, _closed(text, begin) - 1) if _closed(text, begin) < len(text) else len(text)
-    after = re.compile(r"\\(?:colou?r\s*\{|normalcolou?r|normalsize|fontsize|end\{)").search(text, begin)
-    return min(end, after.start()) if after else end
-
-
 # --- colours --------------------------------------------------------------------------------------------------------
 
+_WHITE = 0.9
+"""Of the darkest channel, from 0 to 1: what is lighter does not show on white."""
 
-def _whites(text: str) -> set[str]:
-    """Names that mean white or nearly white."""
-    names = {"white"}
+
+def _lightness_by_name(text: str) -> dict[str, float]:
+    light = {"white": 1.0}
     for match in _DEFINED.finditer(text):
-        if match["name"] and _is_white(match["model"], match["colour"], names):
-            names.add(match["name"].strip())
-        elif match["alias"] and _is_white(None, match["of"], names):
-            names.add(match["alias"].strip())
-    return names
+        if match["name"]:
+            light[match["name"].strip()] = _lightness(match["model"], match["colour"], light)
+        else:
+            light[match["alias"].strip()] = _lightness(None, match["of"], light)
+    return light
 
 
-def _is_white(model: str | None, colour: str, names: set[str]) -> bool:
+def _lightness(model: str | None, colour: str, light: dict[str, float]) -> float:
+    """Of the darkest channel of a colour of xcolor, from 0 to 1; an unknown name is dark."""
     if model is None:
-        base, *mixed = colour.split("!")
-        share = float(mixed[0]) if mixed and re.fullmatch(r"\d+(?:\.\d+)?", mixed[0]) else 100.0
-        other = mixed[1] if len(mixed) > 1 else "white"
-        if base.strip() in names:
-            return share >= 90 or other.strip() in names
-        return other.strip() in names and bool(mixed) and share <= 8
+        first, *mixed = (part.strip() for part in colour.split("!"))
+        found = light.get(first, 0.0)
+        for share, other in zip(mixed[::2], [*mixed[1::2], "white"], strict=False):
+            part = float(share) / 100 if re.fullmatch(r"\d+(?:\.\d+)?", share) else 1.0
+            found = part * found + (1 - part) * light.get(other, 0.0)
+        return found
     if model == "HTML":
-        return bool(re.fullmatch(r"(?:[Ee][6-9A-Fa-f]|[Ff][0-9A-Fa-f]){3}", colour.strip()))
-    values = [float(one) for one in re.findall(r"\d*\.?\d+", colour)]
-    most = {"RGB": 230.0, "cmyk": 0.0}.get(model, 0.9)
-    return bool(values) and (max(values) <= 0.08 if model == "cmyk" else min(values) >= most)
-
-
-def _on_colour(text: str, begin: int, white: set[str]) -> bool:
-    """Whether white text stands on a ground of a colour of its own, as in the head of a table."""
-    line = text[text.rfind("\n", 0, begin) + 1:begin]
-    match = _BOXED.search(line)
-    return match is not None and not _is_white(None, match["ground"], white)
-
-
-def _dropping(text: str) -> set[str]:
-    """Macros of one argument that they do not print."""
-    names: set[str] = set()
-    for match in _MACRO.finditer(text):
-        if "#1" not in text[match.end():_closed(text, match.end())]:
-            names.add(match["name"] or match["plain"])
-    return names
+        return min((int(pair, 16) / 255 for pair in re.findall(r"[0-9A-Fa-f]{2}", colour)), default=0.0)
+    values = [float(one) / (255 if model == "RGB" else 1) for one in re.findall(r"\d*\.?\d+", colour)]
+    return 1 - max(values, default=1.0) if model == "cmyk" else min(values, default=0.0)

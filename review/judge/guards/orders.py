@@ -12,14 +12,13 @@ form of a report, is spread over sections, or is only hinted at.
 
 from __future__ import annotations
 
-import codecs
 import re
-from collections.abc import Iterator
+from itertools import groupby, pairwise
 
-from review.judge.guards.letters import Folded, Stretch, merged, readings
+from review.judge.guards.letters import folded, readings
 
 _RULES = (r"(?:instructions?|prompts?|guidelines?|directions|directives?|orders|commands|rubrics?|criteria|rules"
-          r"|messages?)")
+          r"|messages?|everything (?:above|before))")
 _EARLIER = r"(?:previous|prior|above|earlier|preceding|existing|original|foregoing|past|all|any|your|system|other)"
 _BEGIN = (r"(?:^|[,;:\"'\u201c\u2018(\[{*#>\u2014-]\s*|\b(?:please|kindly|now|just|simply|must|should|shall|you|"
           r"always)\s+(?:please\s+|kindly\s+|also\s+|then\s+)?)")
@@ -29,8 +28,6 @@ _SCORE = (r"(?:give|assign|award|rate|score|grade|mark|grant|evaluate|judge|set|
 _BEST = (r"(?:(?<![\d.])10(?!\.?\d|%|\s*(?:-|epochs|seeds|runs|steps))|\bten\b|\bnine\b|(?<![\d.])9(?:/10|\.\d)?\b"
          r"|\bhighest\b|\bmaxim(?:um|al)\b|\bmax\b|\bfull\b|\btop\b|\bperfect\b|\bbest\b|\bexcellent\b|\boutstanding\b"
          r"|\bstrong(?:ly)? accept|\bpositive(?:ly)?\b|\bgenerous(?:ly)?\b|\bfavou?rabl[ey]\b)")
-_MARK = (r"(?:\bscor(?:e|es|ing)\b|\bmarks?\b|\bratings?\b|\bgrades?\b|\bpoints\b|\bout of\b|/ ?10\b|\baccept\w*|"
-         r"\brecommendation\b|\breview\b|\bassessment\b|\bevaluation\b|\bverdict\b)")
 _THIS = (r"(?:\b(?:this|the|our|present) (?:paper|submission|manuscript|article|work|study|document|contribution)\b"
          r"|\bevery (?:dimension|category|criteri|aspect|item|question|score)|\b(?:each|all|any|the"
          r"|these)(?: \w+)? (?:dimensions?|categor|criteri|rubrics?)|\b(?:each|all|any) (?:scores?|ratings?)\b|\bit\b"
@@ -38,8 +35,6 @@ _THIS = (r"(?:\b(?:this|the|our|present) (?:paper|submission|manuscript|article|
 _REVIEWER = (r"(?:reviewers?|referees?|judges?|graders?|evaluators?|assessors?|area chairs?|meta-reviewers?"
              r"|language models?|llms?|ais?|ai (?:systems?|assistants?|models?|agents?)|assistants?|chatbots?"
              r"|gpt[\w.-]*|chatgpt|claude|gemini)")
-_ASKED = (r"(?:are|is) (?:hereby |kindly |politely )?(?:asked|required|instructed|requested|advised|expected|obliged"
-          r"|urged|told)")
 _FAULTS = (r"(?:weakness(?:es)?|limitations?|flaws?|negatives?|shortcomings?|problems?|concerns?|critici[sz]ms?|errors?"
            r"|issues|faults?|deficienc(?:y|ies))")
 _RANGE = re.compile(r"\b\d\.\d+ ?(?:out of|/) ?10\b|,? ?(?:where|with) (?:1|0|10) (?:is"
@@ -47,44 +42,28 @@ _RANGE = re.compile(r"\b\d\.\d+ ?(?:out of|/) ?10\b|,? ?(?:where|with) (?:1|0|10
                     r"|one)(?: ?(?:-|\u2013|to|and|through) ?)(?:10|ten|5|five|9|100)\b")
 
 ENGLISH = tuple(re.compile(pattern) for pattern in (
-    rf"\b{_IGNORE}\b.{{0,30}}\b{_EARLIER}\b.{{0,25}}\b(?:instructions?|prompts?|orders|commands|directives?)\b",
-    rf"{_BEGIN}{_IGNORE}\b.{{0,50}}\b{_RULES}\b",
-    rf"{_BEGIN}{_SCORE}\b(?=.*{_BEST})(?=.*{_MARK})(?=.*{_THIS})",
+    rf"(?:{_BEGIN}{_IGNORE}|\b{_IGNORE}\b.{{0,30}}\b{_EARLIER})\b.{{0,50}}\b{_RULES}\b",
     rf"{_BEGIN}{_SCORE}\b.{{0,40}}{_THIS}.{{0,30}}{_BEST}",
-    rf"\b(?:{_REVIEWER}|you)\b.{{0,30}}\b(?:must|should|shall|have to|has to|need to|ought to|{_ASKED} to)\b.{{0,30}}"
-    rf"\b{_SCORE}\b(?=.*(?:{_BEST}|\baccept))(?=.*(?:{_THIS}|\b(?:highest|maximum|full|top|perfect) (?:scores?"
-    rf"|marks?)))",
-    rf"{_THIS}.{{0,20}}\b(?:must|should|shall|has to|needs to|ought to|is to|deserves to)\b.{{0,20}}\b(?:be )?(?:given"
-    rf"|assigned|awarded|rated|scored|graded|marked|accepted|judged|receive|get)\b(?=.*(?:{_BEST}|accept))",
-    r"\b(?:every|each|all|the final|the overall|final|overall)\b.{0,15}\b(?:scores?|ratings?|grades?"
-    r"|marks?)\b.{0,15}(?:\bis\b|\bare\b|\bmust be\b|\bshould be\b|=|:).{0,8}\b(?:10|ten|perfect|the maximum"
-    r"|the highest|maximal)\b(?!\.?\d)\W*(?:$|[,;]|whatever|regardless|no matter|out of|in all|everywhere)",
-    rf"^\W*(?:note|message|memo|notice|instructions?|attention|hint|reminder|dear|hello|hey|important"
-    rf"|warning)\b(?: (?:to|for))?(?: (?:the|any|all|every|an?|our|ai|llm|automated|automatic|future|human"
-    rf"|anonymous))* {_REVIEWER}\b\s*(?:[:,!\u2014]|-\s|this\b|you\b)",
-    rf"\b(?:if|since|because|when|as) you (?:are|re)\b.{{0,25}}\b{_REVIEWER}\b",
-    rf"\bas an? (?:\w+ )?{_REVIEWER}\b,? you\b",
-    r"\byou are (?:now |no longer |hereby )?.{0,30}\b(?:reviewer|judge|grader|referee|evaluator|critic)\b"
-    r"(?=.*\b(?:generous|lenient|positive|kind|friendly|accept|high|enthusiastic|supportive)|\W*$)",
+    r"\b(?:every|each|all|final|overall)\b.{0,15}\b(?:scores?|ratings?|grades?|marks?)\b.{0,15}"
+    r"(?:\bis\b|\bare\b|\bmust be\b|\bshould be\b|=|:).{0,8}\b(?:10|ten|perfect|the maximum|the highest|maximal)\b"
+    r"(?!\.?\d)\W*(?:$|[,;]|whatever|regardless|no matter|out of|in all|everywhere)",
+    rf"^\W*(?:note|message|notice|attention|dear|hello|important|warning)\b(?:(?: \w+){{0,3}} )?{_REVIEWER}\b\s*"
+    r"(?:[:,!\u2014]|-\s|this\b|you\b)",
+    rf"\b(?:if|since|because|when|as) you (?:are|re)\b.{{0,25}}\b{_REVIEWER}\b|\bas an? (?:\w+ )?{_REVIEWER}\b,? you\b",
     rf"(?:^|\bplease |\bkindly |{_REVIEWER} |\byou )(?:\w+ )?(?:do not|dont|don't|never|refrain from|avoid|must not"
     rf"|should not|may not)\b.{{0,20}}\b(?:mention|report|list|raise|critici[sz]e|highlight|point(?:ing)? out|note"
-    rf"|penali[sz]e|include|name|state)\w*\b.{{0,40}}\b{_FAULTS}",
-    rf"\bno {_FAULTS}\b.{{0,15}}\b(?:may|must|should|shall|can) be (?:mentioned|reported|listed|raised|named|noted)",
-    r"(?:^|\bplease |\byou (?:must|should) )(?:strongly )?(?:recommend|vote for|suggest)\b.{0,25}\b(?:accept"
-    r"|acceptance)\b",
-    r"\b(?:area chairs?|program chairs?|chairs?|committee|editors?|panel|organi[sz]ers?)\b.{0,60}\b(?:accepted|decided"
-    r"|approved|settled|agreed)\b(?=.*(?:\baccept|\bhigh|\btop\b|\bmaxim|\bfull\b|accordingly)).{0,80}\b(?:score|rate"
-    r"|grade|mark|rating)\b",
-    rf"\bif you (?:rate|score|grade|mark|reject|give)\b.{{0,20}}(?:{_THIS}|\b(?:below|under|less|lower|low)\b)",
-    r"\b(?:i|we) (?:will|would|shall) (?:tip|pay|reward|report|sue) you\b",
-    r"^\W*(?:end of (?:the )?(?:paper|document|submission|manuscript|text)|begin(?:ning)? of (?:new )?instructions|"
-    r"new (?:system )?(?:instructions?|prompt))\W*$",
-    r"</(?:paper|document|submission|manuscript)>",
-    r"\{.{0,80}\"?(?:overall|score|soundness|clarity|novelty|significance"
-    r"|rating)\"?\s*:\s*(?:\{\s*\"?score\"?\s*:\s*)?\"?(?:10|9)\b",
-    r"\b(?:review|assessment|evaluation)s? (?:must|should|shall|has to) be (?:\w+ )?(?:positive|favou?rable"
-    r"|enthusiastic)",
-    r"\bpositive (?:review|assessment|evaluation)s? only\b",
+    rf"|penali[sz]e|include|name|state)\w*\b.{{0,40}}\b{_FAULTS}|\bno {_FAULTS}\b.{{0,15}}\b(?:may|must|should|shall"
+    rf"|can) be \w+ed\b",
+    r"\b(?:chairs?|committee|editors?|panel|organi[sz]ers?)\b.{0,60}\b(?:accepted|decided|approved|settled|agreed)\b"
+    r"(?=.*(?:\baccept|\bhigh|\btop\b|\bmaxim|\bfull\b)).{0,80}\b(?:score|rate|grade|mark|rating)\b",
+    r"\byou are (?:now |no longer |hereby )?.{0,30}\b(?:reviewer|judge|grader|referee|evaluator|critic)\b"
+    r"(?=.*\b(?:generous|lenient|positive|kind|friendly|accept|high|enthusiastic|supportive)|\W*$)",
+    rf"\bif you (?:rate|score|grade|mark|reject|give)\b.{{0,20}}(?:{_THIS}|\b(?:below|under|less|lower|low)\b)"
+    r"|\b(?:i|we) (?:will|would|shall) (?:tip|pay|reward|report|sue) you\b",
+    r"^\W*(?:end of (?:the )?(?:paper|document|submission|manuscript|text)|new (?:system )?(?:instructions?|prompt))"
+    r"\W*$|</(?:paper|document|submission|manuscript)>",
+    r"\b(?:review|assessment|evaluation)s? (?:must|should|shall|has to) be (?:\w+ )?(?:positive|favou?rable)"
+    r"|\bpositive (?:review|assessment|evaluation)s? only\b|(?:^|\bplease )(?:strongly )?recommend\b.{0,25}\baccept",
 ))
 """What an order looks like in a sentence of English, folded."""
 
@@ -93,22 +72,17 @@ OTHERS = tuple(re.compile(pattern) for pattern in (
     r"(?:给|給|打|评|評|授予).{0,20}(?:满分|滿分|最高分|10 ?分|十分|高分)|审稿人.{0,20}(?:必须|应该|请)",
     r"(?:指示|命令|ルール|プロンプト).{0,12}(?:無視|忘れ)|(?:満点|最高点|最高評価|10点).{0,20}(?:つけ|付け|与え|くださ|して)",
     r"(?:지시|명령|지침|규칙).{0,12}(?:무시|잊)|(?:만점|최고 ?점수|10 ?점).{0,15}(?:주|부여|매기)",
-    r"\b(?:ignorier|missacht|vergiss|vergesst|vergessen sie)\w*\b.{0,50}\b(?:anweisung|instruktion|vorgabe|regel"
-    r"|kriteri)\w*",
-    r"\b(?:gib|gebt|geben sie|vergib|vergeben sie|bewerte|bewerten sie)\b.{0,60}\b(?:hochst|volle|bestnote|maximal"
-    r"|10 |zehn)\w*",
-    r"\b(?:(?:ignor|oubli|neglig)(?:ez|er|ons)|(?:ignore|oublie|neglige) (?:l|toute?s?|ces|cette|vos"
-    r"|tes)\b)\w*.{0,50}\b(?:instruction|consigne|regle|directive|critere)s?\b",
-    r"\b(?:attribuez|attribue|attribuer|donnez|donne|notez|accordez|evaluez)\b.{0,60}(?:\bmaximal|\bmeilleure"
-    r"|10 ?/ ?10|\bplus haute|\bnote de (?:10|20))",
-    r"\b(?:ignor|olvid|descart)\w*\b.{0,50}\b(?:instruccion|regla|directri|indicacion|criterio)\w*",
-    r"\b(?:otorg|asign|conced|calific|puntu)\w*\b.{0,60}\b(?:maxim|mas alt|10\b|diez|sobresaliente)\w*",
-    r"\b(?:ignor|dimentic|esquec|desconsider)\w*\b.{0,50}\b(?:istruzion|instruco|instruca|regol|regras)\w*",
-    r"\b(?:assegn|attribuisc|atribu|conced)\w*\b.{0,60}\b(?:massim|maxim)\w*",
-    r"(?:игнорир|проигнорир|забуд)\w*.{0,50}(?:инструкц|указан|правил|критери)\w*",
-    r"(?:постав|дай|присво|оцени)\w*.{0,60}(?:высш|максим|10|десят|отличн)\w*",
+    r"(?:игнорир|забуд)\w*.{0,50}(?:инструкц|указан|правил|критери)|(?:постав|дай|присво|оцени)\w*.{0,60}(?:высш|максим"
+    r"|10|десят|отличн)",
+    r"\b(?:ignor|missacht|vergiss|vergess|oubli|neglig|olvid|descart|dimentic|esquec|desconsider)\w*\b.{0,50}\b(?:anweisung"
+    r"|instruktion|vorgabe|regel|kriteri|consigne|regle\b|regles|instruccion|regla|directri|indicacion|criterio"
+    r"|istruzion|instruco|instruca|regol|regras)",
+    r"\b(?:ignore[zr]|ignorons|ignore l|oubli\w*|negligez) .{0,50}\b(?:instruction|directive|critere)",
+    r"\b(?:gib|gebt|geben sie|vergib|vergeben sie|bewerten?|attribue\w*|attribuisc\w*|donne[zr]?|notez|accordez|evaluez"
+    r"|otorg\w*|asign\w*|conceda\w*|calific\w*|puntu\w*|assegn\w*|atribu[ai]\w*)\b.{0,60}(?:\b(?:hochst|volle|bestnote"
+    r"|maxim|massim|meilleure|plus haute|mas alt|diez|zehn|sobresaliente)|\b10\b)",
 ))
-"""The usual phrases of Chinese, Japanese, Korean, German, French, Spanish, Italian, Portuguese and Russian."""
+"""The usual phrases of Chinese, Japanese, Korean, Russian, German, French, Spanish, Italian and Portuguese."""
 
 _WEAK = re.compile(rf"{_BEGIN}(?:{_SCORE}|praise|emphasi[sz]e|highlight|mention|write)\b|\b{_REVIEWER}\b|"
                    r"^\W*(?:system|assistant|user|instructions?)\W*$")
@@ -119,51 +93,34 @@ _TOGETHER = re.compile(
     r"(?:give|award|assign|rate|score)\w{0,25}(?:score(?:of)?(?:10|ten)|highest|maximum|topmark|perfect)")
 """For words that were run together, as spaced letters are."""
 
-_ENDS = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[。！？])|\n")
+_ENDS = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[。！？])|\s*\n\s*\n\s*|$")
 
 
-def sentences(text: str) -> Iterator[Stretch]:
-    """Begin and end of each sentence of a folded text that is not blank."""
-    begin = 0
-    for match in [*_ENDS.finditer(text), None]:
-        end = match.start() if match else len(text)
-        if text[begin:end].strip():
-            yield begin, end
-        begin = match.end() if match else end
+def is_order(sentence: str) -> bool:
+    """Whether a sentence is an order to a reviewer or a model. A scale ('from 1 to 10') is no best score."""
+    for reading, guessed in readings(sentence):
+        plain = _RANGE.sub(" ", reading)
+        if (not guessed and speaks_to_judge(plain)) or any(
+                pattern.search(plain) for pattern in (*ENGLISH, *OTHERS, _TOGETHER)):
+            return True
+    return False
 
 
-def is_order(sentence: str, *, guessed: bool = False) -> bool:
-    """Whether a folded sentence is an order to a reviewer or a model. A scale ('from 1 to 10') is no best score.
-
-    `guessed`: its letters are a guess, so only plain wordings count.
-    """
-    sentence = _RANGE.sub(" ", sentence.strip())
-    if not guessed and speaks_to_judge(sentence):
-        return True
-    if any(pattern.search(sentence) for pattern in (*ENGLISH, *OTHERS, _TOGETHER)):
-        return True
-    turned = (codecs.encode(sentence, "rot13"), sentence[::-1])
-    return any(pattern.search(one) for one in turned for pattern in ENGLISH[:4])
-
-
-def orders(text: str) -> list[Stretch]:
-    """Begin and end of every order in a text, overlapping ones as one."""
-    return merged(place for reading in readings(text) for place in _in(reading))
-
-
-def _in(reading: Folded) -> Iterator[Stretch]:
-    """Places in the original of a reading's orders, and of the half-orders right after them."""
-    spans = [*sentences(reading.text)]
-    texts = [reading.text[begin:end] for begin, end in spans]
-    ordered = [is_order(text, guessed=reading.guessed) for text in texts]
-    follows = False
-    for at, (begin, end) in enumerate(spans):
-        follows = ordered[at] or (follows and bool(_WEAK.search(texts[at])))
-        if follows:
-            yield reading.place(begin, end)
-        elif at + 1 < len(spans) and not ordered[at + 1] and texts[at].rstrip()[-1] not in ".!?:" and is_order(
-                f"{texts[at]} {texts[at + 1]}", guessed=reading.guessed):  # one order over two paragraphs
-            yield reading.place(begin, spans[at + 1][1])
+def orders(text: str) -> list[tuple[int, int]]:
+    """Begin and end of every passage that is an order, with the half-orders right after it."""
+    ends = [(0, 0), *(match.span() for match in _ENDS.finditer(text))]
+    spans = [(begin, end) for (_, begin), (end, _) in pairwise(ends) if text[begin:end].strip()]
+    sentences = [text[begin:end] for begin, end in spans]
+    alone = [is_order(sentence) for sentence in sentences]
+    ordered = alone[:1]
+    for at, (first, second) in enumerate(pairwise(sentences)):
+        whole = not alone[at] and not alone[at + 1] and first.rstrip()[-1] not in ".!?:" and is_order(
+            f"{first} {second}")  # one order over two paragraphs
+        ordered[at] = ordered[at] or whole
+        ordered.append(whole or alone[at + 1] or (ordered[at] and bool(_WEAK.search(folded(second)))))
+    passages = ([span for span, _ in run] for is_one, run in groupby(
+        zip(spans, ordered, strict=True), key=lambda pair: pair[1]) if is_one)
+    return [(passage[0][0], passage[-1][1]) for passage in passages]
 
 
 # --- by what a sentence is made of ------------------------------------------------------------------------------------
