@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pydantic import BaseModel
 
 from models.backend import ModelRequest
-from models.roles.exhibits import PaperPreference, PartInputs, PreferInputs
+from models.roles.exhibits import PaperPreference, PreferInputs
 from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
 
@@ -46,10 +46,6 @@ def _scoring(score: Callable[[ModelRequest], int], *, prefers_first: bool = Fals
             first = prefers_first or inputs.first.characters > inputs.second.characters
             return PaperPreference(for_first="a script", for_second="a script", deciding="a script",
                                    better="first" if first else "second")
-        if isinstance(inputs, PartInputs):
-            words = " ".join(inputs.text.split()[:12])
-            note = {"said": "It begins here.", "quote": words.ljust(12)}
-            return request.output_type.model_validate({"notes": [note]})
         assert isinstance(inputs, JudgeInputs)
         given = score(request)
         quote = " ".join(inputs.paper.split()[:12]).ljust(12)

@@ -164,7 +164,7 @@ async def _with_material(case: Case, material: Material, facts: AuditFacts, *, l
     most = 0 if not look else MOST_PAGES if material.pages is None else material.pages
     shown = await pictures(paper.path, case.guarded.pages, withheld=case.guarded.marked_pages, most=most) \
         if case.guarded.pages and most else None
-    return replace(case, audit=facts, exhibits=tuple(exhibits), pictures=shown, read_on=True)
+    return replace(case, audit=facts, exhibits=tuple(exhibits), pictures=shown)
 
 
 async def _judgement(

@@ -1,6 +1,6 @@
 """Role `judge`: a heuristic over the facts of a run's record, so that a run's last step can be shown without a model.
 
-Nobody reads the paper here, and every answer says so; `judge_notes` and `prefer` are refused. Only the bundled rubric's
+Nobody reads the paper here, and every answer says so; `prefer` is refused. Only the bundled rubric's
 dimensions are known, and only runs of ours have facts; anything else is refused with `CatalogueError`.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Never
 
 from models.errors import CatalogueError
-from models.roles.exhibits import PartInputs, PreferInputs
+from models.roles.exhibits import PreferInputs
 from models.roles.judge import JudgeAnswer, JudgeInputs, RecordFacts, answer_type
 
 CONFIGURE = (
@@ -60,11 +60,6 @@ def judge(inputs: JudgeInputs) -> JudgeAnswer:
     return answer_type(rubric).model_validate({
         "strengths": _strengths(facts), "weaknesses": _weaknesses(facts), "scores": scores, "heuristic": True,
         "confidence": rubric.confidence.lowest})
-
-
-def judge_notes(inputs: PartInputs) -> Never:
-    """Refuses. Raises `CatalogueError`."""
-    raise CatalogueError(f"the offline model cannot read a paper, so it takes no notes of {inputs.where}; {CONFIGURE}")
 
 
 def prefer(inputs: PreferInputs) -> Never:

@@ -1,4 +1,4 @@
-"""Papers that are read: what lies beside one, notes on a long one (`judge_notes`), the better of two (`prefer`)."""
+"""Papers that are read: what lies beside one, the better of two (`prefer`)."""
 
 from __future__ import annotations
 
@@ -27,40 +27,6 @@ class Pages(Frozen):
     shown: tuple[int, ...]
     total: int
     withheld: tuple[int, ...] = Field(default=(), description="pages with a passage that was taken out of the text")
-
-
-class PartInputs(Frozen):
-    """For role `judge_notes`: a stretch of a paper that is too long to be shown whole; answers with `PartNotes`."""
-
-    subject: str = Field(description="what the whole is, as 'a finished machine learning paper'")
-    where: str = Field(description="which stretch of which sections")
-    text: str
-
-
-class Note(Frozen):
-    """One thing that a reviewer of the whole has to know."""
-
-    said: Annotated[str, Field(min_length=1, max_length=400)] = Field(description="what stands there, in one sentence")
-    quote: str = Field(min_length=12, max_length=400, description=(
-        "the passage, up to thirty words, copied word for word"))
-
-
-class PartNotes(Frozen):
-    """What a reviewer has to know of a stretch. No score: the whole is judged later."""
-
-    notes: tuple[Note, ...] = Field(min_length=1, max_length=8)
-
-
-JUDGE_NOTES = Role("judge_notes", PartInputs, PartNotes, temperature=0.0, max_tokens=4096)
-
-
-class ReadPart(Frozen):
-    """A stretch that was read for the judge, with its notes; `quoted` says which quotes stand in it."""
-
-    where: str
-    characters: int
-    notes: tuple[Note, ...]
-    quoted: tuple[bool, ...]
 
 
 Ground = Annotated[str, Field(min_length=1, max_length=2000)]

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field, create_model, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from models.roles.exhibits import Exhibit, Pages, ReadPart
+from models.roles.exhibits import Exhibit, Pages
 from models.roles.role import Role
 from record.nouns.frozen import Frozen
 from record.nouns.papers import AuditFacts
@@ -152,7 +152,6 @@ class JudgeInputs(Frozen):
     facts: RecordFacts | None = Field(default=None, description="None: a paper that is not of a run of ours")
     audit: AuditFacts | None = Field(default=None, description="None: nothing was audited")
     exhibits: tuple[Exhibit, ...] = Field(default=(), description="what the paper is held against")
-    read: tuple[ReadPart, ...] = Field(default=(), description="notes on stretches that are not shown")
     removed: int = Field(default=0, description="passages that the guards took out")
     pages: Pages | None = Field(default=None, description="pages that go with the question as pictures")
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from models.client import ModelClient, Models
 from models.errors import ImagesRefused, ModelError
 from models.naming import alike, family
-from models.roles.exhibits import JUDGE_NOTES
 from models.roles.judge import JUDGE, Answer, JudgeAnswer, JudgeInputs, RecordFacts, Rubric, Score
 from record.nouns.papers import AuditFacts, CheckResult, DimensionScore, Judgement, Missing, Panel, Removed, spreads
 from review.judge.exhibits import GuardedExhibit, Pictures, exhibit_lines
@@ -23,15 +22,15 @@ from review.judge.guards import Guarded
 from review.judge.quotes import stands_in
 from review.judge.reader import Paper
 from review.judge.rubric import sha256_of
-from review.judge.sections import Excerpt, Notes, excerpt, read_stretches
+from review.judge.sections import Excerpt, excerpt
 
-CHARACTERS = 60_000
-"""Of a paper that a judge is shown, about 15,000 tokens: a workshop paper whole, or the main text of a longer one."""
+CHARACTERS = 100_000
+"""Of a paper that a judge is shown, about 25,000 tokens: thirty pages whole, or the main text of a longer paper."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is judged, by what, and what it is held against. `read_on`: what does not fit is read in stretches."""
+    """What is judged, by what, and what it is held against."""
 
     guarded: Guarded
     rubric: Rubric
@@ -40,7 +39,6 @@ class Case:
     audit: AuditFacts | None = None
     exhibits: tuple[GuardedExhibit, ...] = ()
     pictures: Pictures | None = None
-    read_on: bool = False
 
     @property
     def removed(self) -> tuple[Removed, ...]:
@@ -51,13 +49,9 @@ class Case:
 async def judged(case: Case, client: ModelClient, *, model: str) -> Judgement:
     """The judgement of a case by a model. Raises `ModelError`."""
     paper = case.guarded.paper
-    notes = Notes()
-    if case.read_on:
-        notes = await read_stretches(paper.sections, CHARACTERS, case.rubric.subject,
-                                     lambda stretch: client.ask(JUDGE_NOTES, stretch))
     images = case.pictures.images if case.pictures else ()
     inputs = question(paper, case.rubric, case.facts).model_copy(update={
-        "audit": case.audit, "exhibits": tuple(one.exhibit for one in case.exhibits), "read": notes.parts,
+        "audit": case.audit, "exhibits": tuple(one.exhibit for one in case.exhibits),
         "removed": len(case.removed), "pages": case.pictures.pages if case.pictures and images else None})
     try:
         answer = await client.ask(JUDGE, inputs, images)
@@ -73,8 +67,9 @@ async def judged(case: Case, client: ModelClient, *, model: str) -> Judgement:
         if rest > 0:
             withheld.append(f"pictures of {rest} more pages")
     return plain.model_copy(update={
-        "removed": case.removed, "coverage": _coverage(paper, inputs, notes), "audit": case.audit,
-        "left_out": (*plain.left_out, *notes.failed, *case.guarded.not_looked_at, *withheld),
+        "removed": case.removed, "audit": case.audit,
+        "coverage": "" if inputs.left_out else f"all {paper.characters} characters shown",
+        "left_out": (*plain.left_out, *case.guarded.not_looked_at, *withheld),
         "pages": inputs.pages.shown if inputs.pages and images else (), "exhibits": exhibit_lines(case.exhibits)})
 
 
@@ -112,15 +107,6 @@ def judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: s
         heuristic=answer.heuristic, scores=scores, confidence=answer.confidence,
         most_confidence=rubric.confidence.highest, strengths=answer.strengths, weaknesses=answer.weaknesses,
         left_out=inputs.left_out, checks=checks)
-
-
-def _coverage(paper: Paper, inputs: JudgeInputs, notes: Notes) -> str:
-    """How much of a paper reached its judge, in words."""
-    if not notes.unseen:
-        return "" if inputs.left_out else f"all {paper.characters} characters shown"
-    return (f"{paper.characters - notes.unseen} of {paper.characters} characters shown, "
-            f"{notes.unseen - notes.unread} more read in {len(notes.parts)} stretches for notes, "
-            f"{notes.unread} neither")
 
 
 @dataclass(frozen=True)

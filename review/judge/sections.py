@@ -1,20 +1,13 @@
-"""A paper cut into sections: as much of it as fits a size limit is shown, the rest can be read in stretches for notes.
-
-What does not fit is named, never dropped in silence. A stretch has at most `STRETCH` characters and takes one model
-call, at most `MOST_CALLS` in all; the notes and their quotes go to the judge.
-"""
+"""A paper cut into sections, as much of which as fits a size limit is shown. What does not fit is named."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from models.cutting import middle, oneline
-from models.errors import ModelError
-from models.roles.exhibits import PartInputs, PartNotes, ReadPart
-from review.judge.quotes import stands_in
 
 LEAST = 800
 """Characters below which a section is not worth cutting: it is left out as a whole."""
@@ -174,77 +167,3 @@ def _left_out(sections: Sequence[PaperSection], allowed: Sequence[int], most: in
         yield f"{oneline(section.title, 100) or 'before the first heading'}: {what}"
     if len(cut) > most:
         yield f"and {len(cut) - most} more sections, in part or whole"
-
-# --- reading in stretches -------------------------------------------------------------------------------------------
-
-STRETCH = 24_000
-NEAR = 200
-"""Characters by which a piece may be longer, for it to end with a line."""
-MOST_CALLS = 12
-"""For one judgement. With the settings' limits of time and tokens for an answer this bounds what reading may cost."""
-
-Ask = Callable[[PartInputs], Awaitable[PartNotes]]
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """A piece of a section. `unseen` of its characters are not shown to the judge."""
-
-    where: str
-    text: str
-    unseen: int
-
-
-@dataclass(frozen=True)
-class Notes:
-    """What was read of what is not shown. `failed` says why a stretch was not."""
-
-    parts: tuple[ReadPart, ...] = ()
-    unseen: int = 0
-    unread: int = 0
-    failed: tuple[str, ...] = ()
-
-
-def stretches(sections: Sequence[PaperSection], limit: int) -> list[Stretch]:
-    """Every section that does not fit as a whole, in pieces, the main text first."""
-    found: list[tuple[bool, Stretch]] = []
-    for section, share in zip(sections, shares(sections, limit), strict=True):
-        if share < len(section.text):
-            pieces = _pieces(section.text)
-            missing = len(section.text) - share
-            for number, text in enumerate(pieces, 1):
-                unseen = round(missing * len(text) / len(section.text))
-                where = f"{section.title or 'before the first heading'}, part {number} of {len(pieces)}"
-                found.append((section.back, Stretch(where, text, unseen)))
-    return [stretch for _, stretch in sorted(found, key=lambda pair: pair[0])]
-
-
-def _pieces(text: str) -> list[str]:
-    """A text in as few pieces as `STRETCH` allows, about equally long, each cut after the end of a line if one is near:
-    no call is spent on a last scrap of some words.
-    """
-    count = max(1, -(-len(text) // STRETCH))
-    found: list[str] = []
-    begin = 0
-    for left in range(count, 1, -1):
-        end = begin + -(-(len(text) - begin) // left)
-        line = text.find("\n", end - 1, end + NEAR) + 1
-        found.append(text[begin:line or end])
-        begin = line or end
-    return [*found, text[begin:]]
-
-
-async def read_stretches(sections: Sequence[PaperSection], limit: int, subject: str, ask: Ask) -> Notes:
-    """Notes on what does not fit into `limit` characters. One call after the other; failures are listed."""
-    todo = stretches(sections, limit)
-    done, failed, unread = list[ReadPart](), list[str](), sum(stretch.unseen for stretch in todo[MOST_CALLS:])
-    for stretch in todo[:MOST_CALLS]:
-        try:
-            notes = (await ask(PartInputs(subject=subject, where=stretch.where, text=stretch.text))).notes
-        except ModelError as error:
-            failed.append(f"{stretch.where} was not read: {error}")
-            unread += stretch.unseen
-            continue
-        done.append(ReadPart(where=stretch.where, characters=len(stretch.text), notes=notes,
-                             quoted=tuple(stands_in(note.quote, stretch.text) for note in notes)))
-    return Notes(tuple(done), sum(stretch.unseen for stretch in todo), unread, tuple(failed))

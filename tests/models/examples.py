@@ -26,7 +26,7 @@ from models.roles.coding import (
     Rest,
     Sibling,
 )
-from models.roles.exhibits import Exhibit, Note, Pages, PartInputs, PreferInputs, ReadPart, ShownPaper
+from models.roles.exhibits import Exhibit, Pages, PreferInputs, ShownPaper
 from models.roles.figures import (
     ArrayBrief,
     FigureReviewInputs,
@@ -276,8 +276,6 @@ INPUTS["judge"] = JudgeInputs(
     audit=AuditFacts(against="its result files", numbers=40, counts=(("found", 31), ("unsupported", 2)), findings=(
         "unsupported: 0.93 in Results",), more=1),
     exhibits=(Exhibit(kind="task", name="task.md", text="Study margins.", left_out=("the last 100 characters",)),),
-    read=(ReadPart(where="Appendix", characters=30_000, quoted=(False,), notes=(
-        Note(said="Five seeds were run.", quote="with five seeds each"),)),),
     removed=1, pages=Pages(shown=(1, 2), total=9), facts=RecordFacts(
         released=True, nodes=12, failed=3, doubted=1, replicates=5, replicates_failed=1, fewest_seeds=5, ablations=2,
         datasets=2, conditions=6, for_method=4, for_other=1, no_difference=3, undecided=0, grades=(("computed", 30),),
@@ -287,8 +285,6 @@ INPUTS["prefer"] = PreferInputs(
     first=ShownPaper(text="## Abstract\n\nWe ask whether a margin penalty helps.\n", characters=9000),
     second=ShownPaper(text="## Abstract\n\nWe smooth the targets.\n", characters=90_000,
                       left_out=("Appendix: 30000 of 40000 characters",)))
-INPUTS["judge_notes"] = PartInputs(
-    subject="a finished machine learning paper", where="Appendix, part 1 of 2", text="We ran five seeds on each set.")
 ABLATION = Ablation(
     name="sudden-penalty", part="the warm-up of the penalty", action="replace", replacement="the full penalty at once",
     metrics=("accuracy", "log_loss"), why="The claim needs a slow start.")

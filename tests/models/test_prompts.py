@@ -28,7 +28,7 @@ from models.roles.assessing import (
     Statistic,
 )
 from models.roles.coding import CodeInputs, Duty, InFlight, NodeLine, Rest, Sibling
-from models.roles.exhibits import Exhibit, Note, ReadPart, ShownPaper
+from models.roles.exhibits import Exhibit, ShownPaper
 from models.roles.figures import FIGURES, PLOT, VISION, ArrayBrief, Mention, PlacedFigure, PlotInputs, VisionInputs
 from models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Rubric, Scale
 from models.roles.revising import REFLECT, ReflectInputs
@@ -268,10 +268,7 @@ def huge() -> dict[str, BaseModel]:
             "paper": LONG * 9, "left_out": (LONG,) * 99, "rubric": RUBRIC,
             "audit": AuditFacts(against=LONG, findings=(LONG,) * 99, counts=((LONG, 9),) * 99),
             "exhibits": tuple(Exhibit(kind=kind, name=LONG, text=LONG, left_out=(LONG,) * 99)
-                              for kind in ("task", "code", "log")),
-            "read": (ReadPart(where=LONG, characters=9, quoted=(True,) * 8, notes=(
-                Note(said="s" * 400, quote="q" * 400),) * 8),) * 20},
-        "judge_notes": {"text": LONG * 9, "where": LONG},
+                              for kind in ("task", "code", "log"))},
         "prefer": dict.fromkeys(("first", "second"),
                                 ShownPaper(text=LONG * 9, characters=9, left_out=(LONG,) * 99)),
     }
@@ -289,7 +286,7 @@ def huge() -> dict[str, BaseModel]:
 def test_a_prompt_is_bounded_whatever_it_is_given(role: str) -> None:
     text = whole(role, huge()[role])
     most = {"judge": 300_000, "reflect": 280_000, "outline": 220_000, "write": 220_000}.get(role, 200_000)
-    assert len(text) < most, "the largest rubric, library, files and notes all at once"
+    assert len(text) < most, "the largest rubric, library and files all at once"
     assert "left out" in text
 
 

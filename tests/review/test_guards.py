@@ -16,7 +16,7 @@ from evals.injection import outcome
 from review.judge import guarded, read_paper
 from review.judge.guards import ENCODED, REMOVED, neutral
 from review.judge.guards.ink import Page, Word, read_words, shows, text_of
-from review.judge.guards.markup import shown_of
+from review.judge.guards.markup import without_hidden
 from review.judge.guards.orders import orders
 from review.judge.quotes import stands_in
 
@@ -95,7 +95,7 @@ def test_whatever_the_text_guarding_it_ends_and_guarding_twice_changes_nothing_m
     r"\newcommand{\bold}[1]{\textbf{#1}} \bold{and this is shown}",
 ])
 def test_latex_that_readers_see_stays(source: str) -> None:
-    assert shown_of(source, "LaTeX") == (source, ())
+    assert without_hidden(source, "LaTeX") == (source, ())
 
 
 @pytest.mark.parametrize("source", [
@@ -103,7 +103,7 @@ def test_latex_that_readers_see_stays(source: str) -> None:
     "[link](https://example.org)", '<div style="background-color: white">shown</div>', "[^1]: A footnote \"quoted\"",
 ])
 def test_markdown_that_readers_see_stays(source: str) -> None:
-    assert shown_of(source, "Markdown") == (source, ())
+    assert without_hidden(source, "Markdown") == (source, ())
 
 
 async def test_an_honest_source_is_left_as_it_is(tmp_path: Path) -> None:

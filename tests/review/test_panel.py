@@ -13,8 +13,7 @@ from models.backend import ModelRequest
 from models.client import Models
 from models.errors import ImagesRefused, ModelUnavailable
 from models.naming import alike, family
-from models.roles.exhibits import PartInputs
-from models.roles.judge import JudgeInputs, answer_type
+from models.roles.judge import answer_type
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.log import MemoryLog
@@ -39,7 +38,7 @@ from review.judge import (
 )
 from review.judge.exhibits import exhibit_lines
 from review.judge.rubric import RUBRICS
-from review.judge.sections import MOST_CALLS, STRETCH, PaperSection, stretches
+from review.judge.sections import PaperSection
 from tests.review.test_judge import BODY, QUOTE, given_answer, pdf
 
 pytestmark = pytest.mark.slow
@@ -121,64 +120,12 @@ def test_the_family_of_a_model(name: str, expected: str | None) -> None:
     assert alike(name, name)
 
 
-# --- long papers ----------------------------------------------------------------------------------------------------
-
-
-def noting(*, failing: bool = False) -> ScriptedModel:
-    def script(request: ModelRequest) -> BaseModel:
-        if isinstance(request.inputs, PartInputs):
-            if failing:
-                raise ModelUnavailable("no answer within 1 s")
-            notes = [{"said": "It rained.", "quote": request.inputs.text[:40]},
-                     {"said": "It did not.", "quote": "nowhere does this stand"}]
-            return request.output_type.model_validate({"notes": notes})
-        return request.output_type.model_validate(given_answer())
-
-    return ScriptedModel(script)
-
-
-LONG = "".join(f"Sentence number {n} tells of rain on roof {n * 7}. " for n in range(4000))
-
-
-async def test_a_long_paper_is_read_in_stretches_and_its_notes_reach_the_judge() -> None:
-    model = noting()
-    found = await judged(case(LONG, read_on=True), door(model).at(0, 0), model="m")
-    asked = model.requests[-1]
-    stretch_count = -(-len(LONG) // STRETCH)
-    assert len(model.requests) == stretch_count + 1 and found.coverage.endswith("0 neither")
-    assert isinstance(asked.inputs, JudgeInputs) and len(asked.inputs.read) == stretch_count
-    assert "It rained." in asked.prompt.user and "(this quote does not stand there)" in asked.prompt.user
-    assert found.left_out and len(asked.prompt.user) < 110_000
-    assert {request.temperature for request in model.requests} == {0.0}
-
-
-async def test_stretches_that_were_not_read_are_counted_and_said() -> None:
-    found = await judged(case(LONG, read_on=True), door(noting(failing=True)).at(0, 0), model="m")
-    assert "0 more read in 0 stretches" in found.coverage and "was not read: no answer" in " ".join(found.left_out)
-    whole = case("x y " * STRETCH * MOST_CALLS, read_on=True)
-    model = noting()
-    far = await judged(whole, door(model).at(0, 0), model="m")
-    assert len(model.requests) == MOST_CALLS + 1 and not far.coverage.endswith(" 0 neither")
-
-
-async def test_a_short_paper_takes_one_call() -> None:
-    model = noting()
-    found = await judged(case(read_on=True), door(model).at(0, 0), model="m")
-    assert len(model.requests) == 1 and found.coverage == f"all {len(BODY)} characters shown"
-
-
-def test_stretches_hold_every_character_of_what_does_not_fit() -> None:
-    parts = (PaperSection("A", "a" * 90_000), PaperSection("B", "b" * 100), PaperSection("C", "c" * 50_000, back=True))
-    found = stretches(parts, 60_000)
-    assert "".join(one.text for one in found) == "a" * 90_000 + "c" * 50_000
-    assert abs(sum(one.unseen for one in found) - (140_100 - 60_000)) <= len(found)
-
-
-def test_stretches_are_about_equally_long_and_end_with_lines() -> None:
-    text = "nine char\n" * (2 * STRETCH // 10 + 20)
-    found = [one.text for one in stretches((PaperSection("A", text),), 1000)]
-    assert "".join(found) == text and len(found) == 3 and min(map(len, found)) > STRETCH // 2
-    assert all(one.endswith("\n") for one in found)
+async def test_a_short_paper_is_shown_whole_and_of_a_long_one_it_is_said_what_is_not() -> None:
+    assert (await judged(case(), door(giving(5)).at(0, 0), model="m")).coverage == f"all {len(BODY)} characters shown"
+    model = giving(5)
+    found = await judged(case("It rained on the roof. " * 9000), door(model).at(0, 0), model="m")
+    assert found.coverage == "" and "of 207000 characters" in found.left_out[0]
+    assert len(model.requests[0].prompt.user) < 115_000
 
 
 # --- beside the paper -----------------------------------------------------------------------------------------------

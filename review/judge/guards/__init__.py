@@ -21,7 +21,7 @@ from record.nouns.papers import Removed, RemovedKind
 from review.judge.errors import PaperError
 from review.judge.guards.ink import VisibleText, visible_text
 from review.judge.guards.letters import tagged, unseen
-from review.judge.guards.markup import shown_of
+from review.judge.guards.markup import without_hidden
 from review.judge.guards.orders import orders
 from review.judge.reader import Paper, private_copy
 from review.judge.sections import PaperSection, of_pdf
@@ -88,7 +88,7 @@ def neutral(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
 def _shown(section: PaperSection, paper: Paper) -> tuple[str, tuple[Removed, ...]]:
     """What of a source's section is printed, and what is not."""
     text = html.unescape(section.text) if paper.form == "Markdown" else section.text
-    text, hidden = shown_of(text, paper.form, paper.preamble)
+    text, hidden = without_hidden(text, paper.form, paper.preamble)
     return text, tuple(_removed("hidden", section.title or "before the first heading", piece) for piece in hidden
                        if len(re.findall(r"[^\W\d_]{2,}", piece)) > 2)  # \phantom{0} is no message
 

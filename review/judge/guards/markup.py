@@ -61,7 +61,7 @@ _DEFINITION = re.compile(r"^[ ]{0,3}\[(?!\^)[^\]\n]+\]:[ \t]*(?:#|<>|\S+)[ \t]+(
                          re.MULTILINE)
 
 
-def shown_of(text: str, form: str, preamble: str = "") -> tuple[str, tuple[str, ...]]:
+def without_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple[str, ...]]:
     """What a reader of the finished paper sees of a source, and the pieces that it does not show."""
     hidden: list[str] = []
     if form != "LaTeX":
