@@ -28,7 +28,6 @@ from models.budget import Budget
 from models.client import Models
 from models.errors import CatalogueError, ModelConfigError
 from models.failover import open_backend
-from models.tracing import open_tracing
 from record.errors import WrongUse
 from record.events.papers import Conceived, ContextRead, Ideating
 from record.events.searching import WorkDone
@@ -107,24 +106,23 @@ async def _work(
 ) -> None:
     await _begin(order, settings, log)
     folder = log.path.parent
-    with closing(open_tracing(settings.models, folder.name)) as tracing:
-        models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
-                        budget=Budget(settings.budget, log, NoShares(), settings.models),
-                        keep=partial(keep_prompt, folder), tracing=tracing)
-        async with _library(settings) as library:
-            study = Study(recorder=log, models=models, library=library, folder=folder, on_idea=on_idea)
-            if order.context is not None:
-                keep(order.context, folder / "context")
-            copies, refused = copies_in(folder / "context")
-            if study.state.context is None and (copies or refused):  # documents are summarised once, before all ideas
-                k = numbered(study.recorder, Work(task="context"))
-                log.append(await digest_all(models.at(k, 0), copies, refused))
-                log.append(WorkDone(k=k))
-            if study.state.context is not None:
-                on_documents(study.state.context)
-            await find_ideas(study, order.count)
-            if order.steps != ("idea",):
-                await write_up(study, order.steps)
+    models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
+                    budget=Budget(settings.budget, log, NoShares(), settings.models),
+                    keep=partial(keep_prompt, folder))
+    async with _library(settings) as library:
+        study = Study(recorder=log, models=models, library=library, folder=folder, on_idea=on_idea)
+        if order.context is not None:
+            keep(order.context, folder / "context")
+        copies, refused = copies_in(folder / "context")
+        if study.state.context is None and (copies or refused):  # documents are summarised once, before all ideas
+            k = numbered(study.recorder, Work(task="context"))
+            log.append(await digest_all(models.at(k, 0), copies, refused))
+            log.append(WorkDone(k=k))
+        if study.state.context is not None:
+            on_documents(study.state.context)
+        await find_ideas(study, order.count)
+        if order.steps != ("idea",):
+            await write_up(study, order.steps)
 
 
 async def _begin(order: Order, settings: Settings, log: EventLog) -> None:

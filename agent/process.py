@@ -29,7 +29,6 @@ from models.budget import Budget
 from models.client import Models
 from models.errors import BudgetSpent, ProviderDown
 from models.retry import Retry
-from models.tracing import Tracing
 from record import prompts
 from record.events.running import Ended
 from record.fold.state import RunState
@@ -67,7 +66,6 @@ class Process:
     folder: RunFolder
     settings: Settings
     log: EventLog
-    tracing: Tracing
     left: frozenset[str]
     """Commands that waited before this process took the run up."""
     backend: Backend
@@ -114,7 +112,7 @@ class Process:
             models=Models(
                 self.backend, self.log, settings.models, time.monotonic,
                 retry=Retry(settings.models, self.log.append, self._seconds_left), budget=budget,
-                keep=partial(prompts.keep, self.folder.root), tracing=self.tracing),
+                keep=partial(prompts.keep, self.folder.root)),
             budget=budget,
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit,
             seconds_left=self._seconds_left, device=executor.device,

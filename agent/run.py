@@ -28,7 +28,6 @@ from agent.process import Process, ending_of
 from agent.settings import Settings, override
 from models.errors import CatalogueError, ModelConfigError
 from models.failover import open_backend
-from models.tracing import open_tracing
 from record import control
 from record.errors import WrongUse
 from record.events import Event
@@ -138,8 +137,7 @@ def _drive(
         listener(event, state)
         alerts(event, state)
 
-    with (hold(folder.root, network=network), closing(open_log(folder.root, network=network, listener=tell)) as log,
-          closing(open_tracing(settings.models, folder.root.name)) as tracing):
+    with hold(folder.root, network=network), closing(open_log(folder.root, network=network, listener=tell)) as log:
         try:
             if isinstance(first, Rewriting) and log.state.phase != "done":  # another process was faster
                 raise RecordError(f"{folder.root} is being written again already: scientist resume {folder.root}")
@@ -152,7 +150,7 @@ def _drive(
                 first = first.model_copy(update={"reaped": len(kill_orphans(folder.cache))})
                 folder.forget_live()
             log.append(first)
-            process = Process(replace(folder, version=log.state.version), settings, log, tracing, left,
+            process = Process(replace(folder, version=log.state.version), settings, log, left,
                               open_backend(settings.models))
             return asyncio.run(process.run())
         except OSError as error:

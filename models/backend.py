@@ -7,20 +7,13 @@ above it do (`models.client`).
 from __future__ import annotations
 
 import hashlib
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
 from models.roles.role import AnyRole
 from record.nouns.decisions import Usage
-
-CAPABILITIES: ContextVar[tuple[Any, ...]] = ContextVar("below", default=())
-"""What a pydantic-ai agent gets while a traced call is under way, so that its own spans lie below the call's.
-
-A variable of the context, as OpenTelemetry's current span is: a provider knows nothing of calls.
-"""
 
 
 @dataclass(frozen=True)

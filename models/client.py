@@ -19,7 +19,6 @@ from models.render import render
 from models.retry import Retry
 from models.roles.role import AnyRole, In, Out, Role
 from models.settings import ModelSettings
-from models.tracing import SILENT, Tracing
 from record.events.running import Unanswered
 from record.log import Recorder
 from record.nouns.decisions import CallKey
@@ -30,16 +29,16 @@ class Models:
 
     def __init__(
         self, backend: Backend, recorder: Recorder, settings: ModelSettings, clock: Callable[[], float], *,
-        retry: Retry | None = None, budget: Budget | None = None, keep: Keep | None = None, tracing: Tracing = SILENT,
+        retry: Retry | None = None, budget: Budget | None = None, keep: Keep | None = None,
     ) -> None:
         """`clock` gives seconds that never go back, e.g. `time.monotonic`. `keep` is given each question before it is
-        asked, unless `models.keep_prompts` is off; `tracing` gets a span of each call."""
+        asked, unless `models.keep_prompts` is off."""
         self._backend = backend
         self._settings = settings
         self._budget = budget
         self._retry = retry or Retry(settings)
         self.recorder = recorder
-        self._answers = AnswerLedger(recorder, clock, keep if settings.keep_prompts else None, tracing)
+        self._answers = AnswerLedger(recorder, clock, keep if settings.keep_prompts else None)
 
     @property
     def sees(self) -> bool:

@@ -15,7 +15,6 @@ from models.errors import ImagesRefused, ModelConfigError, ModelUnavailable, Quo
 from models.roles import ROLES, VISION
 from models.roles.role import AnyRole
 from models.settings import ModelSettings
-from models.tracing import check_tracing
 
 REST = 60.0
 """Seconds in which a model that was unavailable is asked only when no other is left."""
@@ -77,7 +76,6 @@ class Failover:
 
 def open_backend(settings: ModelSettings) -> Backend:
     """The backend of all models that the settings name; asks nothing yet. Raises `ModelConfigError`."""
-    check_tracing(settings.telemetry)
     opened = {(one.name, one.base_url): _open(one) for one in settings.distinct}
     models = {name: [opened[one.name, one.base_url] for one in settings.candidates(role)]
               for name, role in ROLES.items()}

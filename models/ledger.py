@@ -22,7 +22,6 @@ from pydantic import ValidationError
 from models.backend import ModelRequest, Reply
 from models.render import render
 from models.roles.role import neutral
-from models.tracing import SILENT, Tracing
 from record.events.running import Answered, Drifted
 from record.log import Recorder
 from record.nouns.decisions import CallKey
@@ -38,7 +37,6 @@ class AnswerLedger:
     recorder: Recorder
     clock: Callable[[], float]
     keep: Keep | None = None
-    tracing: Tracing = SILENT
 
     async def answer(self, key: CallKey, request: ModelRequest, asked: str, ask: Callable[[], Awaitable[Reply]]
                      ) -> Answered:
@@ -48,16 +46,13 @@ class AnswerLedger:
         text = request_text(request, asked)
         if self.keep is not None:
             self.keep(text)
-        digest = _sha256(text)
-        with self.tracing.call(key, request_sha256=digest, asked=asked) as tell:
-            began = self.clock()
-            reply = await ask()
-            event = Answered(
-                key=key, request_sha256=digest, question_sha256=question_sha256(request), model=reply.model,
-                answer=reply.output.model_dump(mode="json", by_alias=True), usage=reply.usage,
-                seconds=max(0.0, self.clock() - began), retries=reply.retries, asked=asked, left_out=reply.left_out)
-            self.recorder.append(event)
-            tell(event)
+        began = self.clock()
+        reply = await ask()
+        event = Answered(
+            key=key, request_sha256=_sha256(text), question_sha256=question_sha256(request), model=reply.model,
+            answer=reply.output.model_dump(mode="json", by_alias=True), usage=reply.usage,
+            seconds=max(0.0, self.clock() - began), retries=reply.retries, asked=asked, left_out=reply.left_out)
+        self.recorder.append(event)
         return self.recorder.state.answers.get(key, event)  # as a resume will read it
 
     def _known(self, key: CallKey, request: ModelRequest) -> Answered | None:

@@ -23,11 +23,13 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, NativeOutput, PromptedOutput, ToolOutput
 from pydantic_ai import exceptions as ai
+from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.models import Model, infer_model
+from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
-from models.backend import CAPABILITIES, ModelRequest, OneModel, Reply
+from models.backend import ModelRequest, OneModel, Reply
 from models.context import fitted, served_tokens
 from models.errors import AnswerCut, ImagesRefused, ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused
 from models.naming import COMMON, WITH_BASE_URL, Address, locate
@@ -188,7 +190,7 @@ class ProviderModel(OneModel):
         kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
         output: Any = kind(request.output_type, name="answer")
         agent = Agent(patient, output_type=output, instructions=request.prompt.system,
-                      retries={"output": retries, "tools": retries}, capabilities=CAPABILITIES.get())
+                      retries={"output": retries, "tools": retries}, capabilities=(_spans(),), name=str(request.role))
         pictures = [BinaryContent(data=image.data, media_type=image.media_type) for image in request.images]
         try:
             result = await agent.run([request.prompt.user, *pictures] if pictures else request.prompt.user,
@@ -221,6 +223,12 @@ class ProviderModel(OneModel):
 
     def _usage(self, request: ModelRequest, patient: PatientModel) -> Usage:
         return usage_of(patient.responses, request, self._settings, own_prices=self._address.own_prices)
+
+
+def _spans() -> Instrumentation:
+    """Spans of an exchange and its requests, without their content, where the process has set up OpenTelemetry."""
+    return Instrumentation(settings=InstrumentationSettings(
+        include_content=False, include_binary_content=False, include_model_request_parameters=False))
 
 
 def _modes(model: Model, settings: ModelSettings) -> list[Mode]:

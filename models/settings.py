@@ -29,26 +29,6 @@ BaseUrl = Annotated[str | None, AfterValidator(_without_credentials)]
 """The address of a server, without credentials."""
 
 
-def _collector(given: str | None) -> str | None:
-    if given is None:
-        return None
-    try:
-        parts = urlsplit(given)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        raise ValueError(f"is no address: {given!r}") from None
-    if not whole or any(letter.isspace() for letter in given):
-        raise ValueError(f"is the http(s) address of an OTLP collector, as http://127.0.0.1:4318, not {given!r}")
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError("is saved with the run, so it holds no user, password or query: give a key in the variable "
-                         "OTEL_EXPORTER_OTLP_HEADERS of the environment")
-    return given.rstrip("/")
-
-
-Collector = Annotated[str | None, AfterValidator(_collector)]
-"""The address of an OTLP/HTTP collector, without credentials; None: there is none."""
-
-
 class Alternative(Frozen):
     """A model that stands in when the one before it is unavailable."""
 
@@ -133,11 +113,6 @@ class ModelSettings(Frozen):
         default=6 * 3600.0, ge=0, description="seconds that a run waits for a provider that is down; then it ends")
     keep_prompts: bool = Field(
         default=True, description="keep what models are asked in the run's folder, in prompts/ (docs/telemetry.md)")
-    telemetry: Collector = Field(
-        default=None, description="address of an OpenTelemetry collector (OTLP over HTTP) that is sent a span of each "
-                                  "model call, as http://127.0.0.1:4318; None: nothing is sent")
-    telemetry_content: bool = Field(
-        default=False, description="send prompts and answers with the spans too")
 
     @field_validator("roles")
     @classmethod

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel, Field
 
 from models import roles
@@ -72,6 +75,21 @@ async def failing(steps: list[Step], timeout: float = 10.0) -> tuple[ModelError,
         await at(server, timeout=timeout).answer(request())
     assert "\n" not in str(caught.value)
     return caught.value, server
+
+
+@pytest.mark.asyncio
+async def test_a_tracer_of_the_process_gets_spans_without_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    monkeypatch.setattr("pydantic_ai.models.instrumented.get_tracer_provider", lambda: provider)
+    picture = Image(b"planted picture")
+    with OpenAIServer([tool({"value": 12}), tool({"value": 3})]) as server:
+        await at(server).answer(request(images=(picture,), prompt=Prompt("PLANTED", "PLANTED")))
+    with OpenAIServer([status(400, "PLANTED")]) as server, pytest.raises(ModelError):
+        await at(server).answer(request())
+    text = " ".join(one.to_json() for one in spans.get_finished_spans())
+    assert text.count('"name": "chat some-model"') == 3 and '"invoke_agent code"' in text
+    assert "PLANTED" not in text and base64.b64encode(picture.data).decode() not in text
 
 
 @pytest.mark.asyncio

@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from record.fold.state import RunState
 from record.nouns.nodes import node_id
 from record.prompts import prompt_of
 from record.reading import read_state
-from tests.models.collector import Collector
 from tests.models.test_beginnings import DRAWN, STUDY, common
 from tests.stages.small_study import IDEA, LABELLED, small_model
 
@@ -71,15 +69,9 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 
 
 @pytest.fixture(scope="module")
-def collector() -> Iterator[Collector]:
-    with Collector() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
-    code = start(runs, "whole", small_settings(models__telemetry=collector.url))
+    code = start(runs, "whole", small_settings())
     assert code == 0, read_state(runs / "whole").ended
     return runs / "whole"
 
@@ -191,12 +183,6 @@ def test_an_aggregate_is_drawn_after_the_script_that_was_accepted_not_the_first_
              and state.nodes[node_id(answered.key.decision)].parent in redrawn
              and (kept := prompt_of(whole, answered)) is not None and kept.asked is not None]
     assert asked and all(LABELLED in text for text in asked)
-
-
-def test_every_call_was_told_to_the_collector_that_was_set(whole: Path, collector: Collector) -> None:
-    told = [one.attributes for one in collector.spans if one.attributes["scientist.run"] == "whole"]
-    assert {(one["scientist.key"], one["scientist.request_sha256"]) for one in told} == {
-        (str(key), one.request_sha256) for key, one in read_state(whole).answers.items()}
 
 
 def not_kept(run: Path) -> list[str]:
