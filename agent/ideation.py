@@ -12,8 +12,8 @@ import asyncio
 import shutil
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -23,7 +23,7 @@ from agent.budget import check_priced
 from agent.data import sources_of
 from agent.environment import devices_of, machine_of, packages, rate_of
 from agent.settings import Settings, credentials
-from literature.lookup import LOOKUP_TIMEOUT, open_literature
+from literature.lookup import open_literature
 from models.budget import Budget
 from models.client import Models
 from models.errors import CatalogueError, ModelConfigError
@@ -47,7 +47,6 @@ from stages.bench import numbered
 from stages.digests import digest_all
 from stages.documents import copies_in, keep
 from stages.ideation.ideas import Step, Study, find_ideas, idea_work, write_up
-from stages.ideation.lookup import Catalogues, Library, NoLibrary
 
 LOG = "ideas.db"
 HUB = ("huggingface.co", 443)
@@ -109,8 +108,8 @@ async def _work(
     models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
                     budget=Budget(settings.budget, log, NoShares(), settings.models),
                     keep=partial(keep_prompt, folder))
-    async with _library(settings) as library:
-        study = Study(recorder=log, models=models, library=library, folder=folder, on_idea=on_idea)
+    async with open_literature(settings.literature, credentials()) as literature:
+        study = Study(recorder=log, models=models, literature=literature, folder=folder, on_idea=on_idea)
         if order.context is not None:
             keep(order.context, folder / "context")
         copies, refused = copies_in(folder / "context")
@@ -136,16 +135,6 @@ async def _begin(order: Order, settings: Settings, log: EventLog) -> None:
     elif order.context is not None and log.state.context is None and idea_work(1) in [
             one.action for one in log.state.decisions.values()]:
         raise IdeationError(f"{log.path.parent} was begun without documents: choose another --out for --context")
-
-
-@asynccontextmanager
-async def _library(settings: Settings) -> AsyncGenerator[Library]:
-    """The catalogues that are set; with none, a library in which nobody answers."""
-    if not settings.literature.sources:
-        yield NoLibrary("literature.sources is empty")
-        return
-    async with open_literature(settings.literature, credentials()) as literature:
-        yield Catalogues(literature.sources, patience=LOOKUP_TIMEOUT)
 
 
 class NoShares:

@@ -65,9 +65,10 @@ class Library(Frozen):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Works on a subject, and why catalogues are missing from it."""
+    """Works on a subject, the catalogues that answered, and why the others did not."""
 
     works: tuple[Work, ...]
+    answered: tuple[SourceName, ...]
     outages: tuple[str, ...]
 
 
@@ -106,14 +107,16 @@ class Literature:
         once, with an abstract where one catalogue has it."""
         answers = Answers(LOOKUP_TIMEOUT)
         await answers.collect(self.sources, lambda source: source.search(query, limit))
-        lists = [answers.works[one.name] for one in self.sources if one.name in answers.works]
+        names: list[SourceName] = [one.name for one in self.sources]
+        answered = tuple(name for name in names if name in answers.works)
+        lists = [answers.works[name] for name in answered]
         found: dict[str, Work] = {}
         for work in (work for rank in zip_longest(*lists) for work in rank if work is not None):
             key = title_key(work.title)
             if key not in found or (work.abstract and not found[key].abstract):
                 found[key] = work
-        outages = tuple(answers.failed[one.name] for one in self.sources if one.name in answers.failed)
-        return SearchResult(tuple(found.values())[:limit], outages)
+        outages = tuple(answers.failed[name] for name in names if name in answers.failed)
+        return SearchResult(tuple(found.values())[:limit], answered, outages)
 
     async def candidates(self, wanted: Wanted) -> tuple[Work, ...]:
         """Works that may be the wanted one, of all catalogues that answer within `LOOKUP_TIMEOUT`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from literature.lookup import Literature
 from models.client import ModelClient
 from models.roles.ideation import (
     IDEA,
@@ -26,7 +27,7 @@ from record.ideation import ClosestWork, FinalIdea, FoundWork, LiteratureSearch,
 from record.log import Recorder
 from review.judge.quotes import stands_in
 from stages.ideation import checks
-from stages.ideation.lookup import Library, distinct, looked_up
+from stages.ideation.lookup import distinct, looked_up
 
 DRAFTS = 2
 """Drafts of one idea: the second where the first came to a repetition."""
@@ -52,7 +53,7 @@ class Conceiving:
 
     topic: Topic
     recorder: Recorder
-    library: Library
+    literature: Literature
     client: ModelClient
     k: int
     number: int
@@ -104,7 +105,7 @@ class Conceiving:
             n = len(self._searches)
             known = self.recorder.state.looked_up.get((self.k, n))
             if known is None:
-                known = LookedUp(k=self.k, n=n, search=await looked_up(self.library, query))
+                known = LookedUp(k=self.k, n=n, search=await looked_up(self.literature, query))
                 self.recorder.append(known)
             self._searches.append(known.search)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from literature.lookup import Literature
 from models.client import ModelClient, Models
 from models.roles.ideation import PROPOSAL, RELATED_WORK, EarlierIdea, ProposalInputs, RelatedWorkInputs
 from record.events.papers import Conceived
@@ -28,7 +29,7 @@ from stages.bench import numbered
 from stages.digests import lines_of
 from stages.ideation.checks import claims_in, struck_out, unknown_names
 from stages.ideation.conceiving import Conceiving, Topic
-from stages.ideation.lookup import Library, distinct
+from stages.ideation.lookup import distinct
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Study:
 
     recorder: Recorder
     models: Models
-    library: Library
+    literature: Literature
     folder: Path
     on_idea: Callable[[int, Conceived], None]
 
@@ -63,7 +64,7 @@ async def find_ideas(study: Study, count: int) -> None:
             earlier = tuple(EarlierIdea(name=one.name, title=one.title, short_hypothesis=one.short_hypothesis)
                             for one in before)
             study.recorder.append(await Conceiving(
-                topic=topic_of(study.state), recorder=study.recorder, library=study.library,
+                topic=topic_of(study.state), recorder=study.recorder, literature=study.literature,
                 client=study.models.at(k, 0), k=k, number=number, earlier=earlier).conceive())
         study.recorder.append(WorkDone(k=k))
         write_ideas(study)

@@ -10,30 +10,37 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from literature.lookup import Literature
+from literature.settings import SourceName
+from literature.works import Wanted, Work
 from models.client import Models
 from models.roles.ideation import ClosestPick, IdeaDraft, IdeaInputs, IdeaReflectInputs, IdeaReflection, IdeaText
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events import Event
 from record.events.papers import Conceived, Ideating
-from record.ideation import FinalIdea, FoundWork, LiteratureSearch
+from record.ideation import FinalIdea, FoundWork
 from record.log import MemoryLog
 from stages.ideation.ideas import Study, find_ideas
-from stages.ideation.lookup import Library
 from tests.models.ideation_examples import ESTIMATE, MEANS, TEXT, TOPIC, WORK
 
 
 @dataclass
 class Shelf:
-    """A library that returns the same works to every query, and keeps the queries."""
+    """A catalogue that returns the same works to every query, and keeps the queries."""
 
     works: tuple[FoundWork, ...] = (WORK,)
-    answered: tuple[str, ...] = ("openalex",)
     asked: list[str] = field(default_factory=list[str])
+    name: SourceName = "openalex"
+    lists_retractions: bool = True
 
-    async def search(self, query: str, limit: int) -> LiteratureSearch:
+    async def search(self, query: str, limit: int) -> tuple[Work, ...]:
         self.asked.append(query)
-        return LiteratureSearch(query=query, answered=self.answered, works=self.works if self.answered else ())
+        return tuple(Work(source=self.name, id=one.title, title=one.title, authors=one.authors, abstract=one.abstract,
+                          years=(one.year,) if one.year else (), venue=one.venue) for one in self.works)
+
+    async def find(self, wanted: Wanted) -> tuple[Work, ...]:
+        raise AssertionError("ideation verifies no reference")
 
 
 OTHERS = (
@@ -72,7 +79,7 @@ class World:
 
     answers: Mapping[str, Callable[[Any], BaseModel]]
     folder: Path
-    library: Library = field(default_factory=Shelf)
+    catalogue: Shelf | None = field(default_factory=Shelf)
     rounds: int = 3
     events: Sequence[Event] = ()
     told: list[Conceived] = field(default_factory=list[Conceived])
@@ -82,7 +89,8 @@ class World:
         began = Ideating(topic=TOPIC, sha256="0", means=MEANS, rounds=self.rounds, version="0", model="scripted")
         self.log = MemoryLog(list(self.events or (began,)))
         self.study = Study(
-            recorder=self.log, library=self.library, folder=self.folder, on_idea=lambda _, one: self.told.append(one),
+            recorder=self.log, literature=Literature((self.catalogue,) if self.catalogue else ()), folder=self.folder,
+            on_idea=lambda _, one: self.told.append(one),
             models=Models(self.model, self.log, ModelSettings(), lambda: 0.0))
 
     def find(self, count: int = 1) -> None:

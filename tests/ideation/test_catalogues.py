@@ -1,14 +1,17 @@
-"""The catalogues of `literature` as ideation's library: each answers, fails or is late for itself."""
+"""What ideation hears of the catalogues: each answers, fails or is late for itself."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
 
-from literature import SourceError
+import pytest
+
+from literature import SourceError, lookup
+from literature.lookup import Literature
 from literature.settings import SourceName
 from literature.works import Wanted, Work
-from stages.ideation.lookup import Catalogues
+from stages.ideation.lookup import looked_up
 
 WORK = Work(source="openalex", id="W1", title="Margins", subtitle="revisited", authors=("Lovelace, Ada",),
             years=(2020, 2019), dois=("10.1000/182",), abstract="We revisit margins.")
@@ -33,12 +36,13 @@ class Scripted:
         raise AssertionError
 
 
-def test_one_answers_one_fails_and_one_is_late() -> None:
+def test_one_answers_one_fails_and_one_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "LOOKUP_TIMEOUT", 0.1)
     late = Scripted("arxiv", (WORK,), seconds=30)
     broken = Scripted("crossref", SourceError("crossref cannot be reached"))
-    found = asyncio.run(Catalogues((Scripted("openalex", (WORK,)), broken, late), patience=0.1).search("margins", 5))
+    found = asyncio.run(looked_up(Literature((Scripted("openalex", (WORK,)), broken, late)), "margins"))
     assert found.answered == ("openalex",) and found.query == "margins"
-    assert found.silent == ("crossref: crossref cannot be reached", "arxiv: no answer within 0.1 s")
+    assert found.silent == ("crossref cannot be reached", "arxiv gave no answer within 0.1 s")
     [work] = found.works
     assert (work.title, work.year, work.identifier) == ("Margins: revisited", 2020, "doi:10.1000/182")
     assert work.abstract == "We revisit margins." and work.source == "openalex"
@@ -46,12 +50,12 @@ def test_one_answers_one_fails_and_one_is_late() -> None:
 
 def test_sources_take_turns() -> None:
     others = tuple(WORK.model_copy(update={"id": f"W{n}", "title": f"Title {n}", "subtitle": ""}) for n in range(3))
-    both = Catalogues((Scripted("openalex", others), Scripted("arxiv", (WORK,))), patience=1)
-    found = asyncio.run(both.search("m", 5))
+    both = Literature((Scripted("openalex", others), Scripted("arxiv", (WORK,))))
+    found = asyncio.run(looked_up(both, "m"))
     assert [one.title for one in found.works] == ["Title 0", "Margins: revisited", "Title 1", "Title 2"]
 
 
 def test_all_silent_is_no_answer() -> None:
     broken = Scripted("crossref", SourceError("crossref is down"))
-    found = asyncio.run(Catalogues((broken,), patience=1).search("m", 5))
+    found = asyncio.run(looked_up(Literature((broken,)), "m"))
     assert not found.answered and not found.works

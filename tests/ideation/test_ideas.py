@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from record.events.papers import LookedUp
 from record.ideation import DataNeed, LiteratureSearch
 from record.nouns.idea import read_idea
 from stages.ideation.checks import are_alike, claims_in, fit_of, shared, struck_out, unknown_names
-from stages.ideation.lookup import NoLibrary, distinct, looked_up
+from stages.ideation.lookup import distinct
 from tests.ideation.scripts import PICK, Shelf, World, by_number, drafted, reflected, text
 from tests.models.ideation_examples import ESTIMATE, MEANS, WORK
 
@@ -38,7 +37,7 @@ def test_an_idea_is_looked_up_before_it_is_final_and_its_file_runs(tmp_path: Pat
 
 
 def test_without_a_network_the_search_is_made_and_novelty_is_unchecked(tmp_path: Path) -> None:
-    world = World({"idea": by_number(text()), "idea_reflect": reflected}, tmp_path, NoLibrary())
+    world = World({"idea": by_number(text()), "idea_reflect": reflected}, tmp_path, None)
     world.find()
     assert world.idea.novelty == "unchecked" and "no source answered" in world.idea.said
     assert world.idea.queries == ("large margin small sample",) and not world.idea.closest
@@ -54,7 +53,7 @@ def test_no_results_are_no_evidence_of_novelty(tmp_path: Path) -> None:
 def test_a_claim_of_novelty_goes_back_and_what_stays_is_struck_out(tmp_path: Path) -> None:
     boast = text(abstract="We ask whether margins help when there are few examples. This is the first study to ask. We "
                           "do it at three sizes.", title="A novel margin for small sets")
-    world = World({"idea": by_number(boast), "idea_reflect": reflected}, tmp_path, NoLibrary(), rounds=2)
+    world = World({"idea": by_number(boast), "idea_reflect": reflected}, tmp_path, None, rounds=2)
     world.find()
     first, second = world.inputs("idea_reflect")
     assert any("'the first study'" in one for one in first.complaints) and second.complaints and second.last
@@ -177,23 +176,6 @@ def test_a_model_that_is_away_leaves_the_ideas_before_it(tmp_path: Path) -> None
 
 
 # --- looking up -----------------------------------------------------------------------------------------------------
-
-
-class Late:
-    async def search(self, query: str, limit: int) -> LiteratureSearch:
-        await asyncio.sleep(60)
-        raise AssertionError
-
-
-class Broken:
-    async def search(self, query: str, limit: int) -> LiteratureSearch:
-        raise RuntimeError("no route to host")
-
-
-@pytest.mark.parametrize(("library", "why"), [(Late(), "no answer within 0.05 s"), (Broken(), "no route to host")])
-def test_a_library_that_is_late_or_breaks_is_silent(library: Late | Broken, why: str) -> None:
-    found = asyncio.run(looked_up(library, "a  query", patience=0.05))
-    assert found.query == "a query" and not found.answered and why in found.silent[0]
 
 
 def test_the_same_work_of_two_sources_is_one_and_has_its_abstract() -> None:
