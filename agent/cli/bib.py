@@ -10,13 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.checks import check_papers
 from agent.cli.edge import DONE, FINDINGS
 from agent.settings import compose, credentials
 from inspector.text import plain
 from literature.library import as_bibtex, read_own
 from literature.lookup import Library, open_literature
-from literature.papers import read_papers
 from record.errors import WrongUse
 from record.folder import write_file
 from record.nouns.frozen import Frozen
@@ -32,42 +30,35 @@ class Line(Frozen):
 
 
 class Report(Frozen):
-    """All entries, and what is to be said of papers that were read."""
+    """All entries."""
 
     entries: tuple[Line, ...]
-    notes: tuple[str, ...]
 
 
-def check(
-    file: Path, out: Path | None, papers: Path | None, config: Path | None, json: bool, flags: dict[str, Any]
-) -> int:
+def check(file: Path, out: Path | None, config: Path | None, json: bool, flags: dict[str, Any]) -> int:
     settings = compose(config=config, flags=flags)
     if out is not None and out.is_dir():
         raise WrongUse(f"--out {out} is a folder: give the path of a .bib file")
-    check_papers(papers)
     entries = read_own(file)
 
-    async def verify() -> tuple[Library, tuple[str, ...]]:
+    async def verify() -> Library:
         async with open_literature(settings.literature, credentials()) as literature:
-            if papers is None:
-                return await literature.check(entries), ()
-            found = await read_papers(papers, literature, taken=[one.key for one in entries])
-            return await literature.check((*entries, *found.entries)), found.notes
+            return await literature.check(entries)
 
-    library, notes = asyncio.run(verify())
+    library = asyncio.run(verify())
     if out is not None:
         try:
             write_file(out, as_bibtex(one.entry for one in library.checked))
         except OSError as error:
             raise WrongUse(f"--out {out} cannot be written ({error.strerror})") from None
-    report = Report(notes=notes, entries=tuple(
+    report = Report(entries=tuple(
         Line(key=one.entry.key, outcome="merged" if one.merged_into else one.outcome.outcome, why=one.reason,
              record=one.entry.fields.get("verified", "")) for one in library.checked))
     if json:
         print(report.model_dump_json(indent=1))
     else:
         _show(report, Console(), out)
-    return DONE if len(library.usable) == len(library.checked) and not notes else FINDINGS
+    return DONE if len(library.usable) == len(library.checked) else FINDINGS
 
 
 def _show(report: Report, console: Console, out: Path | None) -> None:
@@ -77,6 +68,6 @@ def _show(report: Report, console: Console, out: Path | None) -> None:
         table.add_row(Text(plain(one.key)), Text(one.outcome), Text(plain(one.why or source_id_and_date)))
     console.print(table)
     citable = sum(not one.why for one in report.entries)
-    lines = [*map(plain, report.notes), f"{citable} of {len(report.entries)} entries may be cited"]
-    for line in lines if out is None else [*lines, f"written: {plain(str(out))}"]:
-        console.print(Text(line), soft_wrap=True)
+    console.print(Text(f"{citable} of {len(report.entries)} entries may be cited"))
+    if out is not None:
+        console.print(Text(f"written: {plain(str(out))}"), soft_wrap=True)

@@ -45,7 +45,6 @@ def check(settings: Settings, folder: Path) -> None:
     check_space(settings, folder)
     if settings.paper.bib is not None and not settings.paper.bib.is_file():
         raise WrongUse(f"there is no bibliography {settings.paper.bib}: give --bib the path of a .bib file")
-    check_papers(settings.paper.papers)
     if settings.alerts.command and shutil.which(settings.alerts.command[0]) is None:
         raise WrongUse(f"there is no program {settings.alerts.command[0]!r} (alerts.command): give its path, or none")
     if settings.context is not None:
@@ -152,13 +151,3 @@ def check_isolation(settings: SandboxSettings) -> None:
     if settings.isolation == "auto" and not found.on:
         say(f"experiments run without isolation, as you, with your files and network: {found.why}; to fix it: "
             f"{found.fix}")
-
-
-def check_papers(folder: Path | None) -> None:
-    """Refuse a folder of papers that holds none. Raises `WrongUse`."""
-    if folder is None:
-        return
-    if not folder.is_dir():
-        raise WrongUse(f"there is no folder {folder}: give --papers a folder of PDFs")
-    if not any(one.suffix.lower() == ".pdf" for one in folder.iterdir()):
-        raise WrongUse(f"--papers {folder} holds no PDF: give a folder of PDFs, or leave it out")

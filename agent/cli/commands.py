@@ -53,7 +53,7 @@ def scientist(
 
 
 @app.command()
-@declared("agent.cli.run:run", *MODEL, "workers", "gpus", *BUDGET, "bib", "papers", "template", "data", "context")
+@declared("agent.cli.run:run", *MODEL, "workers", "gpus", *BUDGET, "bib", "template", "data", "context")
 def run(
     idea: Annotated[Path, typer.Option(
         help="JSON as AI-Scientist-v2 writes it, one idea or a list; or a proposal (.md), read by the model.")],

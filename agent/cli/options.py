@@ -14,8 +14,6 @@ import typer
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, such as runs/NAME.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON (described in docs/command-line.md).")]
 Config = Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NAME} is filled in.")]
-Papers = Annotated[Path | None, typer.Option(
-    metavar="DIR", help="A folder of PDFs; those that a catalogue knows may be cited as well (docs/literature.md).")]
 Context = Annotated[Path | None, typer.Option(
     metavar="DIR", help="A folder of your papers (PDF) and notes, which are read first (docs/context.md).")]
 Runs = Annotated[Path, typer.Option(help="The folder in which the run's own folder is made.")]
@@ -41,7 +39,6 @@ SETTINGS: dict[str, tuple[Any, tuple[str, ...]]] = {
         help="Hours that experiments may take, times the GPUs of each.")], ("budget.gpu_hours",)),
     "bib": (Annotated[Path | None, typer.Option(
         help="A .bib file with verified entries that the paper may cite.")], ("paper.bib",)),
-    "papers": (Papers, ("paper.papers",)),
     "template": (Annotated[str | None, typer.Option(
         metavar="NAME|DIR", help="Of the paper: workshop, conference, or a folder of your own (docs/templates.md).")],
         ("paper.template",)),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agent.cli.options import MODEL, AsJson, Config, Context, Papers, Run, declared
+from agent.cli.options import MODEL, AsJson, Config, Context, Run, declared
 
 papers, bib, bench = typer.Typer(), typer.Typer(), typer.Typer()
 
@@ -100,7 +100,6 @@ def bib_check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A .bib file.")],
     out: Annotated[Path | None, typer.Option(
         help="Write the library here, each verified entry with the record of its verification.")] = None,
-    papers: Papers = None,
     config: Config = None,
     json: AsJson = False,
 ) -> None:
