@@ -210,7 +210,8 @@ class _Layer:
 
 def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
     values = _flat(Settings().model_dump())
-    values |= {FAMILIAR.get(key, key): value for key, value in _flat(base).items()}
+    kept = {FAMILIAR.get(key, key): value for key, value in _flat(base).items()}  # some may be constants by now
+    values |= {key: value for key, value in kept.items() if key in values or f"{key}.".startswith(MAPPINGS)}
     known = known_keys()
     origin: dict[str, str] = {}
     for layer in layers:

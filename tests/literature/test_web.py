@@ -97,7 +97,6 @@ async def test_servers_that_never_answer_cost_no_more_than_the_limits(monkeypatc
             found = await literature.search("calibration", 3)
             assert not found.works and len(found.outages) == 4
             library = await literature.check(TRUE_ENTRIES)
-            assert await literature.candidates(TRUE_ENTRIES[0].wanted) == ()
             assert time.monotonic() - began < 3.5
     assert all(isinstance(one.outcome, Unverified) for one in library.checked) and len(library.checked) == 20
 
