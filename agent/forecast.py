@@ -15,7 +15,7 @@ from models import prices
 from models.roles import ROLES
 from models.roles.writing import MOST_SECTIONS
 from models.settings import ModelSettings
-from record.claims import MINIMUM_REPLICATES
+from record.claims.means import MINIMUM_REPLICATES
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.decisions import Usage
 from record.nouns.frozen import Frozen

@@ -23,7 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from record.claims import paper_claims
+from record.claims.means import paper_claims
 from record.events import Event
 from record.fold.state import RunState
 from record.reading import RecordError, read_events, read_state

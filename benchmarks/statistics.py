@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from record.claims import LEVEL, Claim, detectable, differences
+from record.claims.differences import differences
+from record.claims.means import LEVEL, Claim, detectable
 from record.fold.state import RunState
 from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
 

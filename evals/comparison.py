@@ -16,7 +16,8 @@ from pydantic import Field
 
 from models.roles.exhibits import Better, PaperPreference, PreferInputs, ShownPaper
 from models.roles.judge import RecordFacts
-from record.claims import Called, differences, paper_claims
+from record.claims.differences import Called, differences
+from record.claims.means import paper_claims
 from record.fold.state import RunState
 from record.nouns.data import arm_of
 from record.nouns.frozen import Frozen

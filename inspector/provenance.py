@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inspector.files import LARGEST, RefusedError, bytes_of, open_within
-from record.claims import Claim, Difference, winner
+from record.claims.differences import Difference
+from record.claims.means import Claim, winner
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.frozen import Frozen

@@ -13,7 +13,7 @@ from pydantic import Field
 from inspector.describe import command_text, describe
 from inspector.text import countdown, plain, short
 from inspector.tree import SEARCH_KINDS, BranchPoint, StageFacts, branch_points, stage_facts
-from record.claims import seedless
+from record.claims.means import seedless
 from record.events import Event
 from record.events.running import Commanded
 from record.fold.apply import apply

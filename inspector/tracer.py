@@ -12,7 +12,9 @@ from functools import cached_property
 
 from inspector.paper_text import Sources
 from inspector.provenance import Candidate, Provenance, Trace
-from record.claims import Claim, Difference, differences, paper_claims, printed, setups
+from record.claims.differences import Difference, differences
+from record.claims.means import Claim, paper_claims
+from record.claims.printing import printed, setups
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.typeset import as_read

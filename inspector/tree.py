@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from inspector.text import count, dollars, duration, short
-from record.claims import seedless, winner
+from record.claims.means import seedless, winner
 from record.fold.facts import total_of
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, MetricSpec, arm_of

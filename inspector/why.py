@@ -13,7 +13,8 @@ from typing import Literal
 from inspector.status import RunCondition, condition_of, paused_text, unusual_answers
 from inspector.text import plain, plain_lines
 from inspector.tree import BranchPoint, branch_points
-from record.claims import differences, validation_claims
+from record.claims.differences import differences
+from record.claims.means import validation_claims
 from record.events import Event
 from record.fold.apply import fold
 from record.fold.state import RunState

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from record.ablation import Ablation
-from record.claims import replicates_of
+from record.claims.means import replicates_of
 from record.fold.state import RunState
 from record.nouns.decisions import Expand
 from record.nouns.frozen import Frozen

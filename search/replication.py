@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import sqrt
 from statistics import fmean, stdev
 
-from record.claims import MINIMUM_REPLICATES
+from record.claims.means import MINIMUM_REPLICATES
 from record.fold.state import RunState
 from record.nouns.decisions import Expand, Work, summary_of
 from record.nouns.nodes import STAGES, Node, StageName

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from models.roles.assessing import FeedbackInputs, Statistic
 from models.roles.coding import CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Ran, Sibling, Unreported
-from record.claims import Claim, same_values
+from record.claims.means import Claim, same_values
 from record.events.searching import Decided
 from record.folder import RunFolder, read_source
 from record.nouns.data import DataPlan

@@ -22,7 +22,8 @@ from models.client import ModelClient
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.planning import MissingAblationsInputs
 from record.ablation import Ablation, MissingAblation
-from record.claims import printed, winner
+from record.claims.means import winner
+from record.claims.printing import printed
 from record.events.searching import AblationsMissed, WorkDone
 from record.fold.state import RunState
 from record.folder import read_source

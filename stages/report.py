@@ -12,7 +12,8 @@ from statistics import fmean
 from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles.assessing import SUMMARY, Candidate, Contrast, Selection, StageReport, SummaryInputs
-from record.claims import Claim, ablations, differences, ignores_seed, replicates_of, validation_claims
+from record.claims.differences import differences
+from record.claims.means import Claim, ablations, ignores_seed, replicates_of, validation_claims
 from record.events.searching import Summarised
 from record.fold.state import RunState
 from record.nouns.decisions import Seen

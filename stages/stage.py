@@ -9,7 +9,7 @@ from difflib import unified_diff
 
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.assessing import COMPARE, CompareInputs, Contender, Preference
-from record.claims import winner
+from record.claims.means import winner
 from record.events.searching import Compared, Decided, Settled, WorkDone
 from record.folder import read_source
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of

@@ -22,7 +22,7 @@ from evals.bench.tasks import Outcome, Scoring, StepName, Task
 from evals.bench.work import Interrupted, Maker
 from models.roles.judge import JUDGE
 from models.settings import ModelSettings
-from record.claims import paper_claims, winner
+from record.claims.means import paper_claims, winner
 from record.events import Event
 from record.fold.facts import RoleUsage, total_of
 from record.fold.state import RunState

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from record.claims import Claim, Difference, ablations, differences, paper_claims, winner
+from record.claims.differences import Difference, differences
+from record.claims.means import Claim, ablations, paper_claims, winner
 from record.fold.state import RunState
 
 MOST_LINES = 60

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from inspector.files import curve_points
 from inspector.render import STATUS
 from inspector.tree import Row, StageRows
-from record.claims import Claim
+from record.claims.means import Claim
 from record.nouns.nodes import NodeKind, NodeStatus
 
 KIND_SHAPE: Final[Mapping[NodeKind, str]] = {

@@ -16,14 +16,8 @@ from inspector.web.drawing import WIDE, Interval, drawn, intervals
 from inspector.web.forms import OF_NODES, actions
 from inspector.web.pages import Pages
 from inspector.web.watched import RunLine, Watched
-from record.claims import (
-    Difference,
-    ablation_claims,
-    ablations,
-    differences,
-    trusted_replicates,
-    validation_claims,
-)
+from record.claims.differences import Difference, differences
+from record.claims.means import ablation_claims, ablations, trusted_replicates, validation_claims
 from record.fold.state import RunState
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import STAGES, StageName, StageSummary

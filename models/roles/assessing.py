@@ -9,7 +9,7 @@ from pydantic import Field
 from models.roles.coding import AcrossLevels, Duty, NodeLine, Ran, Sibling, Study
 from models.roles.role import Role
 from record.ablation import Ablation
-from record.claims import Called
+from record.claims.differences import Called
 from record.nouns.data import Measurement
 from record.nouns.figures import FigureReview
 from record.nouns.frozen import Frozen

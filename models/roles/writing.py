@@ -6,7 +6,7 @@ from pydantic import Field
 
 from models.roles.coding import Study
 from models.roles.role import Role
-from record.claims import Called
+from record.claims.differences import Called
 from record.nouns.figures import FinalFigure
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import BranchStep, StageSummary

@@ -7,40 +7,8 @@ value there is no spread to speak of: the claim has no standard deviation and no
 
 What it does not guarantee: that a claim is interesting, or that the code behind a `logged` value is right. The
 correction knows the comparisons of this paper, not those of other runs, nor the choice among nodes by the search.
+
+    means          claims: means over replicates, their spread, and tests
+    differences    paired differences between arms, and what may be said of them
+    printing       the forms in which both stand in a paper
 """
-
-from __future__ import annotations
-
-from record.claims.differences import FAMILIES, Called, Difference, Family, differences
-from record.claims.means import (
-    GRADES,
-    LEVEL,
-    MINIMUM_REPLICATES,
-    POWER,
-    Claim,
-    ablation_claims,
-    ablation_conditions,
-    ablations,
-    claims_on_test,
-    detectable,
-    holm,
-    ignores_seed,
-    interval,
-    p_value,
-    paper_claims,
-    replicates_of,
-    same_values,
-    seedless,
-    trusted_replicates,
-    validation_claims,
-    weakest,
-    winner,
-)
-from record.claims.printing import MOST_DIGITS, decimals, printed, setups
-
-__all__ = [
-    "FAMILIES", "GRADES", "LEVEL", "MINIMUM_REPLICATES", "MOST_DIGITS", "POWER", "Called", "Claim", "Difference",
-    "Family", "ablation_claims", "ablation_conditions", "ablations", "claims_on_test", "decimals", "detectable",
-    "differences", "holm", "ignores_seed", "interval", "p_value", "paper_claims", "printed", "replicates_of",
-    "same_values", "seedless", "setups", "trusted_replicates", "validation_claims", "weakest", "winner",
-]

@@ -20,7 +20,8 @@ from models.backend import Image
 from models.cutting import middle
 from models.roles.exhibits import Exhibit, ExhibitKind, Pages
 from models.roles.judge import RecordFacts
-from record.claims import ablations, differences, paper_claims, replicates_of, winner
+from record.claims.differences import differences
+from record.claims.means import ablations, paper_claims, replicates_of, winner
 from record.fold.state import RunState
 from record.nouns.data import arm_of
 from record.nouns.papers import Draft, Removed

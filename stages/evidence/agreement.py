@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
 
-from record.claims import interval, printed, replicates_of
+from record.claims.means import interval, replicates_of
+from record.claims.printing import printed
 from record.fold.state import RunState
 from record.nouns.data import Measurement
 from record.nouns.frozen import Frozen

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from record.claims import replicates_of
+from record.claims.means import replicates_of
 from record.errors import WrongUse
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256_of_files

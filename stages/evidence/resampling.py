@@ -19,7 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from record.claims import Difference, differences, paper_claims
+from record.claims.differences import Difference, differences
+from record.claims.means import paper_claims
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.data import DatasetFacts, OverExamples

@@ -10,7 +10,8 @@ from asyncio import to_thread
 
 from models.client import ModelClient
 from models.errors import BudgetSpent
-from record.claims import ablations, differences, paper_claims, replicates_of, winner
+from record.claims.differences import differences
+from record.claims.means import ablations, paper_claims, replicates_of, winner
 from record.events.searching import Probed, Resampled, Suspected, Unsealed
 from record.fold.state import RunState
 from record.folder import read_source

@@ -11,7 +11,8 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import cast
 
-from record.claims import LEVEL, MINIMUM_REPLICATES, POWER, Claim, Difference, Family
+from record.claims.differences import Difference, Family
+from record.claims.means import LEVEL, MINIMUM_REPLICATES, POWER, Claim
 from record.fold.state import RunState
 from record.nouns.data import Grade
 from record.nouns.nodes import Node

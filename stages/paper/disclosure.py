@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from pydantic_core import to_json
 
-from record.claims import replicates_of, seedless, winner
+from record.claims.means import replicates_of, seedless, winner
 from record.events import Event
 from record.events.papers import Released
 from record.fold.apply import fold

@@ -22,7 +22,7 @@ from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles.assessing import Statistic
 from models.roles.figures import FIGURES, FigurePart, FigureScript, FiguresInputs, House
-from record.claims import ablation_conditions, paper_claims, replicates_of
+from record.claims.means import ablation_conditions, paper_claims, replicates_of
 from record.events.papers import FiguresMade
 from record.folder import draft_of, part_of, seal, sha256, write_file
 from record.nouns.data import DataPlan, DatasetFacts

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
-from record.claims import replicates_of, seedless
+from record.claims.means import replicates_of, seedless
 from record.fold.facts import RoleUsage, total_of
 from record.fold.state import RunState
 from record.nouns.decisions import Compare

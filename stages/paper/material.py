@@ -12,19 +12,17 @@ from typing import NamedTuple, TypeVar
 
 from literature.library import Entry
 from models.roles.writing import ClaimLine, Comparison, WriteInputs
-from record.claims import (
+from record.claims.differences import Difference, differences
+from record.claims.means import (
     MINIMUM_REPLICATES,
     Claim,
-    Difference,
     ablation_conditions,
-    differences,
     ignores_seed,
     paper_claims,
-    printed,
     replicates_of,
-    setups,
     winner,
 )
+from record.claims.printing import printed, setups
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source
 from record.nouns.data import DataPlan, arm_of, level_of

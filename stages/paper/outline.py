@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from models.roles.writing import Comparison, PaperOutline, PlannedSection, SectionInputs, Telling, WriteInputs
-from record.claims import Called
+from record.claims.differences import Called
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.papers import Draft, Section
 from record.typeset import ClaimKey, Use, uses, without_form

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from record.claims import GRADES, Claim, Difference
+from record.claims.differences import Difference
+from record.claims.means import GRADES, Claim
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec
 from stages.paper.latex import recorded, row, words
 from stages.paper.sources import Table
 
 CONSTANT = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
-"""What a caption says where `record.claims.Claim.constant` holds."""
+"""What a caption says where `record.claims.means.Claim.constant` holds."""
 COMPARED = "The appendix has the paired differences, with corrected verdicts."
 
 _NONE = "--"

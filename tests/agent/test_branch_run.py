@@ -21,7 +21,7 @@ from models.backend import ModelRequest, Reply
 from models.scripted import ScriptedModel
 from record import control
 from record.branching import PointError
-from record.claims import winner
+from record.claims.means import winner
 from record.events import Event
 from record.events.running import Commanded
 from record.events.searching import Settled

@@ -11,7 +11,8 @@ import pytest
 from agent.cli import main
 from inspector.provenance import assignment_lines, submitting_lines
 from inspector.tracer import number_of
-from record.claims import Claim, paper_claims, printed, replicates_of, winner
+from record.claims.means import Claim, paper_claims, replicates_of, winner
+from record.claims.printing import printed
 from record.folder import RunFolder
 from record.reading import read_state
 from record.typeset import as_read
@@ -85,7 +86,7 @@ def test_a_printed_mean_leads_to_its_nodes_files_code_and_command(
 
 def test_a_negative_difference_leads_to_both_sides(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = read_state(run)
-    from record.claims import differences
+    from record.claims.differences import differences
 
     difference = next(one for one in differences(state, paper_claims(state)) if one.key == DIFFERENCE)
     text = as_read(printed([difference])[f"{DIFFERENCE}.mean"])

@@ -18,7 +18,7 @@ import pytest
 
 from agent.audit import audit
 from agent.run import rewrite
-from record.claims import paper_claims
+from record.claims.means import paper_claims
 from record.prompts import prompt_of
 from record.reading import RecordError, read_events, read_state
 from tests.faults.killing import Killed

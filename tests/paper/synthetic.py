@@ -10,7 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from models.roles.writing import Comparison
-from record.claims import Claim, differences, paper_claims, printed, setups
+from record.claims.differences import differences
+from record.claims.means import Claim, paper_claims
+from record.claims.printing import printed, setups
 from record.events import Event
 from record.events.running import Started
 from record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Resampled, Settled, Unsealed

@@ -9,7 +9,7 @@ import pytest
 
 from literature import LibraryError
 from literature.library import parse
-from record.claims import Difference
+from record.claims.differences import Difference
 from record.events.running import Limited
 from record.events.searching import Compared, Decided, Executed, Judged
 from record.fold.apply import fold

@@ -9,19 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from record.claims import (
+from record.claims.differences import differences
+from record.claims.means import (
     Claim,
     claims_on_test,
-    differences,
     ignores_seed,
     interval,
     paper_claims,
-    printed,
     replicates_of,
     same_values,
-    setups,
     validation_claims,
 )
+from record.claims.printing import printed, setups
 from record.events.searching import Decided, Executed, Judged, Settled, Unsealed
 from record.log import MemoryLog
 from record.nouns.data import Measurement

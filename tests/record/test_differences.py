@@ -13,18 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from benchmarks.statistics import false_alarms
-from record.claims import (
-    LEVEL,
-    POWER,
-    Claim,
-    Difference,
-    claims_on_test,
-    detectable,
-    differences,
-    holm,
-    p_value,
-    printed,
-)
+from record.claims.differences import Difference, differences
+from record.claims.means import LEVEL, POWER, Claim, claims_on_test, detectable, holm, p_value
+from record.claims.printing import printed
 from record.events.searching import Resampled
 from record.log import MemoryLog
 from record.nouns.data import OverExamples

@@ -14,7 +14,8 @@ from typing import cast
 
 import pytest
 
-from record.claims import differences, paper_claims
+from record.claims.differences import differences
+from record.claims.means import paper_claims
 from record.nouns.papers import Draft, Section
 from review.evidence import Evidence, Value, check_draft, claims_in
 from review.evidence.bold import bold_wrong

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from models.roles.writing import Comparison
-from record.claims import Called
+from record.claims.differences import Called
 from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
 from record.nouns.papers import Draft, Section
 from review.evidence import Evidence, check_draft

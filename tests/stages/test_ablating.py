@@ -24,7 +24,7 @@ from models.roles.coding import CodeInputs
 from models.roles.planning import AblationPlan, AblationPlanInputs, MissingAblations, MissingAblationsInputs, RiskTested
 from models.roles.revising import ReflectInputs, Reflection
 from models.scripted import ScriptedModel
-from record.claims import replicates_of, winner
+from record.claims.means import replicates_of, winner
 from record.events import Event
 from record.events.papers import Drafted, FiguresMade
 from record.events.running import Limited, Resumed, Started

@@ -27,7 +27,7 @@ from models.roles.revising import (
 )
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.claims import winner
+from record.claims.means import winner
 from record.events import Event
 from record.events.papers import Drafted, FiguresMade, WorksChosen, WorksFound
 from record.events.running import Answered, Started

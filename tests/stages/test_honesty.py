@@ -16,7 +16,7 @@ from models.roles.coding import CodeInputs, Program
 from models.roles.figures import PlotInputs, Plots
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.claims import paper_claims, trusted_replicates, winner
+from record.claims.means import paper_claims, trusted_replicates, winner
 from record.events.running import Commanded
 from record.events.searching import Prepared, Probed
 from record.nouns.data import DatasetFacts

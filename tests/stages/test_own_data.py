@@ -21,7 +21,7 @@ from models.roles.revising import ReflectInputs, Reflection, TextEdit
 from models.roles.role import AnyRole
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.claims import claims_on_test
+from record.claims.means import claims_on_test
 from record.events import Event
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, DatasetUse

@@ -13,7 +13,8 @@ import pytest
 from models.client import Models
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.claims import Difference, claims_on_test, differences
+from record.claims.differences import Difference, differences
+from record.claims.means import claims_on_test
 from record.events.searching import Decided, Executed, Judged, Prepared, Resampled, Settled, Unsealed, WorkDone
 from record.folder import RunFolder
 from record.log import MemoryLog

@@ -19,7 +19,7 @@ from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record import control
 from record.ablation import Ablation
-from record.claims import winner
+from record.claims.means import winner
 from record.events.running import Commanded, Resumed
 from record.events.searching import AblationsPlanned, Decided, Judged
 from record.fold.state import MARKED

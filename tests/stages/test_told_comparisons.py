@@ -6,7 +6,8 @@ from pathlib import Path
 
 from models.render import render
 from models.roles.writing import WRITE, Comparison
-from record.claims import differences, paper_claims
+from record.claims.differences import differences
+from record.claims.means import paper_claims
 from record.events.searching import Resampled
 from record.fold.apply import apply
 from record.folder import RunFolder

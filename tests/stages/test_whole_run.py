@@ -22,7 +22,7 @@ from benchmarks.prompts import calls_of, measured
 from inspector.export.archive import pack
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.claims import claims_on_test, replicates_of, winner
+from record.claims.means import claims_on_test, replicates_of, winner
 from record.fold.state import RunState
 from record.nouns.nodes import node_id
 from record.prompts import prompt_of

@@ -13,7 +13,7 @@ from models.roles.revising import ReflectInputs, Reflection, SectionEdit, TextEd
 from models.roles.writing import OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, SectionInputs, Sections
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.claims import winner
+from record.claims.means import winner
 from record.events import Event
 from record.events.papers import FiguresMade
 from record.events.running import Answered

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from models.offline.outline import Outline, read_outline
 from models.offline.scripts import render
 from models.roles.writing import WriteInputs
-from record.claims import Called
+from record.claims.differences import Called
 from record.nouns.data import arm_of
 
 TITLE = "Calibration under Label Noise: Label Smoothing, a Temperature, and the Labels It Is Fitted On"

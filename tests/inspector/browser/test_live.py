@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from record.claims import paper_claims
+from record.claims.means import paper_claims
 from record.events.running import Commanded
 from record.events.searching import Decided, Judged
 from record.reading import read_events, read_state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.roles.writing import Comparison
-from record.claims import Called
+from record.claims.differences import Called
 from review.evidence import Evidence, Value
 from tests.paper import synthetic
 
