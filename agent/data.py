@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.settings import Settings
 from record.folder import RunFolder
+from record.nouns.data import DatasetFacts
 from record.nouns.idea import Idea
 from sandbox.data.own import OwnData
 from sandbox.data.spec import of_idea
@@ -36,8 +37,8 @@ def survey(settings: Settings) -> tuple[str, ...]:
     if not settings.data:
         return ()
     entries = catalogue(sources_of(settings), seed=settings.seed)
-    return tuple(f"data {entry.name!r}: {warning}" for entry in entries if entry.facts is not None
-                 for warning in entry.facts.warnings)
+    return tuple(f"data {entry.name!r}: {warning}" for entry in entries if isinstance(entry, DatasetFacts)
+                 for warning in entry.warnings)
 
 
 def pinned(settings: Settings) -> Settings:

@@ -11,7 +11,6 @@ import json
 import os
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +35,6 @@ Source = Bundled | OwnData
 Sources = Mapping[str, Source]
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A line of the catalogue. `classes` is 0 for regression; `facts` are there for own data, which were read."""
-
-    name: str
-    title: str
-    examples: int
-    features: int
-    classes: int
-    facts: DatasetFacts | None = None
-
-
 def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str, Source]:
     """Every dataset that can be had, by name; reads nothing. `limit` is in bytes. Raises `DatasetError`."""
     sources: dict[str, Source] = {source.name: source for source in BUNDLED}
@@ -64,17 +51,11 @@ def files_of(sources: Sources) -> tuple[Path, ...]:
                  if isinstance(source, OwnData) and source.spec.path is not None)
 
 
-def catalogue(sources: Sources | None = None, *, seed: int = 0) -> tuple[Entry, ...]:
-    """What a plan may choose from, own data first. Bundled ones are not loaded. Raises `DatasetError`."""
-    own: list[Entry] = []
-    bundled: list[Entry] = []
-    for source in (sources or registry()).values():
-        if isinstance(source, OwnData):
-            facts = source.facts(seed)
-            own.append(Entry(facts.name, facts.title, sum(facts.sizes.values()), facts.features, facts.classes, facts))
-        else:
-            bundled.append(Entry(source.name, source.title, source.examples, source.features, source.classes))
-    return (*own, *bundled)
+def catalogue(sources: Sources | None = None, *, seed: int = 0) -> tuple[Bundled | DatasetFacts, ...]:
+    """What a plan may choose from: own data first, which are read. Bundled ones are not. Raises `DatasetError`."""
+    known = (sources or registry()).values()
+    return (*(source.facts(seed) for source in known if isinstance(source, OwnData)),
+            *(source for source in known if isinstance(source, Bundled)))
 
 
 def materialise(

@@ -30,7 +30,7 @@ from sandbox.output import TAIL_CHARS, Transcript, notebook
 from sandbox.pool import Pool
 from sandbox.results import collect_figures, failure_of, hash_arrays, hash_artifacts, measure, missing_measurement
 from sandbox.scorer_tasks import ENTRY, Task, lay_out, read_scores, tasks_of
-from sandbox.scorers import read_all_frozen
+from sandbox.scorers import read_frozen
 from sandbox.scoring import read_sealed, read_submitted
 from sandbox.settings import SandboxSettings
 from sandbox.untrusted import Unfit, disarm, remove, write_whole
@@ -93,7 +93,7 @@ class LocalExecutor:
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         tasks = await asyncio.to_thread(
-            lambda: tasks_of(read_sealed(attempt, sealed), "test", read_all_frozen(self._scorers)) if sealed else [])
+            lambda: tasks_of(read_sealed(attempt, sealed), "test", read_frozen(self._scorers)) if sealed else [])
         return await self._held(lambda: self._scores(tasks, attempt / "sealed", seed)) if tasks else ()
 
     async def close(self) -> None:
@@ -133,7 +133,7 @@ class LocalExecutor:
             ready = self._pool.take(job.folder.absolute(), source=job.source, datasets=job.datasets)
         try:
             script = await asyncio.to_thread(prepare_workspace, job, self._views, self._settings)
-            scorers = await asyncio.to_thread(read_all_frozen, self._scorers)
+            scorers = await asyncio.to_thread(read_frozen, self._scorers)
             script = replace(script, pretrained=self._pretrained, scorers=tuple(
                 name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"))
             self._config.cache.mkdir(parents=True, exist_ok=True)

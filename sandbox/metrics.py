@@ -90,7 +90,6 @@ def softmax(logits: Array) -> Array:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-
 def _measures(kind: str, values: Array, truth: Array) -> dict[str, Measure]:
     if kind == "predictions" and truth.dtype.kind == "f":
         errors = values - truth

@@ -132,7 +132,6 @@ class _Point(BaseModel):
     value: int | float
 
 
-
 def _size(path: Path) -> int:
     """Bytes of a file, of a link those of the link itself; 0 where there is none."""
     with suppress(OSError):

@@ -90,7 +90,6 @@ def provide(model: Pretrained, store: Path, *, hub: Path | None = None) -> Fetch
     return Fetched(model, place / "files", **facts)
 
 
-
 def _copy(model: Pretrained, snapshot: Path, place: Path) -> None:
     """Copy a snapshot, whose files are links into the cache, whole or not at all; the copies are read-only."""
     files = sorted(path for path in snapshot.rglob("*") if path.is_file())

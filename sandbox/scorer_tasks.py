@@ -78,7 +78,7 @@ def lay_out(task: Task, job: Job, place: Path, *, views: Path, labels: Path, lim
             shutil.copyfileobj(file, copy)
             left -= copy.tell() if artifact else 0
     if (labels / f"{dataset}.npz").is_file():
-        np.save(target / "truth.npy", truth_of(labels, task.submissions[0]).y)
+        np.save(target / "truth.npy", truth_of(labels, task.submissions[0])[0])
     (target / "task.json").write_text(json.dumps({
         "function": task.scorer.function, "split": task.split, "view": str(view),
         "submissions": [submission.model_dump(exclude={"grade", "step"}) for submission in task.submissions]}))

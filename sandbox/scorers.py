@@ -17,12 +17,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
-
-from pydantic import ValidationError
 
 from record.nouns.data import MetricSpec, Scorer
 from record.syntax import parse
@@ -30,6 +27,7 @@ from sandbox.data.own import OwnData
 from sandbox.datasets import Sources
 from sandbox.errors import DatasetError, SubmissionRefused
 from sandbox.metrics import METRICS
+from sandbox.untrusted import write_whole
 
 FORM = "write FILE.py:FUNCTION"
 _BYTES = 2**20
@@ -52,26 +50,22 @@ def scorers_of(sources: Sources, named: Iterable[str] = ()) -> dict[str, str]:
 
 def read_scorer(dataset: str, place: str) -> tuple[Scorer, str]:
     """A scorer and the text of its file. Raises `DatasetError` with what is wrong with it."""
-    file, colon, function = place.rpartition(":")
-    if not colon or not function.isidentifier():
-        raise DatasetError(f"scorer of {dataset!r}: {place!r} names no function: {FORM}")
+    file, _, function = place.rpartition(":")
     try:
+        if not file or not function.isidentifier():
+            raise ValueError(f"it names no function: {FORM}")
         content = Path(file).read_bytes()
+        if len(content) > _BYTES:
+            raise ValueError(f"it holds {len(content)} bytes, more than {_BYTES}")
         text = content.decode()
-        tree = parse(text)
+        return _scorer(dataset, function, parse(text), hashlib.sha256(content).hexdigest()), text
     except (OSError, ValueError, SyntaxError, RecursionError) as error:
-        raise DatasetError(f"scorer of {dataset!r}: cannot read {file}: {error}") from None
-    if len(content) > _BYTES:
-        raise DatasetError(f"scorer of {dataset!r}: {file} holds {len(content)} bytes, more than {_BYTES}")
-    try:
-        return _scorer(dataset, function, tree, hashlib.sha256(content).hexdigest()), text
-    except (ValueError, ValidationError) as error:
-        raise DatasetError(f"scorer of {dataset!r} ({Path(file).name}): {error}") from None
+        raise DatasetError(f"scorer of {dataset!r}: cannot read {place}: {error}") from None
 
 
 def freeze(dataset: str, place: str, folder: Path) -> Scorer:
     """Copy a scorer to `folder`, unless one is frozen there; what is to be recorded of it. Raises `DatasetError`."""
-    if (frozen := read_frozen(folder, dataset)) is not None:
+    if (frozen := read_frozen(folder).get(dataset)) is not None:
         return frozen[0]
     scorer, text = read_scorer(dataset, place)
     _write(folder, scorer, text)
@@ -92,21 +86,16 @@ def copy_frozen(scorers: Iterable[Scorer], source: Path, target: Path) -> None:
         _write(target, scorer, content.decode())
 
 
-def read_frozen(folder: Path | None, dataset: str) -> tuple[Scorer, str] | None:
-    """The frozen scorer of a dataset and its text; None where it has none. Raises `SubmissionRefused`."""
-    if folder is None or not (folder / f"{dataset}.json").is_file():
-        return None
-    scorer = Scorer.model_validate_json((folder / f"{dataset}.json").read_text())
-    text = (folder / f"{dataset}.py").read_text()
-    if hashlib.sha256(text.encode()).hexdigest() != scorer.sha256:
-        raise SubmissionRefused(f"the scorer of {dataset!r} is not what was frozen: put back {folder / dataset}.py")
-    return scorer, text
-
-
-def read_all_frozen(folder: Path | None) -> dict[str, tuple[Scorer, str]]:
+def read_frozen(folder: Path | None) -> dict[str, tuple[Scorer, str]]:
     """Every frozen scorer with its text, by dataset. Raises `SubmissionRefused`."""
-    names = sorted(path.stem for path in folder.glob("*.json")) if folder is not None else []
-    return {name: frozen for name in names if (frozen := read_frozen(folder, name)) is not None}
+    frozen: dict[str, tuple[Scorer, str]] = {}
+    for path in sorted(folder.glob("*.json")) if folder is not None else ():
+        scorer, text = Scorer.model_validate_json(path.read_text()), path.with_suffix(".py").read_text()
+        if hashlib.sha256(text.encode()).hexdigest() != scorer.sha256:
+            raise SubmissionRefused(f"the scorer of {path.stem!r} is not what was frozen: put back "
+                                    f"{path.with_suffix('.py')}")
+        frozen[path.stem] = scorer, text
+    return frozen
 
 
 def describe_scorer(scorer: Scorer) -> str:
@@ -124,23 +113,21 @@ def _scorer(dataset: str, function: str, tree: ast.Module, sha256: str) -> Score
         raise ValueError(f"it defines no function {function!r} at its top level")
     if len(defined[0].args.args) != 2:
         raise ValueError(f"{function} must take two arguments, (submission, truth)")
-    metrics: Any = _literal(tree, "METRICS", None)
+    metrics = _literal(tree, "METRICS", None)
     if not isinstance(metrics, dict) or not metrics:
         raise ValueError('it needs METRICS = {"name": "higher" or "lower"} at its top level, written out')
-    specs: list[MetricSpec] = []
-    for key, better in cast("dict[Any, Any]", metrics).items():
-        name = str(key)
+    named = {str(key): better for key, better in cast("dict[Any, Any]", metrics).items()}
+    for name, better in named.items():
         if better not in ("higher", "lower"):
             raise ValueError(f"METRICS[{name!r}] must be 'higher' or 'lower', not {better!r}")
-        if name in METRICS:
-            raise ValueError(f"the metric {name!r} is one of ours: name yours otherwise")
-        if not name.isidentifier():
-            raise ValueError(f"the metric {name!r} must be a name of letters, digits and _")
-        specs.append(MetricSpec(name=name, title=name.replace("_", " "), higher_is_better=better == "higher"))
+        if name in METRICS or not name.isidentifier():
+            raise ValueError(f"the metric {name!r} is one of ours, or no name of letters, digits and _: rename it")
     paragraph = (ast.get_docstring(defined[0]) or "").partition("\n\n")[0]
     return Scorer(
         dataset=dataset, function=function, takes=_literal(tree, "TAKES", "predictions"), sha256=sha256,
-        metrics=tuple(specs), asks=" ".join(paragraph.split()))
+        metrics=tuple(MetricSpec(name=name, title=name.replace("_", " "), higher_is_better=better == "higher")
+                      for name, better in named.items()),
+        asks=" ".join(paragraph.split()))
 
 
 def _literal(tree: ast.Module, name: str, default: Any) -> Any:
@@ -155,8 +142,5 @@ def _literal(tree: ast.Module, name: str, default: Any) -> Any:
 
 
 def _write(folder: Path, scorer: Scorer, text: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for ending, content in (("py", text), ("json", scorer.model_dump_json())):
-        part = folder / f".{scorer.dataset}.{ending}.part"
-        part.write_text(content)
-        os.replace(part, folder / f"{scorer.dataset}.{ending}")
+    write_whole(folder, f"{scorer.dataset}.py", text)
+    write_whole(folder, f"{scorer.dataset}.json", scorer.model_dump_json())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,14 +64,6 @@ class Submission(BaseModel):
                            seed=seed, step=self.step, grade=self.grade or "computed")
 
 
-@dataclass(frozen=True)
-class Truth:
-    """The withheld labels of one split. `classes` is 0 for regression."""
-
-    y: Array
-    classes: int
-
-
 def read_index(folder: Path, index: str) -> list[Submission]:
     """The submissions that an index file lists. Raises `SubmissionRefused`, also where two lines claim one file, or
     hand in for one cell."""
@@ -83,31 +74,34 @@ def read_index(folder: Path, index: str) -> list[Submission]:
         submissions = [Submission.model_validate_json(line) for line in lines]
     except ValidationError as error:
         raise SubmissionRefused(f"{index} was not written by lab.submit: {error.errors()[0]['msg']}") from error
-    files, cells = dict[str, Submission](), set[object]()
+    seen = set[object]()
     for submission in submissions:
         cell = submission.dataset, submission.split, submission.condition, submission.step
-        if cell in cells:
+        if cell in seen:
             raise SubmissionRefused(f"{submission.where} came twice: a condition is submitted once per dataset and "
                                     "split")
-        if submission.file in files:
-            raise SubmissionRefused(f"{submission.where} claims {submission.file}, which is that of the "
-                                    f"{files[submission.file].where}: hand predictions in with lab.submit alone")
-        cells.add(cell)
-        files[submission.file] = submission
+        if submission.file in seen:
+            raise SubmissionRefused(f"{submission.where} claims {submission.file}, which is that of another: hand "
+                                    "predictions in with lab.submit alone")
+        seen |= {cell, submission.file}
     return submissions
 
 
-def truth_of(labels: Path, submission: Submission) -> Truth:
-    """The labels to score against. Raises `SubmissionRefused` where the run has none for that dataset."""
+def truth_of(labels: Path, submission: Submission) -> tuple[Array, int]:
+    """The withheld labels to score against, and how many classes there are, 0 for regression.
+
+    Raises `SubmissionRefused` where the run has none for that dataset.
+    """
     path = labels / f"{submission.dataset}.npz"
     if not path.is_file():
         raise SubmissionRefused(f"{submission.where}: this run has no labels for it")
     with np.load(path, allow_pickle=False) as file:
-        return Truth(file[f"{submission.split}_y"], int(json.loads(str(file["meta"]))["classes"]))
+        return file[f"{submission.split}_y"], int(json.loads(str(file["meta"]))["classes"])
 
 
-def values_of(folder: Path, place: str, submission: Submission, truth: Truth) -> Array:
-    """The submitted values, fit to be scored. Raises `SubmissionRefused`."""
+def values_of(folder: Path, place: str, submission: Submission, labels: Path) -> tuple[Array, Array]:
+    """The submitted values, fit to be scored, and the truth. Raises `SubmissionRefused`."""
+    truth, classes = truth_of(labels, submission)
     with (read_as(f"{submission.where} is not what lab.submit writes", SubmissionRefused),
           open_regular(folder, f"{place}/{submission.file}", FILE_BYTES) as file,
           np.load(file, allow_pickle=False) as archive):
@@ -115,8 +109,8 @@ def values_of(folder: Path, place: str, submission: Submission, truth: Truth) ->
         if size > FILE_BYTES:
             raise SubmissionRefused(f"{submission.where} unpacks to {size} bytes, more than the limit of {FILE_BYTES}")
         values: Array = archive[submission.kind]
-    expected = (len(truth.y),) if submission.kind == "predictions" else (len(truth.y), truth.classes)
-    if submission.kind != "predictions" and truth.classes == 0:
+    expected = (len(truth),) if submission.kind == "predictions" else (len(truth), classes)
+    if submission.kind != "predictions" and classes == 0:
         raise SubmissionRefused(f"{submission.where}: a regression takes predictions, not {submission.kind}")
     if values.shape != expected or values.dtype.kind not in "iuf":
         raise SubmissionRefused(f"{submission.where}: must have shape {expected}, "
@@ -128,7 +122,7 @@ def values_of(folder: Path, place: str, submission: Submission, truth: Truth) ->
     if submission.kind == "probabilities" and (
             values.min(initial=0.0) < -1e-6 or np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE):
         raise SubmissionRefused(f"{submission.where}: rows are not probabilities that sum to 1")
-    return values
+    return values, truth
 
 
 def read_submitted(folder: Path, grade: Grade) -> list[Submission]:
@@ -191,8 +185,7 @@ def sealed_predictions(
     """
     for submission in read_sealed(folder, expected):
         if submission.kind != "artifact" and submission.step is None:
-            truth = truth_of(labels, submission)
-            yield submission, values_of(folder, "sealed", submission, truth), truth.y
+            yield submission, *values_of(folder, "sealed", submission, labels)
 
 
 def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submission]:
@@ -215,9 +208,8 @@ def _measurements(
     for submission in submissions:
         if submission.kind == "artifact":
             continue
-        truth = truth_of(labels, submission)
-        values = values_of(folder, place, submission, truth)
-        for name, value in score(submission.kind, values, truth.y).items():
+        values, truth = values_of(folder, place, submission, labels)
+        for name, value in score(submission.kind, values, truth).items():
             if not abs(value) <= LARGEST:
                 raise SubmissionRefused(f"{submission.where}: its {name} is not finite, or larger than {LARGEST:g}: "
                                         f"the {submission.kind} hold values that are far too large")

@@ -78,7 +78,6 @@ class ScriptedExecutor:
         """End what still waits; idempotent."""
         self._closed.set()
 
-
     async def _watched(self, act: ScriptedOutcome, watch: Watch) -> Outcome:
         seconds = 0.0
         while seconds + self._watch_seconds < act.delay:

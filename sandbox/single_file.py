@@ -15,6 +15,7 @@ from sandbox.job import Job, Outcome
 from sandbox.pretrained import pretrained_of, provide
 from sandbox.scorers import freeze, scorers_of
 from sandbox.settings import SandboxSettings
+from sandbox.workspace import strings_in
 
 
 async def run_file(
@@ -31,8 +32,7 @@ async def run_file(
     chosen, known = (settings or SandboxSettings()).model_copy(update={"pool": 0}), sources or registry()
     try:
         source = _with_neighbours(path)
-        strings = {node.value for text in source.values() for node in _walk(text)
-                   if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+        strings = {word for text in source.values() for word in strings_in(text)}
     except (OSError, UnicodeDecodeError) as error:
         raise ExecutorError(f"cannot read {path}: {error}") from error
     around = Path(tempfile.mkdtemp(prefix="scientist-exec-"))
@@ -59,7 +59,6 @@ async def run_file(
         shutil.rmtree(around, ignore_errors=True)
 
 
-
 def _with_neighbours(path: Path) -> dict[str, str]:
     """The file and, over and over, the modules beside it that it imports; name -> text."""
     texts: dict[str, str] = {}
@@ -67,17 +66,12 @@ def _with_neighbours(path: Path) -> dict[str, str]:
     while waiting:
         file = waiting.pop()
         texts[file.name] = file.read_text(encoding="utf-8")
-        nodes = _walk(texts[file.name])
+        try:
+            nodes = list(ast.walk(parse(texts[file.name])))
+        except (SyntaxError, ValueError):  # the kernel will say it better
+            continue
         imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} | {
             node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
         modules = (file.with_name(f"{name.partition('.')[0]}.py") for name in imported)
         waiting += [module for module in modules if module.is_file() and module.name not in texts]
     return texts
-
-
-def _walk(text: str) -> list[ast.AST]:
-    """Every node of the syntax tree; none where it is no Python, which the kernel will say better."""
-    try:
-        return list(ast.walk(parse(text)))
-    except (SyntaxError, ValueError):
-        return []

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -141,41 +141,26 @@ def _rescued(draft: Path) -> Path:
 
 
 def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, Artifacts], folder: Path, limit: int) -> None:
-    """Copy the artifacts that the source names to `folder/inputs/artifacts/<node>/`.
+    """Copy the artifacts whose node and name the source writes out to `folder/inputs/artifacts/<node>/`.
 
     What it names and nobody left is passed over: `lab.artifact` says so. Raises `Unfit` for one that changed since it
     was recorded, `OSError`.
     """
     given = f"inputs/{ARTIFACTS}"
     remove(folder, given)
-    for node, name in sorted(named_artifacts(source)):
-        left = known.get(node, Artifacts(Path(), {}))
-        for file, sha256 in left.files.items():
-            if file.partition("/")[0] not in (name, f"{name}.npy"):
-                continue
-            if _copy(left.folder, f"{ARTIFACTS}/{file}", folder / given / node / file, limit) != sha256:
+    words = {word for text in source.values() for word in strings_in(text)}
+    for node in words & known.keys():
+        for file, sha256 in known[node].files.items():
+            name = file.partition("/")[0]
+            if not words.isdisjoint((name, name.removesuffix(".npy"))) and _copy(
+                    known[node].folder, f"{ARTIFACTS}/{file}", folder / given / node / file, limit) != sha256:
                 raise Unfit(f"artifact {file!r} of {node} is not what was recorded")
 
 
-def named_artifacts(source: Mapping[str, str]) -> set[tuple[str, str]]:
-    """Every (node, name) that a call of `lab.artifact` in the source writes out."""
-    return {pair for text in source.values() for pair in _calls(text)}
-
-
-def _calls(text: str) -> Iterator[tuple[str, str]]:
+def strings_in(text: str) -> set[str]:
+    """Every string that a source writes out; none where it is no Python, which the kernel will say better."""
     try:
-        nodes = list(ast.walk(parse(text)))
+        nodes = ast.walk(parse(text))
+        return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for call in nodes:
-        if not isinstance(call, ast.Call):
-            continue
-        function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        given = dict(zip(("name", "node"), call.args, strict=False)) | {
-            keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-        words = [value.value for key in ("node", "name") if isinstance(value := given.get(key), ast.Constant)]
-        match function, words:
-            case "artifact", [str(node), str(name)]:
-                yield node, name
-            case _:
-                pass
+        return set()

@@ -14,9 +14,10 @@ from models.roles.planning import PLAN, CatalogueEntry, PlanInputs
 from record.errors import ExpectedFailure
 from record.events.searching import Prepared
 from record.folder import write_file
-from record.nouns.data import DataPlan, MetricSpec, Scorer
+from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Scorer
+from sandbox.bundled import Bundled
 from sandbox.data.splits import SHARES
-from sandbox.datasets import Entry, catalogue, materialise
+from sandbox.datasets import catalogue, materialise
 from sandbox.metrics import METRICS, computed
 from sandbox.scorers import describe_scorer, freeze, read_scorer
 from stages.bench import Bench, do_work
@@ -84,18 +85,18 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
                     "which data and metrics to take, or choose another --model")
 
 
-def _entry(one: Entry, scorer: Scorer | None) -> CatalogueEntry:
+def _entry(one: Bundled | DatasetFacts, scorer: Scorer | None) -> CatalogueEntry:
     """A dataset as the planner sees it, with the sizes that its splits will have to within a few examples."""
     common = CatalogueEntry(
         name=one.name, title=one.title, examples=one.examples, features=one.features, classes=one.classes,
         sizes={split: round(share * one.examples) for split, share in SHARES.items()},
         scorer=describe_scorer(scorer) if scorer is not None else "")
-    if (own := one.facts) is None:
+    if isinstance(one, Bundled):
         return common
     return common.model_copy(update={
-        "own": True, "sizes": own.sizes, "task": own.task, "target": own.target, "columns": own.columns,
-        "class_names": own.class_names, "shape": own.shape, "missing": own.missing, "split_rule": own.split_rule,
-        "warnings": own.warnings})
+        "own": True, "sizes": one.sizes, "task": one.task, "target": one.target, "columns": one.columns,
+        "class_names": one.class_names, "shape": one.shape, "missing": one.missing, "split_rule": one.split_rule,
+        "warnings": one.warnings})
 
 
 PROGRAM = 24_000

@@ -25,7 +25,7 @@ def prefetch(file: Path, idea_idx: int | None, config: Path | None, flags: dict[
     models, hub_data = pretrained_of(settings.sandbox.pretrained), [spec for spec in settings.data if spec.hub]
     for spec in hub_data:  # read as the run itself will read it
         facts = OwnData(spec, settings.sandbox.data_bytes).facts(settings.seed)
-        print(f"data {spec.name}: {HUB}{spec.hub}, {sum(facts.sizes.values())} examples")
+        print(f"data {spec.name}: {HUB}{spec.hub}, {facts.examples} examples")
     for model in models:
         print(f"pretrained {model}: commit {fetch(model).name}")
     if not models and not hub_data:

@@ -108,6 +108,11 @@ class DatasetFacts(Frozen):
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes, and from what, in words")
 
     @property
+    def examples(self) -> int:
+        """How many there are in all splits."""
+        return sum(self.sizes.values())
+
+    @property
     def synthetic(self) -> bool:
         """Whether its examples were made by a program, and not collected."""
         return self.source.startswith("generated")

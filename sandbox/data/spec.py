@@ -120,7 +120,6 @@ def of_idea(named: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
     return specs
 
 
-
 def _parsed(text: str) -> dict[str, Any]:
     name, equals, rest = text.partition("=")
     if not equals or not rest:
@@ -137,7 +136,6 @@ def _parsed(text: str) -> dict[str, Any]:
         else:
             fields[key] = value
     return fields
-
 
 
 def _describe(error: ValidationError, fields: Mapping[str, Any]) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from record.nouns.data import DatasetFacts
+from sandbox.bundled import Bundled
 from sandbox.data.splits import SHARES
-from sandbox.datasets import Entry, catalogue, materialise, registry
+from sandbox.datasets import catalogue, materialise, registry
 from sandbox.errors import DatasetError
 
 
@@ -20,7 +21,7 @@ def make(name: str, base: Path, seed: int = 3) -> DatasetFacts:
 
 
 @pytest.mark.parametrize("entry", catalogue(), ids=[one.name for one in catalogue()])
-def test_the_catalogue_tells_the_truth(entry: Entry, tmp_path: Path) -> None:
+def test_the_catalogue_tells_the_truth(entry: Bundled, tmp_path: Path) -> None:
     facts = make(entry.name, tmp_path)
     assert (facts.features, facts.classes, facts.title) == (entry.features, entry.classes, entry.title)
     assert sum(facts.sizes.values()) == entry.examples

@@ -198,7 +198,7 @@ async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> No
     outcome, _ = await place.run(POLICIES)
     (tmp_path / "scorers" / "grid.py").write_text(WALK.replace("40", "41"))
     with pytest.raises(SubmissionRefused, match="not what was frozen"):
-        read_frozen(tmp_path / "scorers", "grid")
+        read_frozen(tmp_path / "scorers")
     (tmp_path / "scorers" / "grid.py").write_text(WALK)
     (tmp_path / "job" / "sealed" / next(name for name in outcome.sealed if name.endswith("bin"))).write_bytes(b"x")
     executor = LocalExecutor(1, tmp_path / "views", labels=tmp_path / "labels", settings=SETTINGS,
@@ -214,7 +214,7 @@ def test_scorers_are_handed_on_as_the_record_has_them(tmp_path: Path) -> None:
     (tmp_path / "a" / "grid.json").unlink()
     for here in ("b", "a"):
         copy_frozen([scorer], tmp_path / "a", tmp_path / here)
-        assert read_frozen(tmp_path / here, "grid") == (scorer, WALK)
+        assert read_frozen(tmp_path / here) == {"grid": (scorer, WALK)}
     (tmp_path / "a" / "grid.py").write_text(WALK.replace("40", "41"))
     with pytest.raises(DatasetError, match=r"not what the record says it was: put the file back at .*grid\.py"):
         copy_frozen([scorer], tmp_path / "a", tmp_path / "b")

@@ -20,7 +20,7 @@ from sandbox.job import Artifacts, Job, Outcome
 from sandbox.results import hash_artifacts
 from sandbox.scoring import score_sealed
 from sandbox.untrusted import Unfit
-from sandbox.workspace import forget_rescued, named_artifacts, rescue_checkpoints
+from sandbox.workspace import forget_rescued, rescue_checkpoints
 from tests.sandbox.conftest import SETTINGS, Bench, Store, gone
 
 pytestmark = pytest.mark.slow
@@ -142,13 +142,6 @@ def test_it_is_time_to_stop_when_a_tenth_is_left(folder: Path) -> None:
 
 
 # --- what the host reads and copies ----------------------------------------------------------------------------------
-
-
-def test_what_the_source_names_is_read_off_it() -> None:
-    source = {"a.py": "x = lab.artifact('net', node='n1')\nfrom lab import artifact\nartifact('b', 'n2')\n"
-                      "lab.artifact(NAME, node='n3'); lab.artifact(node='n4', name='d'); other('e', node='n5')",
-              "broken.py": "def ("}
-    assert named_artifacts(source) == {("n1", "net"), ("n2", "b"), ("n4", "d")}
 
 
 def plant_large(base: Path) -> None:

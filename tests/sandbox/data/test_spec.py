@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sandbox.bundled import Bundled
 from sandbox.data.own import OwnData
 from sandbox.data.spec import DataSpec, of_idea, spec_of, specs_of
 from sandbox.datasets import DATA_BYTES, catalogue, materialise, registry
@@ -72,9 +73,9 @@ def test_own_data_come_first_in_the_catalogue_with_what_is_known_of_them(tmp_pat
     table(tmp_path / "fields.csv", fields())
     sources = registry([spec_of("fields=fields.csv,target=good,group=farm,drop=day,drop=tons", tmp_path)])
     first, *others = catalogue(sources, seed=4)
-    assert first.name == "fields" and first.facts is not None and all(one.facts is None for one in others)
+    assert first.name == "fields" and all(isinstance(one, Bundled) for one in others)
     facts = materialise("fields", views=tmp_path / "v", labels=tmp_path / "l", seed=4, sources=sources)
-    assert facts == first.facts, "what the planner saw is what the run gets"
+    assert facts == first, "what the planner saw is what the run gets"
 
 
 def test_the_copy_of_a_run_does_not_need_the_file(tmp_path: Path) -> None:
