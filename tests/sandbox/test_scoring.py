@@ -193,8 +193,8 @@ def test_links_pipes_junk_and_repeats_are_refused(store: Store, tmp_path: Path) 
     (tmp_path / "submissions.jsonl").unlink()
     put(tmp_path, 0)
     put(tmp_path, 0, condition="b")
-    assert refused() == ("submission of 'b' for digits/validation claims 0.npz, which is that of the submission of 'a' "
-                         "for digits/validation: hand predictions in with lab.submit alone")
+    assert refused() == ("submission of 'b' for digits/validation claims 0.npz, which is that of another: "
+                         "hand predictions in with lab.submit alone")
 
 
 def test_an_artifact_that_is_gone_is_refused_before_it_is_sealed(store: Store, tmp_path: Path) -> None:
