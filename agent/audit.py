@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
 from record.manifest import files_of
-from record.nouns.data import Measurement
+from record.nouns.data import Grade, Measurement
 from record.nouns.nodes import Attempt, Node
 from record.reading import events_in, read_rows
 from review.evidence import check_draft, check_pdf, tex
@@ -67,11 +67,6 @@ class AuditReport:
     def count(self, what: str, number: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + number
 
-    def doubt(self, node: Node, one: Measurement, why: str) -> None:
-        """Add a value of a node that something speaks against."""
-        self.add("score", f"node {node.id}", f"{one.name} of {one.condition} on {one.dataset} ({one.split}) is "
-                 f"recorded as {one.value:.6g}; {why}")
-
     def compare(self, folder: RunFolder, path: Path, text: str) -> None:
         """Add a file that is not what the record makes."""
         if not path.is_file() or path.read_text() != text:
@@ -98,9 +93,7 @@ def audit(run: Path) -> AuditReport:
                    + (": no dataset was compared, and no score computed again" if "data" in absent else ""))
     _files(report, folder, state, absent)
     _sources(report, folder, state)
-    if "data" not in absent:
-        _scores(report, folder, state)
-    _scored_by_user(report, folder, state)
+    _scores(report, folder, state, with_data="data" not in absent)
     if state.released is None:
         report.add("not checked", "paper", "this run has no paper yet")
     elif not state.drafts:
@@ -168,85 +161,55 @@ def _code_of(notebook: Path) -> str:
 # --- scores ---------------------------------------------------------------------------------------------------------
 
 
-def _scores(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+def _scores(report: AuditReport, folder: RunFolder, state: RunState, *, with_data: bool) -> None:
     """Values that we computed from predictions are computed again from the predictions that lie there.
 
-    Frozen scorers are run again by `scientist reproduce` alone.
+    Frozen scorers are run again by `scientist reproduce` alone: of their values the attempt's own file says the same,
+    and what they evaluated lies there unchanged; that their copy is the frozen one is among the checks of files.
     """
-    def ours(values: Sequence[Measurement]) -> list[Measurement]:
-        return [one for one in values if one.grade in ("scored", "computed") and not _by_scorer(one, state)]
-
-    for node in state.nodes.values():
-        for attempt in node.attempts:
-            recorded, place = ours(attempt.measurements), folder.attempt(node.id, attempt.number)
-            again: list[Measurement] = []
-            try:
-                if recorded:
-                    again += score_submissions(
-                        place, folder.labels, split="validation", seed=node.seed, grade=recorded[0].grade)
-                if node.id in state.tests:
-                    recorded += ours(state.tests[node.id])
-                    again += score_sealed(place, folder.labels, seed=node.seed, expected=attempt.sealed)
-            except (SandboxError, OSError) as error:
-                report.add("score", f"node {node.id}", f"its predictions cannot be scored again: {error}")
-                continue
-            report.count("scores", len(recorded))
-            found = {str(one) for one in again}
-            for one in recorded:
-                if str(one) not in found:
-                    report.doubt(node, one, "its predictions do not give that")
-
-
-def _by_scorer(one: Measurement, state: RunState) -> bool:
     named = {(scorer.dataset, metric.name) for scorer in state.scorers for metric in scorer.metrics}
-    return one.grade != "logged" and (one.dataset, one.name) in named
-
-
-def _scored_by_user(report: AuditReport, folder: RunFolder, state: RunState) -> None:
-    """Values of frozen scorers: what was evaluated lies there unchanged, and the attempt's own file says the same.
-
-    The scorer is not run; that its copy is the frozen one is among the checks of files.
-    """
     for node in state.nodes.values():
         for attempt in node.attempts:
+            tests = state.tests.get(node.id, ()) if attempt is node.attempts[-1] else ()
+            values = [one for one in (*attempt.measurements, *tests) if one.grade != "logged"]
+            theirs = [one for one in values if (one.dataset, one.name) in named]
+            ours = [one for one in values if (one.dataset, one.name) not in named] if with_data else []
+            again: set[str] = set()
             place = folder.attempt(node.id, attempt.number)
-            values = [one for one in attempt.measurements if _by_scorer(one, state)]
-            last = attempt is node.attempts[-1]
-            tests = [one for one in state.tests.get(node.id, ()) if last and _by_scorer(one, state)]
-            report.count("values of frozen scorers", len(values) + len(tests))
-            for one, why in (*_doubts(place, values), *_doubts_of_tests(place, attempt, tests)):
-                report.doubt(node, one, why)
+            try:
+                if ours:
+                    again |= _scored_again(folder, node, attempt, grade=ours[0].grade, tests=bool(tests))
+                if theirs:
+                    again |= _evaluated(place, attempt, tests)
+            except (SandboxError, OSError, ValueError) as error:
+                report.add("score", f"node {node.id}", f"its values cannot be held against what lies there: {error}")
+                continue
+            for one in (*ours, *theirs):
+                if str(one) not in again:
+                    report.add("score", f"node {node.id}", f"{one.name} of {one.condition} on {one.dataset} "
+                               f"({one.split}) is recorded as {one.value:.6g}; what was handed in does not give that")
+            if with_data:
+                report.count("scores", len(ours))
+            report.count("values of frozen scorers", len(theirs))
 
 
-def _doubts(place: Path, values: Sequence[Measurement]) -> Iterator[tuple[Measurement, str]]:
-    """What speaks against values of frozen scorers, with the value that it speaks against."""
-    if not values:
-        return
-    try:
-        lines = (place / "measurements.jsonl").read_text().splitlines()
-        written = {str(Measurement.model_validate_json(line)) for line in lines}
-        submitted = {(one.dataset, one.condition) for one in read_submitted(place, "computed")}
-    except (SandboxError, OSError, ValueError) as error:
-        yield from ((one, f"the attempt's own file of it cannot be read: {error}") for one in values)
-        return
-    for one in values:
-        if str(one) not in written:
-            yield one, "measurements.jsonl of the attempt does not say so"
-        elif (one.dataset, one.condition) not in submitted:
-            yield one, "nothing was handed in for it"
+def _scored_again(folder: RunFolder, node: Node, attempt: Attempt, *, grade: Grade, tests: bool) -> set[str]:
+    """Every value that the predictions of an attempt give. Raises `SandboxError`, `OSError`."""
+    place = folder.attempt(node.id, attempt.number)
+    found = score_submissions(place, folder.labels, split="validation", seed=node.seed, grade=grade)
+    if tests:
+        found += score_sealed(place, folder.labels, seed=node.seed, expected=attempt.sealed)
+    return {str(one) for one in found}
 
 
-def _doubts_of_tests(
-    place: Path, attempt: Attempt, tests: Sequence[Measurement]
-) -> Iterator[tuple[Measurement, str]]:
-    if not tests:
-        return
-    try:
-        sealed = {(one.dataset, one.condition) for one in read_sealed(place, attempt.sealed)}
-    except (SandboxError, OSError) as error:
-        yield from ((one, f"what was evaluated is not what was sealed: {error}") for one in tests)
-        return
-    yield from ((one, "nothing was sealed for it") for one in tests if (one.dataset, one.condition) not in sealed)
+def _evaluated(place: Path, attempt: Attempt, tests: Sequence[Measurement]) -> set[str]:
+    """The values for which an attempt handed in something: by its own file, or by the record where they were made of
+    what is sealed. Raises `SandboxError`, `OSError`, `ValueError`."""
+    lines = (place / "measurements.jsonl").read_text().splitlines()
+    submitted = {(one.dataset, one.condition) for one in read_submitted(place, "computed")}
+    sealed = {(one.dataset, one.condition) for one in (read_sealed(place, attempt.sealed) if tests else ())}
+    return {str(one) for made, values in ((submitted, map(Measurement.model_validate_json, lines)), (sealed, tests))
+            for one in values if (one.dataset, one.condition) in made}
 
 
 # --- paper ----------------------------------------------------------------------------------------------------------
