@@ -20,7 +20,6 @@ from agent.data import provided, sources_of
 from agent.environment import isolation_text, notice, packages
 from agent.graph import Step, run_graph
 from agent.settings import Settings, credentials
-from agent.slurm import job_end
 from agent.steering import Steering
 from inspector.text import short
 from literature.lookup import open_literature
@@ -57,6 +56,14 @@ def ending_of(state: RunState) -> tuple[int, str]:
     if state.released is None or not state.released.released:
         return NOT_RELEASED, "; ".join(state.released.reasons) if state.released else ""
     return LIMITED if state.limited else RELEASED, ""
+
+
+def job_end(variable: str) -> float | None:
+    """When the SLURM job ends, in seconds since the epoch; None outside a job, and in one without an end.
+
+    Source: sbatch(1), output environment variables, SLURM_JOB_END_TIME.
+    """
+    return float(variable) if variable.isdigit() and int(variable) > 0 else None
 
 
 @dataclass
@@ -176,7 +183,7 @@ class Process:
             by = f" by {request.by}" if request.by else ""
             self._stop(f"stopped{by}" + (f": {short(request.text, 160)}" if request.text else ""))
 
-        job = job_end(os.environ)
+        job = job_end(os.environ.get("SLURM_JOB_END_TIME", ""))
         steering = Steering(self.folder, self.log, self.signals, asked_to_stop, self.left)
         while True:
             steering.look()

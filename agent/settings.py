@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError
@@ -27,7 +27,6 @@ from pydantic_core import ErrorDetails
 
 from agent.alerts import AlertSettings
 from agent.keys import read_keys
-from agent.slurm import JobSettings
 from literature.settings import Credentials, LiteratureSettings
 from models.budget import BudgetSettings
 from models.settings import SHORT_KEYS, ModelSettings
@@ -72,6 +71,16 @@ def seconds(value: Any) -> Any:
     if not text or _DURATION.sub("", text):
         return value
     return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+
+
+class JobSettings(Frozen):
+    """What happens before the end of a SLURM job. Outside one these have no effect."""
+
+    at_end: Literal["stop", "report"] = Field(
+        default="stop", description="stop: the run ends with exit code 130 and can be resumed by the next job; "
+        "report: the search ends as at the time limit, and the paper is written")
+    margin_timeout: float = Field(
+        default=600.0, ge=0, description="seconds before the job's end; more for 'report', which writes a paper then")
 
 
 class Settings(Frozen):
@@ -145,14 +154,9 @@ def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """The mapping of a YAML file, `${NAME}` and `${NAME:-default}` filled in. Raises `SettingsError`."""
     try:
         found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SettingsError(f"there is no configuration file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot read the configuration file {path}: {error}") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark is not None else ""
-        raise SettingsError(f"{path} is not YAML: {getattr(error, 'problem', None) or 'malformed'}{where}") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        why = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise SettingsError(f"cannot read the configuration file {path}: {why}") from None
     if not isinstance(found, dict | None):
         raise SettingsError(f"{path} must hold `key: value` lines, not {type(found).__name__}")
     return {str(key): _expanded(value, environment, path)
@@ -269,14 +273,13 @@ def _check_key(path: str, where: str, known: Sequence[str]) -> None:
 
 
 def _nearest(path: str, known: Sequence[str]) -> str:
-    """The known key that a person most likely meant: the same last word first, then the closest spelling."""
-    last = path.rsplit(".", 1)[-1]
-    same = [one for one in known if one.rsplit(".", 1)[-1] == last]
-    close = difflib.get_close_matches(path, known, n=1, cutoff=0.0)
-    words = difflib.get_close_matches(last, [one.rsplit(".", 1)[-1] for one in known], n=1, cutoff=0.75)
-    spelt = [one for one in known if words and one.rsplit(".", 1)[-1] == words[0]]
-    candidates = same or spelt or close
-    return repr(max(candidates, key=lambda one: difflib.SequenceMatcher(None, path, one).ratio()))
+    """The known key that a person most likely meant; the last words count twice, and most where they are the same."""
+    def alike(one: str) -> float:
+        last, other = path.rpartition(".")[2], one.rpartition(".")[2]
+        return (difflib.SequenceMatcher(None, path, one).ratio() + (last == other)
+                + difflib.SequenceMatcher(None, last, other).ratio())
+
+    return repr(max(known, key=alike))
 
 
 def _message(error: ErrorDetails, origin: Mapping[str, str], known: Sequence[str]) -> str:

@@ -108,7 +108,7 @@ def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]
     (["--workers", "0"], "'search.num_workers' (on the command line) should be greater than or equal to 1, not 0"),
     (["--workers", "many"], "see: scientist run --help"),
     (["--time-limit", "soon"], "'time_limit' (on the command line)"),
-    (["--config", "none.yaml"], "there is no configuration file none.yaml"),
+    (["--config", "none.yaml"], "cannot read the configuration file none.yaml: No such file"),
     (["--model", "no-such-model"], "no-such-model"),
     (["--model", "nobody:no-such-model"], "unknown provider 'nobody'"),
     (["--model", ""], "scientist: "),

@@ -284,7 +284,7 @@ def test_a_fault_is_exit_5_also_as_json(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (["--probe-context"], "nothing is sent without it"), (["--base-url", "http://localhost:1/v1"], "go with --model"),
-    (["--set", "min_free=1"], "did you mean 'min_free_gb'?"), (["--config", "none.yaml"], "no configuration file"),
+    (["--set", "min_free=1"], "did you mean 'min_free_gb'?"), (["--config", "none.yaml"], "cannot read the config"),
 ])
 def test_what_doctor_cannot_use_is_refused(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]

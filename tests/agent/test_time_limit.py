@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.process import job_end
 from record.events import Event
 from record.events.searching import Decided
 from record.fold.state import RunState
@@ -104,3 +105,8 @@ def test_a_decision_is_not_made_after_the_limit(world: World) -> None:
     late = next(number for number, event in enumerate(world.events) if event.type == "limited")
     begun = [event for event in world.events[late:] if isinstance(event, Decided) and isinstance(event.action, Expand)]
     assert begun == [] and asked_late(world) <= REPORT
+
+
+def test_the_end_of_a_slurm_job_is_read() -> None:
+    assert job_end("1763700000") == 1763700000.0
+    assert [job_end(text) for text in ("", "UNLIMITED", "0")] == [None, None, None]
