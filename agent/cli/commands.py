@@ -56,7 +56,7 @@ def scientist(
 @declared("agent.cli.run:run", *MODEL, "workers", "gpus", *BUDGET, "bib", "template", "data", "context")
 def run(
     idea: Annotated[Path, typer.Option(
-        help="JSON as AI-Scientist-v2 writes it, one idea or a list; or a proposal (.md), read by the model.")],
+        help="JSON as AI-Scientist-v2 writes it, one idea or a list.")],
     idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
     config: Config = None,
     runs: Runs = Path("runs"),

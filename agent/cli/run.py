@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from agent.budget import check_priced
 from agent.cli.checks import (
     check,
     check_gpus,
@@ -28,11 +25,10 @@ from agent.cli.dry_run import show_plan
 from agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
 from agent.cli.status import run_folder
 from agent.data import check_unchanged, with_idea
-from agent.ideation import NoShares
 from agent.outlook import ahead_of
 from agent.run import resume as resume_run
 from agent.run import rewrite, start
-from agent.settings import FAMILIAR, Settings, compose, override
+from agent.settings import FAMILIAR, compose, override
 from inspector.describe import describe, judgement_text
 from inspector.follow import process_on
 from inspector.live import view_for
@@ -40,22 +36,17 @@ from inspector.render import ahead_text, print_lines, tree_lines
 from inspector.status import condition_of
 from inspector.text import dollars, duration
 from inspector.tree import SEARCH_KINDS, tree_of
-from models.budget import Budget
-from models.client import Models
-from models.failover import open_backend
-from models.roles.ideation import IDEA_OF
 from record.errors import WrongUse
 from record.events import Event
 from record.events.running import Commanded
 from record.events.searching import Prepared
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.log import Listener, MemoryLog
-from record.nouns.idea import Idea, read_idea
+from record.log import Listener
+from record.nouns.idea import read_idea
 from record.reading import read_state
 from sandbox.pretrained import fetch, pretrained_of
 from sandbox.scorers import copy_frozen
-from stages.ideation.converting import convert, idea_file, is_text, kept, read_text
 
 
 def run(
@@ -64,9 +55,8 @@ def run(
 ) -> int:
     if json and not dry_run:
         raise WrongUse("--json goes with --dry-run; of a run ask: scientist status RUN --json")
-    written = None if is_text(idea) else read_idea(idea, idea_idx)
+    chosen = read_idea(idea, idea_idx)
     settings = compose(config=config, flags=flags if seed is None else flags | {"seed": seed})
-    chosen = written or idea_in_text(idea, settings)
     settings = with_idea(settings, chosen, idea.parent)
     folder = runs / (default_name(chosen) if name is None else check_name(name))
     check(settings, folder)
@@ -119,31 +109,6 @@ def write(run: Path, flags: dict[str, Any]) -> int:
     # a run whose writer failed has no paper yet, so that there is nothing to write beside
     work = resume_run if unwritten else rewrite
     return show_while(lambda listener: work(folder, flags, listener=listener), folder)
-
-
-# --- an idea in a text ----------------------------------------------------------------------------------------------
-
-
-def idea_in_text(path: Path, settings: Settings) -> Idea:
-    """The idea of a text such as a proposal: the one saved beside it, or read by the model and shown.
-
-    Raises `IdeaError`, `ModelError`.
-    """
-    read_text(path)  # refused before a model is asked
-    if (known := kept(path)) is not None:
-        say(f"the idea of {path} as it was read before, in {idea_file(path)}: {known.title}")
-        return known
-    say(f"asking {settings.models.candidates(IDEA_OF)[0].name} for the idea in {path}; this costs a call")
-    check_priced(settings)  # the call is within the budget of the run, though no part of its record
-    log = MemoryLog()
-    models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
-                    budget=Budget(settings.budget, log, NoShares(), settings.models))
-    idea = asyncio.run(convert(path, models.at(0, 0)))
-    say(f"{idea.title}: {idea.short_hypothesis}")
-    for number, step in enumerate(idea.experiments, 1):
-        say(f"{number}. {step}")
-    say(f"in {idea_file(path)}: change it there, or the text")
-    return idea
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------
