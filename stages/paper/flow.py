@@ -32,7 +32,7 @@ from stages.paper.citations import cite
 from stages.paper.disclosure import disclosure, file_of
 from stages.paper.figures import draw_figures
 from stages.paper.material import write_inputs
-from stages.paper.outline import complaints_on, groups, repaired, section_inputs, taken
+from stages.paper.outline import checked, groups, section_inputs, taken
 from stages.paper.reflection import reflect
 from stages.paper.versions import assess_draft, best_of, drafted, material_of, reasons_against
 from stages.settings import OUTLINES
@@ -85,12 +85,12 @@ async def _outlined(client: ModelClient, inputs: WriteInputs) -> PaperOutline:
     for _ in range(OUTLINES):
         asked = OutlineInputs(inputs=inputs, complaints=complaints, previous=outline)
         outline = await client.usable(OUTLINE, asked, then=THEN) or outline
-        complaints = (AGAIN,) if outline is None else complaints_on(outline, inputs)
+        complaints = (AGAIN,) if outline is None else checked(outline, inputs)[1]
         if not complaints:
             break
     if outline is None:
         raise NoDraftError(OUTLINE, client)
-    return repaired(outline, inputs)
+    return checked(outline, inputs)[0]
 
 
 async def release(bench: Bench) -> None:

@@ -30,70 +30,24 @@ SHARES = (0.8, 1.2)
 """What the shares of all sections may come to."""
 
 
-def complaints_on(outline: PaperOutline, inputs: WriteInputs) -> tuple[str, ...]:
-    """What is wrong with an outline, a line each; empty for one that may be written from."""
-    return tuple(_complaints(outline, inputs))
-
-
-def _complaints(outline: PaperOutline, inputs: WriteInputs) -> Iterator[str]:
-    titles = Counter(section.title.strip().lower() for section in outline.sections)
-    for title, times in titles.items():
-        if not title or times > 1 or title in TAKEN:
-            yield f"section title {title!r} is empty, taken or stands {times} times: give each section its own"
-    known, in_text = _known(inputs), [one.name for one in inputs.figures if one.placement == "main"]
-    for section in outline.sections:
-        for name, names in known.items():
-            yield from _unknown(f"section {section.title!r}", name, getattr(section, name), names)
-    for name in ("keys", "tells"):
-        yield from _unknown("the abstract", name, getattr(outline.abstract, name), known[name])
-    for field, needed, names in (("figures", in_text, ()), ("tables", inputs.tables[:1], inputs.tables[1:])):
-        placed = Counter(name for section in outline.sections for name in getattr(section, field))
-        for name in (*needed, *names):
-            if placed[name] > 1 or (name in needed and not placed[name]):
-                yield f"{field}: {name!r} is placed {placed[name]} times: place it once"
-        for one in inputs.figures if field == "figures" else ():
-            if one.placement == "appendix" and placed[one.name]:
-                yield f"figures: {one.name!r} stands in the appendix: place it in no section"
-    planned = {one for section in outline.sections for one in section.tells}
-    for one in inputs.tellings:
-        if one.id not in planned:
-            yield f"{one.id!r} is told in no section: {one.text}"
-        if one.abstract and one.id not in outline.abstract.tells:
-            yield f"{one.id!r} is not told in the abstract: {one.text}"
-    total = sum(section.share for section in outline.sections)
-    if not SHARES[0] <= total <= SHARES[1]:
-        yield f"the shares come to {total:.2f} in all: make it 1"
-
-
-def _known(inputs: WriteInputs) -> dict[str, frozenset[str]]:
-    """What each field of a section may name."""
-    return {
-        "keys": frozenset(line.key for line in (*inputs.results, *inputs.setups)),
-        "figures": frozenset(one.name for one in inputs.figures), "tables": frozenset(inputs.tables),
-        "references": frozenset(one.key for one in inputs.references),
-        "tells": frozenset(one.id for one in inputs.tellings)}
-
-
-def _unknown(where: str, field: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-            yield f"{where}: {name!r} is none of the {field}" + (f"; the nearest are {', '.join(near)}" if near else "")
-
-
-def repaired(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
-    """The outline with all that is wrong put right by rule.
+def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, tuple[str, ...]]:
+    """The outline with all that is wrong put right by rule, and what was wrong, a line each.
 
     Unknown names go; a float stays where it is placed first; what has no place gets one in the longest section, and
     what a reader must learn of the run in the last. An outline that is right comes back as it is.
     """
-    if not complaints_on(outline, inputs):
-        return outline
-    known, seen = _known(inputs), set[tuple[str, str]]()
-    in_text = tuple(one.name for one in inputs.figures if one.placement == "main")
-    known["figures"] &= frozenset(in_text)
+    in_text = [one.name for one in inputs.figures if one.placement == "main"]
+    known = {  # what each field of a section may name
+        "keys": frozenset(line.key for line in (*inputs.results, *inputs.setups)),
+        "figures": frozenset(one.name for one in inputs.figures), "tables": frozenset(inputs.tables),
+        "references": frozenset(one.key for one in inputs.references),
+        "tells": frozenset(one.id for one in inputs.tellings)}
+    times = Counter(section.title.strip().lower() for section in outline.sections)
+    faults = [f"section title {title!r} is empty, taken or stands {count} times: give each section its own"
+              for title, count in times.items() if not title or count > 1 or title in TAKEN]
     sections: list[PlannedSection] = []
     titles: set[str] = set(TAKEN)
+    placed: dict[str, Counter[str]] = {name: Counter() for name in known}
     for number, section in enumerate(outline.sections, 1):
         title = " ".join(section.title.split()) or f"Part {'I' * number}"
         while title.lower() in titles:
@@ -101,26 +55,62 @@ def repaired(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
         titles.add(title.lower())
         kept: dict[str, object] = {"title": title}
         for field, names in known.items():
-            kept[field] = tuple(name for name in dict.fromkeys(getattr(section, field))
-                                if name in names and (field, name) not in seen)
+            asked: tuple[str, ...] = getattr(section, field)
+            faults += _unknown(f"section {section.title!r}", field, asked, names)
             if field in ("figures", "tables"):
-                seen |= {(field, name) for name in getattr(section, field)}
+                names = (names & frozenset((*in_text, *inputs.tables))) - placed[field].keys()
+            kept[field] = tuple(name for name in dict.fromkeys(asked) if name in names)
+            placed[field].update(asked)
         sections.append(section.model_copy(update=kept))
+    for name in ("keys", "tells"):
+        faults += _unknown("the abstract", name, getattr(outline.abstract, name), known[name])
+    for field, needed, once in (("figures", in_text, in_text), ("tables", inputs.tables[:1], inputs.tables)):
+        faults += [f"{field}: {name!r} is placed {placed[field][name]} times: place it once" for name in once
+                   if placed[field][name] > 1 or (name in needed and not placed[field][name])]
+    faults += [f"figures: {one.name!r} stands in the appendix: place it in no section" for one in inputs.figures
+               if one.placement == "appendix" and placed["figures"][one.name]]
+    for one in inputs.tellings:
+        if not placed["tells"][one.id]:
+            faults.append(f"{one.id!r} is told in no section: {one.text}")
+        if one.abstract and one.id not in outline.abstract.tells:
+            faults.append(f"{one.id!r} is not told in the abstract: {one.text}")
     total = sum(section.share for section in sections)
-    host = max(range(len(sections)), key=lambda k: sections[k].share)
+    if not SHARES[0] <= total <= SHARES[1]:
+        faults.append(f"the shares come to {total:.2f} in all: make it 1")
+    if not faults:
+        return outline, ()
+    abstract = outline.abstract.model_copy(update={
+        field: tuple(name for name in getattr(outline.abstract, field) if name in known[field])
+        for field in ("keys", "tells")})
+    repaired = outline.model_copy(update={"sections": tuple(sections), "abstract": abstract})
+    return _completed(repaired, inputs), tuple(faults)
+
+
+def _completed(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
+    """The outline with a place for all that has none, and shares that come to 1."""
+    sections = list(outline.sections)
+    total = sum(section.share for section in sections)
+    longest = max(range(len(sections)), key=lambda k: sections[k].share)
     for at, field, needed in (
-            (host, "tells", [one.id for one in inputs.tellings if not is_disclosure(one)]),
+            (longest, "tells", [one.id for one in inputs.tellings if not is_disclosure(one)]),
             (-1, "tells", [one.id for one in inputs.tellings if is_disclosure(one)]),
-            (host, "figures", in_text), (host, "tables", inputs.tables[:1])):
+            (longest, "figures", [one.name for one in inputs.figures if one.placement == "main"]),
+            (longest, "tables", inputs.tables[:1])):
         placed = {name for section in sections for name in getattr(section, field)}
         more = [name for name in needed if name not in placed]
         sections[at] = sections[at].model_copy(update={field: (*getattr(sections[at], field), *more)})
-    abstract, required = outline.abstract, tuple(one.id for one in inputs.tellings if one.abstract)
+    required = (one.id for one in inputs.tellings if one.abstract)
     return outline.model_copy(update={
         "sections": tuple(one.model_copy(update={"share": one.share / total}) for one in sections),
-        "abstract": abstract.model_copy(update={
-            "keys": tuple(key for key in abstract.keys if key in known["keys"]),
-            "tells": tuple(dict.fromkeys((*(one for one in abstract.tells if one in known["tells"]), *required)))})})
+        "abstract": outline.abstract.model_copy(update={
+            "tells": tuple(dict.fromkeys((*outline.abstract.tells, *required)))})})
+
+
+def _unknown(where: str, field: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+            yield f"{where}: {name!r} is none of the {field}" + (f"; the nearest are {', '.join(near)}" if near else "")
 
 
 def groups(outline: PaperOutline, size: int) -> list[tuple[str, ...]]:

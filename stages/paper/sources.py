@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jinja2 import FileSystemLoader, TemplateSyntaxError
 from jinja2 import TemplateError as SkeletonError
-from PIL import Image, UnidentifiedImageError
 
 from literature.library import Entry
 from record import typeset
@@ -172,19 +170,7 @@ def _pictures(parts: PaperParts) -> dict[str, Path]:
 
 
 def _width(picture: Path, template: Template) -> float:
-    """Inches: a PDF as it was drawn, where that is a sensible size for the page; else by its shape."""
-    width = height = 1.0
-    box = re.search(rb"/MediaBox\s*\[\s*([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)\s+([\d.-]+)", picture.read_bytes())
-    if picture.suffix == ".png":
-        with suppress(UnidentifiedImageError), Image.open(picture, formats=["PNG"]) as image:
-            width, height = float(image.width), float(image.height)
-    elif box is not None:
-        left, bottom, right, top = (float(one) for one in box.groups())
-        width, height = right - left, (top - bottom) or 1.0
-    drawn = width / 72
-    if picture.suffix == ".pdf" and 0.4 * template.column_width <= drawn <= 1.2 * template.text_width:
-        return min(drawn, template.text_width)
-    panels = 1 if width < 1.75 * height else 2 if width < 2.6 * height else 3
-    if template.columns == 2 and panels == 1:
-        return template.column_width
-    return {1: 0.62, 2: 0.94, 3: 1.0}[panels] * template.text_width
+    """Inches: a PDF as it was drawn, any other file, and what is too wide, as wide as the text."""
+    box = re.search(rb"/MediaBox\s*\[\s*([\d.-]+)\s+[\d.-]+\s+([\d.-]+)", picture.read_bytes())
+    drawn = (float(box[2]) - float(box[1])) / 72 if box is not None and picture.suffix == ".pdf" else 0.0
+    return min(drawn or template.text_width, template.text_width)

@@ -14,9 +14,8 @@ from record.nouns.figures import FinalFigure
 from record.nouns.papers import Section
 from stages.paper.findings import lengths, too_thin
 from stages.paper.outline import (
-    complaints_on,
+    checked,
     groups,
-    repaired,
     section_inputs,
     taken,
     to_report,
@@ -55,7 +54,7 @@ RESULTS = next(k for k, one in enumerate(GOOD.sections) if one.title == "Results
 
 
 def test_an_outline_with_everything_in_its_place_is_taken_as_it_is() -> None:
-    assert complaints_on(GOOD, INPUTS) == () and repaired(GOOD, INPUTS) is GOOD
+    assert checked(GOOD, INPUTS) == (GOOD, ())
 
 
 @pytest.mark.parametrize(("outline", "why"), [
@@ -73,9 +72,9 @@ def test_an_outline_with_everything_in_its_place_is_taken_as_it_is() -> None:
     (changed(0, share=1.0), "the shares come to 1."),
 ])
 def test_what_is_wrong_is_said_and_can_be_repaired_by_rule(outline: PaperOutline, why: str) -> None:
-    found = complaints_on(outline, INPUTS)
+    repaired, found = checked(outline, INPUTS)
     assert any(why in one for one in found), found
-    assert complaints_on(repaired(outline, INPUTS), INPUTS) == ()
+    assert checked(repaired, INPUTS) == (repaired, ())
 
 
 NAMES = st.lists(st.sampled_from(["main", "metrics", "ablation", "told-1", "primary-digits", "x", "run.seeds"]),
@@ -91,17 +90,18 @@ def test_any_outline_is_repaired(planned: list[tuple[str, list[str], list[str], 
                        references=tuple(names), tells=tuple(told), share=share)
         for title, names, told, share in planned)
     outline = PaperOutline(title="t", abstract=PlannedAbstract(claim="c", tells=("x",)), sections=sections)
-    found = repaired(outline, INPUTS)
-    assert complaints_on(found, INPUTS) == () and len(found.sections) == len(sections)
+    found, _ = checked(outline, INPUTS)
+    assert checked(found, INPUTS) == (found, ()) and len(found.sections) == len(sections)
 
 
 def test_a_figure_of_the_appendix_is_placed_nowhere_and_may_be_referred_to_anywhere() -> None:
     further = FinalFigure(name="further", description="d", placement="appendix")
     inputs = INPUTS.model_copy(update={"figures": (*INPUTS.figures, further)})
-    assert complaints_on(GOOD, inputs) == ()
+    assert checked(GOOD, inputs) == (GOOD, ())
     placed = changed(0, figures=("further",))
-    assert any("'further' stands in the appendix" in one for one in complaints_on(placed, inputs))
-    assert complaints_on(repaired(placed, inputs), inputs) == ()
+    repaired, faults = checked(placed, inputs)
+    assert any("'further' stands in the appendix" in one for one in faults)
+    assert checked(repaired, inputs) == (repaired, ())
     assert "further" in {one.name for one in section_inputs(inputs, GOOD, (GOOD.sections[0].title,), ()).figures}
 
 
