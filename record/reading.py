@@ -47,19 +47,19 @@ def read_events(path: Path) -> list[tuple[Event, float]]:
     return list(events_in(read_rows(path), path))
 
 
-def read_rows(path: Path) -> list[Row]:
-    """The same as it was written. Raises `RecordError`."""
+def read_rows(path: Path, after: int = 0) -> list[Row]:
+    """The rows behind the first so many, as they were written. Raises `RecordError`."""
     lines = path.with_name(MIRROR)
     if lines.is_file():
         try:
-            return list(mirrored_rows(lines))
+            return list(mirrored_rows(lines))[after:]
         except (OSError, ValueError) as error:
             raise RecordError(f"cannot read the record {lines}: {error}") from error
     if not path.is_file():
         raise RecordError(f"{path.parent} holds no run (there is no {path.name} in it)")
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-            return rows_of(db)
+            return rows_of(db, after)
     except sqlite3.Error as error:
         if "no such table" in str(error):
             raise RecordError(f"{path} is no record of a run: " + (
@@ -72,9 +72,9 @@ def read_state(run: Path) -> RunState:
     return fold(read_events(run / "run.db"))
 
 
-def rows_of(db: sqlite3.Connection) -> list[Row]:
-    """All rows of a database, in order."""
-    return db.execute("SELECT at, body FROM events ORDER BY seq").fetchall()
+def rows_of(db: sqlite3.Connection, after: int = 0) -> list[Row]:
+    """The rows of a database behind the first so many, in order."""
+    return db.execute("SELECT at, body FROM events WHERE seq > ? ORDER BY seq", (after,)).fetchall()
 
 
 def events_in(rows: Iterable[Row], path: Path, *, after: int = 0) -> Iterator[tuple[Event, float]]:
@@ -136,27 +136,13 @@ class Tail:
             return []
         files, before = ([file[:2] for file in files if file[0] != "run.db-wal"] for files in (now, self._stamps))
         kept = self._seen if files == before else 0
-        total, found = _events_after(self.run, kept)
-        if total < kept:
-            kept, (total, found) = 0, _events_after(self.run, 0)
-        self.began_anew, self._seen, self._stamps = kept == 0, total, now
+        path = self.run / "run.db"
+        rows = read_rows(path, max(0, kept - 1))  # the last one that is known as well: a shorter log is another one
+        if kept and not rows:
+            kept, rows = 0, read_rows(path)
+        found = list(events_in(rows[1:] if kept else rows, path, after=kept))
+        self.began_anew, self._seen, self._stamps = kept == 0, kept + len(found), now
         return found
-
-
-def _events_after(run: Path, seen: int) -> tuple[int, list[tuple[Event, float]]]:
-    """How many events there are, and those after the first `seen`. Raises `RecordError`."""
-    path = run / "run.db"
-    if (run / MIRROR).is_file() or not path.is_file():
-        events = read_events(path)
-        return len(events), events[seen:]
-    try:
-        with closing(sqlite3.connect(f"file:{path.resolve()}?mode=ro", uri=True, timeout=2.0)) as db:
-            db.execute("BEGIN")
-            total = int(db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
-            rows = db.execute("SELECT at, body FROM events WHERE seq > ? ORDER BY seq", (seen,))
-            return total, list(events_in(rows, path, after=seen))  # never all texts beside all events
-    except sqlite3.Error as error:
-        raise RecordError(f"cannot read the record {path}: {error}") from error
 
 
 # --- a log of its own ------------------------------------------------------------------------------------------------

@@ -63,9 +63,7 @@ def interpreter(python: str) -> Interpreter:
                              env=environment, cwd="/", stdin=subprocess.DEVNULL)
         answer = json.loads(ran.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        why = " ".join(str(getattr(error, "strerror", None) or error).split())[:300]
-        if isinstance(error, ValueError):
-            why = f"it is no Python {'.'.join(map(str, OLDEST))}"
+        why = "it is no Python 3" if isinstance(error, ValueError) else " ".join(str(error).split())[:300]
         raise ExecutorError(f"cannot run {python!r} (sandbox.python): {why}; a run that was made "
                             "elsewhere names an interpreter of that machine: give one of this one, "
                             "--set sandbox.python=PATH") from error
@@ -91,7 +89,6 @@ def check_interpreter(python: str) -> None:
     if lacking:
         raise ExecutorError(f"{python!r} (sandbox.python) lacks {' and '.join(lacking)}: install what experiments "
                             f"need there ({python} -m pip install {' '.join(lacking)}), or name another interpreter")
-
 
 
 TIMING_LIMIT = 60.0

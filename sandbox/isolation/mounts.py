@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.unexpected import ROOMS
 from sandbox.gpus import Device
 from sandbox.isolation.bubblewrap import SYSTEM, Sandbox, is_visible
 from sandbox.isolation.interpreter import interpreter, threads_of
@@ -24,9 +25,6 @@ from sandbox.isolation.scratch import Scratch
 from sandbox.settings import SandboxSettings
 
 _ROOT = Path(__file__).resolve().parents[2]
-_ROOMS = ("agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector",
-          "templates_latex")
-
 _LIBRARIES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "lib*/python3*/test")
 _BUNDLED = (
     "sklearn/datasets/data", "sklearn/datasets/tests", "scipy/spatial/tests", "scipy/io/arff/tests",
@@ -46,7 +44,8 @@ def label_files(environments: Iterable[Path], variables: Mapping[str, str]) -> t
     hidden = [library / name for library in libraries for name in _BUNDLED]
     hidden += [tree / name for tree in environments for name in _IN_PREFIX]
     caches = [Path(cache) for name in _CACHES for cache in variables.get(name, "").split(":") if cache]
-    hidden += [path for path in (*caches, *(_ROOT / room for room in _ROOMS)) if is_visible(path, trees)]
+    rooms = (_ROOT / room for room in (*ROOMS, "templates_latex"))
+    hidden += [path for path in (*caches, *rooms) if is_visible(path, trees)]
     return tuple(sorted({path for path in hidden if path.is_dir()}))
 
 

@@ -106,7 +106,6 @@ def _import_ahead(modules: list[str]) -> str:
     return "".join(output)
 
 
-
 def _prepare_as_script(shell: Any) -> None:
     with open(os.environ["LAB_JOB"], encoding="utf-8") as file:
         job: dict[str, str] = json.load(file)

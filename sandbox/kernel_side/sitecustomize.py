@@ -24,7 +24,6 @@ _HIDDEN = {
 }
 
 
-
 def _specs(name: str, without: object) -> Iterator[ModuleSpec]:
     """Every module of that name, entry by entry: a local folder must not be lost behind an installed package."""
     for entry in sys.path:

@@ -79,7 +79,7 @@ RUN = [
     (["--set", "sandbox.pretrained=[x]"], "x"), (["--set", "sandbox.scorers=[digits=none.py:f]"], "none.py"),
     (["--set", "sandbox.python=/no/python"], "cannot run '/no/python' (sandbox.python): No such file"),
     (["--set", "sandbox.python=./text.txt"], "Permission denied"),
-    (["--set", "sandbox.python=/bin/true"], "it is no Python 3.11"),
+    (["--set", "sandbox.python=/bin/true"], "it is no Python 3"),
     (["--set", "sandbox.python=./lean"], "lacks ipykernel and numpy: install"),
     (["--set", "sandbox.python=./old"], "is Python 3.8.2: experiments need 3.11 or newer"),
     (["--set", "sandbox.readable=/no/folder"], "(sandbox.readable) is not there"),

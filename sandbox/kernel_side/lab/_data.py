@@ -81,17 +81,13 @@ class Folder:
     path: Path
     classes: int = 0
 
-    def rows(self, split: str) -> NoReturn:
-        raise LabError(self._instead(f"lab.submit for {split!r}"))
-
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise LabError(self._instead(f".{name}"))
-
-    def _instead(self, what: str) -> str:
-        return (f"{self.name} is a folder without labels that we know, so it has no {what}: read the files under "
-                ".path, cut them yourself, and give final values with lab.result(name, value, condition=, dataset=)")
+        what = "lab.submit" if name == "rows" else f".{name}"
+        raise LabError(f"{self.name} is a folder without labels that we know, so it has no {what}: read the files "
+                       "under .path, cut them yourself, and give final values with lab.result(name, value, condition=, "
+                       "dataset=)")
 
 
 @functools.cache

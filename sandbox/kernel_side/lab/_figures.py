@@ -7,6 +7,7 @@ is left out (`cut`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -52,7 +53,7 @@ def _write_facts(figure: Any, path: Any, options: dict[str, Any]) -> None:
     import matplotlib
 
     settings = matplotlib.rcParams
-    try:
+    with contextlib.suppress(Exception):  # a saved figure stays saved; without facts the host judges the image alone
         if not (options.get("format") or os.path.splitext(path)[1]):  # matplotlib adds an ending where there is none
             path = f"{path.rstrip('.')}.{settings['savefig.format']}"
         try:
@@ -65,8 +66,6 @@ def _write_facts(figure: Any, path: Any, options: dict[str, Any]) -> None:
             fields = {"error": f"{type(error).__name__}: {error}"[:_TEXT]}
         with open(f"{path}.facts.json", "w", encoding="utf-8") as file:
             json.dump(fields, file)
-    except Exception:  # a figure that was saved must stay saved; without facts the host judges the image alone
-        return
 
 
 def facts(figure: Any, saved: _Saved | None = None) -> dict[str, Any]:
@@ -124,18 +123,15 @@ def _axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str, Any]:
         "xlabel": _cut(_label(axes, "x")), "ylabel": _cut(_label(axes, "y")),
         # three-dimensional axes switch `axison` off while they draw, and keep what was asked for beside it
         "visible": bool(axes.get_visible() and getattr(axes, "_axis3don", axes.axison))}
-    try:
+    fields |= {"series": 1, "legend": _has_legend(axes, plots, set())}
+    with contextlib.suppress(Exception):  # artists are of any library's making: what can be told of them is told
         series = _series.series_of(axes)
-    except Exception:  # artists are of any library's making; a figure must not fail because we cannot count them
-        return fields | {"series": 1, "legend": _has_legend(axes, plots, set())}
-    labels = {line.label for line in series if line.label}
-    drawn, labelled = _series.count(series)
-    fields |= {"series": drawn, "labelled_series": labelled, "legend": _has_legend(axes, plots, labels),
-               "empty": not any(line.finite for line in series)}
-    try:
-        return fields | _more(axes, bars) | {"drawn": [_series.fields(line) for line in series[:_SERIES]]}
-    except Exception:  # likewise
-        return fields
+        labels = {line.label for line in series if line.label}
+        drawn, labelled = _series.count(series)
+        fields |= {"series": drawn, "labelled_series": labelled, "legend": _has_legend(axes, plots, labels),
+                   "empty": not any(line.finite for line in series)}
+        fields |= _more(axes, bars) | {"drawn": [_series.fields(line) for line in series[:_SERIES]]}
+    return fields
 
 
 def _more(axes: Any, bars: list[Any]) -> dict[str, Any]:

@@ -80,11 +80,9 @@ def fields(series: Series) -> dict[str, Any]:
 
 def has_spread(axes: Any) -> bool:
     """True where a band, error bars, boxes, loose intervals or the points of single runs are drawn."""
-    kinds = [type(collection).__name__ for collection in axes.collections]
-    bands_or_violins = any("Poly" in kind for kind in kinds)
-    bars = any(_has_error(container) for container in axes.containers)
-    parts = any(str(line.get_label()) == "_nolegend_" for line in axes.lines)
-    return bands_or_violins or bars or "LineCollection" in kinds or parts
+    kinds = " ".join(type(collection).__name__ for collection in axes.collections)
+    return ("Poly" in kinds or "LineCollection" in kinds or any(map(_has_error, axes.containers))
+            or any(str(line.get_label()) == "_nolegend_" for line in axes.lines))
 
 
 def shown(artist: Any) -> str:
@@ -184,17 +182,13 @@ def _patch_look(patch: Any) -> dict[str, str]:
 
 def _hex(colour: Any) -> str:
     """#rrggbb without its transparency; empty where there is no single colour."""
-    from matplotlib.colors import to_hex
+    from matplotlib.colors import to_hex, to_rgba_array  # a script may do without matplotlib
 
-    many = np.asarray(colour) if not isinstance(colour, str) else None
-    if many is not None and many.ndim == 2:
-        if len({tuple(row) for row in many.tolist()}) != 1:
-            return ""
-        colour = many[0]
     try:
-        return str(to_hex(colour))
+        colours = np.unique(to_rgba_array(colour), axis=0)
     except ValueError:
         return ""
+    return str(to_hex(colours[0])) if len(colours) == 1 else ""
 
 
 def _whole(points: Any) -> NDArray[np.float64]:
