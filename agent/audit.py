@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,7 +54,7 @@ class AuditReport:
     """What was checked, and what was found. `counts` says how many of each were looked at."""
 
     findings: list[Finding] = field(default_factory=list[Finding])
-    counts: dict[str, int] = field(default_factory=dict[str, int])
+    counts: Counter[str] = field(default_factory=Counter[str])
     released: bool = False
 
     @property
@@ -63,9 +64,6 @@ class AuditReport:
 
     def add(self, kind: Kind, where: str, what: str) -> None:
         self.findings.append(Finding(kind, where, what))
-
-    def count(self, what: str, number: int = 1) -> None:
-        self.counts[what] = self.counts.get(what, 0) + number
 
     def compare(self, folder: RunFolder, path: Path, text: str) -> None:
         """Add a file that is not what the record makes."""
@@ -83,7 +81,7 @@ def audit(run: Path) -> AuditReport:
     report = AuditReport(released=bool(state.released and state.released.released))
     folder = RunFolder(run, state.version)
     if state.ancestry:
-        report.count("ancestors", len(state.ancestry))
+        report.counts["ancestors"] += len(state.ancestry)
     for one in false_ancestry(rows, state):  # whether the parent still says so is not asked
         report.add("changed", f"the log, events to {one.events}", f"they are not those of {one.parent} at {one.point}")
     recorded = {"data": bool(state.datasets), "context": bool(state.context and state.context.documents)}
@@ -102,7 +100,7 @@ def audit(run: Path) -> AuditReport:
         asyncio.run(_paper(report, folder, state))
         state = at_release(events)
         disclosed = disclosure(state, isolation=isolation_text(state), text=best_of(state.drafts).round)
-        report.count("disclosure")
+        report.counts["disclosure"] += 1
         report.compare(folder, folder.root / file_of(folder), disclosed)
     return report
 
@@ -116,13 +114,13 @@ def _files(report: AuditReport, folder: RunFolder, state: RunState, absent: Sequ
         where = path.relative_to(folder.root)
         if where.parts[0] in absent:
             continue
-        report.count("files")
+        report.counts["files"] += 1
         if not path.is_file():
             report.add("missing", str(where), "the record names it, and it is not there")
         elif sha256(path) != expected:
             report.add("changed", str(where), f"its sha256 is no longer {expected[:12]}...")
     for facts in state.datasets if "data" not in absent else ():
-        report.count("datasets")
+        report.counts["datasets"] += 1
         found = undamaged(facts.name, folder.views, folder.labels)
         if found is None or found.fingerprint != facts.fingerprint:
             report.add("changed", f"data ({facts.name})", "the copy is gone, or not what the record says was used")
@@ -133,7 +131,7 @@ def _sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
     for node in state.nodes.values():
         if not node.source_sha256:
             continue
-        report.count("sources")
+        report.counts["sources"] += 1
         source = read_source(folder.source(node.id)) if folder.source(node.id).is_dir() else {}
         if sha256_of_files(source) != node.source_sha256:
             report.add("changed", f"nodes/{node.id}/source", "the code is not what the record says was run")
@@ -189,8 +187,8 @@ def _scores(report: AuditReport, folder: RunFolder, state: RunState, *, with_dat
                     report.add("score", f"node {node.id}", f"{one.name} of {one.condition} on {one.dataset} "
                                f"({one.split}) is recorded as {one.value:.6g}; what was handed in does not give that")
             if with_data:
-                report.count("scores", len(ours))
-            report.count("values of frozen scorers", len(theirs))
+                report.counts["scores"] += len(ours)
+            report.counts["values of frozen scorers"] += len(theirs)
 
 
 def _scored_again(folder: RunFolder, node: Node, attempt: Attempt, *, grade: Grade, tests: bool) -> set[str]:
@@ -223,9 +221,9 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
     draft = best_of(state.drafts).draft
     texts = [draft.title, draft.abstract, *draft.captions.values(),
              *(text for section in draft.sections for text in (section.title, section.body))]
-    report.count("bound values", len(used_keys(texts)))
-    report.count("citations", len(used_keys(texts, frozenset({"cite", "citep", "citet"}))))
-    report.count("figures", len(used_keys(texts, frozenset({"paperfigure"}))))
+    report.counts["bound values"] += len(used_keys(texts))
+    report.counts["citations"] += len(used_keys(texts, frozenset({"cite", "citep", "citet"})))
+    report.counts["figures"] += len(used_keys(texts, frozenset({"paperfigure"})))
     violations = list(check_draft(draft, material.evidence))
     try:
         template = material.template
@@ -234,7 +232,7 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
     else:
         refused = not report.released and (folder.paper / "paper.pdf").exists()
         for name, text in sources(parts_for(material, draft, refused=refused), template).files.items():
-            report.count("paper sources")
+            report.counts["paper sources"] += 1
             report.compare(folder, folder.paper / name, text)
         try:
             violations += await check_pdf(folder.paper, evidence_with(material.evidence, template))

@@ -78,6 +78,7 @@ def forecast(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Setting
     limit, timeout = settings.time_limit * settings.search.num_workers, settings.sandbox.timeout
     hours = Amount(likely=min(limit, ran * min(plan.expected_seconds, timeout)) / 3600,
                    most=min(limit, most_ran * timeout * (1 + RETRY_FACTOR) / 2) / 3600)
+    gpus = settings.sandbox.gpus_per_node
     read, written = (Amount(likely=sum(number * ROLES[role].usual[side] for role, number in likely.items()),
                             most=sum(number * ROLES[role].usual[side] for role, number in most.items()))
                      for side in (0, 1))
@@ -90,7 +91,8 @@ def forecast(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Setting
         calls=tuple(RoleCalls(role=role, likely=likely[role], most=most[role]) for role in likely),
         experiments=Amount(likely=round(ran), most=ceil(most_ran)), input_tokens=read, output_tokens=written,
         usd=None if usd is None or most_usd is None else Amount(likely=usd, most=most_usd), code_hours=hours,
-        gpu_hours=hours if settings.sandbox.device == "cuda" else None,
+        gpu_hours=(Amount(likely=gpus * hours.likely, most=gpus * hours.most) if settings.sandbox.device == "cuda"
+                   else None),
         disk_gb=Amount(likely=(kept + ran * one_run) / 1e9, most=2 * (kept + most_ran * one_run) / 1e9))
 
 

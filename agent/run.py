@@ -13,7 +13,6 @@ import json
 import shutil
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ class RunExistsError(WrongUse):
     """The name of a new run is taken."""
 
 
-def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, listener: Listener) -> int:
+def start(idea: Idea, settings: Settings, *, runs: Path, name: str, listener: Listener) -> int:
     """Make a run of an idea and bring it to its end; returns the exit code.
 
     Raises: `ModelConfigError`, `CatalogueError`, `IsolationError`, `DatasetError`, `RunExistsError`, `RecordError`:
@@ -61,7 +60,7 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str | None, liste
     isolation = describe_isolation(settings.sandbox)
     settings = pinned(settings)
     chosen = template.load(settings.paper.template)
-    root = runs / (name or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{idea.name}")
+    root = runs / name
     if root.exists():
         raise RunExistsError(f"{root} exists; choose another --name, or go on with it: scientist resume {root}")
     folder = RunFolder(root)

@@ -16,7 +16,6 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -127,9 +126,10 @@ def compose(
     if environment is None and config is not None and (config.parent / ".env").is_file():
         base["keys"] = str(config.parent.absolute())
         read_keys(config.parent, os.environ)  # now, since the file may name them
-    layers = [_Layer("in the environment", from_environment(held)), _Layer("on the command line", dict(flags or {}))]
+    layers: list[_Layer] = [("in the environment", from_environment(held), Path()),
+                            ("on the command line", flags or {}, Path())]
     if config is not None:
-        layers.insert(0, _Layer(f"in {config}", read_config(config, held), config.parent))
+        layers.insert(0, (f"in {config}", read_config(config, held), config.parent))
     settings = _built(base, layers)
     return _with_keys(settings) if environment is None else settings
 
@@ -139,7 +139,7 @@ def override(recorded: Mapping[str, Any], flags: Mapping[str, Any]) -> Settings:
 
     Raises: `SettingsError`.
     """
-    return _with_keys(_built(recorded, [_Layer("on the command line", flags)]))
+    return _with_keys(_built(recorded, [("on the command line", flags, Path())]))
 
 
 def _with_keys(settings: Settings) -> Settings:
@@ -203,13 +203,8 @@ def known_keys() -> list[str]:
 # --- layers ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Layer:
-    """Settings from one place. Relative paths in it are seen from `folder`."""
-
-    label: str
-    values: Mapping[str, Any]
-    folder: Path = Path()
+_Layer = tuple[str, Mapping[str, Any], Path]
+"""Where settings come from in words, the settings, and the folder from which relative paths in them are seen."""
 
 
 def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
@@ -218,15 +213,15 @@ def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
     values |= {key: value for key, value in kept.items() if key in values or f"{key}.".startswith(MAPPINGS)}
     known = known_keys()
     origin: dict[str, str] = {}
-    for layer in layers:
-        for key, value in _flat(layer.values).items():
+    for label, given, folder in layers:
+        for key, value in _flat(given).items():
             path = FAMILIAR.get(key, key)
-            _check_key(path, f"{key!r} ({layer.label})", known)
-            origin[path] = layer.label if path == key else f"{layer.label}, as {key}"
+            _check_key(path, f"{key!r} ({label})", known)
+            origin[path] = label if path == key else f"{label}, as {key}"
             try:
-                values[path] = _converted(path, value, layer.folder)
+                values[path] = _converted(path, value, folder)
             except DatasetError as error:
-                raise SettingsError(f"{error} ({layer.label})") from None
+                raise SettingsError(f"{error} ({label})") from None
     root: dict[str, Any] = {}
     for path, value in values.items():
         *parents, last = path.split(".")

@@ -69,7 +69,6 @@ class Examined:
     settings: ModelSettings
     backend: Backend
     rng: Random
-    limit: float = LIMIT
 
     async def ask(self, user: str, output: type[BaseModel], images: tuple[Image, ...] = ()) -> Reply:
         """The answer within the limit. Raises `ModelError`."""
@@ -78,22 +77,22 @@ class Examined:
             prompt=Prompt("You answer exactly what is asked, by the tool that you are given.", user),
             temperature=self.settings.temperature(PLAN), max_tokens=self.settings.tokens(PLAN))
         try:
-            async with asyncio.timeout(self.limit):
+            async with asyncio.timeout(LIMIT):
                 return await self.backend.answer(request)
         except TimeoutError:
-            raise ModelUnavailable(f"no answer within {self.limit:g} s") from None
+            raise ModelUnavailable(f"no answer within {LIMIT:g} s") from None
 
 
-def examine(settings: ModelSettings, *, probe_context: bool, rng: Random, limit: float = LIMIT) -> Iterator[Finding]:
+def examine(settings: ModelSettings, *, probe_context: bool, rng: Random) -> Iterator[Finding]:
     """Findings on every model that is named, one after the other; the later ones only when it can be reached at all."""
     looking = {(one.name, one.base_url) for one in settings.candidates(VISION)}
     for one in settings.distinct:
         if one.name == "offline":
             yield ok("model", "offline: built in, asks nobody, for the study of docs/offline.md only")
             continue
-        bounds = one.model_copy(update={"timeout": limit, "retries": 0, "output_retries": 2})
+        bounds = one.model_copy(update={"timeout": LIMIT, "retries": 0, "output_retries": 2})
         try:
-            model = Examined(one, open_backend(bounds), rng, limit)
+            model = Examined(one, open_backend(bounds), rng)
         except ModelConfigError as error:
             yield fault("model", str(error), "correct --model and --base-url, or export the key that it names")
             continue

@@ -74,10 +74,10 @@ def drawn() -> int:
     return rng.randrange(1000, 10_000)
 
 
-def examined(steps: list[Step], *, limit: float = 10.0, probe: bool = False, **settings: Any) -> dict[str, Finding]:
+def examined(steps: list[Step], *, probe: bool = False, **settings: Any) -> dict[str, Finding]:
     with OpenAIServer(steps) as server:
         chosen = ModelSettings(name="openai-chat:some-model", base_url=server.url, **settings)
-        found = list(model.examine(chosen, probe_context=probe, rng=Random(SEED), limit=limit))
+        found = list(model.examine(chosen, probe_context=probe, rng=Random(SEED)))
     assert all(bool(one.fix) == (one.grade != "ok") for one in found)
     return {one.check: one for one in found}
 
@@ -115,8 +115,9 @@ def test_a_model_that_cannot_be_reached_is_one_fault_with_its_fix(step: Step, wo
     assert words in found["model"].found and fix in found["model"].fix
 
 
-def test_a_model_that_stalls_is_given_up_after_the_limit() -> None:
-    found = examined([stall(20)], limit=0.3)
+def test_a_model_that_stalls_is_given_up_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "LIMIT", 0.3)
+    found = examined([stall(20)])
     assert found["model"].grade == "fault" and "no answer within 0.3 s" in found["model"].found
 
 
