@@ -29,13 +29,13 @@ from models.client import Models
 from models.errors import CatalogueError, ModelConfigError
 from models.failover import open_backend
 from record.errors import WrongUse
-from record.events.papers import Conceived, ContextRead, Ideating
+from record.events.papers import Conceived, Ideating
 from record.events.searching import WorkDone
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.ideation import Means
 from record.lock import hold
-from record.log import EventLog
+from record.log import EventLog, Listener
 from record.network import on_network
 from record.nouns.decisions import Action, Spending, Work
 from record.nouns.nodes import STAGES
@@ -72,11 +72,10 @@ class Order:
 
 
 def ideate(
-    order: Order, settings: Settings, folder: Path, *, on_idea: Callable[[int, Conceived], None],
-    on_documents: Callable[[ContextRead], None],
+    order: Order, settings: Settings, folder: Path, *, on_idea: Callable[[int, Conceived], None], listener: Listener,
 ) -> RunState:
-    """Bring an order to its end in a folder; `on_idea` gets each idea, `on_documents` what was read. Returns the
-    state of the log.
+    """Bring an order to its end in a folder; `on_idea` gets each idea, and those found before. Returns the state of
+    the log.
 
     Raises: `IdeationError`, `ModelError` (`BudgetSpent` among them), `RecordError`, `RunLockedError`.
     """
@@ -89,8 +88,8 @@ def ideate(
     if on_network(folder):
         raise IdeationError(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
     try:
-        with hold(folder), closing(EventLog(folder / LOG)) as log:
-            asyncio.run(_work(order, settings, log, on_idea, on_documents))
+        with hold(folder), closing(EventLog(folder / LOG, listener=listener)) as log:
+            asyncio.run(_work(order, settings, log, on_idea))
             return log.state
     except (ModelConfigError, CatalogueError):
         state = state_in(folder)
@@ -100,8 +99,7 @@ def ideate(
 
 
 async def _work(
-    order: Order, settings: Settings, log: EventLog, on_idea: Callable[[int, Conceived], None],
-    on_documents: Callable[[ContextRead], None],
+    order: Order, settings: Settings, log: EventLog, on_idea: Callable[[int, Conceived], None]
 ) -> None:
     await _begin(order, settings, log)
     folder = log.path.parent
@@ -117,8 +115,6 @@ async def _work(
             k = numbered(study.recorder, Work(task="context"))
             log.append(await digest_all(models.at(k, 0), copies, refused))
             log.append(WorkDone(k=k))
-        if study.state.context is not None:
-            on_documents(study.state.context)
         await find_ideas(study, order.count)
         if order.steps != ("idea",):
             await write_up(study, order.steps)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from agent.cli.asking import open_model
 from agent.cli.edge import DONE, FAILED
+from agent.cli.paper_commands import Compare
 from agent.cli.status import run_folder
 from agent.settings import compose
 from evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, shown, side_of, tally
@@ -57,14 +58,14 @@ class Comparison(Frozen):
     removed: dict[str, int] = Field(default_factory=dict[str, int], description="run -> passages kept from the judge")
 
 
-def compare(runs: list[Path], json: bool, flags: dict[str, Any]) -> int:
-    states = _states(runs)
+def compare(asked: Compare) -> int:
+    states = _states(asked.runs)
     comparison = Comparison(sides=tuple(
         side_of(name, state, best_of(state.drafts).draft if state.drafts else None)
         for name, (state, _) in states.items()))
-    if flags:
-        comparison = asyncio.run(_judged(comparison, states, flags))
-    if json:
+    if asked.flags:
+        comparison = asyncio.run(_judged(comparison, states, asked.flags))
+    if asked.json:
         print(comparison.model_dump_json(indent=1))
     else:
         show(comparison, Console())

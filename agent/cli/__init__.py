@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from agent.cli.commands import app
 from agent.cli.edge import exit_code_of, traceback_saved
+from agent.cli.paper_commands import app
 from agent.keys import read_keys
 from record.errors import WrongUse
 

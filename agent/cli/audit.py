@@ -6,64 +6,59 @@ A paper that is not ours is checked against its result files, its code and itsel
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import asdict
-from json import dumps
-from pathlib import Path
+from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from agent.audit import AuditReport
 from agent.audit import audit as audit_run
 from agent.cli.edge import DONE, FINDINGS
+from agent.cli.paper_commands import Audit
+from agent.cli.shown import answer, line, table
 from agent.cli.status import run_folder
-from inspector.text import plain
 from record.errors import WrongUse
 from review.evidence.tex import TexError
 from review.foreign import ForeignAudit, audit_paper
+from review.foreign.audit import Verdict
 
-_STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "unsupported": "red"}
+STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "unsupported": "red"}
 
 
-def audit(path: Path, results: Path | None, code: Path | None, json: bool) -> int:
+def audit(asked: Audit) -> int:
+    path, results, code = asked.path, asked.results, asked.code
     if path.is_file():
         try:
             paper = asyncio.run(audit_paper(path, results=results, code=code))
         except TexError as error:
             raise WrongUse(str(error)) from None
-        if json:
-            print(dumps(paper_as_plain(paper), indent=1))
-        else:
-            show_paper(paper, Console())
+        answer(paper_as_plain(paper), paper_lines(paper), json=asked.json)
         return FINDINGS if paper.findings else DONE
     if results is not None or code is not None:
         raise WrongUse(f"{path} is not a file: --results and --code go with a paper (.md, .tex, .pdf), not with a run")
     report = audit_run(run_folder(path))
-    if json:
-        print(dumps({"unbound": report.unbound, "released": report.released, "counts": report.counts,
-                     "findings": [asdict(finding) for finding in report.findings]}, indent=1))
-    else:
-        show_run(report, Console())
+    answer({"unbound": report.unbound, "released": report.released, "counts": report.counts,
+            "findings": [asdict(finding) for finding in report.findings]}, run_lines(report), json=asked.json)
     return FINDINGS if report.findings else DONE
 
 
-def show_run(report: AuditReport, console: Console) -> None:
+def run_lines(report: AuditReport) -> Iterator[Text]:
     """Findings, one a line, then what was checked."""
     for finding in report.findings:
         colour = "yellow" if finding.kind == "not checked" else "red"
-        line = Text(f"{finding.kind}: ", style=colour) + Text(f"{plain(finding.where)}: {plain(finding.what)}")
-        console.print(line, soft_wrap=True)
-    checked = ", ".join(f"{number} {what}" for what, number in report.counts.items()) or "nothing"
-    console.print(Text(f"checked {checked}"), soft_wrap=True)
-    verdict = "clean" if not report.findings else f"{len(report.findings)} finding{'s'[len(report.findings) == 1:]}"
-    console.print(Text(f"{verdict}: {report.unbound} unbound", style="red" if report.findings else "green"))
+        yield line(f"{finding.where}: {finding.what}", colour, label=f"{finding.kind}: ")
+    yield line(f"checked {', '.join(f'{number} {what}' for what, number in report.counts.items()) or 'nothing'}")
+    number = len(report.findings)
+    verdict = f"{number} finding{'s' * (number != 1)}" if number else "clean"
+    yield Text(f"{verdict}: {report.unbound} unbound", style="red" if number else "green")
 
 
 # --- papers that are not ours ----------------------------------------------------------------------------------------
 
 
-def paper_as_plain(report: ForeignAudit) -> dict[str, object]:
+def paper_as_plain(report: ForeignAudit) -> dict[str, Any]:
     """A report as plain values for JSON (see docs/audit.md)."""
     return {
         "paper": report.paper, "sha256": report.sha256, "findings": report.findings,
@@ -71,10 +66,9 @@ def paper_as_plain(report: ForeignAudit) -> dict[str, object]:
         "in_reports_only": report.written,
         "results": {"files": list(report.result_files), "numbers": report.result_numbers},
         "verdicts": [
-            {"number": one.claim.number.text, "class": one.kind,
-             "where": one.claim.where, "context": one.claim.context,
-             "evidence": one.evidence,
-             "chance": round(one.chance, 4), "in_reports_only": one.written}
+            {"number": one.claim.number.text, "class": one.kind, "where": one.claim.where,
+             "context": one.claim.context, "evidence": one.evidence, "chance": round(one.chance, 4),
+             "in_reports_only": one.written}
             for one in report.verdicts],
         "inconsistencies": [{"kind": one.kind, "where": one.where, "what": one.what} for one in report.inconsistencies],
         "code": {"files": report.code_files, "findings": [one.model_dump() for one in report.code]},
@@ -82,37 +76,30 @@ def paper_as_plain(report: ForeignAudit) -> dict[str, object]:
     }
 
 
-def show_paper(report: ForeignAudit, console: Console) -> None:
+def paper_lines(report: ForeignAudit) -> Iterator[Text | Table]:
     """Every number in a table, what speaks against the paper, then the counts."""
     if report.verdicts:
-        table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
-        for name in ("number", "class", "where", "evidence"):
-            table.add_column(name, no_wrap=name in ("number", "class"))
-        for one in report.verdicts:
-            evidence = plain(one.claim.context[:120]) if one.kind == "unsupported" else one.evidence
-            if one.kind == "found" and one.written:
-                evidence += ", a report"
-            elif one.kind == "ambiguous":
-                evidence += f"; as many as {one.chance:.0%} of such numbers would match"
-            table.add_row(Text(plain(one.claim.number.text)), Text(one.kind, style=_STYLES[one.kind]),
-                          Text(plain(one.claim.where)), Text(plain(evidence)))
-        console.print(table)
-    for one in report.inconsistencies:
-        console.print(Text(f"{one.kind}: ", style="red") + Text(f"{plain(one.where)}: {plain(one.what)}"),
-                      soft_wrap=True)
-    for finding in report.code:
-        style = "red" if finding.suspect else "yellow"
-        console.print(Text(f"code, {finding.kind}: ", style=style) + Text(plain(str(finding))), soft_wrap=True)
-    for line in report.left_out:
-        console.print(Text(f"not read: {plain(line)}", style="dim"), soft_wrap=True)
-    checked = [f"{report.numbers} numbers read; give --results DIR to hold them against result files"]
+        yield table("number", "class", "where", "evidence", rows=(
+            (one.claim.number.text, Text(one.kind, style=STYLES[one.kind]), one.claim.where, _evidence(one))
+            for one in report.verdicts))
+    yield from (line(f"{one.where}: {one.what}", "red", label=f"{one.kind}: ") for one in report.inconsistencies)
+    yield from (line(str(finding), "red" if finding.suspect else "yellow", label=f"code, {finding.kind}: ")
+                for finding in report.code)
+    yield from (line(f"not read: {left_out}", "dim") for left_out in report.left_out)
     if report.verdicts:
         counts = ", ".join(f"{number} {name}" for name, number in report.counts.items())
-        checked = [f"{report.numbers} numbers: {counts} ({report.written} found in reports only), against "
-                   f"{report.result_numbers} numbers of {len(report.result_files)} result files"]
+        yield line(f"{report.numbers} numbers: {counts} ({report.written} found in reports only), against "
+                   f"{report.result_numbers} numbers of {len(report.result_files)} result files")
+    else:
+        yield line(f"{report.numbers} numbers read; give --results DIR to hold them against result files")
     if report.code_files:
-        checked.append(f"{len(report.code)} findings in {report.code_files} files of code")
+        yield line(f"{len(report.code)} findings in {report.code_files} files of code")
     verdict = f"findings: {report.findings}" if report.findings else "nothing speaks against it"
-    console.print(Text("\n".join(checked)), soft_wrap=True)
-    console.print(Text(f"{verdict}; numbers that code made up are found like any other",
-                       style="red" if report.findings else "green"), soft_wrap=True)
+    yield line(f"{verdict}; numbers that code made up are found like any other", "red" if report.findings else "green")
+
+
+def _evidence(one: Verdict) -> str:
+    if one.kind == "unsupported":
+        return one.claim.context[:120]
+    chance = f"; as many as {one.chance:.0%} of such numbers would match" if one.kind == "ambiguous" else ""
+    return one.evidence + (", a report" if one.kind == "found" and one.written else "") + chance

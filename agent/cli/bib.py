@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from agent.cli.edge import DONE, FINDINGS
+from agent.cli.paper_commands import BibCheck
+from agent.cli.shown import answer, line, table
 from agent.settings import compose, credentials
-from inspector.text import plain
 from literature.library import as_bibtex, read_own
 from literature.lookup import Library, open_literature
 from record.errors import WrongUse
@@ -35,11 +35,11 @@ class Report(Frozen):
     entries: tuple[Line, ...]
 
 
-def check(file: Path, out: Path | None, config: Path | None, json: bool, flags: dict[str, Any]) -> int:
-    settings = compose(config=config, flags=flags)
+def check(asked: BibCheck) -> int:
+    settings, out = compose(config=asked.config, flags=asked.flags), asked.out
     if out is not None and out.is_dir():
         raise WrongUse(f"--out {out} is a folder: give the path of a .bib file")
-    entries = read_own(file)
+    entries = read_own(asked.file)
 
     async def verify() -> Library:
         async with open_literature(settings.literature, credentials()) as literature:
@@ -54,20 +54,17 @@ def check(file: Path, out: Path | None, config: Path | None, json: bool, flags: 
     report = Report(entries=tuple(
         Line(key=one.entry.key, outcome="merged" if one.merged_into else one.outcome.outcome, why=one.reason,
              record=one.entry.fields.get("verified", "")) for one in library.checked))
-    if json:
-        print(report.model_dump_json(indent=1))
-    else:
-        _show(report, Console(), out)
+    answer(report, _lines(report, out), json=asked.json)
     return DONE if len(library.usable) == len(library.checked) else FINDINGS
 
 
-def _show(report: Report, console: Console, out: Path | None) -> None:
-    table = Table("entry", "outcome", "why, or by whom", box=None, pad_edge=False)
-    for one in report.entries:
-        source_id_and_date = "; ".join(part.split(": ", 1)[-1] for part in one.record.split("; ")[:3])
-        table.add_row(Text(plain(one.key)), Text(one.outcome), Text(plain(one.why or source_id_and_date)))
-    console.print(table)
-    citable = sum(not one.why for one in report.entries)
-    console.print(Text(f"{citable} of {len(report.entries)} entries may be cited"))
+def _lines(report: Report, out: Path | None) -> Iterator[Text | Table]:
+    yield table("entry", "outcome", "why, or by whom", rows=(
+        (one.key, one.outcome, one.why or _source_id_and_date(one.record)) for one in report.entries))
+    yield Text(f"{sum(not one.why for one in report.entries)} of {len(report.entries)} entries may be cited")
     if out is not None:
-        console.print(Text(f"written: {plain(str(out))}"), soft_wrap=True)
+        yield line(f"written: {out}")
+
+
+def _source_id_and_date(record: str) -> str:
+    return "; ".join(part.split(": ", 1)[-1] for part in record.split("; ")[:3])

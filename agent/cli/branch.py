@@ -18,6 +18,7 @@ from agent.cli.checks import (
     default_name,
     runs_folder_removed_if_refused,
 )
+from agent.cli.commands import Branch
 from agent.cli.edge import say
 from agent.cli.run import show_while
 from agent.cli.status import run_folder
@@ -41,10 +42,8 @@ AUTHOR = 64
 """Characters of an author's name."""
 
 
-def branch(
-    run: Path, point: str, *, code: Path | None, author: str | None, note: str, runs: Path | None, name: str | None,
-    seed: int | None, flags: dict[str, Any],
-) -> int:
+def branch(asked: Branch) -> int:
+    run, point, note, flags = asked.run, asked.point, asked.note, asked.flags
     parent = run_folder(run)
     try:
         origin = origin_of(parent, point)
@@ -52,21 +51,22 @@ def branch(
         raise WrongUse(f"cannot branch {run} from {point[:40]!r}: {error}") from None
     state, by = origin.cut.state, control.user()
     assert state.started is not None
-    if code is None and author is not None:
+    if asked.code is None and asked.author is not None:
         raise WrongUse("--author names who wrote the code: give --code too")
     if note and (why := control.refused(state, Commanded(verb="note", text=note), working=False)) is not None:
         raise WrongUse(f"--note: {why}")
-    written = None if code is None else read_code(code, author=_author(author or by), note=note)
+    written = None if asked.code is None else read_code(asked.code, author=_author(asked.author or by), note=note)
     settings = override(state.started.settings, state.overrides | flags)
     point_in_name = re.sub("[^A-Za-z0-9]", "", point)[:12]
-    chosen = f"{default_name(state.started.idea)[:60]}_from-{point_in_name}" if name is None else check_name(name)
-    root = (runs or parent.resolve().parent) / chosen
+    root = (asked.runs or parent.resolve().parent) / (
+        f"{default_name(state.started.idea)[:60]}_from-{point_in_name}" if asked.name is None
+        else check_name(asked.name))
     if root.exists():
         raise WrongUse(f"{root} exists already: choose another --name")
     _check(settings, flags, root)
     with runs_folder_removed_if_refused(root.parent):
         try:
-            make(origin, Addition(settings, flags, seed, note, written, by), root)
+            make(origin, Addition(settings, flags, asked.seed, note, written, by), root)
         except FileExistsError:
             raise WrongUse(f"{root} exists already: choose another --name") from None
         except (RecordError, OSError) as error:

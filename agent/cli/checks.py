@@ -43,8 +43,6 @@ def check(settings: Settings, folder: Path) -> None:
         raise WrongUse(f"{folder} exists already: choose another --name, or continue it: scientist resume {folder}")
     check_writable(folder.parent)
     check_space(settings, folder)
-    if settings.paper.bib is not None and not settings.paper.bib.is_file():
-        raise WrongUse(f"there is no bibliography {settings.paper.bib}: give --bib the path of a .bib file")
     if settings.alerts.command and shutil.which(settings.alerts.command[0]) is None:
         raise WrongUse(f"there is no program {settings.alerts.command[0]!r} (alerts.command): give its path, or none")
     if settings.context is not None:

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from agent.cli.options import BUDGET, MODEL, AsJson, Config, Run, Runs, declared
-from agent.cli.paper_commands import bench, bib, papers
+from agent.cli.options import MODEL, RUN, AsJson, Command, Config, RunPath
 
 EXIT_CODES = """
 Exit codes: 0 done and released; 1 unexpected failure; 2 wrong use or configuration; 3 stopped by budget or time with a
@@ -52,87 +51,76 @@ def scientist(
 # --- making runs ----------------------------------------------------------------------------------------------------
 
 
-@app.command()
-@declared("agent.cli.run:run", *MODEL, "workers", "gpus", *BUDGET, "bib", "template", "data", "context")
-def run(
-    idea: Annotated[Path, typer.Option(
-        help="JSON as AI-Scientist-v2 writes it, one idea or a list.")],
-    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
-    config: Config = None,
-    runs: Runs = Path("runs"),
-    name: Annotated[str | None, typer.Option(help="Name of the run's folder; by default time and idea.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,
-    dry_run: Annotated[bool, typer.Option(
-        "--dry-run", help="Only make and show the data plan (asks the planner), with a forecast of the run.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
-) -> None:
+class Run(Command, to=app, work="agent.cli.run:run",
+          settings=(*RUN, "seed", "bib", "template", "data", "context")):
     """Run an idea: experiments in four stages, then figures and a paper."""
 
+    idea: Annotated[Path, typer.Option(help="JSON as AI-Scientist-v2 writes it, one idea or a list.")]
+    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None
+    config: Config = None
+    runs: Annotated[Path, typer.Option(help="The folder in which the run's own folder is made.")] = Path("runs")
+    name: Annotated[str | None, typer.Option(help="Name of the run's folder; by default time and idea.")] = None
+    dry_run: Annotated[bool, typer.Option(
+        "--dry-run", help="Only make and show the data plan (asks the planner), with a forecast of the run.")] = False
+    json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False
 
-@app.command()
-@declared("agent.cli.run:resume", *MODEL, "workers", "gpus", *BUDGET)
-def resume(run: Run) -> None:
+
+class Resume(Command, to=app, work="agent.cli.run:resume", settings=RUN):
     """Continue a run where it stopped; nothing finished is done again. Overrides are recorded."""
 
+    run: RunPath
 
-@app.command()
-@declared("agent.cli.branch:branch", *MODEL, "workers", "gpus", *BUDGET)
-def branch(
-    run: Run,
-    point: Annotated[str, typer.Option(
-        "--from", metavar="NODE|STAGE", help="After a node's verdict, as n0012, or before a stage, as ablation.")],
-    code: Annotated[Path | None, typer.Option(
-        help="A folder with an experiment.py of yours: the branch's first node.")] = None,
-    author: Annotated[str | None, typer.Option(help="Who wrote it; by default your user name.")] = None,
-    note: Annotated[str, typer.Option(help="A note for the next prompts of the stage.")] = "",
-    runs: Annotated[Path | None, typer.Option(help="Where the folder is made; by default beside RUN.")] = None,
-    name: Annotated[str | None, typer.Option(help="Its name; by default time, idea and point.")] = None,
-    seed: Annotated[int | None, typer.Option(
-        min=0, help="Of its choices; by default a new one; with that of RUN it chooses as RUN did.")] = None,
-) -> None:
+
+class Branch(Command, to=app, work="agent.cli.branch:branch", settings=RUN):
     """Begin a new run from a point of another one, which stays as it is. Budget and time begin anew."""
 
+    run: RunPath
+    point: Annotated[str, typer.Option(
+        "--from", metavar="NODE|STAGE", help="After a node's verdict, as n0012, or before a stage, as ablation.")]
+    code: Annotated[Path | None, typer.Option(
+        help="A folder with an experiment.py of yours: the branch's first node.")] = None
+    author: Annotated[str | None, typer.Option(help="Who wrote it; by default your user name.")] = None
+    note: Annotated[str, typer.Option(help="A note for the next prompts of the stage.")] = ""
+    runs: Annotated[Path | None, typer.Option(help="Where the folder is made; by default beside RUN.")] = None
+    name: Annotated[str | None, typer.Option(help="Its name; by default time, idea and point.")] = None
+    seed: Annotated[int | None, typer.Option(
+        min=0, help="Of its choices; by default a new one; with that of RUN it chooses as RUN did.")] = None
 
-@app.command()
-@declared("agent.cli.run:write", *MODEL, "template")
-def write(run: Run) -> None:
+
+class Write(Command, to=app, work="agent.cli.run:write", settings=(*MODEL, "template")):
     """Write the paper of a finished run again, as paper/v2. No experiment is repeated, and the first paper stays."""
 
+    run: RunPath
 
-@app.command("exec")
-@declared("agent.cli.execute:execute", "assignments", "data")
-def execute(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")],
-    timeout: Annotated[str | None, typer.Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None,
-    config: Config = None,
-    json: AsJson = False,
-) -> None:
+
+class Execute(Command, to=app, work="agent.cli.execute:execute", settings=("assignments", "data"), name="exec"):
     """Run a file exactly as a node would, as isolated. Shows what it printed and measured; exit 1 when it failed."""
 
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")]
+    timeout: Annotated[str | None, typer.Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None
+    config: Config = None
+    json: AsJson = False
 
-@app.command()
-@declared("agent.cli.prefetch:prefetch", "assignments", "data")
-def prefetch(
-    file: Annotated[Path, typer.Argument(metavar="IDEA|CONFIG", help="An idea (.json) or a configuration (.yaml).")],
-    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None,
-    config: Config = None,
-) -> None:
+
+class Prefetch(Command, to=app, work="agent.cli.prefetch:prefetch", settings=("assignments", "data")):
     """Fetch what a run needs from the Hugging Face hub. Datasets and pretrained models, for a machine without a
     network."""
 
+    file: Annotated[Path, typer.Argument(metavar="IDEA|CONFIG", help="An idea (.json) or a configuration (.yaml).")]
+    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None
+    config: Config = None
 
-@app.command()
-@declared("agent.cli.doctor:doctor", *MODEL)
-def doctor(
-    config: Config = None,
+
+class Doctor(Command, to=app, work="agent.cli.doctor:doctor", settings=MODEL):
+    """Check whether this machine is fit for a run. With --model also the model, which is asked some small questions."""
+
+    config: Config = None
     runs: Annotated[Path, typer.Option(
-        help="Where runs are made: its disk and filesystem are checked.")] = Path("runs"),
+        help="Where runs are made: its disk and filesystem are checked.")] = Path("runs")
     probe_context: Annotated[bool, typer.Option(
         "--probe-context", help="With --model: find out how long a prompt it really reads (up to 500 k characters).",
-    )] = False,
-    json: AsJson = False,
-) -> None:
-    """Check whether this machine is fit for a run. With --model also the model, which is asked some small questions."""
+    )] = False
+    json: AsJson = False
 
 
 # --- steering a run -------------------------------------------------------------------------------------------------
@@ -142,115 +130,104 @@ Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
 NeededReason = Annotated[str, typer.Option("--reason", help="Why, in a sentence: it is recorded and disclosed.")]
 
 
-@app.command()
-@declared("agent.cli.control:stop")
-def stop(run: Run, reason: Reason = "") -> None:
+class Stop(Command, to=app, work="agent.cli.control:steer"):
     """Ask a run to stop; it can be resumed. Nodes that run get a short grace."""
 
+    run: RunPath
+    reason: Reason = ""
 
-@app.command()
-@declared("agent.cli.control:pause")
-def pause(run: Run, reason: Reason = "") -> None:
+
+class Pause(Command, to=app, work="agent.cli.control:steer"):
     """Pause a run. Nothing new begins, what runs finishes, no time counts; resume continues it."""
 
+    run: RunPath
+    reason: Reason = ""
 
-@app.command()
-@declared("agent.cli.control:kill")
-def kill(run: Run, node: Node, reason: NeededReason) -> None:
+
+class Kill(Command, to=app, work="agent.cli.control:steer"):
     """End the work on a node at once. Its slot is freed; it is neither run again nor debugged."""
 
+    run: RunPath
+    node: Node
+    reason: NeededReason
 
-@app.command()
-@declared("agent.cli.control:mark")
-def mark(
-    run: Run,
-    node: Node,
-    reason: NeededReason,
-    kind: Annotated[Literal["suspect", "closed"], typer.Option(
-        "--as", help="suspect: its numbers are not used; closed: nothing is built on it.")] = "suspect",
-) -> None:
+
+class Mark(Command, to=app, work="agent.cli.control:steer"):
     """Mark a node as suspect or closed. A suspect node is never the best, and nothing builds on a closed one."""
 
+    run: RunPath
+    node: Node
+    reason: NeededReason
+    kind: Annotated[Literal["suspect", "closed"], typer.Option(
+        "--as", help="suspect: its numbers are not used; closed: nothing is built on it.")] = "suspect"
 
-@app.command()
-@declared("agent.cli.control:note")
-def note(
-    run: Run,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="Up to 1000 characters.")],
-    stage: Annotated[str, typer.Option(
-        help="preliminary, tuning, agenda, ablation; by default the current one.")] = "",
-) -> None:
+
+class Note(Command, to=app, work="agent.cli.control:steer"):
     """Show a note to the next prompts of a stage. It is a wish about direction: a later note may withdraw it, and no
     rule of honesty gives way to it."""
+
+    run: RunPath
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Up to 1000 characters.")]
+    stage: Annotated[str, typer.Option(
+        help="preliminary, tuning, agenda, ablation; by default the current one.")] = ""
 
 
 # --- looking at runs ------------------------------------------------------------------------------------------------
 
 
-@app.command()
-@declared("agent.cli.status:status")
-def status(run: Run, json: AsJson = False) -> None:
+class Status(Command, to=app, work="agent.cli.status:status"):
     """Show the state of a run. Phase, nodes, cost, time, last events, what comes next."""
 
+    run: RunPath
+    json: AsJson = False
 
-@app.command()
-@declared("agent.cli.status:tree")
-def tree(
-    run: Run,
-    watch: Annotated[bool, typer.Option(
-        "--watch", "-w", help="Keep showing it until the run ends, or Ctrl-C.")] = False,
-    json: AsJson = False,
-) -> None:
+
+class Tree(Command, to=app, work="agent.cli.status:tree"):
     """Show the nodes of a run by stage. With state, metric and the path to the best."""
 
+    run: RunPath
+    watch: Annotated[bool, typer.Option(
+        "--watch", "-w", help="Keep showing it until the run ends, or Ctrl-C.")] = False
+    json: AsJson = False
 
-@app.command()
-@declared("agent.cli.status:logs")
-def logs(
-    run: Run,
-    node: Annotated[str | None, typer.Option(help="Only of this node, with its small steps and output.")] = None,
-    follow: Annotated[bool, typer.Option(
-        "--follow", "-f", help="Keep printing until the run ends, or Ctrl-C.")] = False,
-    last: Annotated[int | None, typer.Option(
-        "--last", "-n", min=0, help="Only the last lines; by default all.")] = None,
-    json: AsJson = False,
-) -> None:
+
+class Logs(Command, to=app, work="agent.cli.status:logs"):
     """Show what happened in a run. An event a line, or a node's steps and output, also while it runs."""
 
+    run: RunPath
+    node: Annotated[str | None, typer.Option(help="Only of this node, with its small steps and output.")] = None
+    follow: Annotated[bool, typer.Option(
+        "--follow", "-f", help="Keep printing until the run ends, or Ctrl-C.")] = False
+    last: Annotated[int | None, typer.Option(
+        "--last", "-n", min=0, help="Only the last lines; by default all.")] = None
+    json: AsJson = False
 
-@app.command()
-@declared("agent.cli.why:why")
-def why(run: Run, json: AsJson = False) -> None:
+
+class Why(Command, to=app, work="agent.cli.why:why"):
     """Show why a run is in its present state. What workers wait for, errors, baseline differences, next actions."""
 
+    run: RunPath
+    json: AsJson = False
 
-@app.command()
-@declared("agent.cli.status:view")
-def view(
-    place: Annotated[Path, typer.Argument(metavar="[RUN|DIR]", help="A run, or a folder of runs.")] = Path("runs"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen on; 0: any free one.")] = 0,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Without the buttons that steer a run.")] = False,
-) -> None:
+
+class View(Command, to=app, work="agent.cli.status:view"):
     """Show runs in a browser. A page on this machine alone: tree, nodes, reports, cost, paper; live."""
 
+    place: Annotated[Path, typer.Argument(metavar="[RUN|DIR]", help="A run, or a folder of runs.")] = Path("runs")
+    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen on; 0: any free one.")] = 0
+    read_only: Annotated[bool, typer.Option("--read-only", help="Without the buttons that steer a run.")] = False
 
-@app.command()
-@declared("agent.cli.export:export")
-def export(
-    run: Run,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's page in one file.")] = None,
-    events: Annotated[Path | None, typer.Option(metavar="FILE", help="All events as JSON lines; - to print.")] = None,
-    tree: Annotated[Path | None, typer.Option(metavar="FILE", help="The tree as JSON; - to print it.")] = None,
-    zip: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's folder, without its data.")] = None,
-    with_data: Annotated[bool, typer.Option(
-        "--with-data", help="In the zip also the data, withheld labels too, and documents.")] = False,
-    mlflow: Annotated[str | None, typer.Option(metavar="DIR|URI", help="Into MLflow (extra mlflow).")] = None,
-    wandb: Annotated[Path | None, typer.Option(metavar="DIR", help="Into W&B, offline (extra wandb).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
-) -> None:
+
+class Export(Command, to=app, work="agent.cli.export:export"):
     """Write a run to files that others can look at. Its page, events, tree or folder; its nodes into a tracker."""
 
-
-app.add_typer(papers)
-app.add_typer(bib, name="bib")
-app.add_typer(bench, name="bench")
+    run: RunPath
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's page in one file.")] = None
+    events: Annotated[Path | None, typer.Option(metavar="FILE", help="All events as JSON lines; - to print.")] = None
+    tree: Annotated[Path | None, typer.Option(metavar="FILE", help="The tree as JSON; - to print it.")] = None
+    zip: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's folder, without its data.")] = None
+    with_data: Annotated[bool, typer.Option(
+        "--with-data", help="In the zip also the data, withheld labels too, and documents.")] = False
+    mlflow: Annotated[str | None, typer.Option(metavar="DIR|URI", help="Into MLflow (extra mlflow).")] = None
+    wandb: Annotated[Path | None, typer.Option(metavar="DIR", help="Into W&B, offline (extra wandb).")] = None
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Literal
 
+from agent.cli.commands import Kill, Mark, Note, Pause, Stop
 from agent.cli.edge import DONE
 from agent.cli.status import run_folder
 from inspector.follow import process_on
@@ -23,27 +23,22 @@ WAIT = 2.0
 POLL = 0.05
 
 
-def stop(run: Path, reason: str) -> int:
-    if process_on(run_folder(run)) is None:  # nobody works on it, which is what was asked for
-        print(f"nothing to stop: no process works on {run}")
-        return DONE
-    return ask(run, Commanded(verb="stop", text=reason))
-
-
-def pause(run: Path, reason: str) -> int:
-    return ask(run, Commanded(verb="pause", text=reason))
-
-
-def kill(run: Path, node: str, reason: str) -> int:
-    return ask(run, Commanded(verb="kill", target=node, text=reason))
-
-
-def mark(run: Path, node: str, reason: str, kind: Literal["suspect", "closed"]) -> int:
-    return ask(run, Commanded(verb="mark", target=node, text=reason, mark=kind))
-
-
-def note(run: Path, text: str, stage: str) -> int:
-    return ask(run, Commanded(verb="note", target=stage, text=text))
+def steer(asked: Stop | Pause | Kill | Mark | Note) -> int:
+    match asked:
+        case Stop():
+            if process_on(run_folder(asked.run)) is None:  # nobody works on it, which is what was asked for
+                print(f"nothing to stop: no process works on {asked.run}")
+                return DONE
+            command = Commanded(verb="stop", text=asked.reason)
+        case Pause():
+            command = Commanded(verb="pause", text=asked.reason)
+        case Kill():
+            command = Commanded(verb="kill", target=asked.node, text=asked.reason)
+        case Mark():
+            command = Commanded(verb="mark", target=asked.node, text=asked.reason, mark=asked.kind)
+        case Note():
+            command = Commanded(verb="note", target=asked.stage, text=asked.text)
+    return ask(asked.run, command)
 
 
 def ask(path: Path, command: Commanded) -> int:
@@ -62,18 +57,23 @@ def ask(path: Path, command: Commanded) -> int:
     target = command.target or state.stage if command.verb == "note" else command.target
     what, effect = f"{command.verb} {target}".strip(), _effect(path, command, state)
     if process is None:
-        print(plain(f"{what}: kept, and taken by the next 'scientist resume {path}'"))
-        return DONE
-    end = time.monotonic() + WAIT
-    while file.exists():
-        if time.monotonic() > end:
-            print(plain(f"{what}: asked, not taken yet by {process}, which is busy; once it is, {effect}"))
-            return DONE
-        time.sleep(POLL)
-    if not any(one.command.file == file.name for one in read_state(folder).steered):
+        outcome = f"kept, and taken by the next 'scientist resume {path}'"
+    elif not _taken(file):
+        outcome = f"asked, not taken yet by {process}, which is busy; once it is, {effect}"
+    elif any(one.command.file == file.name for one in read_state(folder).steered):
+        outcome = f"taken by {process}; {effect}"
+    else:
         raise WrongUse(f"it came too late and had no effect; see: scientist status {folder}")
-    print(plain(f"{what}: taken by {process}; {effect}"))
+    print(plain(f"{what}: {outcome}"))
     return DONE
+
+
+def _taken(file: Path) -> bool:
+    """Whether the run takes a request soon."""
+    end = time.monotonic() + WAIT
+    while file.exists() and time.monotonic() < end:
+        time.sleep(POLL)
+    return not file.exists()
 
 
 def _effect(path: Path, command: Commanded, state: RunState) -> str:

@@ -8,13 +8,13 @@ from itertools import chain
 from json import dumps
 from pathlib import Path
 from random import Random
-from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from agent.cli.checks import existing
+from agent.cli.commands import Doctor
 from agent.cli.edge import DONE, FINDINGS
+from agent.cli.shown import show
 from agent.doctor import machine, model
 from agent.doctor.probe import Finding, broken
 from agent.settings import Settings, compose
@@ -24,25 +24,24 @@ from record.errors import WrongUse
 COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 
 
-def doctor(config: Path | None, runs: Path, probe_context: bool, json: bool, flags: dict[str, Any]) -> int:
-    named = "models.name" in flags
-    if not named and (probe_context or "models.base_url" in flags):
+def doctor(asked: Doctor) -> int:
+    named, runs = "models.name" in asked.flags, asked.runs
+    if not named and (asked.probe_context or "models.base_url" in asked.flags):
         raise WrongUse("--probe-context and --base-url go with --model: nothing is sent without it")
     place = existing(runs)
     if not place.is_dir():
         raise WrongUse(f"--runs {runs}: {place} is a file, not a folder; choose another --runs")
-    settings, console = compose(config=config, flags=flags), Console()
-    findings: list[Finding] = []
-    asked = examine_model(settings, probe_context=probe_context) if named else iter(())
-    for finding in chain(examine(settings, place, os.environ), asked):
+    settings, findings = compose(config=asked.config, flags=asked.flags), list[Finding]()
+    of_model = examine_model(settings, probe_context=asked.probe_context) if named else iter(())
+    for finding in chain(examine(settings, place, os.environ), of_model):
         findings.append(finding)
-        if not json:
-            console.print(line(finding), soft_wrap=True)
-    if json:
+        if not asked.json:
+            show([finding_line(finding)])
+    if asked.json:
         counts = {grade: sum(one.grade == grade for one in findings) for grade in COLOURS}
         print(dumps({"counts": counts, "findings": [one.model_dump() for one in findings]}, indent=1))
     elif not named:
-        console.print(Text("model      not asked: give --model to have it examined", style="dim"), soft_wrap=True)
+        show([Text("model      not asked: give --model to have it examined", style="dim")])
     return FINDINGS if any(one.grade == "fault" for one in findings) else DONE
 
 
@@ -76,7 +75,7 @@ def examine_model(settings: Settings, *, probe_context: bool) -> Iterator[Findin
         yield broken("model", error)
 
 
-def line(finding: Finding) -> Text:
+def finding_line(finding: Finding) -> Text:
     """A finding on one line."""
     fix = f"; fix: {plain(finding.fix)}" if finding.fix else ""
     return Text.assemble((f"{finding.grade:<8}", COLOURS[finding.grade]), (f"{finding.check:<12}", "bold"),

@@ -10,19 +10,19 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
 from agent.cli.edge import DONE, FAILED, say
+from agent.cli.shown import answer, line, show
 from agent.data import sources_of
 from agent.environment import rate_of
 from agent.forecast import Amount, Forecast, forecast
 from agent.settings import Settings
-from inspector.text import count, dollars, duration, plain
+from inspector.text import count, dollars, duration
 from models.client import Models
 from models.errors import ModelUnavailable
 from models.failover import open_backend
@@ -67,18 +67,31 @@ class DryRun(Frozen):
     forecast: Forecast
 
 
-def dry_run(idea: Idea, settings: Settings) -> DryRun:
-    """Plan a run without starting it. Raises `PlanError`, `ModelError`, `DatasetError`."""
-    with tempfile.TemporaryDirectory(prefix="scientist-dry-run-") as folder:
-        state = asyncio.run(_prepared(idea, settings, RunFolder(Path(folder) / "run")))
+def show_plan(idea: Idea, settings: Settings, *, json: bool) -> int:
+    """Make the plan and show it; returns 1 where there is no usable plan. Raises `ModelError`, `DatasetError`."""
+    planner = settings.models.candidates(PLAN)[0].name
+    if planner != "offline" and not json:
+        show([line(f"asking {planner} for the data plan; this costs the planner's call")])
+    try:
+        with tempfile.TemporaryDirectory(prefix="scientist-dry-run-") as folder:
+            state = asyncio.run(_prepared(idea, settings, RunFolder(Path(folder) / "run")))
+    except PlanError as error:
+        say(str(error))
+        return FAILED
+    except ModelUnavailable as error:  # there is no run that could be resumed
+        why = str(error).replace("; resume later", "")
+        say(f"the planner did not answer, no run was made: {why}; look at it with: scientist doctor --model MODEL")
+        return FAILED
     assert state.data_plan is not None
     total = state.total
-    return DryRun(
+    dry_run = DryRun(
         idea=idea.name, title=idea.title, model=settings.models.called, workers=settings.search.num_workers,
         device=settings.sandbox.device, time_limit=settings.time_limit, data_plan=state.data_plan,
         datasets=state.datasets, forecast=forecast(state.data_plan, state.datasets, settings),
         planned=Planned(calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
                         usd=None if total.unpriced and settings.models.called != "offline" else total.usd))
+    answer(dry_run, lines(dry_run), json=json)
+    return DONE
 
 
 async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunState:
@@ -102,109 +115,78 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunSta
     return log.state
 
 
-# --- what is shown --------------------------------------------------------------------------------------------------
-
-
-def show_plan(idea: Idea, settings: Settings, *, as_json: bool) -> int:
-    """Make the plan and show it; returns 1 where there is no usable plan."""
-    console = Console()
-    planner = settings.models.candidates(PLAN)[0].name
-    if planner != "offline" and not as_json:
-        console.print(Text(f"asking {plain(planner)} for the data plan; this costs the planner's call"),
-                      soft_wrap=True)
-    try:
-        found = dry_run(idea, settings)
-    except PlanError as error:
-        say(str(error))
-        return FAILED
-    except ModelUnavailable as error:  # there is no run that could be resumed
-        why = str(error).replace("; resume later", "")
-        say(f"the planner did not answer, no run was made: {why}; look at it with: scientist doctor --model MODEL")
-        return FAILED
-    if as_json:
-        print(found.model_dump_json(indent=1))
-        return DONE
-    console.print(*lines(found), sep="\n", soft_wrap=True, highlight=False)
-    return DONE
-
-
-def lines(found: DryRun) -> list[Text]:
+def lines(dry_run: DryRun) -> Iterator[Text]:
     """Plan and forecast as a page of text."""
-    text = [Text(plain(found.title), style="bold"), *_plan(found.data_plan)]
-    text += [line for one in found.datasets for line in _dataset(one)]
-    text.append(_row("expected", f"{duration(found.data_plan.expected_seconds)} for one experiment "
-                                 "(all conditions, all datasets)"))
-    for untested in found.data_plan.untested:
-        text.append(_row("not tested", untested))
-    if found.data_plan.notes:
-        text.append(_row("notes", found.data_plan.notes))
-    text.append(Text("what a run would take, as it is likely to go and at most", style="bold"))
-    text += _forecast(found, found.forecast)
-    spent = found.planned
+    plan, spent = dry_run.data_plan, dry_run.planned
+    yield line(dry_run.title, "bold")
+    rows = (*_plan(plan), *(row for one in dry_run.datasets for row in _dataset(one)),
+            ("expected", f"{duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
+            *(("not tested", untested) for untested in plan.untested), ("notes", plan.notes))
+    yield from (_row(name, value) for name, value in rows if value)
+    yield Text("what a run would take, as it is likely to go and at most", style="bold")
+    yield from (_row(name, value) for name, value in _forecast(dry_run))
     price = "price unknown" if spent.usd is None else dollars(spent.usd, 0)
-    took = f"{count(spent.input_tokens)} tokens in, {count(spent.output_tokens)} out, {price}"
-    asked = f"{spent.calls} planner call{'s' * (spent.calls != 1)}"
-    text.append(Text(f"this dry run took {asked}: {took}. No run was made.", style="dim"))
-    return text
+    yield Text(f"this dry run took {spent.calls} planner call{'s' * (spent.calls != 1)}: {count(spent.input_tokens)} "
+               f"tokens in, {count(spent.output_tokens)} out, {price}. No run was made.", style="dim")
 
 
-def _plan(plan: DataPlan) -> list[Text]:
-    metrics = [f"{one.name} ({'higher' if one.higher_is_better else 'lower'} is better"
-               f"{', selects' if one is plan.primary else ''})" for one in plan.metrics]
-    rows = [_row("task", plan.task), _row("metrics", ", ".join(metrics))]
-    rows += [_row(arm.role, ": ".join(filter(None, (arm.name, arm.description or arm.title)))) for arm in plan.arms]
+def _plan(plan: DataPlan) -> Iterator[tuple[str, str]]:
+    yield "task", plan.task
+    yield "metrics", ", ".join(f"{one.name} ({'higher' if one.higher_is_better else 'lower'} is better"
+                               f"{', selects' if one is plan.primary else ''})" for one in plan.metrics)
+    for arm in plan.arms:
+        yield arm.role, f"{arm.name}: {arm.description or arm.title}".rstrip(": ")
     if plan.levels:
-        rows.append(_row("levels", f"{plan.factor}: " + ", ".join(level.name for level in plan.levels)))
-    shown = ", ".join(plan.conditions[:MOST_NAMED]) + (", ..." if len(plan.conditions) > MOST_NAMED else "")
-    rows.append(_row("conditions", f"{len(plan.conditions)} ({shown})"))
-    return rows + [_row("dataset", f"{use.name}{': ' if use.reason else ''}{use.reason}") for use in plan.datasets]
+        yield "levels", f"{plan.factor}: " + ", ".join(plan.level_names)
+    yield "conditions", f"{len(plan.conditions)} ({_first(plan.conditions)})"
+    for use in plan.datasets:
+        yield "dataset", f"{use.name}: {use.reason}".rstrip(": ")
 
 
-def _dataset(one: DatasetFacts) -> list[Text]:
-    counted = ", ".join(f"{rows} {where}" for where, rows in one.duplicates_by.items() if rows)
+def _dataset(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
+    sizes = ", ".join(f"{split} {size}" for split, size in facts.sizes.items())
+    kind = f"{facts.classes} classes" if facts.classes else facts.task or "regression"
+    counted = ", ".join(f"{rows} {where}" for where, rows in facts.duplicates_by.items() if rows)
     twins = f"duplicates: {counted}" if counted else "no duplicates"
-    if one.duplicates:
-        twins = (f"{one.duplicates} examples of validation and test also stand in train"
-                 + (f" (duplicates: {counted})" if counted else ""))
-    sizes = ", ".join(f"{split} {size}" for split, size in one.sizes.items())
-    kind = f"{one.classes} classes" if one.classes else one.task or "regression"
-    rule = f"; {one.split_rule}" if one.split_rule else ""
-    rows = [_row("splits", f"{one.name} ({one.source}; {one.features} features, {kind}): {sizes}; {twins}{rule}")]
-    if one.missing:
-        gaps = [f"{name} {number}" for name, number in one.missing.items()]
-        rows.append(_row("missing", ", ".join(gaps[:MOST_NAMED]) + (", ..." if len(gaps) > MOST_NAMED else "")))
-    return rows + [_row("warning", warning) for warning in one.warnings]
+    if facts.duplicates:
+        twins = f"{facts.duplicates} examples of validation and test also stand in train" + (
+            f" ({twins})" if counted else "")
+    rule = f"; {facts.split_rule}" if facts.split_rule else ""
+    yield "splits", f"{facts.name} ({facts.source}; {facts.features} features, {kind}): {sizes}; {twins}{rule}"
+    yield "missing", _first([f"{name} {number}" for name, number in facts.missing.items()])
+    for warning in facts.warnings:
+        yield "warning", warning
 
 
-def _forecast(found: DryRun, cast: Forecast) -> list[Text]:
-    roles = ", ".join(f"{one.role} {one.likely}-{one.most}" for one in cast.calls)
+def _forecast(dry_run: DryRun) -> Iterator[tuple[str, str]]:
+    cast, workers = dry_run.forecast, dry_run.workers
     calls = Amount(likely=sum(one.likely for one in cast.calls), most=sum(one.most for one in cast.calls))
-    into, out = cast.input_tokens, cast.output_tokens
-    wall = Amount(likely=cast.code_hours.likely / found.workers, most=cast.code_hours.most / found.workers)
-    unused = " (with a language model; offline: none)" if found.model == "offline" else ""
-    tokens = f"{_pair(into, _count)} in, {_pair(out, _count)} out{unused}"
-    usd = "unknown: the model has no listed price" if cast.usd is None else _pair(cast.usd, lambda v: f"${v:.2f}")
-    gpu = "none (experiments run on the CPU)" if cast.gpu_hours is None else _pair(cast.gpu_hours, _hours)
-    return [
-        _row("experiments", f"{_pair(cast.experiments, _count)} executions of code, replicates included"),
-        _row("calls", f"{_pair(calls, _count)} ({roles})"), _row("tokens", tokens), _row("USD", usd),
-        _row("code", f"{_pair(cast.code_hours, _hours)}; {_pair(wall, _hours)} of wall clock on "
-                     f"{found.workers} worker{'s' * (found.workers != 1)}; the run's time limit is "
-                     f"{_hours(found.time_limit / 3600)}"),
-        _row("GPU-hours", gpu), _row("disk", _pair(cast.disk_gb, lambda v: f"{v:.2f} GB"))]
+    wall = Amount(likely=cast.code_hours.likely / workers, most=cast.code_hours.most / workers)
+
+    def pair(amount: Amount, form: Callable[[float], str]) -> str:
+        return f"{form(amount.likely)}, at most {form(amount.most)}"
+
+    def whole(number: float) -> str:
+        return count(round(number))
+
+    def hours(number: float) -> str:
+        return duration(number * 3600)
+
+    yield "experiments", f"{pair(cast.experiments, whole)} executions of code, replicates included"
+    yield "calls", f"{pair(calls, whole)} ({', '.join(f'{one.role} {one.likely}-{one.most}' for one in cast.calls)})"
+    unused = " (with a language model; offline: none)" if dry_run.model == "offline" else ""
+    yield "tokens", f"{pair(cast.input_tokens, whole)} in, {pair(cast.output_tokens, whole)} out{unused}"
+    yield "USD", "unknown: the model has no listed price" if cast.usd is None else pair(cast.usd, lambda v: f"${v:.2f}")
+    yield "code", (f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} of wall clock on {workers} "
+                   f"worker{'s' * (workers != 1)}; the run's time limit is {duration(dry_run.time_limit)}")
+    gpus = cast.gpu_hours
+    yield "GPU-hours", "none (experiments run on the CPU)" if gpus is None else pair(gpus, hours)
+    yield "disk", pair(cast.disk_gb, lambda v: f"{v:.2f} GB")
 
 
-def _pair(amount: Amount, form: Callable[[float], str]) -> str:
-    return f"{form(amount.likely)}, at most {form(amount.most)}"
-
-
-def _hours(hours: float) -> str:
-    return duration(hours * 3600)
-
-
-def _count(number: float) -> str:
-    return count(round(number))
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
 
 
 def _row(name: str, value: str) -> Text:
-    return Text(f"{name:<12}", style="cyan") + Text(plain(value))
+    return line(value, "cyan", label=f"{name:<12}")

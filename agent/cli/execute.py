@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from json import dumps
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from contextlib import suppress
+from math import inf
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from agent.cli.checks import check_isolation
+from agent.cli.commands import Execute
 from agent.cli.edge import DONE, FAILED, say
+from agent.cli.shown import answer, line, table
 from agent.data import sources_of, survey
 from agent.settings import compose
 from agent.settings import seconds as seconds_of
@@ -23,68 +24,60 @@ from sandbox.job import Outcome
 from sandbox.single_file import run_file
 
 
-def execute(file: Path, timeout: str | None, config: Path | None, json: bool, flags: dict[str, Any]) -> int:
+def execute(asked: Execute) -> int:
+    file = asked.file
     if not file.is_file():
         raise WrongUse(f"there is no file {file}: give the path of a Python file")
     try:
         file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUse(f"cannot read {file}: {error}; give a Python file in UTF-8") from None
-    limit = None if timeout is None else _seconds(timeout)
-    settings = compose(config=config, flags=flags)
+    limit = None if asked.timeout is None else _seconds(asked.timeout)
+    settings = compose(config=asked.config, flags=asked.flags)
     check_isolation(settings.sandbox)
     for warning in survey(settings):
         say(warning)
     outcome = asyncio.run(run_file(
         file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings)))
-    if json:
-        print(dumps({
-            "seconds": round(outcome.seconds, 3),
-            "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
-            "measurements": [one.model_dump(mode="json") for one in outcome.measurements],
-            "arrays": outcome.arrays, "sealed": outcome.sealed, "artifacts": outcome.artifacts,
-            "figures": [figure.name for figure in outcome.figures], "peak_host_bytes": outcome.peak_host_bytes,
-            "peak_gpu_bytes": outcome.peak_gpu_bytes, "stdout_tail": outcome.stdout_tail,
-            "isolation": describe_isolation(settings.sandbox)}, indent=1))
-    else:
-        show(outcome, Console())
+    answer({
+        "seconds": round(outcome.seconds, 3),
+        "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
+        "measurements": [one.model_dump(mode="json") for one in outcome.measurements],
+        "arrays": outcome.arrays, "sealed": outcome.sealed, "artifacts": outcome.artifacts,
+        "figures": [figure.name for figure in outcome.figures], "peak_host_bytes": outcome.peak_host_bytes,
+        "peak_gpu_bytes": outcome.peak_gpu_bytes, "stdout_tail": outcome.stdout_tail,
+        "isolation": describe_isolation(settings.sandbox)}, lines(outcome), json=asked.json)
     return DONE if outcome.failure is None else FAILED
 
 
-def show(outcome: Outcome, console: Console) -> None:
+def lines(outcome: Outcome) -> Iterator[Text | Table]:
     """What was printed, what was measured, and how it ended."""
-    for line in outcome.stdout_tail.splitlines():
-        console.print(Text(_line(line)), soft_wrap=True)
+    yield from _printed(outcome.stdout_tail)
     if outcome.measurements:
-        table = Table("metric", "dataset", "split", "condition", "seed", "grade", "value", box=None, pad_edge=False)
-        for one in outcome.measurements:
-            cells = (one.name, one.dataset, one.split, one.condition, str(one.seed), one.grade, f"{one.value:.6g}")
-            table.add_row(*(Text(plain(cell)) for cell in cells))
-        console.print(table)
+        yield table("metric", "dataset", "split", "condition", "seed", "grade", "value", rows=(
+            (one.name, one.dataset, one.split, one.condition, str(one.seed), one.grade, f"{one.value:.6g}")
+            for one in outcome.measurements))
     left = [f"{len(names)} {what}" for what, names in (
         ("arrays", outcome.arrays), ("sealed predictions", outcome.sealed), ("figures", outcome.figures)) if names]
     ended = f"ran {duration(outcome.seconds)}" + (f", left {', '.join(left)}" if left else "")
     failure = outcome.failure
     if failure is None:
-        console.print(Text(ended, style="green"))
-        return
-    for line in failure.traceback.splitlines():
-        console.print(Text(_line(line), style="dim"), soft_wrap=True)
-    console.print(Text(f"{ended}; failed ({failure.kind}): {plain(failure.message)}", style="red"), soft_wrap=True)
+        yield Text(ended, style="green")
+    else:
+        yield from _printed(failure.traceback, "dim")
+        yield line(f"{ended}; failed ({failure.kind}): {failure.message}", "red")
 
 
-def _line(text: str) -> str:
-    """A printed line with its indentation, safe for a terminal."""
-    indent = len(text) - len(text.lstrip(" "))
-    return " " * indent + plain(text)
+def _printed(text: str, style: str = "") -> Iterator[Text]:
+    """Printed lines with their indentation, safe for a terminal."""
+    for one in text.splitlines():
+        yield Text(" " * (len(one) - len(one.lstrip(" "))) + plain(one), style=style)
 
 
 def _seconds(text: str) -> float:
     """Seconds of --timeout. Raises `WrongUse`."""
-    try:
+    with suppress(ValueError):
         limit = float(seconds_of(text))
-    except ValueError:
-        limit = -1.0
-    if not 0 < limit < float("inf"):
-        raise WrongUse(f"--timeout {text!r} is no duration: write 90s, 5m or a number of seconds")
-    return limit
+        if 0 < limit < inf:
+            return limit
+    raise WrongUse(f"--timeout {text!r} is no duration: write 90s, 5m or a number of seconds")

@@ -8,93 +8,47 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
+from agent.cli.commands import Export
 from agent.cli.edge import DONE, say, until_reader_gone
 from agent.cli.status import run_folder
 from agent.keys import NAMES
 from inspector.export.archive import event_lines, pack
 from inspector.export.html_file import page_of
 from inspector.text import plain
-from inspector.tracking.logged import Record, record_of
+from inspector.tracking.logged import record_of
 from inspector.tree import tree_of
 from record.errors import WrongUse
-from record.fold.state import RunState
 from record.folder import RunFolder
 from record.reading import read_rows, read_state
 
 SHORTEST = 16
 """Characters of a key, at least, for which its value is searched in what is exported; shorter ones are placeholders."""
 LISTED = 8
+PRINTED = Path("-")
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What was asked for."""
-
-    html: Path | None = None
-    events: Path | None = None
-    tree: Path | None = None
-    zip: Path | None = None
-    mlflow: str | None = None
-    wandb: Path | None = None
-    with_data: bool = False
-    force: bool = False
-
-    @property
-    def files(self) -> list[Path]:
-        return [one for one in (self.html, self.events, self.tree, self.zip) if one is not None]
-
-
-def export(run: Path, **asked: Any) -> int:
-    folder, wanted = run_folder(run).resolve(), Wanted(**asked)
-    if not wanted.files and wanted.mlflow is None and wanted.wandb is None:
-        raise WrongUse("export what? Give --html, --events, --tree or --zip with a FILE, --mlflow or --wandb a DIR")
-    _check(wanted)
+def export(asked: Export) -> int:
+    folder = run_folder(asked.run).resolve()
+    _check(asked)
     secrets = keys_in(os.environ)
     rows = read_rows(RunFolder(folder).db)
     if any(secret.encode() in body.encode() for _, body in rows for secret in secrets):
-        raise WrongUse(f"the log of {run} holds the value of a key that is set here: nothing was exported")
-    with until_reader_gone():
-        made: list[str] = []
-        for name, write in _steps(folder, rows, secrets, wanted):
-            try:
-                write()
-            except WrongUse as error:
-                before = f"; made before that, and left there: {', '.join(made)}" if made else ""
-                raise WrongUse(f"{error}{before}") from None
-            made.append(name)
+        raise WrongUse(f"the log of {asked.run} holds the value of a key that is set here: nothing was exported")
+    made: list[str] = []
+    try:
+        with until_reader_gone():
+            for name in _exported(asked, folder, rows, secrets):
+                made.append(name)
+    except WrongUse as error:
+        before = f"; made before that, and left there: {', '.join(made)}" if made else ""
+        raise WrongUse(f"{error}{before}") from None
     return DONE
-
-
-def _steps(
-    folder: Path, rows: Sequence[tuple[float, str]], secrets: tuple[str, ...], wanted: Wanted
-) -> Iterator[tuple[str, Callable[[], None]]]:
-    """What is written, by its name."""
-    state = read_state(folder)
-    if (events := wanted.events) is not None:
-        yield str(events), lambda: _text(events, lambda: (f"{line}\n" for line in event_lines(rows)), wanted)
-    if (tree := wanted.tree) is not None:
-        yield str(tree), lambda: _text(tree, lambda: iter([f"{tree_of(state).model_dump_json(indent=1)}\n"]), wanted)
-    if (html := wanted.html) is not None:
-        yield str(html), lambda: _html(folder, state, html, secrets, wanted)
-    if (zipped := wanted.zip) is not None:
-        yield str(zipped), lambda: _zip(folder, zipped, secrets, wanted)
-    if (mlflow := wanted.mlflow) is not None:
-        # each tracker is an extra that need not be installed
-        from inspector.tracking.mlflow import to_mlflow
-
-        yield mlflow, lambda: _tracked(folder, "MLflow", lambda record: to_mlflow(record, mlflow, force=wanted.force))
-    if (wandb := wanted.wandb) is not None:
-        from inspector.tracking.wandb import to_wandb
-
-        yield str(wandb), lambda: _tracked(
-            folder, "W&B (offline)", lambda record: to_wandb(record, wandb, force=wanted.force))
 
 
 def keys_in(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -104,67 +58,83 @@ def keys_in(environment: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(value for value in named.values() if len(value) >= SHORTEST)
 
 
-def _check(wanted: Wanted) -> None:
+def _check(asked: Export) -> None:
     """Refuse before anything is written. Raises `WrongUse`."""
-    if Path("-") in (wanted.html, wanted.zip):
+    files = [one for one in (asked.html, asked.events, asked.tree, asked.zip) if one is not None]
+    if not files and asked.mlflow is None and asked.wandb is None:
+        raise WrongUse("export what? Give --html, --events, --tree or --zip with a FILE, --mlflow or --wandb a DIR")
+    if PRINTED in (asked.html, asked.zip):
         raise WrongUse("- (standard output) takes --events or --tree only")
-    if wanted.with_data and wanted.zip is None:
+    if asked.with_data and asked.zip is None:
         raise WrongUse("--with-data goes with --zip")
-    if len(set(wanted.files)) < len(wanted.files):
+    if len(set(files)) < len(files):
         raise WrongUse("two exports into one file: give each a FILE of its own")
-    for file in wanted.files:
+    for file in files:
         if file.is_dir():
             raise WrongUse(f"{file} is a folder: give the path of a file")
-        if file != Path("-") and not (file.parent.is_dir() and os.access(file.parent, os.W_OK | os.X_OK)):
-            raise WrongUse(f"{file} cannot be written: {file.parent} " + (
-                "cannot be written to" if file.parent.is_dir() else "is no folder; make it first, or choose another"))
-        if file != Path("-") and file.exists() and not wanted.force:
+        if file != PRINTED and not file.parent.is_dir():
+            raise WrongUse(f"{file} cannot be written: {file.parent} is no folder; make it first, or choose another")
+        if file != PRINTED and not os.access(file.parent, os.W_OK | os.X_OK):
+            raise WrongUse(f"{file} cannot be written: {file.parent} cannot be written to")
+        if file != PRINTED and file.exists() and not asked.force:
             raise WrongUse(f"{file} exists already: choose another path, or give --force")
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
+def _exported(
+    asked: Export, folder: Path, rows: Sequence[tuple[float, str]], secrets: Sequence[str]
+) -> Iterator[str]:
+    """What was asked for, made one after the other: the name of each when it is there. Raises `WrongUse`."""
+    state, force = read_state(folder), asked.force
+    texts: tuple[tuple[Path | None, Iterable[str]], ...] = (
+        (asked.events, event_lines(rows)), (asked.tree, [tree_of(state).model_dump_json(indent=1)]))
+    for file, lines in texts:
+        if file == PRINTED:
+            sys.stdout.writelines(f"{line}\n" for line in lines)
+        elif file is not None:
+            with _whole(file, force=force) as made:
+                made.writelines(f"{line}\n".encode() for line in lines)
+            yield _told(file)
+    if asked.html is not None:
+        as_of = f"{datetime.fromtimestamp(state.last_at).astimezone():%Y-%m-%d %H:%M %Z}"
+        page = page_of(folder, as_of=as_of, version=state.version)
+        if any(secret in page.html for secret in secrets):
+            raise WrongUse(f"a file of {folder.name} holds the value of a key that is set here: no page was written")
+        with _whole(asked.html, force=force) as made:
+            made.write(page.html.encode())
+        left_out = f"; left out for their size: {', '.join(page.left_out)}" if page.left_out else ""
+        yield _told(asked.html, f", {page.pages} pages{left_out}")
+    if asked.zip is not None:
+        with _whole(asked.zip, force=force) as made:
+            packed = pack(folder, made, with_data=asked.with_data, secrets=[one.encode() for one in secrets])
+        for line in packed.left_out[:LISTED]:
+            say(f"left out: {line}")
+        if len(packed.left_out) > LISTED:
+            say(f"left out: {len(packed.left_out) - LISTED} more")
+        yield _told(asked.zip, f", {packed.files} files")
+    # each tracker is an extra that need not be installed
+    if asked.mlflow is not None:
+        from inspector.tracking.mlflow import to_mlflow
 
+        record = record_of(folder)
+        print(f"MLflow: {len(record.nodes)} nodes in {plain(to_mlflow(record, asked.mlflow, force=force))}", flush=True)
+        yield asked.mlflow
+    if asked.wandb is not None:
+        from inspector.tracking.wandb import to_wandb
 
-def _text(file: Path, lines: Callable[[], Iterator[str]], wanted: Wanted) -> None:
-    if file == Path("-"):
-        sys.stdout.writelines(lines())
-        return
-    with whole(file, force=wanted.force) as made:
-        made.writelines(line.encode() for line in lines())
-    _done(file)
-
-
-def _html(folder: Path, state: RunState, file: Path, secrets: tuple[str, ...], wanted: Wanted) -> None:
-    as_of = f"{datetime.fromtimestamp(state.last_at).astimezone():%Y-%m-%d %H:%M %Z}"
-    page = page_of(folder, as_of=as_of, version=state.version)
-    if any(secret in page.html for secret in secrets):
-        raise WrongUse(f"a file of {folder.name} holds the value of a key that is set here: no page was written")
-    with whole(file, force=wanted.force) as made:
-        made.write(page.html.encode())
-    _done(file, f"{page.pages} pages" + (f"; left out for their size: {', '.join(page.left_out)}"
-                                         if page.left_out else ""))
-
-
-def _zip(folder: Path, file: Path, secrets: tuple[str, ...], wanted: Wanted) -> None:
-    with whole(file, force=wanted.force) as made:
-        packed = pack(folder, made, with_data=wanted.with_data, secrets=[one.encode() for one in secrets])
-    for line in packed.left_out[:LISTED]:
-        say(f"left out: {line}")
-    if len(packed.left_out) > LISTED:
-        say(f"left out: {len(packed.left_out) - LISTED} more")
-    _done(file, f"{packed.files} files")
+        record = record_of(folder)
+        print(f"W&B (offline): {len(record.nodes)} nodes in {plain(to_wandb(record, asked.wandb, force=force))}",
+              flush=True)
+        yield str(asked.wandb)
 
 
 @contextmanager
-def whole(path: Path, *, force: bool) -> Generator[IO[bytes]]:
+def _whole(path: Path, *, force: bool) -> Generator[IO[bytes]]:
     """A file that stands at its path when all of it is written, and not before. Raises `WrongUse`."""
+    part: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
-    except OSError as error:
-        raise WrongUse(f"cannot write {path} ({error.strerror}): choose another path") from None
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as made:
+        with tempfile.NamedTemporaryFile(
+                dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part", delete=False) as made:
+            part = Path(made.name)
             yield made
             made.flush()
             os.fsync(made.fileno())
@@ -176,20 +146,13 @@ def whole(path: Path, *, force: bool) -> Generator[IO[bytes]]:
     except OSError as error:
         raise WrongUse(f"cannot write {path} ({error.strerror}): choose another path, or free disk space") from None
     finally:
-        with suppress(OSError):
+        if part is not None:
             part.unlink(missing_ok=True)
 
 
-def _done(file: Path, what: str = "") -> None:
+def _told(file: Path, what: str = "") -> str:
+    """The name of a file that is there now, of which one line is printed."""
     size = file.stat().st_size
     shown = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
-    print(f"{plain(str(file))}: {shown}" + (f", {what}" if what else ""), flush=True)
-
-
-# --- trackers -------------------------------------------------------------------------------------------------------
-
-
-def _tracked(folder: Path, name: str, to: Callable[[Record], str]) -> None:
-    """Write the record of a run to a tracker. Raises `TrackerError`."""
-    record = record_of(folder)
-    print(f"{name}: {len(record.nodes)} nodes in {plain(to(record))}", flush=True)
+    print(f"{plain(str(file))}: {shown}{what}", flush=True)
+    return str(file)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agent.cli.shown import first, line, table
 from inspector.text import plain
 from record.nouns.papers import AuditFacts, Judgement, Panel, Removed
 
@@ -15,109 +15,86 @@ NOT_QUOTED = "not in the paper"
 LISTED = 12
 
 
-def show(found: Judgement | Panel, console: Console) -> None:
+def lines(found: Judgement | Panel) -> Iterator[Text | Table]:
     """A judgement as a table; of a panel the spread of each dimension, each judgement, and what is missing. Then what
     stands beside the scores."""
-    head = f"{plain(found.paper)} by the rubric {plain(found.rubric)}"
+    head = f"{found.paper} by the rubric {found.rubric}"
     if isinstance(found, Judgement):
-        judgements, removed = (found,), found.removed
-        console.print(Text(f"{head}, judged by {plain(found.model)}"), soft_wrap=True)
-        _scores(found, console)
+        judgements = (found,)
+        yield line(f"{head}, judged by {found.model}")
+        yield from _scores(found)
     else:
-        judgements, removed = found.judgements, found.judgements[0].removed if found.judgements else ()
-        console.print(Text(f"{head}: {len(judgements)} of {found.asked} judgements"), soft_wrap=True)
-        _spread(found, console)
-    _shown(judgements, console)
-    for one in found.missing if isinstance(found, Panel) else ():
-        console.print(Text("missing: ", style="bold red") + Text(f"{plain(one.model)}, {one.repeat}: {plain(one.why)}"),
-                      soft_wrap=True)
+        judgements = found.judgements
+        yield line(f"{head}: {len(judgements)} of {found.asked} judgements")
+        if found.dimensions and len(judgements) > 1:
+            yield table("dimension", "n", "mean", "sd", "range", "scores", "", rows=(
+                (one.dimension, str(one.n), f"{one.mean:.2f}", "-" if one.sd is None else f"{one.sd:.2f}",
+                 str(one.range), ", ".join(map(str, one.scores)),
+                 Text("judges disagree" if one.disagree else "", style="bold yellow")) for one in found.dimensions))
+        for judgement in judgements:
+            yield Text(f"\n{plain(judgement.model)}", style="bold")
+            yield from _scores(judgement)
+    yield from _shown(judgements)
+    if isinstance(found, Panel):
+        yield from (line(f"{one.model}, {one.repeat}: {one.why}", "bold red", label="missing: ")
+                    for one in found.missing)
     if found.audit is not None:
-        show_audit(found.audit, console)
-    show_removed(removed, console)
-    _lines(found.warnings, "warning: ", "yellow", console)
+        yield from audit_lines(found.audit)
+    yield from removed_lines(judgements[0].removed if judgements else ())
+    yield from (line(warning, "yellow", label="warning: ") for warning in found.warnings)
 
 
-def _spread(found: Panel, console: Console) -> None:
-    if found.dimensions and len(found.judgements) > 1:
-        table = _table("dimension", "n", "mean", "sd", "range", "scores", "")
-        for one in found.dimensions:
-            mark = Text("judges disagree", style="bold yellow") if one.disagree else Text("")
-            table.add_row(one.dimension, str(one.n), f"{one.mean:.2f}", "-" if one.sd is None else f"{one.sd:.2f}",
-                          str(one.range), ", ".join(map(str, one.scores)), mark)
-        console.print(table)
-    for judgement in found.judgements:
-        console.print(Text(f"\n{plain(judgement.model)}", style="bold"))
-        _scores(judgement, console)
-
-
-def show_audit(facts: AuditFacts, console: Console) -> None:
+def audit_lines(facts: AuditFacts) -> Iterator[Text]:
     """What a program found, as facts beside the scores."""
     looked = [f"{facts.numbers} numbers"] if facts.numbers or not facts.counts else []
-    counts = ", ".join([*looked, *(f"{plain(what)} {count}" for what, count in facts.counts)])
-    console.print(Text(f"audit against {plain(facts.against)}: {counts}"), soft_wrap=True)
-    _lines(facts.findings[:LISTED], "! ", "red", console)
+    counts = ", ".join([*looked, *(f"{what} {count}" for what, count in facts.counts)])
+    yield line(f"audit against {facts.against}: {counts}")
+    yield from (line(finding, "red", label="! ") for finding in facts.findings[:LISTED])
     if (more := facts.more + max(0, len(facts.findings) - LISTED)) > 0:
-        console.print(Text(f"and {more} more findings: scientist audit shows all", style="dim"), soft_wrap=True)
-    _lines(facts.left_out[:LISTED], "not audited: ", "dim", console)
+        yield Text(f"and {more} more findings: scientist audit shows all", style="dim")
+    yield from (line(f"not audited: {left_out}", "dim") for left_out in facts.left_out[:LISTED])
 
 
-def show_removed(removed: Sequence[Removed], console: Console) -> None:
+def removed_lines(removed: Sequence[Removed]) -> Iterator[Text]:
     """What the guards took out, for a person to read."""
     if removed:
-        console.print(Text(f"{len(removed)} passages were kept from the judge:", style="bold yellow"))
-    _lines([f"{one.kind}, {one.where}: {one.text[:300]}" for one in removed[:LISTED]], "removed: ", "yellow", console)
-    if len(removed) > LISTED:
-        console.print(Text(f"and {len(removed) - LISTED} more: --json shows all", style="dim"))
+        yield Text(f"{len(removed)} passages were kept from the judge:", style="bold yellow")
+    yield from first([line(f"{one.kind}, {one.where}: {one.text[:300]}", "yellow", label="removed: ")
+                      for one in removed], LISTED)
 
 
-def _scores(found: Judgement, console: Console) -> None:
+def _scores(found: Judgement) -> Iterator[Text | Table]:
     if found.heuristic:
-        console.print(Text("HEURISTIC: counted from the record of the run; nobody read the paper", style="bold yellow"))
-    table = _table("dimension", "score", "reason")
-    for check in found.checks:
-        table.add_row(check.check, "yes" if check.answer else "no",
-                      _ground(check.details, check.quote, check.quoted or not check.quote))
-    for one in found.scores:
-        table.add_row(one.dimension, f"{one.score}/{one.highest}", _ground(one.reason, one.quote, one.quoted))
-    table.add_row("confidence", f"{found.confidence}/{found.most_confidence}", "")
-    console.print(table)
-    _lines(found.strengths, "+ ", "green", console)
-    _lines(found.weaknesses, "- ", "red", console)
+        yield Text("HEURISTIC: counted from the record of the run; nobody read the paper", style="bold yellow")
+    yield table("dimension", "score", "reason", rows=(
+        *((one.check, "yes" if one.answer else "no", _ground(one.details, one.quote, one.quoted or not one.quote))
+          for one in found.checks),
+        *((one.dimension, f"{one.score}/{one.highest}", _ground(one.reason, one.quote, one.quoted))
+          for one in found.scores),
+        ("confidence", f"{found.confidence}/{found.most_confidence}", "")))
+    yield from (line(strength, "green", label="+ ") for strength in found.strengths)
+    yield from (line(weakness, "red", label="- ") for weakness in found.weaknesses)
     given = [one.quoted for one in (*found.scores, *found.checks) if one.quote]
     if not all(given):
-        console.print(Text(f"{given.count(False)} of {len(given)} quotes: {NOT_QUOTED}", style="bold red"))
+        yield Text(f"{given.count(False)} of {len(given)} quotes: {NOT_QUOTED}", style="bold red")
 
 
-def _shown(judgements: Sequence[Judgement], console: Console) -> None:
+def _shown(judgements: Sequence[Judgement]) -> Iterator[Text]:
     """What the judges saw: once where all saw the same."""
     whose: dict[tuple[str, ...], list[str]] = {}
     for one in judgements:
-        lines = (
-            *([f"read: {plain(one.coverage)}"] if one.coverage else []),
-            *([f"pages seen: {', '.join(map(str, one.pages))}"] if one.pages else []),
-            *(f"beside the paper: {plain(line)}" for line in one.exhibits),
-            *(f"not shown to the judge: {plain(line)}" for line in one.left_out))
-        whose.setdefault(lines, []).append(plain(one.model))
-    for lines, models in whose.items():
-        for line in [f"{', '.join(dict.fromkeys(models))}:"] * (len(whose) > 1) + [*lines]:
-            console.print(Text(line, style="dim"), soft_wrap=True)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
-    for name in columns:
-        table.add_column(name, no_wrap=name not in ("reason", "scores"))
-    return table
-
-
-def _lines(lines: Sequence[str], sign: str, style: str, console: Console) -> None:
-    for line in lines:
-        text = Text(plain(line), style="dim" if style == "dim" else "")
-        console.print(Text(sign, style=style) + text, soft_wrap=True)
+        pages = ", ".join(map(str, one.pages))
+        seen = (*([f"read: {one.coverage}"] if one.coverage else []), *([f"pages seen: {pages}"] if pages else []),
+                *(f"beside the paper: {exhibit}" for exhibit in one.exhibits),
+                *(f"not shown to the judge: {left_out}" for left_out in one.left_out))
+        whose.setdefault(seen, []).append(one.model)
+    for seen, models in whose.items():
+        head = [f"{', '.join(dict.fromkeys(models))}:"] if len(whose) > 1 else []
+        yield from (line(text, "dim") for text in [*head, *seen])
 
 
 def _ground(reason: str, quote: str, quoted: bool) -> Text:
     """A reason and its quote, marked where it does not stand in the paper."""
-    mark = Text("") if quoted else Text(f" ({NOT_QUOTED})", style="bold red")
-    quotation = Text(f"\u201c{plain(quote)}\u201d", style="dim") if quote else Text("")
-    return Text(f"{plain(reason)} ") + quotation + mark
+    mark = "" if quoted else f" ({NOT_QUOTED})"
+    quotation = f"\u201c{plain(quote)}\u201d" if quote else ""
+    return Text(f"{plain(reason)} ") + Text(quotation, style="dim") + Text(mark, style="bold red")

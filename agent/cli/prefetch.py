@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
+from agent.cli.commands import Prefetch
 from agent.cli.edge import DONE
 from agent.data import with_idea
 from agent.settings import compose
@@ -15,12 +13,13 @@ from sandbox.data.spec import HUB
 from sandbox.pretrained import fetch, pretrained_of
 
 
-def prefetch(file: Path, idea_idx: int | None, config: Path | None, flags: dict[str, Any]) -> int:
+def prefetch(asked: Prefetch) -> int:
+    file, config = asked.file, asked.config
     is_config = file.suffix.lower() in (".yaml", ".yml")
     if is_config and config is not None:
         raise WrongUse(f"{file} is a configuration already: leave out --config, or give an idea (.json)")
-    idea = None if is_config else read_idea(file, idea_idx)
-    settings = compose(config=file if is_config else config, flags=flags)
+    idea = None if is_config else read_idea(file, asked.idea_idx)
+    settings = compose(config=file if is_config else config, flags=asked.flags)
     settings = settings if idea is None else with_idea(settings, idea, file.parent)
     models, hub_data = pretrained_of(settings.sandbox.pretrained), [spec for spec in settings.data if spec.hub]
     for spec in hub_data:  # read as the run itself will read it

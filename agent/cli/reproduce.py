@@ -7,23 +7,22 @@ import itertools
 import shutil
 import time
 from collections import Counter
-from collections.abc import Sequence
-from json import dumps
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from agent.cli.checks import check_isolation
 from agent.cli.edge import DONE, FINDINGS, say
+from agent.cli.paper_commands import Reproduce
+from agent.cli.shown import answer, line, table
 from agent.cli.status import run_folder
 from agent.data import provided, sources_of
 from agent.environment import SHOWN as IMPORTED
 from agent.environment import machine_of
 from agent.settings import Settings, override
-from inspector.text import duration, plain
+from inspector.text import duration
 from record.errors import WrongUse
 from record.fold.state import RunState
 from record.folder import RunFolder
@@ -31,7 +30,7 @@ from record.machine import unlike as machines_unlike
 from record.reading import read_state
 from sandbox.datasets import files_of
 from sandbox.executor import LocalExecutor
-from stages.evidence.agreement import Reproduction
+from stages.evidence.agreement import Number, Reproduction
 from stages.evidence.reproduction import Place, chosen, lay_out_data
 from stages.evidence.reproduction import reproduce as reproduce_nodes
 
@@ -39,27 +38,24 @@ SHOWN = 24
 """Lines of numbers that are printed at most; `--json` has all."""
 
 
-def reproduce(run: Path, node: list[str] | None, limit: int | None, json: bool, flags: dict[str, Any]) -> int:
-    folder = run_folder(run)
+def reproduce(asked: Reproduce) -> int:
+    folder = run_folder(asked.run)
     state = read_state(folder)
     if state.started is None or state.data_plan is None:
-        raise WrongUse(f"{run} was cut off before it had a data plan: there is nothing to execute again")
-    settings = override(state.started.settings, state.overrides | flags)
+        raise WrongUse(f"{asked.run} was cut off before it had a data plan: there is nothing to execute again")
+    settings = override(state.started.settings, state.overrides | asked.flags)
     check_isolation(settings.sandbox)
-    nodes = [one.id for one in chosen(state, tuple(node or ()), limit=limit)]
+    nodes = [one.id for one in chosen(state, tuple(asked.node or ()), limit=asked.limit)]
     scratch, began = _scratch(folder), time.monotonic()
     found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(folder), scratch))
     # what came out otherwise is kept, to be looked into
     for folder in [scratch] if found.good else [scratch / name for name in ("data", "cache", "control")]:
         shutil.rmtree(folder, ignore_errors=True)
     kept, seconds = None if found.good else str(scratch), time.monotonic() - began
-    if json:
-        nodes_again = [one.model_dump(mode="json", exclude={"measurements", "tests"}) for one in found.nodes]
-        print(dumps({"good": found.good, "counts": counts(found), "unlike": found.unlike, "left_out": found.left_out,
-                     "nodes": nodes_again, "numbers": [one.model_dump(mode="json") for one in found.numbers],
-                     "seconds": round(seconds, 1), "kept": kept}, indent=1))
-    else:
-        show(found, Console(), seconds=seconds, kept=kept)
+    answer({"good": found.good, "counts": counts(found), "unlike": found.unlike, "left_out": found.left_out,
+            "nodes": [one.model_dump(mode="json", exclude={"measurements", "tests"}) for one in found.nodes],
+            "numbers": [one.model_dump(mode="json") for one in found.numbers], "seconds": round(seconds, 1),
+            "kept": kept}, lines(found, seconds=seconds, kept=kept), json=asked.json)
     return DONE if found.good else FINDINGS
 
 
@@ -105,19 +101,14 @@ def unlike(state: RunState, settings: Settings) -> tuple[str, ...]:
 
 def _scratch(run: Path) -> Path:
     """A new folder beside the run. Raises `WrongUse` where none can be made."""
-    for number in itertools.count(1):
-        path = run.resolve().with_name(f"{run.resolve().name}.reproduced{'' if number == 1 else f'-{number}'}")
-        try:
-            path.mkdir()
-            return path
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise WrongUse(f"cannot write beside {run}: {error.strerror}; copy the run to where you may") from None
-    raise AssertionError
-
-
-# --- shown ----------------------------------------------------------------------------------------------------------
+    run = run.resolve()
+    names = (f"{run.name}.reproduced{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
+    path = next(path for name in names if not (path := run.with_name(name)).exists())
+    try:
+        path.mkdir()
+    except OSError as error:
+        raise WrongUse(f"cannot write beside {run}: {error.strerror}; copy the run to where you may") from None
+    return path
 
 
 def counts(found: Reproduction) -> dict[str, dict[str, int]]:
@@ -126,32 +117,29 @@ def counts(found: Reproduction) -> dict[str, dict[str, int]]:
             for what, claim in (("claims", True), ("others", False))}
 
 
-def show(found: Reproduction, console: Console, *, seconds: float, kept: str | None) -> None:
+def lines(found: Reproduction, *, seconds: float, kept: str | None) -> Iterator[Text | Table]:
     """Nodes that ended otherwise, a table of numbers, and the sum of it."""
-    for one in found.nodes:
-        if one.failure:
-            console.print(Text(f"{one.node}: {plain(one.failure)}", style="red"), soft_wrap=True)
+    yield from (line(f"{one.node}: {one.failure}", "red") for one in found.nodes if one.failure)
     order = {"missing": 0, "different": 0, "within noise": 1, "equal": 2}
-    table = Table("number", "n", "recorded", "again", "verdict", box=None, pad_edge=False)
-    for one in sorted(found.numbers, key=lambda one: (order[one.verdict], not one.claim))[:SHOWN]:
-        style = {"equal": "green", "within noise": "yellow"}.get(one.verdict, "red")
-        known = one.verdict == "within noise" and one.off is not None and one.noise is not None
-        verdict = f"within noise ({one.off:.2g} of {one.noise:.2g})" if known else one.verdict
-        table.add_row(Text(plain(one.key)), f"{len(one.nodes)}/{one.of}", Text(plain(one.recorded)),
-                      Text(plain(one.again)), Text(verdict, style=style))
-    console.print(table)
-    if len(found.numbers) > SHOWN:
-        console.print(Text(f"... {len(found.numbers) - SHOWN} more: --json", style="dim"))
+    numbers = sorted(found.numbers, key=lambda one: (order[one.verdict], not one.claim))
+    yield table("number", "n", "recorded", "again", "verdict", rows=(
+        (one.key, f"{len(one.nodes)}/{one.of}", one.recorded, one.again, _verdict(one)) for one in numbers[:SHOWN]))
+    if len(numbers) > SHOWN:
+        yield Text(f"... {len(numbers) - SHOWN} more: --json", style="dim")
     for what, by in counts(found).items():
         total = sum(by.values())
         verdicts = ", ".join(f"{by[verdict]}/{total} {verdict}" for verdict in sorted(by)) or "none"
-        console.print(Text(f"{'numbers of the paper' if what == 'claims' else 'other values'}: {verdicts}"))
-    for why in found.unlike:
-        console.print(Text(f"digits need not be equal: {plain(why)}", style="yellow"), soft_wrap=True)
+        yield Text(f"{'numbers of the paper' if what == 'claims' else 'other values'}: {verdicts}")
+    yield from (line(f"digits need not be equal: {why}", "yellow") for why in found.unlike)
     if found.left_out:
-        console.print(Text(f"not executed again: {', '.join(found.left_out)}", style="yellow"), soft_wrap=True)
+        yield line(f"not executed again: {', '.join(found.left_out)}", "yellow")
     if kept:
-        console.print(Text(f"what ran again is kept in {plain(kept)}"), soft_wrap=True)
+        yield line(f"what ran again is kept in {kept}")
     verdict = "reproduced" if found.good else "NOT reproduced"
-    console.print(Text(f"{verdict}: {len(found.nodes)} nodes in {duration(seconds)}",
-                       style="green" if found.good else "red"))
+    yield Text(f"{verdict}: {len(found.nodes)} nodes in {duration(seconds)}", style="green" if found.good else "red")
+
+
+def _verdict(one: Number) -> Text:
+    known = one.verdict == "within noise" and one.off is not None and one.noise is not None
+    return Text(f"within noise ({one.off:.2g} of {one.noise:.2g})" if known else one.verdict,
+                style={"equal": "green", "within noise": "yellow"}.get(one.verdict, "red"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -20,6 +19,7 @@ from agent.cli.checks import (
     default_name,
     runs_folder_removed_if_refused,
 )
+from agent.cli.commands import Resume, Run, Write
 from agent.cli.control import ask
 from agent.cli.dry_run import show_plan
 from agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
@@ -49,28 +49,26 @@ from sandbox.pretrained import fetch, pretrained_of
 from sandbox.scorers import copy_frozen
 
 
-def run(
-    idea: Path, idea_idx: int | None, *, config: Path | None, runs: Path, name: str | None, seed: int | None,
-    dry_run: bool, json: bool, flags: dict[str, Any],
-) -> int:
-    if json and not dry_run:
+def run(asked: Run) -> int:
+    if asked.json and not asked.dry_run:
         raise WrongUse("--json goes with --dry-run; of a run ask: scientist status RUN --json")
-    chosen = read_idea(idea, idea_idx)
-    settings = compose(config=config, flags=flags if seed is None else flags | {"seed": seed})
-    settings = with_idea(settings, chosen, idea.parent)
-    folder = runs / (default_name(chosen) if name is None else check_name(name))
+    chosen = read_idea(asked.idea, asked.idea_idx)
+    settings = compose(config=asked.config, flags=asked.flags)
+    settings = with_idea(settings, chosen, asked.idea.parent)
+    folder = asked.runs / (default_name(chosen) if asked.name is None else check_name(asked.name))
     check(settings, folder)
-    if dry_run:
-        return show_plan(chosen, settings, as_json=json)
+    if asked.dry_run:
+        return show_plan(chosen, settings, json=asked.json)
     check_gpus(settings)
     for model in pretrained_of(settings.sandbox.pretrained):
         fetch(model)
-    with runs_folder_removed_if_refused(runs):
+    with runs_folder_removed_if_refused(asked.runs):
         return show_while(lambda listener: start(
-            chosen, settings, runs=runs, name=folder.name, listener=listener), folder)
+            chosen, settings, runs=asked.runs, name=folder.name, listener=listener), folder)
 
 
-def resume(run: Path, flags: dict[str, Any]) -> int:
+def resume(asked: Resume) -> int:
+    run, flags = asked.run, asked.flags
     folder = run_folder(run)
     state = read_state(folder)
     if state.started is None:
@@ -95,7 +93,8 @@ def resume(run: Path, flags: dict[str, Any]) -> int:
     return show_while(lambda listener: resume_run(folder, flags, listener=listener), folder)
 
 
-def write(run: Path, flags: dict[str, Any]) -> int:
+def write(asked: Write) -> int:
+    run, flags = asked.run, asked.flags
     folder = run_folder(run)
     state = read_state(folder)
     unwritten = state.phase == "write" and state.ended is not None

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from agent.cli.commands import Logs, Status, Tree, View
 from agent.cli.edge import DONE, until_reader_gone
 from agent.outlook import ahead_of
 from inspector.follow import process_on
@@ -28,12 +29,10 @@ from record.reading import RecordError, is_run, read_events, read_state
 
 def run_folder(path: Path) -> Path:
     """The path, where it is a run's folder. Raises `WrongUse`."""
-    if not path.exists():
-        raise WrongUse(f"there is no folder {path}: give the folder of a run, as runs/NAME")
-    if not path.is_dir():
-        raise WrongUse(f"{path} is a file: give the folder of a run, as runs/NAME")
-    if not is_run(path):
-        raise WrongUse(f"{path} is no run (it holds no run.db): give the folder of a run, as runs/NAME")
+    wrong = (f"there is no folder {path}" if not path.exists() else f"{path} is a file" if not path.is_dir() else
+             "" if is_run(path) else f"{path} is no run (it holds no run.db)")
+    if wrong:
+        raise WrongUse(f"{wrong}: give the folder of a run, as runs/NAME")
     try:
         read_events(RunFolder(path).db)
     except RecordError as error:
@@ -41,51 +40,50 @@ def run_folder(path: Path) -> Path:
     return path
 
 
-def status(run: Path, json: bool) -> int:
-    folder = run_folder(run)
+def status(asked: Status) -> int:
+    folder = run_folder(asked.run)
     events = read_events(RunFolder(folder).db)
-    found = status_of(str(run), events, process_on(folder), now=time.time(), last=8)
+    found = status_of(str(asked.run), events, process_on(folder), now=time.time(), last=8)
     found = found.model_copy(update={"ahead": ahead_of(fold(events))})
-    if json:
+    if asked.json:
         print(found.model_dump_json(indent=1))
     else:
         print_lines(Console(), status_lines(found))
     return DONE
 
 
-def tree(run: Path, watch: bool, json: bool) -> int:
-    folder, console = run_folder(run), Console()
-    if watch and json:
+def tree(asked: Tree) -> int:
+    folder, console = run_folder(asked.run), Console()
+    if asked.watch and asked.json:
         raise WrongUse("--watch goes without --json; for JSON as it comes: scientist logs RUN --follow --json")
-    if watch:
+    found = tree_of(read_state(folder))
+    if asked.watch:
         with until_reader_gone():
             watch_tree(folder, console)
-        return DONE
-    found = tree_of(read_state(folder))
-    if json:
+    elif asked.json:
         print(found.model_dump_json(indent=1))
     else:
         print_lines(console, tree_lines(found, ascii=is_ascii(console)))
     return DONE
 
 
-def logs(run: Path, node: str | None, follow: bool, last: int | None, json: bool) -> int:
-    folder = run_folder(run)
+def logs(asked: Logs) -> int:
+    folder, node = run_folder(asked.run), asked.node
     if node is not None and node not in (nodes := read_state(folder).nodes):
-        raise WrongUse(f"{run} has no node {node!r}; " + (f"it has {min(nodes)} to {max(nodes)}: see scientist tree "
-                                                          f"{run}" if nodes else "it has none yet"))
+        there = f"it has {min(nodes)} to {max(nodes)}: see scientist tree {asked.run}" if nodes else "it has none yet"
+        raise WrongUse(f"{asked.run} has no node {node!r}; {there}")
     console = Console(soft_wrap=True, highlight=False)
     with until_reader_gone():
-        for line in lines_of(folder, node=node, every=json, follow=follow, last=last):
+        for line in lines_of(folder, node=node, every=asked.json, follow=asked.follow, last=asked.last):
             if line is None:
                 console.file.flush()
             elif isinstance(line, Printed):
                 output = {"type": "output", "node": line.node, "attempt": line.attempt, "text": line.text}
-                if json:
+                if asked.json:
                     print(dumps(output, ensure_ascii=False))
                 else:
                     console.print(Text(f"  | {line.text}"))
-            elif json:
+            elif asked.json:
                 at = datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds")
                 print(dumps(line.model_dump() | {"at": at}, ensure_ascii=False))
             else:
@@ -94,18 +92,19 @@ def logs(run: Path, node: str | None, follow: bool, last: int | None, json: bool
     return DONE
 
 
-def view(place: Path, port: int, read_only: bool) -> int:
+def view(asked: View) -> int:
     # the web toolkit, which no other command of this module needs
     from inspector.web.server import serve
 
     def announce(address: str) -> None:
         print(f"open {address}", flush=True)
-        may = "read the runs" if read_only else "read the runs and steer them"
+        may = "read the runs" if asked.read_only else "read the runs and steer them"
         print(f"(on this machine only; whoever has the address can {may}; Ctrl-C ends it)", flush=True)
 
+    place = asked.place
     if not place.is_dir():
         raise WrongUse(f"there is no folder {place}: give the folder of a run, or one that holds runs")
     if is_run(place):
         run_folder(place)  # one that cannot be read is refused before anything is served
-    serve(place.resolve(), port=port, tell=announce, read_only=read_only)
+    serve(place.resolve(), port=asked.port, tell=announce, read_only=asked.read_only)
     return DONE

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from collections.abc import Iterator
 
-from rich.console import Console
 from rich.text import Text
 
+from agent.cli.commands import Why
 from agent.cli.edge import DONE
+from agent.cli.shown import answer, first, line
 from agent.cli.status import run_folder
 from agent.outlook import outlook
 from inspector.follow import process_on
 from inspector.text import duration, plain
 from inspector.tree import branch_text
-from inspector.why import BaselineDifference, ErrorCount, Why, why_of
+from inspector.why import BaselineDifference, ErrorCount, why_of
+from inspector.why import Why as Reasons
 from record.fold.apply import fold
 from record.folder import RunFolder
 from record.reading import read_events
@@ -23,47 +25,37 @@ MOST_COMPARED = 24
 MOST_WAITING = 16
 
 
-def why(run: Path, json: bool) -> int:
-    folder = run_folder(run)
+def why(asked: Why) -> int:
+    folder = run_folder(asked.run)
     events = read_events(RunFolder(folder).db)
-    found = why_of(str(run), events, process_on(folder), outlook=outlook(fold(events)), now=time.time())
-    if json:
-        print(found.model_dump_json(indent=1))
-    else:
-        Console().print(*lines(found), sep="\n", soft_wrap=True, highlight=False)
+    found = why_of(str(asked.run), events, process_on(folder), outlook=outlook(fold(events)), now=time.time())
+    answer(found, lines(found), json=asked.json)
     return DONE
 
 
-def lines(found: Why) -> list[Text]:
+def lines(found: Reasons) -> Iterator[Text]:
     """The answer as a page of text."""
     who = f"running ({plain(found.process)})" if found.process else f"{found.condition}, no process works on it"
-    text = [Text(f"{plain(found.run)}: ", style="bold") + Text(f"{who}, phase {found.phase}", style="not bold")]
-    text += [Text(branch_text(one), style="dim") for one in found.ancestry]
+    yield Text(f"{plain(found.run)}: ", style="bold") + Text(f"{who}, phase {found.phase}", style="not bold")
+    yield from (Text(branch_text(one), style="dim") for one in found.ancestry)
     if found.paused:
-        text.append(Text(f"paused: {plain(found.paused)}", style="bold yellow"))
-    text += _section("answers", [Text(plain(one)) for one in found.answers])
-    text += _section("slots", [Text(f"{one.number}: {plain(one.why)}") for one in found.slots])
-    waiting = [Text.assemble((f"{one.node} {one.kind} ", "bold"),
-                             f"{one.step}: {plain(one.detail)} (for {duration(one.since)})")
-               for one in found.waiting[:MOST_WAITING]]
-    text += _section("unfinished", [*waiting, *_more(len(found.waiting) - MOST_WAITING)])
+        yield line(f"paused: {found.paused}", "bold yellow")
     doing = "calling the model, or working on its answer" if found.process else "started; resume continues it"
-    text += _section("under way" if found.process else "unfinished steps", [
-        Text(f"{plain(one)}: {doing}") for one in found.work])
-    text += _section("errors", [line for one in found.errors for line in _error(one)] or [Text("none", style="dim")])
-    compared = [_compared(one) for one in found.comparisons[:MOST_COMPARED]]
-    of = f"baseline difference ({found.best}, validation)" if found.best else "baseline difference"
-    text += _section(of, [*compared, *_more(len(found.comparisons) - MOST_COMPARED)]
-                     or [Text("no node works yet that could be compared", style="dim")])
-    return text + _section("next", [Text(f"{number}. {plain(one)}") for number, one in enumerate(found.next, 1)])
-
-
-def _section(title: str, body: list[Text]) -> list[Text]:
-    return [Text(title, style="cyan"), *(Text("  ") + line for line in body)] if body else []
-
-
-def _more(number: int) -> list[Text]:
-    return [Text(f"... {number} more: --json", style="dim")] if number > 0 else []
+    best = f" ({found.best}, validation)" if found.best else ""
+    waiting = [Text.assemble((f"{one.node} {one.kind} ", "bold"),
+                             f"{one.step}: {plain(one.detail)} (for {duration(one.since)})") for one in found.waiting]
+    for title, body in (
+            ("answers", [line(one) for one in found.answers]),
+            ("slots", [line(f"{one.number}: {one.why}") for one in found.slots]),
+            ("unfinished", first(waiting, MOST_WAITING)),
+            ("under way" if found.process else "unfinished steps", [line(f"{one}: {doing}") for one in found.work]),
+            ("errors", [text for one in found.errors for text in _error(one)] or [Text("none", style="dim")]),
+            (f"baseline difference{best}", first([_compared(one) for one in found.comparisons], MOST_COMPARED)
+             or [Text("no node works yet that could be compared", style="dim")]),
+            ("next", [line(f"{number}. {one}") for number, one in enumerate(found.next, 1)])):
+        if body:
+            yield Text(title, style="cyan")
+            yield from (Text("  ") + text for text in body)
 
 
 def _error(one: ErrorCount) -> list[Text]:

@@ -83,7 +83,7 @@ def _terminal(run: Path, begun: Log) -> None:
         frame_of(state, tuple(latest[-3:])), state.active_seconds, 32, now=last, whole=True),
          HERE / "watch.png")
     found = why_of("RUN", begun, "process 4711", outlook=outlook(fold(begun)), now=last)
-    draw("scientist why RUN", why_lines(found), HERE / "why.png")
+    draw("scientist why RUN", list(why_lines(found)), HERE / "why.png")
 
 
 def _paper(run: Path) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from agent.cli.edge import DONE
+from agent.cli.paper_commands import JudgeAgreement
 from evals.agreement.figure import check_form, draw
 from evals.agreement.measures import Interval, Test
 from evals.agreement.report import Agreement, DimensionAgreement, agreement
@@ -21,16 +21,14 @@ from record.errors import WrongUse
 WIDEST_SCALE = 101
 
 
-def judge_agreement(
-    human: Path, judge: Path, *, scale: str, dimensions: str, plot: Path | None, json: bool,
-) -> int:
-    wanted = tuple(name for name in dimensions.split(",") if name.strip())
+def judge_agreement(asked: JudgeAgreement) -> int:
+    plot, wanted = asked.plot, tuple(name for name in asked.dimensions.split(",") if name.strip())
     if plot is not None:
         check_form(plot)
-    found = agreement(human, judge, scale=_scale(scale), dimensions=wanted)
+    found = agreement(asked.human, asked.judge, scale=_scale(asked.scale), dimensions=wanted)
     if plot is not None:
         draw(found, plot)
-    if json:
+    if asked.json:
         print(found.model_dump_json(indent=1))
         return DONE
     show(found, Console())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,6 +12,7 @@ from rich.text import Text
 from agent.cli.asking import open_model
 from agent.cli.checks import check_parts, check_space, check_writable
 from agent.cli.edge import DONE, FAILED, INTERRUPTED, say
+from agent.cli.paper_commands import BenchMlr
 from agent.settings import Settings, compose
 from evals.bench.makers import Makers, StepJudge
 from evals.bench.table import BenchTable, StepTable, as_csv, table
@@ -35,26 +35,23 @@ class ModelNames(Frozen):
     judge: str
 
 
-def bench_mlr(
-    tasks: Path, only: list[str] | None, *, steps: str, out: Path, config: Path | None, dry_run: bool, json: bool,
-    flags: dict[str, Any],
-) -> int:
-    asked = steps_in(steps)
-    chosen = read_tasks(tasks, tuple(only or ()))
-    settings = compose(config=config, flags={"paper.judge": False} | flags)
-    console = Console(quiet=json)
-    whole = Bench(out, asked, Makers(settings).all, StepJudge(settings.models),
+def bench_mlr(asked: BenchMlr) -> int:
+    out, steps = asked.out, steps_in(asked.steps)
+    chosen = read_tasks(asked.tasks, tuple(asked.only or ()))
+    settings = compose(config=asked.config, flags={"paper.judge": False} | asked.flags)
+    console = Console(quiet=asked.json)
+    whole = Bench(out, steps, Makers(settings).all, StepJudge(settings.models),
                   report=lambda line: console.print(as_text(line), soft_wrap=True))
     names = ModelNames(model=settings.models.called, judge=open_model(settings.models).name_of(JUDGE))
     _check(settings, out, names)
-    if dry_run:
+    if asked.dry_run:
         _show_plan(lines_of(whole, chosen), settings, Console())
         return DONE
     interrupted = _interrupted(whole, chosen, names)
     results = table(lines_of(whole, chosen), model=names.model, judge=names.judge)
     write_file(out / JSON, results.model_dump_json(indent=1) + "\n")
     write_file(out / CSV, as_csv(results))
-    if json:
+    if asked.json:
         print(results.model_dump_json(indent=1))
     else:
         show(results, console)

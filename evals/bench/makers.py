@@ -102,7 +102,7 @@ class Makers:
     def _ideate(self, task: Task, folder: Path, steps: tuple[Step, ...]) -> RunState:
         order = Order(topic=task.text, sha256=task.sha256, name=f"{task.name}.md", count=1, rounds=ROUNDS, steps=steps)
         return ideate(order, self.settings, folder / "ideas", on_idea=lambda number, idea: None,
-                      on_documents=lambda documents: None)
+                      listener=lambda event, state: None)
 
     def _run(self, folder: Path) -> RunState:
         """The run of the task's idea at its end. Raises `Interrupted`, and what starting and resuming raise."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import typer
@@ -15,6 +16,7 @@ from typer.core import TyperGroup
 from agent.cli import main
 from agent.cli import run as run_command
 from agent.cli.commands import app
+from agent.cli.options import Command
 from record.folder import RunFolder
 from record.lock import hold
 from record.log import EventLog
@@ -91,6 +93,13 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 def test_no_command_shows_the_help_and_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "Usage: scientist" in capsys.readouterr().out
+
+
+def test_what_a_command_does_takes_what_it_declares() -> None:
+    for declared in Command.__subclasses__():
+        module, function = declared.work.split(":")
+        [parameter, returned] = get_type_hints(getattr(import_module(module), function)).values()
+        assert declared in (get_args(parameter) or (parameter,)) and returned is int, declared
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

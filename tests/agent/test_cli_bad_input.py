@@ -112,7 +112,7 @@ def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]
     (["--model", "no-such-model"], "no-such-model"),
     (["--model", "nobody:no-such-model"], "unknown provider 'nobody'"),
     (["--model", ""], "scientist: "),
-    (["--bib", "none.bib"], "there is no bibliography"),
+    (["--bib", "none.bib"], "cannot read the library"),
     (["--set", "paper.template=poster"], "no template 'poster'"),
     (["--seed", "-1"], "'seed'"),
     (["--set", "min_free_gb=1000000"], "GB are free"),

@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from agent.cli.judge_table import show, show_audit
+from agent.cli.judge_table import audit_lines, lines
 from record.nouns.papers import AuditFacts, DimensionScore, Judgement, Panel, spreads
 
 
@@ -19,8 +19,9 @@ def judgement(model: str = "m", *, quoted: bool = True, coverage: str = "all 900
 
 def printed(*judgements: Judgement) -> str:
     console = Console(file=StringIO(), width=100)
-    show(Panel(paper="p.pdf", rubric="own", asked=len(judgements), judgements=judgements,
-                     dimensions=spreads(judgements)), console)
+    for line in lines(Panel(paper="p.pdf", rubric="own", asked=len(judgements), judgements=judgements,
+                            dimensions=spreads(judgements))):
+        console.print(line)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
@@ -42,9 +43,6 @@ def test_quotes_that_are_not_in_the_paper_are_counted() -> None:
 
 
 def test_an_audit_of_a_run_does_not_say_that_it_looked_at_no_numbers() -> None:
-    console = Console(file=StringIO(), width=100)
-    show_audit(AuditFacts(against="the record of its run", counts=(("bound values", 42),)), console)
-    show_audit(AuditFacts(against="itself"), console)
-    assert isinstance(console.file, StringIO)
-    assert console.file.getvalue().splitlines() == [
+    run = AuditFacts(against="the record of its run", counts=(("bound values", 42),))
+    assert [str(one) for facts in (run, AuditFacts(against="itself")) for one in audit_lines(facts)] == [
         "audit against the record of its run: bound values 42", "audit against itself: 0 numbers"]
