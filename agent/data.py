@@ -68,4 +68,4 @@ def check_unchanged(settings: Settings) -> None:
 def provided(settings: Settings, folder: RunFolder) -> dict[str, Path]:
     """`OWNER/NAME@REVISION` -> its folder in the run, fetched where it is not there yet. Raises `PretrainedError`."""
     models = pretrained_of(settings.sandbox.pretrained)
-    return {str(model): provide(model, folder.root / "data" / "pretrained").folder for model in models}
+    return {str(model): provide(model, folder.root / "data" / "pretrained") for model in models}

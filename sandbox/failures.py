@@ -45,24 +45,18 @@ def classify(name: str, message: str) -> ErrorClass:
     return "other"
 
 
-def _short(text: str, folder: Path) -> str:
-    """The text without colours, with paths relative to the folder."""
+def _short(text: str, folder: Path, limit: int = _TRACEBACK_CHARS) -> str:
+    """The text without colours and its middle, with paths relative to the folder."""
     text = plain_output(text)
     for form in {str(folder), str(folder.resolve())}:
         text = text.replace(f"{form}/", "")
-    return text
-
-
-def _trace(text: str, folder: Path) -> str:
-    return cut_middle(_short(text, folder), _TRACEBACK_CHARS)
+    return cut_middle(text, limit)
 
 
 def from_exception(name: str, message: str, *, traceback: Sequence[str], folder: Path) -> Failure:
     """The failure for an exception that code raised in a folder, whose paths are shortened."""
-    short = _short(message, folder)
-    words = plain_output(f"{name}: {short}" if short else name)
-    return Failure(kind=classify(name, message), message=cut_middle(words, _MESSAGE_CHARS),
-                   traceback=_trace("\n".join(traceback), folder))
+    words = _short(f"{name}: {message}" if message else name, folder, _MESSAGE_CHARS)
+    return Failure(kind=classify(name, message), message=words, traceback=_short("\n".join(traceback), folder))
 
 
 def from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failure:
@@ -75,7 +69,7 @@ def from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failure:
         if exit_code == -signal.SIGKILL:
             words += "; the system does this when memory runs out"
     own, module, _ = crash_log.partition(" in <module>\n")  # below it stand only frames of the kernel itself
-    return Failure(kind="died", message=words, traceback=_trace((own + module).strip(), folder))
+    return Failure(kind="died", message=words, traceback=_short((own + module).strip(), folder))
 
 
 def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], folder: Path) -> Failure:
@@ -83,7 +77,7 @@ def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], folde
     how = "it was interrupted" if stopped else "it did not stop when interrupted and was killed"
     return Failure(kind="timeout", message=f"the wall-clock limit of {limit:g} s was reached; {how}. "
                    "Do less work, and keep each finished condition with lab.checkpoint",
-                   traceback=_trace("\n".join(traceback), folder))
+                   traceback=_short("\n".join(traceback), folder))
 
 
 def from_flood(limit: int) -> Failure:

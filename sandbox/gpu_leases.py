@@ -13,8 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import logging
-import math
 import os
 import time
 from collections import Counter
@@ -29,7 +27,6 @@ from sandbox.gpus import Device, DriverNvml, Nvml, select_devices, visible_devic
 from sandbox.isolation.scratch import runtime_folder
 from sandbox.settings import SandboxSettings
 
-LOG = logging.getLogger(__name__)
 _POLL = 0.2
 """Seconds between two looks for a GPU, and for processes that must be gone."""
 _LEAVING = 5.0
@@ -54,22 +51,18 @@ def _lock(folder: Path, name: str, kind: int, locks: ExitStack) -> bool:
         path = own_folder(folder) / name.replace("/", "_")
     except PlaceError as error:
         raise GpuError(f"{error}; it is for the locks of GPUs") from error
-    while True:
-        try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise GpuError(f"cannot lock a GPU with {path}: {error.strerror}") from error
-        try:
-            fcntl.flock(file, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            return False
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file), os.lstat(path)):
-                os.utime(file)  # what cleans /tmp by age leaves it
-                locks.callback(os.close, file)
-                return True
-        os.close(file)  # it was removed before we had its lock: somebody else may lock a new one of its name
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise GpuError(f"cannot lock a GPU with {path}: {error.strerror}") from error
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return False
+    os.utime(file)  # what cleans /tmp by age leaves it
+    locks.callback(os.close, file)
+    return True
 
 
 @dataclass(eq=False)
@@ -132,8 +125,7 @@ class GpuLeases:
     def release(self, lease: Lease, processes: Collection[int]) -> None:
         """Return a lease as soon as the driver lists none of these processes. Does not wait.
 
-        Where one of them never ends, its GPU is left to it, and the others go on; after `sandbox.gpu_wait` seconds that
-        is told. Nobody waits for it longer: what is left to `acquire` decides.
+        Where one of them never ends, its GPU is left to it, and the others go on.
         """
         if lease.devices:
             self._out.discard(lease)
@@ -151,11 +143,7 @@ class GpuLeases:
             self._drop(lease)
 
     async def _return(self, lease: Lease) -> None:
-        warn_at = self._clock() + self._settings.gpu_wait
         while self._still_on(lease):
-            if self._clock() > warn_at:
-                warn_at = math.inf
-                LOG.warning("%s; the run goes on with what other GPUs it has", self._describe_leftovers(lease))
             await asyncio.sleep(_POLL)
         self._drop(lease)
 
@@ -170,12 +158,6 @@ class GpuLeases:
             on = {uuid: sorted(self._ending[lease] & self._driver.processes(uuid).keys()) for uuid in lease.uuids}
             return {uuid: pids for uuid, pids in on.items() if pids}
         return {}
-
-    def _describe_leftovers(self, lease: Lease) -> str:
-        where = ", ".join(f"{uuid} by process {' and '.join(map(str, pids))}"
-                          for uuid, pids in self._still_on(lease).items())
-        return (f"an experiment is over, but still holds {where}: end it with kill -9; where that does not help, reset "
-                "the GPU or leave it out with --gpus")
 
     def _try(self) -> Lease | None:
         """The GPUs of one attempt, or None; all or none, so that two runs never wait for each other.
@@ -208,8 +190,10 @@ class GpuLeases:
     def _describe_shortage(self) -> str:
         states = ", ".join(f"{device.uuid}: {self._driver.free(device.uuid) / 1e9:.1f} GB free, "
                            f"{len(self._driver.processes(device.uuid))} processes" for device in self.devices)
-        outliving = "".join(f"{self._describe_leftovers(lease)}; so there is "
-                            for lease in self._ending if self._still_on(lease))
+        left = ", ".join(f"{uuid} by process {' and '.join(map(str, pids))}" for lease in self._ending
+                         for uuid, pids in self._still_on(lease).items())
+        outliving = left and (f"an experiment is over, but still holds {left}: end it with kill -9; where that does "
+                              "not help, reset the GPU or leave it out with --gpus; so there is ")
         return (f"{outliving}no {self._settings.gpus_per_node} GPU(s) with {self._settings.gpu_free_gb:g} GB free and "
                 f"no other run of yours on them within {self._settings.gpu_wait:g} s ({states}): end what uses them, "
                 "choose others with --gpus, or lower sandbox.gpu_free_gb")
@@ -224,16 +208,17 @@ def open_leases(
     """
     if settings.device == "cpu":
         return GpuLeases(None, (), settings, folder=folder)
-    instead = "fix that, or run on the CPU: --set sandbox.device=cpu"
     try:
         driver = nvml or DriverNvml()
         known = driver.devices()
+        visible = visible_devices(known, variable)
+        if not visible:
+            raise GpuError(f"CUDA_VISIBLE_DEVICES={variable} hides all {len(known)}" if known
+                           else "the driver knows no GPU")
     except GpuError as error:
-        raise GpuError(f"sandbox.device is cuda, but {error}; {instead}") from error
-    devices = select_devices(visible_devices(known, variable), settings.gpus)
-    if not devices:
-        hidden = f"CUDA_VISIBLE_DEVICES={variable} hides all {len(known)}" if known else "the driver knows no GPU"
-        raise GpuError(f"sandbox.device is cuda, but {hidden}; {instead}")
+        raise GpuError(f"sandbox.device is cuda, but {error}; fix that, or run on the CPU: --set sandbox.device=cpu"
+                       ) from error
+    devices = select_devices(visible, settings.gpus)
     if len(devices) < settings.gpus_per_node:
         raise GpuError(f"sandbox.gpus_per_node is {settings.gpus_per_node}, but {len(devices)} GPU(s) can be used: "
                        "lower it, or name more with --gpus")

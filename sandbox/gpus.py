@@ -121,10 +121,8 @@ class DriverNvml:
     """An `Nvml` over the driver of this machine. Raises `GpuError` where there is none."""
 
     def __init__(self) -> None:
-        try:
-            import pynvml  # pyright: ignore[reportMissingTypeStubs]
-        except ImportError:
-            raise GpuError("the package nvidia-ml-py is not installed: pip install nvidia-ml-py") from None
+        import pynvml  # pyright: ignore[reportMissingTypeStubs]  # only where a GPU is asked for
+
         self._nvml: Any = pynvml
         self._call(pynvml.nvmlInit)
 
@@ -157,7 +155,7 @@ class DriverNvml:
                 capability = int(major), int(minor)
             for handle in self._slices(gpu) or [gpu]:
                 yield Device(
-                    uuid=_text(nvml.nvmlDeviceGetUUID(handle)), name=_text(nvml.nvmlDeviceGetName(handle)),
+                    uuid=nvml.nvmlDeviceGetUUID(handle), name=nvml.nvmlDeviceGetName(handle),
                     index=index, minor=int(nvml.nvmlDeviceGetMinorNumber(gpu)),
                     memory=int(nvml.nvmlDeviceGetMemoryInfo(handle).total), capability=capability)
 
@@ -171,7 +169,3 @@ class DriverNvml:
                 with suppress(nvml.NVMLError_NotFound):
                     slices.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place))
         return slices
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -1,7 +1,7 @@
 """What is seen of code while it runs: the curves that it logs, for the watch of its job, and the memory that it takes.
 
-What the code writes is read as untrusted: no look blocks the event loop, follows a link, or takes in more than `LOOK`
-bytes; at most `POINTS` values are held. Lines that are none of `lab.log`'s, or are half written, count for nothing.
+What the code writes is read as untrusted: no look blocks the event loop, follows a link, or takes in more than the
+first `LOOK` bytes and `POINTS` values. Lines that are none of `lab.log`'s, or are half written, count for nothing.
 
 Memory of the host is that of the kernel and all that it started, pages which several processes share counted once where
 the system tells (else in each). A peak between two looks is missed, except of a single process: that the system keeps.
@@ -36,11 +36,11 @@ WATCH_SECONDS = 5.0
 METER_SECONDS = 1.0
 """Between two looks at the memory that experiments use: a look takes milliseconds."""
 LOOK = 4 * 2**20
-"""Bytes that one look reads."""
+"""Bytes of `measurements.jsonl` that a look reads."""
 POINTS = 10_000
 """Values of one attempt that are held; later ones are not looked at."""
 LINE = 10_000
-"""Characters of a line beyond which it is none of ours, and so is the rest of its file."""
+"""Characters of a line beyond which it is none of ours."""
 _WORD = 100
 """Characters of a name, a condition, a dataset or a split: what `lab` allows for a name."""
 
@@ -50,7 +50,6 @@ class Monitor:
 
     def __init__(self, watch: Watch, folder: Path) -> None:
         self._watch = watch
-        self._curves = CurveReader(folder)
         self._folder = folder
         self._signs = (0, 0, 0)
         self._heard = 0.0
@@ -68,52 +67,33 @@ class Monitor:
 
     async def last(self, seconds: float) -> str | None:
         """What the watch says once all processes of the code are gone and everything that it logged can be read."""
-        def look_back() -> str | None:
-            with self._looking:
-                while self._curves.read():
-                    pass
-                return self._watch(Progress(seconds, quiet=0.0, lines=tuple(self._curves.lines), ended=True))
+        return await asyncio.to_thread(self._look, seconds, None)
 
-        return await asyncio.to_thread(look_back)
-
-    def _look(self, seconds: float, printed: int) -> str | None:
+    def _look(self, seconds: float, printed: int | None) -> str | None:
+        """`printed` is how many characters came so far; None once the code has ended."""
         with self._looking:
-            self._curves.read()
+            lines = read_curves(self._folder)
+            if printed is None:
+                return self._watch(Progress(seconds, quiet=0.0, lines=lines, ended=True))
             signs = (printed, _size(self._folder / MEASUREMENTS), _size(self._folder / "submissions.jsonl"))
             if signs != self._signs:
                 self._signs, self._heard = signs, seconds
-            return self._watch(Progress(seconds, quiet=seconds - self._heard, lines=tuple(self._curves.lines)))
+            return self._watch(Progress(seconds, quiet=seconds - self._heard, lines=lines))
 
 
-class CurveReader:
-    """The values with a step in a folder's `measurements.jsonl`, `lines`, read on from where the last read ended."""
-
-    def __init__(self, folder: Path) -> None:
-        self.lines: list[Logged] = []
-        self._folder = folder
-        self._offset = 0
-        self._rest = b""
-        self._over = False
-
-    def read(self) -> bool:
-        """Take in what was added since the last call, at most `LOOK` bytes of it; whether there was any."""
-        if self._over:
-            return False
-        added = b""
-        with suppress(Unfit, OSError), open_regular(self._folder, MEASUREMENTS, FILE_BYTES) as file:
-            file.seek(self._offset)
-            added = file.read(LOOK)
-            self._offset += len(added)
-        *whole, self._rest = (self._rest + added).split(b"\n")
-        for line in whole:
-            if len(line) <= LINE and len(self.lines) < POINTS:
-                with suppress(ValidationError, OverflowError):
-                    point = _Point.model_validate_json(line)
-                    curve = point.dataset, point.condition, point.name, point.split
-                    if all(map(str.isprintable, curve)):
-                        self.lines.append(Logged(curve, point.step, float(point.value)))
-        self._over = len(self._rest) > LINE or len(self.lines) >= POINTS
-        return bool(added)
+def read_curves(folder: Path) -> tuple[Logged, ...]:
+    """The values with a step in a folder's `measurements.jsonl`, of very many the first; none where it is odd."""
+    start = b""
+    with suppress(Unfit, OSError), open_regular(folder, MEASUREMENTS, FILE_BYTES) as file:
+        start = file.read(LOOK)
+    logged: list[Logged] = []
+    for line in start.split(b"\n")[:-1]:
+        with suppress(ValidationError, OverflowError):
+            point = _Point.model_validate_json(line[:LINE])
+            curve = point.dataset, point.condition, point.name, point.split
+            if all(map(str.isprintable, curve)):
+                logged.append(Logged(curve, point.step, float(point.value)))
+    return tuple(logged[:POINTS])
 
 
 _Word = Annotated[str, Field(max_length=_WORD)]
@@ -137,9 +117,6 @@ def _size(path: Path) -> int:
     with suppress(OSError):
         return path.lstat().st_size
     return 0
-
-
-_STATUS = re.compile(r"^(VmHWM|VmRSS):\s+(\d+)", re.MULTILINE)
 
 
 @dataclass
@@ -177,13 +154,11 @@ class Meter:
     def _look(self, root: int, lease: Lease, usage: Usage) -> None:
         processes = process_tree(root)
         usage.processes |= processes
-        sizes = {process: _resident(process) for process in processes}
-        if len(sizes) == 1:  # what is alone shares nothing that would count elsewhere
-            now = sum(size for size, _ in sizes.values())
-        else:  # those whose part of the pages is not told are asked again: they may have ended between the two looks
+        now = 0
+        if len(processes) > 1:  # else its peak says more
             parts = {process: proportional_bytes(process) for process in processes}
-            now = sum(_resident(process)[0] if part is None else part for process, part in parts.items())
-        usage.host = max(usage.host, now, *(most for _, most in sizes.values()))
+            now = sum(_status(process, "VmRSS") if part is None else part for process, part in parts.items())
+        usage.host = max(usage.host, now, *(_status(process, "VmHWM") for process in processes))
         if self._nvml is not None and lease.devices:
             with suppress(GpuError):
                 self._look_at_gpus(self._nvml, lease, usage)
@@ -201,9 +176,9 @@ class Meter:
             usage.gpu = max(usage.gpu or 0, sum(known))
 
 
-def _resident(process: int) -> tuple[int, int]:
-    """Bytes that a process holds now, and the most that it ever held; none once it is gone."""
+def _status(process: int, field: str) -> int:
+    """Bytes that a process holds now (VmRSS), or held at most (VmHWM); none once it is gone."""
     with suppress(OSError):
-        fields = dict(_STATUS.findall(Path(f"/proc/{process}/status").read_text(errors="replace")))
-        return int(fields.get("VmRSS", 0)) * 1024, int(fields.get("VmHWM", 0)) * 1024
-    return 0, 0
+        found = re.search(rf"^{field}:\s+(\d+)", Path(f"/proc/{process}/status").read_text(errors="replace"), re.M)
+        return int(found[1]) * 1024 if found else 0
+    return 0

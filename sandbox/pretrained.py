@@ -38,18 +38,6 @@ class Pretrained:
         return f"{self.id}@{self.revision}"
 
 
-@dataclass(frozen=True)
-class Fetched:
-    """A model as kernels see it. `commit` is what the revision stood for, `sha256` is over its names and files."""
-
-    model: Pretrained
-    folder: Path
-    commit: str
-    sha256: str
-    size: int
-    """Bytes of all files."""
-
-
 def pretrained_of(words: Iterable[str]) -> tuple[Pretrained, ...]:
     """The models that `sandbox.pretrained` names. Raises `PretrainedError` for one without a revision."""
     models: list[Pretrained] = []
@@ -81,13 +69,16 @@ def fetch(model: Pretrained, *, hub: Path | None = None) -> Path:
                               f" prefetch where there is a network, or check its name ({reason})") from None
 
 
-def provide(model: Pretrained, store: Path, *, hub: Path | None = None) -> Fetched:
-    """A model in a folder of its own under `store`, copied and hashed there once. Raises `PretrainedError`."""
+def provide(model: Pretrained, store: Path, *, hub: Path | None = None) -> Path:
+    """The folder of a model as kernels see it, copied and hashed once to a place under `store`.
+
+    `fetched.json` beside it holds the commit that the revision stood for, the sha256 over names and files, and the
+    bytes of all files. Raises `PretrainedError`.
+    """
     place = store / str(model).replace("/", "--")
     if not place.is_dir():
         _copy(model, fetch(model, hub=hub), place)
-    facts: dict[str, Any] = json.loads((place / _FACTS).read_text())
-    return Fetched(model, place / "files", **facts)
+    return place / "files"
 
 
 def _copy(model: Pretrained, snapshot: Path, place: Path) -> None:

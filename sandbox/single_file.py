@@ -44,7 +44,7 @@ async def run_file(
         for name, place in scorers_of(known, chosen.scorers).items():
             if name in names:
                 freeze(name, place, around / "scorers")
-        pretrained = {str(model): provide(model, around / "pretrained").folder
+        pretrained = {str(model): provide(model, around / "pretrained")
                       for model in pretrained_of(chosen.pretrained) if model.id in strings}
         executor = LocalExecutor(
             1, around / "views", labels=around / "labels", settings=chosen, cache=around / "cache",

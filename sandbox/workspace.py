@@ -7,7 +7,6 @@ and only its bytes are read here: the code of either side is untrusted. An artif
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from record.folder import sha256
 from record.syntax import parse
 from sandbox.errors import ExecutorError
 from sandbox.execution import Script
@@ -23,7 +23,6 @@ from sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
 from sandbox.settings import SandboxSettings
 from sandbox.untrusted import FILE_BYTES, NAME, Unfit, names_in, open_regular, remove, write_whole
 
-_CHUNK = 2**20
 _OURS = (MEASUREMENTS, "submissions.jsonl", "submissions", "sealed", "arrays", CHECKPOINTS, ARTIFACTS)
 """What an earlier experiment in the same folder may have left there."""
 
@@ -89,12 +88,9 @@ def _copy_input(source: Path, folder: Path, name: str) -> None:
 def _copy(folder: Path, relative: str, target: Path, limit: int) -> str:
     """Copy a plain file; returns its sha256. Raises `Unfit`, `OSError`."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
     with open_regular(folder, relative, limit) as file, open(target, "xb") as copy:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            copy.write(chunk)
-    return digest.hexdigest()
+        shutil.copyfileobj(file, copy)
+    return sha256(target)
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
@@ -150,10 +146,10 @@ def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, Artifacts], f
     remove(folder, given)
     words = {word for text in source.values() for word in strings_in(text)}
     for node in words & known.keys():
-        for file, sha256 in known[node].files.items():
+        for file, digest in known[node].files.items():
             name = file.partition("/")[0]
             if not words.isdisjoint((name, name.removesuffix(".npy"))) and _copy(
-                    known[node].folder, f"{ARTIFACTS}/{file}", folder / given / node / file, limit) != sha256:
+                    known[node].folder, f"{ARTIFACTS}/{file}", folder / given / node / file, limit) != digest:
                 raise Unfit(f"artifact {file!r} of {node} is not what was recorded")
 
 

@@ -11,7 +11,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,6 @@ Array = NDArray[Any]
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 _GREY = frozenset({"1", "L", "LA", "I;16", "I;16B", "I", "F"})
-_ORIENTATION = 0x0112
-"""The EXIF tag; from 5 on, the camera lay on its side."""
 
 
 def stacked(sources: Sequence[tuple[str, Any]], limit: int) -> tuple[Array, int]:
@@ -38,41 +36,34 @@ def stacked(sources: Sequence[tuple[str, Any]], limit: int) -> tuple[Array, int]
 
     `sources` are a name for messages and a path or file each. Raises `DatasetError`.
     """
-    heads = [_size_and_mode(where, source) for where, source in sources]
-    (width, height), most = Counter(size for size, _ in heads).most_common(1)[0]
-    channels = 1 if all(mode in _GREY for _, mode in heads) else 3
-    size = len(heads) * height * width * channels * 4
-    if size > limit:
-        raise DatasetError(f"{len(heads)} images of {width} x {height} take {size} bytes in memory, more than "
-                           f"sandbox.data_bytes ({limit}): make them smaller, or raise it")
-    x = np.empty((len(heads), height, width, channels), dtype=np.uint8)
-    for i, (where, source) in enumerate(sources):
-        x[i] = _pixels(where, source, (width, height), channels)
-    return x, len(heads) - most
+    from PIL import Image
+
+    drawn: list[Any] = []
+    held = 0
+    for where, source in sources:
+        drawn.append(_upright(where, source))
+        held += drawn[-1].width * drawn[-1].height * len(drawn[-1].getbands()) * 4
+        if held > limit:
+            raise DatasetError(f"{len(drawn)} of {len(sources)} images take {held} bytes in memory, more than "
+                               f"sandbox.data_bytes ({limit}): make them smaller, or raise it")
+    size, most = Counter(picture.size for picture in drawn).most_common(1)[0]
+    mode = "L" if all(picture.mode == "L" for picture in drawn) else "RGB"
+    x = np.empty((len(drawn), size[1], size[0], len(mode)), dtype=np.uint8)
+    for i, picture in enumerate(drawn):
+        x[i] = np.asarray(picture.convert(mode).resize(size, Image.Resampling.BILINEAR)).reshape(x.shape[1:])
+    return x, len(drawn) - most
 
 
-def _size_and_mode(where: str, source: Any) -> tuple[tuple[int, int], str]:
-    """From the header alone; of a photograph taken on its side, width and height change places."""
-    with _opened(where, source) as picture:
-        width, height = picture.size
-        if picture.format in ("JPEG", "MPO", "TIFF", "WEBP"):  # others would be decoded for it
-            with suppress(OSError, SyntaxError, ValueError, TypeError):  # a broken note on a picture that may be whole
-                if int(picture.getexif().get(_ORIENTATION, 1)) >= 5:
-                    width, height = height, width
-        return (width, height), picture.mode
-
-
-def _pixels(where: str, source: Any, size: tuple[int, int], channels: int) -> Array:
+def _upright(where: str, source: Any) -> Any:
+    """A picture as the camera lay, grey (L) or RGB, with 8 bits."""
     from PIL import Image, ImageOps
 
     with _opened(where, source) as picture:
         picture.load()
-        if picture.mode.startswith("I;16") or picture.mode == "I":
+        grey = picture.mode in _GREY
+        if picture.mode.startswith("I"):
             picture = Image.fromarray((np.asarray(picture).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8))
-        picture = ImageOps.exif_transpose(picture).convert("L" if channels == 1 else "RGB")
-        if picture.size != size:
-            picture = picture.resize(size, Image.Resampling.BILINEAR)
-        return np.asarray(picture).reshape(size[1], size[0], channels)
+        return ImageOps.exif_transpose(picture).convert("L" if grey else "RGB")
 
 
 @contextmanager

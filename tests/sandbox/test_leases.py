@@ -134,9 +134,7 @@ async def test_a_process_that_never_ends_keeps_its_gpu_and_the_wait_for_it_has_a
     await ours.close()
 
 
-async def test_beside_a_process_that_never_ends_the_other_gpus_go_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_beside_a_process_that_never_ends_the_other_gpus_go_on(tmp_path: Path) -> None:
     nvml = ScriptedNvml(FOUR[:2])
     ours = hurried(tmp_path / "locks", nvml)
     stuck = await ours.acquire()
@@ -147,8 +145,6 @@ async def test_beside_a_process_that_never_ends_the_other_gpus_go_on(
         lease = await asyncio.wait_for(ours.acquire(), 2.0)
         assert lease.uuids == (uuid(1),)
         ours.release(lease, ())
-    [told] = [record.getMessage() for record in caplog.records]
-    assert f"{uuid(0)} by process 4242" in told and told.endswith("the run goes on with what other GPUs it has")
     nvml.holds[uuid(0)].clear()
     await asyncio.sleep(0.5)
     assert (await ours.acquire()).uuids == (uuid(0),)  # ended after all

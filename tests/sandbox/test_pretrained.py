@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,14 +51,15 @@ def put(repository: Path, name: str, content: bytes) -> None:
 
 def test_a_model_is_copied_and_hashed_once(hub: Path, tmp_path: Path) -> None:
     fetched = provide(MODEL, tmp_path / "store", hub=hub)
-    assert (fetched.commit, fetched.size) == (COMMIT, 6)
-    files = sorted(path for path in fetched.folder.rglob("*") if path.is_file())
-    assert [str(path.relative_to(fetched.folder)) for path in files] == ["config.json", "sub/vocab.txt"]
+    facts = json.loads((fetched.parent / "fetched.json").read_text())
+    assert (facts["commit"], facts["size"]) == (COMMIT, 6)
+    files = sorted(path for path in fetched.rglob("*") if path.is_file())
+    assert [str(path.relative_to(fetched)) for path in files] == ["config.json", "sub/vocab.txt"]
     assert not any(path.is_symlink() or path.stat().st_mode & 0o222 for path in files)
     put(hub / "models--tiny--bert", "config.json", b"changed")
     assert provide(MODEL, tmp_path / "store", hub=hub) == fetched
     other = provide(MODEL, tmp_path / "other", hub=hub)
-    assert other.sha256 != fetched.sha256
+    assert json.loads((other.parent / "fetched.json").read_text())["sha256"] != facts["sha256"]
 
 
 def test_a_model_that_is_too_large_is_refused(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +142,7 @@ async def test_a_kernel_loads_a_pretrained_model(hub: Path, store: Store, tmp_pa
         put(hub / "models--tiny--bert", path.name, path.read_bytes())
     fetched = provide(MODEL, tmp_path / "store", hub=hub)
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache,
-                             pretrained={str(MODEL): fetched.folder})
+                             pretrained={str(MODEL): fetched})
     outcome = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": LOAD}, timeout=60.0))
     await executor.close()
     assert outcome.failure is None, outcome.failure

@@ -20,7 +20,7 @@ from record.nouns.nodes import Failure
 from sandbox import monitor
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Logged, Outcome, Progress, Watch
-from sandbox.monitor import LINE, LOOK, POINTS, CurveReader
+from sandbox.monitor import LINE, LOOK, POINTS, read_curves
 from sandbox.scripted import ScriptedExecutor, ScriptedOutcome
 from tests.sandbox.conftest import SETTINGS, Store, eventually
 
@@ -174,21 +174,18 @@ async def test_a_watch_that_breaks_fails_the_job_by_a_fault_of_ours_and_leaves_n
 # --- reading while it is written ------------------------------------------------------------------------------------
 
 
-def read_all(reader: CurveReader) -> list[float]:
-    while reader.read():
-        pass
-    return [one.value for one in reader.lines]
+def values(folder: Path) -> list[float]:
+    return [point.value for point in read_curves(folder)]
 
 
-def test_reading_goes_on_where_it_ended_and_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
-    reader = CurveReader(tmp_path)
-    assert not reader.read()
+def test_a_line_is_read_once_it_has_an_end(tmp_path: Path) -> None:
+    assert values(tmp_path) == []
     file = tmp_path / "measurements.jsonl"
     file.write_text(line("1") + line("2")[:20])
-    assert read_all(reader) == [1.0]
+    assert values(tmp_path) == [1.0]
     with open(file, "a") as more:
         more.write(line("2")[20:] + line("3"))
-    assert read_all(reader) == [1.0, 2.0, 3.0]
+    assert values(tmp_path) == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize("bad", [
@@ -198,7 +195,7 @@ def test_reading_goes_on_where_it_ended_and_waits_for_the_end_of_a_line(tmp_path
 ])
 def test_lines_that_lab_did_not_write_count_for_nothing(tmp_path: Path, bad: str) -> None:
     (tmp_path / "measurements.jsonl").write_text(line("1") + bad + line("2"), errors="surrogateescape")
-    assert read_all(CurveReader(tmp_path)) == [1.0, 2.0]
+    assert values(tmp_path) == [1.0, 2.0]
 
 
 def test_links_pipes_folders_and_files_too_large_are_not_read(
@@ -213,28 +210,15 @@ def test_links_pipes_folders_and_files_too_large_are_not_read(
     for name, make in cases.items():
         (tmp_path / name).mkdir()
         make(tmp_path / name / "measurements.jsonl")
-        assert read_all(CurveReader(tmp_path / name)) == []
+        assert values(tmp_path / name) == []
 
 
-def test_what_is_read_at_once_and_held_is_bounded(tmp_path: Path) -> None:
+def test_what_is_read_is_bounded(tmp_path: Path) -> None:
     file = tmp_path / "measurements.jsonl"
     file.write_text(line() * (POINTS + 50_000))
-    reader = CurveReader(tmp_path)
-    assert reader.read() and 0 < len(reader.lines) <= POINTS
-    assert len(read_all(reader)) == POINTS and not reader.read()
-    file.write_text("x" * (LOOK + 10))
-    assert read_all(CurveReader(tmp_path)) == []
-
-
-def test_a_file_that_is_cut_or_replaced_midway_does_no_harm(tmp_path: Path) -> None:
-    file = tmp_path / "measurements.jsonl"
-    file.write_text(line("1") * 3)
-    reader = CurveReader(tmp_path)
-    assert read_all(reader) == [1.0] * 3
-    file.write_text("")
-    assert not reader.read()
-    file.write_text(line("2.25") * 4)
-    assert set(read_all(reader)) <= {1.0, 2.25}
+    assert len(values(tmp_path)) == POINTS
+    file.write_text("x" * (LOOK + 10) + "\n" + line())
+    assert values(tmp_path) == []
 
 
 # --- written down ---------------------------------------------------------------------------------------------------
