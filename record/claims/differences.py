@@ -19,7 +19,6 @@ each is corrected for itself. The intervals, those over examples too, are not co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
@@ -62,27 +61,6 @@ class Difference(Claim):
                 and self.p_adjusted <= LEVEL)
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """Two claims that are compared, value by value where they share a seed."""
-
-    a: Claim
-    b: Claim
-    family: Family
-
-    @property
-    def key(self) -> str:
-        return f"diff/{self.a.dataset}/{self.a.name}/{self.a.condition}~{self.b.condition}"
-
-    @property
-    def rows(self) -> list[tuple[int, str, str, float]]:
-        """Seed, node, node of the other arm, difference."""
-        other = {seed: (node, value) for seed, node, value in zip(
-            self.b.seeds, self.b.nodes, self.b.values, strict=True)}
-        return [(seed, node, other[seed][0], value - other[seed][1])
-                for seed, node, value in zip(self.a.seeds, self.a.nodes, self.a.values, strict=True) if seed in other]
-
-
 def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
     """Paired differences at equal level: method minus baseline, and ablation minus method."""
     plan = state.data_plan
@@ -95,45 +73,52 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
     def role_of(claim: Claim) -> str:
         return roles.get(claim.arm, "ablation")
 
-    pairs = [
-        _Pair(a, b, "confirmatory" if a.name == plan.primary.name and role_of(a) == "method" else "exploratory")
+    made = [
+        _difference(state, a, b, higher=higher[a.name], family=(
+            "confirmatory" if a.name == plan.primary.name and role_of(a) == "method" else "exploratory"))
         for a in claims for b in claims
         if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level) and a.name in higher
         and role_of(b) == against.get(role_of(a)) and set(a.seeds) & set(b.seeds)]
-    families: dict[tuple[Split, Family], list[_Pair]] = {}
-    for pair in pairs:
-        families.setdefault((pair.a.split, pair.family), []).append(pair)
-    found: dict[int, Difference] = {}
-    for family in families.values():
-        tested = [p_value([value for *_, value in pair.rows]) if len(pair.rows) >= MINIMUM_REPLICATES else None
-                  for pair in family]
-        for pair, p, adjusted in zip(family, tested, holm(tested), strict=True):
-            found[id(pair)] = _difference(
-                state, pair, higher=higher[pair.a.name], p=p, p_adjusted=adjusted, compared=len(family))
-    return [found[id(pair)] for pair in pairs]
+    families: dict[tuple[Split, Family], list[int]] = {}
+    for place, one in enumerate(made):
+        families.setdefault((one.split, one.family), []).append(place)
+    for places in families.values():
+        tested = [p_value(made[place].values) if made[place].n >= MINIMUM_REPLICATES else None for place in places]
+        for place, p, adjusted in zip(places, tested, holm(tested), strict=True):
+            made[place] = _tested(made[place], p, adjusted, len(places))
+    return made
 
 
-def _difference(
-    state: RunState, pair: _Pair, *, higher: bool, p: float | None, p_adjusted: float | None, compared: int
-) -> Difference:
-    a, b, rows = pair.a, pair.b, pair.rows
-    values = tuple(value for *_, value in rows)
+def _difference(state: RunState, a: Claim, b: Claim, *, higher: bool, family: Family) -> Difference:
+    """The difference of two claims, value by value where they share a seed, before it is tested."""
+    key = f"diff/{a.dataset}/{a.name}/{a.condition}~{b.condition}"
+    other = {seed: (node, value) for seed, node, value in zip(b.seeds, b.nodes, b.values, strict=True)}
+    rows = [(seed, node, *other[seed], value)
+            for seed, node, value in zip(a.seeds, a.nodes, a.values, strict=True) if seed in other]
+    nodes, others = tuple(row[1] for row in rows), tuple(row[2] for row in rows)
+    values = tuple(value - less for *_, less, value in rows)
     mean = fmean(values)
     if abs(mean) < ROUNDING * max(map(abs, values)):
         mean = 0.0
     sd, low, high = interval(values)
-    nodes, others = tuple(one for _, one, _, _ in rows), tuple(one for _, _, one, _ in rows)
-    resampled = state.resampled.get(pair.key) if a.split == "test" else None
-    over = resampled if resampled is not None and (resampled.nodes, resampled.others) == (nodes, others) else None
-    better = a.condition if (mean > 0) == higher else b.condition
-    called: Called = "improved" if better == a.condition else "worsened"
-    if p_adjusted is None:
-        called = "unknown"
-    elif p_adjusted > LEVEL or (over is not None and not over.supports(mean)):
-        called = "no measurable difference"
+    over = state.resampled.get(key) if a.split == "test" else None
+    if over is not None and (over.nodes, over.others) != (nodes, others):
+        over = None
     return Difference(
-        key=pair.key, name=a.name, dataset=a.dataset, condition=a.condition, other=b.condition, split=a.split,
-        values=values, seeds=tuple(seed for seed, *_ in rows), nodes=nodes, others=others,
-        grade=weakest((a.grade, b.grade)), mean=mean, sd=sd, low=low, high=high, better=better,
-        called=called, family=pair.family, compared=compared, p=p, p_adjusted=p_adjusted, over_examples=over,
-        detectable=None if sd is None else detectable(len(values), sd, compared))
+        key=key, name=a.name, dataset=a.dataset, condition=a.condition, other=b.condition, split=a.split,
+        values=values, seeds=tuple(row[0] for row in rows), nodes=nodes, others=others,
+        grade=weakest((a.grade, b.grade)), mean=mean, sd=sd, low=low, high=high,
+        better=a.condition if (mean > 0) == higher else b.condition, called="unknown", family=family,
+        over_examples=over)
+
+
+def _tested(one: Difference, p: float | None, adjusted: float | None, compared: int) -> Difference:
+    """The difference with what its family, of so many, lets be said of it."""
+    called: Called = "improved" if one.better == one.condition else "worsened"
+    if adjusted is None:
+        called = "unknown"
+    elif adjusted > LEVEL or (one.over_examples is not None and not one.over_examples.supports(one.mean)):
+        called = "no measurable difference"
+    return one.model_copy(update={
+        "p": p, "p_adjusted": adjusted, "compared": compared, "called": called,
+        "detectable": None if one.sd is None else detectable(one.n, one.sd, compared)})

@@ -21,9 +21,7 @@ class StageState:
     settlements: list[tuple[int, searching.Settled]] = field(default_factory=list[tuple[int, searching.Settled]])
     """What it settled on, and again where that turned out suspect, each with the last decision before it."""
     reports: dict[int, StageSummary] = field(default_factory=dict[int, StageSummary])
-    """The reports on it by the decision to write them."""
     limited: str | None = None
-    """The limit of this stage that was reached."""
     began: float | None = None
     """Active seconds of the run when the stage's first search node was decided on."""
 
@@ -129,7 +127,6 @@ class Facts:
     data_plan: DataPlan | None = None
     datasets: tuple[DatasetFacts, ...] = ()
     scorers: tuple[Scorer, ...] = ()
-    """Of the user's own, frozen for datasets of the plan."""
     decisions: dict[int, searching.Decided] = field(default_factory=dict[int, searching.Decided])
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     step_since: dict[str, float] = field(default_factory=dict[str, float])
@@ -141,11 +138,8 @@ class Facts:
     superseded: list[running.Answered] = field(default_factory=list[running.Answered])
     """Answers to questions that had changed when they came up again; those that took their place are in `answers`."""
     drifted: dict[CallKey, running.Drifted] = field(default_factory=dict[CallKey, running.Drifted])
-    """Answers that were kept though the machine or the limits that their questions told of are others by now."""
     unanswered: dict[CallKey, running.Unanswered] = field(default_factory=dict[CallKey, running.Unanswered])
-    """Calls that got no usable answer and are not made again, and what was done instead."""
     terms: dict[int, Terms] = field(default_factory=dict[int, Terms])
-    """How the run stood when a decision was made."""
     usage: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])
     calls: Counter[int] = field(default_factory=Counter[int])
     """Model calls by decision."""
@@ -172,7 +166,6 @@ class Facts:
     figures: papers.FiguresMade | None = None
     drafts: list[papers.Drafted] = field(default_factory=list[papers.Drafted])
     figures_seen: dict[int, papers.FiguresSeen] = field(default_factory=dict[int, papers.FiguresSeen])
-    """Looks at the figures in the PDF, by round of the draft."""
     released: papers.Released | None = None
     assessed: papers.Assessed | None = None
     context: papers.ContextRead | None = None
@@ -180,9 +173,7 @@ class Facts:
     ideating: papers.Ideating | None = None
     """The topic of an ideation; None in a run."""
     looked_up: dict[tuple[int, int], papers.LookedUp] = field(default_factory=dict[tuple[int, int], papers.LookedUp])
-    """Queries that were made, by decision and number."""
     conceived: dict[int, papers.Conceived] = field(default_factory=dict[int, papers.Conceived])
-    """What came of each decision on an idea."""
     version: int = 1
     """Which writing of the paper drafts, release and judgement are of."""
     template: str = ""
@@ -192,7 +183,6 @@ class Facts:
     overrides: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings that were given when the run was taken up again, by dotted key; later ones win."""
     models: tuple[str, ...] = ()
-    """The models that the run was started and taken up with."""
     isolations: tuple[str, ...] = ()
     """How code ran, in the process that started the run and in those that took it up (`Started.isolation`)."""
     machines: tuple[Machine, ...] = ()
@@ -200,20 +190,17 @@ class Facts:
     rate: Rate | None = None
     """How fast experiments run, on the terms on which the run goes on; None where nobody measured it."""
     steered: list[Steered] = field(default_factory=list[Steered])
-    """What people asked of the run while it went on: every command that was taken, in order."""
     killed: dict[str, running.Commanded] = field(default_factory=dict[str, running.Commanded])
     """Nodes that a person wants ended, finished or not."""
     stopping: bool = False
     held: running.Commanded | None = None
     """The request by which nothing new is begun; None while there is none. No active seconds pass meanwhile."""
     unheeded: int = 0
-    """Files in `control/` that had no effect."""
     limited: str | None = None
     outage: running.Paused | None = None
     """Why no model is asked, and until when; None while they are."""
     ended: running.Ended | None = None
     without: frozenset[NodeKind] = frozenset()
-    """Nodes after the search that are not begun any more, since neither time nor budget has room for them."""
     settled: dict[int, Spending] = field(default_factory=dict[int, Spending])
     """What the answers and attempts of each decision took."""
     lost: dict[int, Spending] = field(default_factory=dict[int, Spending])
