@@ -3,28 +3,33 @@
 Nothing in the file acts and nothing is loaded from anywhere: its policy forbids scripts and addresses. What a click on
 the page opens (a node, a part of the paper) is a section that shows when a link leads to it.
 
-What it does not guarantee: that everything fits. Pages, pictures and PDFs have each a sum of bytes (16 MB together),
-and kinds of pages a number (`KINDS`); what is over it is left out and counted at the top of the file. Of the paper the
-newest writing is contained. Files of the run are named, not contained (`--zip` has them); the PDF is.
+What it does not guarantee: that everything fits. Pages, pictures and PDFs have each a sum of bytes (16 MB together);
+what is over it is left out and counted at the top of the file. Of the paper the newest writing is contained. Files of
+the run are named, not contained (`--zip` has them); the PDF is.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 from html import escape, unescape
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import parse_qs, quote, unquote, urljoin, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from inspector.export.html_parts import LARGEST, Answer, PageRewriter, Pictures, Site
+from fastapi import HTTPException
+from starlette.responses import Response
+
+from inspector.export.pictures import LARGEST, Pictures
+from inspector.files import bytes_of
+from inspector.web.app import Handlers
 from inspector.web.pages import HERE, Pages
+from inspector.web.paper_pages import figures_of
 from record.reading import RecordError
-
-HREF = re.compile(r'\shref="([^"]*)"')
 
 PAGES = 9_000_000
 """Bytes of all pages."""
@@ -34,12 +39,13 @@ PICTURES = 5_000_000
 """Bytes of all pictures, as they stand in the file."""
 PDF = 2_000_000
 """Bytes of all PDFs, as they stand in the file."""
-WAVES = 6
-"""Links in a row that are followed."""
-KINDS = {"paper": 2, "nodes": 2000, "figures": 60, "trace": 5000, "calls": 400}
-"""The kinds of pages that are contained, those that matter most first, and how many of each at most."""
 CALLED = {"paper": "parts of the paper after its first pages (the PDF has them)", "nodes": "nodes",
           "figures": "figures of the paper", "trace": "numbers' origins", "calls": "model calls"}
+"""The kinds of pages that are contained, those that matter most first."""
+_ACTS = re.compile(r"<(form|button)\b.*?</\1>|<input\b[^>]*>", re.DOTALL)
+_NAMED = re.compile(r'\s(href|id)="([^"]*)"')
+_IMAGE = re.compile(r'(<img\b[^>]*?\ssrc=")([^"]*)("[^>]*>)')
+_ALT = re.compile(r'\salt="([^"]*)"')
 
 
 class Made(NamedTuple):
@@ -53,125 +59,148 @@ class Made(NamedTuple):
 def page_of(run: Path, *, as_of: str, version: int) -> Made:
     """A run's page and what it leads to, in one file. `as_of` says of when it is, `version` which writing of the paper
     is contained. Raises `RecordError`."""
-    with asyncio.Runner() as runner:
-        return _File(Site(run, runner), run.name, version).made(as_of)
+    return _File(run, version).made(as_of)
+
+
+def rewritten(page: str, prefix: str, *, link: Callable[[str], str], picture: Callable[[str], str | None]) -> str:
+    """What stands within `<main>` of a page, or a part of one: ids begin with `prefix`, and nothing acts.
+
+    `link` gives the attributes that stand for an address, `picture` a data address (None: it is left out). The pages
+    escape all text of others, so what reads as a tag or an attribute is the inspector's own.
+    """
+
+    def named(found: re.Match[str]) -> str:
+        value = unescape(found[2])
+        return link(value) if found[1] == "href" else f' id="{escape(prefix + value)}"'
+
+    def image(found: re.Match[str]) -> str:
+        address, alt = picture(unescape(found[2])), _ALT.search(found[0])
+        return f"{found[1]}{address}{found[3]}" if address is not None else (
+            f'<span class="dim">[picture left out: {alt[1] if alt else ""}]</span>')
+
+    inner = page.partition("<main")[2].partition(">")[2].rpartition("</main>")[0] or page
+    return _IMAGE.sub(image, _NAMED.sub(named, _ACTS.sub("", inner)))
 
 
 class _File:
     """Gathers pages, those first that matter most, until there is no room; then puts them together."""
 
-    def __init__(self, site: Site, run: str, version: int) -> None:
-        self._site, self._run, self._version = site, run, version
-        self._base = f"/runs/{quote(run, safe='')}"
+    def __init__(self, run: Path, version: int) -> None:
+        self._run, self._name, self._version = run, run.name, version
+        self._handlers = Handlers(run, form_token="")
+        self._base = f"/runs/{quote(run.name, safe='')}"
         self._pages: dict[str, str] = {}
-        """Address -> page, in the order in which they were found."""
-        self._same: dict[str, str] = {}
-        """Address -> another that shows the same page, which is contained."""
-        self._left: Counter[str] = Counter()
+        """Place below the run's address -> page, in the order in which they stand."""
         self._pictures = Pictures(PICTURES)
         self._data: dict[str, str | None] = {}
         self._pdf_room = PDF
 
     def made(self, as_of: str) -> Made:
-        first = self._site.get(self._base, most=PAGES)
-        if first.status != 200:
-            raise RecordError(f"the page of {self._run} cannot be made (status {first.status})")
-        page = first.body.decode()
-        self._gather(page)
-        parts = [(name := self._id(address), unquote(name), self._rewritten(address, text, f"{name}-"))
-                 for address, text in self._pages.items()]
-        main = self._rewritten(self._base, page, "")
+        try:
+            page = _text(self._handlers.run(self._name))
+        except HTTPException as error:
+            raise RecordError(f"the page of {self._name} cannot be made: {error.detail}") from None
+        missing = self._gather(PAGES - len(page.encode()))
+        parts = [(name := self._id(place), place, self._rewritten(text, f"{name}-"))
+                 for place, text in self._pages.items()]
+        main = self._rewritten(page, "")
         left = tuple(f"{number} {kind}" for kind, number in (
-            *((CALLED[kind], number) for kind, number in self._left.items()), ("pictures", self._pictures.left_out))
+            *((called, missing[kind]) for kind, called in CALLED.items()), ("pictures", self._pictures.left_out))
             if number)
         style = "".join((HERE / "static" / name).read_text() for name in ("inspector.css", "export.css"))
         title = re.search(r"<title>(.*?)</title>", page, re.DOTALL)
         html = Pages({}).page(
-            "export", run=self._run, as_of=as_of, left_out=left, main=main, parts=parts, style=style,
+            "export", run=self._name, as_of=as_of, left_out=left, main=main, parts=parts, style=style,
             digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-            title=title[1] if title else escape(self._run))
+            title=title[1] if title else escape(self._name))
         return Made(html, len(parts) + 1, left)
 
-    def _gather(self, first: str) -> None:
-        """Keep the pages that the links of the first page lead to, and those that they lead to, while there is room."""
-        room, kinds, known = PAGES - len(first.encode()), Counter[str](), dict[bytes, str]()
-        wave, seen = self._linked(self._base, first), set[str]()
-        for _ in range(WAVES):
-            addresses = sorted(dict.fromkeys(wave), key=lambda one: list(KINDS).index(self._kind(one)))
-            wave = list[str]()
-            for address in addresses:
-                if address in seen:
-                    continue
-                seen.add(address)
-                kind = self._kind(address)
-                full = kinds[kind] >= KINDS[kind]
-                # the paper is always asked for, since some of its addresses show the same
-                asked = room > TIGHT and (kind == "paper" or not full)
-                page = self._site.get(address, most=PAGES) if asked else Answer(413, b"")
-                size = len(page.body.partition(b"<main")[2])
-                if page.status not in (200, 413):
-                    continue
-                if page.body in known:
-                    self._same[address] = known[page.body]
-                elif page.status == 413 or size > room or full:
-                    self._left[kind] += 1
-                else:
-                    kinds[kind] += 1
-                    room -= size
-                    known[page.body] = address
-                    self._pages[address] = page.body.decode()
-                    wave += self._linked(address, self._pages[address])
+    def _gather(self, room: int) -> Counter[str]:
+        """Keep pages while there is room; returns how many of each kind are left out."""
+        left = Counter[str]()
+        for place, make in self._contents():
+            try:
+                page = _text(make()) if room > TIGHT else ""
+            except HTTPException:
+                continue
+            if page and (size := len(page.encode())) <= room:
+                room -= size
+                self._pages[place] = page
+            else:
+                left[place.partition("/")[0].partition("?")[0]] += 1
+        left["paper"] += max(0, len(set(re.findall(r"&amp;page=\d+", self._pages.get("paper", "")))) - 1)
+        return left
 
-    def _linked(self, address: str, page: str) -> list[str]:
-        found = (urljoin(address, unescape(link)).partition("#")[0] for link in HREF.findall(page))
-        return [one for one in found if self._kind(one)]
+    def _contents(self) -> Iterator[tuple[str, Callable[[], Response]]]:
+        """What may be contained, in the order of `CALLED`: its place below the run's address, and how it is made."""
+        name, handlers, papers = self._name, self._handlers, self._handlers.papers
+        state = handlers.watched(name).state
+        yield "paper", partial(papers.paper, name)
+        for node in state.nodes:
+            yield f"nodes/{node}", partial(handlers.node, name, node, part=True)
+        for figure in figures_of(state):
+            yield f"figures/{figure.name}", partial(papers.figure, name, figure.name, part=True)
+        for key in dict.fromkeys(re.findall(r'/trace\?key=([^&"]+)', self._pages.get("paper", ""))):
+            yield f"trace?key={unquote(key)}", partial(papers.trace, name, key=unquote(key), part=True)
+        yield "calls", partial(handlers.calls, name)
+        for call in map(str, reversed(state.answers)):
+            yield f"calls/{call}", partial(handlers.call, name, call, part=True)
 
-    def _kind(self, address: str) -> str:
-        """The kind of a page that the file may contain; empty for all other addresses."""
-        if not address.startswith(f"{self._base}/"):
-            return ""
+    def _rewritten(self, page: str, prefix: str) -> str:
+        return rewritten(page, prefix, link=self._link, picture=self._picture)
+
+    def _place(self, address: str) -> str:
+        """The place of an address below the run's, without the version that is contained; empty where it has none."""
         parts = urlsplit(address)
-        kind, asked = parts.path.removeprefix(f"{self._base}/").split("/"), parse_qs(parts.query)
-        if "notebook" in kind or "number" in asked or asked.get("v", [str(self._version)]) != [str(self._version)]:
+        asked = parse_qs(parts.query)
+        if not parts.path.startswith(f"{self._base}/") or asked.keys() - {"key", "v"} or (
+                asked.get("v", [str(self._version)]) != [str(self._version)]):
             return ""
-        return kind[0] if kind[0] in KINDS else ""
+        place = unquote(parts.path.removeprefix(f"{self._base}/"))
+        return place + "".join(f"?key={key}" for key in asked.get("key", ()))
 
-    def _rewritten(self, address: str, page: str, prefix: str) -> str:
-        return PageRewriter(prefix, lambda link: self._link(address, link), self._picture).of(page)
+    def _id(self, place: str) -> str:
+        """What stands for a place within the file."""
+        name = "page-" + re.sub(r"[^A-Za-z0-9]+", "-", place).strip("-")
+        return name if re.fullmatch(r"[A-Za-z0-9/]+", place) else (
+            f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:8]}")
 
-    def _id(self, address: str) -> str:
-        """What stands for an address within the file."""
-        inner = address.removeprefix(f"{self._base}/")
-        name = "page-" + re.sub(r"[^A-Za-z0-9]+", "-", unquote(urlsplit(inner).path)).strip("-")
-        same = re.fullmatch(r"[A-Za-z0-9/]+", inner) is not None
-        return name if same else f"{name}-{hashlib.sha256(inner.encode()).hexdigest()[:8]}"
-
-    def _link(self, address: str, link: str) -> dict[str, str]:
-        target, _, place = urljoin(address, link).partition("#")
-        target = self._same.get(target, target)
-        if target == self._base:  # there the name of a node alone opens it, with the script
-            node = f"{self._base}/nodes/{place}"
-            return {"href": f"#{self._id(node) if node in self._pages else place or 'main'}"}
-        if target in self._pages:
-            name = self._id(target)
-            return {"href": f"#{name}-{place}" if place else f"#{name}"}
-        if not (target.startswith(f"{self._base}/files/") and target.endswith(".pdf")):
-            return {}
-        if target not in self._data:
-            body = self._site.get(target, most=PDF).body
-            self._data[target] = f"data:application/pdf;base64,{base64.b64encode(body).decode()}" if body.startswith(
+    def _link(self, link: str) -> str:
+        target, _, anchor = link.partition("#")
+        if target in ("", self._base):  # there the name of a node alone opens it, with the script
+            node = f"nodes/{anchor}"
+            return f' href="#{self._id(node) if node in self._pages else escape(anchor) or "main"}"'
+        place = self._place(target)
+        if place in self._pages:
+            return f' href="#{self._id(place)}"'
+        if not (place.startswith("files/") and place.endswith(".pdf")):
+            return ""
+        if place not in self._data:
+            body = bytes_of(self._run, place.removeprefix("files/"), PDF) or b""
+            self._data[place] = f"data:application/pdf;base64,{base64.b64encode(body).decode()}" if body.startswith(
                 b"%PDF-") else None
-        data = self._data[target]
+        data = self._data[place]
         if data is None or len(data) > self._pdf_room:
-            return {}
+            return ""
         self._pdf_room -= len(data)
-        return {"href": data, "download": f"{self._run}-{Path(unquote(target)).name}"}
+        return f' href="{data}" download="{escape(self._name)}-{escape(Path(place).name)}"'
 
     def _picture(self, address: str) -> str | None:
         """The data address of a picture. Each place that shows it holds it anew, and takes room."""
-        if address in self._data:
-            return self._pictures.again(self._data[address])
-        inside = address.startswith(f"{self._base}/")
-        found = self._site.get(address, most=LARGEST) if inside else Answer(404, b"")
-        self._data[address] = self._pictures.address(found.body) if found.status == 200 else None
-        return self._data[address]
+        place = self._place(address)
+        if place in self._data:
+            return self._pictures.again(self._data[place])
+        kind, _, path = place.partition("/")
+        png = bytes_of(self._run, path, LARGEST) if kind == "files" else None
+        if kind == "sheets":
+            try:
+                version, number = map(int, path.removesuffix(".png").split("/"))
+                png = bytes(self._handlers.papers.picture(self._name, version, number).body)
+            except HTTPException:
+                png = None
+        self._data[place] = self._pictures.address(png) if png is not None else None
+        return self._data[place]
+
+
+def _text(answer: Response) -> str:
+    return bytes(answer.body).decode()

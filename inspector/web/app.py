@@ -43,8 +43,8 @@ Look = Callable[[], tuple[int, dict[str, Piece]]]
 def make_app(place: Path, *, read_only: bool = False) -> FastAPI:
     """The application over a run, or over a folder of runs."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    handlers = _Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24))
-    papers = PaperPages(handlers.watched, handlers.pages)
+    handlers = Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24))
+    papers = handlers.papers
     run = "/runs/{name}"
     for path, handler in {
         "/": handlers.home, "/live": handlers.home_live, "/static/{stamp}/{name}": handlers.static, run: handlers.run,
@@ -61,7 +61,7 @@ def make_app(place: Path, *, read_only: bool = False) -> FastAPI:
     return app
 
 
-class _Handlers:
+class Handlers:
     """The handlers, with the runs and what was made of them. Plain ones run in threads."""
 
     def __init__(self, place: Path, *, form_token: str) -> None:
@@ -70,6 +70,7 @@ class _Handlers:
         self.pages = Pages({
             Path(name).suffix[1:].replace("svg", "icon"): f"/static/{hashlib.sha256(text).hexdigest()[:12]}/{name}"
             for name, text in self.static_files.items()}, form_token=form_token, single=self.runs.single)
+        self.papers = PaperPages(self.watched, self.pages)
         self.form_token = form_token
         self.pieces: dict[str, RunPieces] = {}
         self.open_streams = 0

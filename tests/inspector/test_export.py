@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 from agent.cli import main
-from inspector.export.html_parts import PLAIN, PageRewriter, Pictures, shrunk
+from inspector.export.html_file import rewritten
+from inspector.export.pictures import PLAIN, Pictures, shrunk
 from record.events.searching import Plotted
 from record.folder import RunFolder
 from record.log import EventLog
@@ -145,17 +146,19 @@ def test_one_file_that_opens_without_a_server(run: Path, tmp_path: Path) -> None
 
 
 def test_rewriting_drops_what_acts_and_leads_out() -> None:
-    page = ('<p>out</p><main><a href="https://evil.example/">x</a><a href="#in">y</a><b id="in" onclick="e()">z</b>'
-            '<form><p>gone</p></form><details data-pdf="/x">gone</details><script>gone</script><input name="n">'
-            '<img src="/a.png" alt="&quot;A&quot;"><svg viewBox="0 0 1 1"><path d="M0 0"/></svg>&lt;b&gt;&#34;</main>')
+    page = ('<p>out</p><main id="main"><a href="https://evil.example/">x</a><a class="c" href="#in">y</a>'
+            '<b id="in">z</b>'
+            '<form><p>gone</p></form><button>gone</button><input name="n"><img src="/a.png" alt="&#34;A&#34;">'
+            '<img loading="lazy" src="/b.png"><svg viewBox="0 0 1 1"><path d="M0 0"/></svg>&lt;b&gt; href=&#34;/'
+            '</main>out')
 
-    def inside(link: str) -> dict[str, str]:
-        return {"href": f"#n1-{link[1:]}"} if link.startswith("#") else {}
+    def inside(link: str) -> str:
+        return f' href="#n1-{link[1:]}"' if link.startswith("#") else ""
 
-    found = PageRewriter("n1-", inside, lambda source: None).of(page)
-    assert found == ('<a>x</a><a href="#n1-in">y</a><b id="n1-in">z</b>'
-                     '<span class="dim">[picture left out: &quot;A&quot;]</span>'
-                     '<svg viewbox="0 0 1 1"><path d="M0 0"/></svg>&lt;b&gt;&#34;')
+    found = rewritten(page, "n1-", link=inside, picture={"/b.png": "data:b"}.get)
+    assert found == ('<a>x</a><a class="c" href="#n1-in">y</a><b id="n1-in">z</b>'
+                     '<span class="dim">[picture left out: &#34;A&#34;]</span><img loading="lazy" src="data:b">'
+                     '<svg viewBox="0 0 1 1"><path d="M0 0"/></svg>&lt;b&gt; href=&#34;/')
 
 
 def test_pictures_are_made_small_and_counted_when_there_is_no_room() -> None:
