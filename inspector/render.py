@@ -8,9 +8,10 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from inspector.status import Ahead, BudgetUse, CallCost, Status
+from inspector.status import Ahead, BudgetUse, Status
 from inspector.text import cached, count, dollars, duration, plain, short
 from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
+from record.fold.facts import RoleUsage
 from record.nouns.nodes import NodeKind, NodeStatus
 
 DEEPEST = 8
@@ -161,14 +162,14 @@ def status_lines(status: Status) -> list[Text]:
         lines.append(_pair(stage.stage, line))
     cost = status.cost
     lines.append(_pair("calls", f"{cost.calls} to {status.model}, {_tokens(cost, ' tokens')}"))
-    lines += [_pair("", f"{one.role}: {_calls(one.calls)}, {_tokens(one)}, {duration(one.seconds)}")
-              for one in status.roles]
+    lines += [_pair("", f"{role}: {_calls(one.calls)}, {_tokens(one)}, {duration(one.seconds)}")
+              for role, one in status.roles.items()]
     if status.budget is not None:
         lines.append(_pair("budget", _budget(status.budget)))
     if status.ahead is not None:
         lines.append(_pair("forecast", ahead_text(status.ahead)))
-    lines.append(_pair("time", f"{duration(status.elapsed)} of work, {duration(cost.code_seconds)} running code, "
-                               f"{duration(cost.model_seconds)} in model calls"))
+    lines.append(_pair("time", f"{duration(status.elapsed)} of work, {duration(status.code_seconds)} running code, "
+                               f"{duration(cost.seconds)} in model calls"))
     if status.paper:
         lines.append(_pair("paper", plain(status.paper)))
     if status.judgement is not None:
@@ -192,7 +193,7 @@ def _budget(used: BudgetUse) -> str:
     return "; ".join(found)
 
 
-def _tokens(cost: CallCost, unit: str = "") -> str:
+def _tokens(cost: RoleUsage, unit: str = "") -> str:
     return (f"{count(cost.input_tokens)}{unit} in{cached(cost.cached_tokens, cost.cached_usd)}, "
             f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}")
 

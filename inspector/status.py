@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from record.claims.means import seedless
 from record.events import Event
 from record.events.running import Commanded
 from record.fold.apply import apply
-from record.fold.facts import RoleUsage, Steered
+from record.fold.facts import RoleUsage
 from record.fold.state import RunState
 from record.nouns.decisions import Spending
 from record.nouns.frozen import Frozen
@@ -57,33 +57,6 @@ class StageCounts(StageFacts):
     seedless: tuple[str, ...]
 
 
-class CallCost(Frozen):
-    """What model calls took. `usd` leaves out `unpriced` calls, whose price is unknown."""
-
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int = Field(description="of the input, read from the providers' caches, as far as they say")
-    cache_write_tokens: int
-    cached_usd: float = Field(description="of `usd`, what the cached tokens took")
-    usd: float
-    unpriced: int
-
-
-class Cost(CallCost):
-    """What the model calls and the experiments took."""
-
-    model_seconds: float
-    code_seconds: float
-
-
-class RoleCost(CallCost):
-    """What the calls of one role took."""
-
-    role: str
-    seconds: float
-
-
 class BudgetUse(Frozen):
     """The limits of a run (None: no limit) and what counts against them. `spent` includes work that a kill ended;
     `reserved` is set aside for calls and attempts under way, `left` is the rest."""
@@ -117,7 +90,8 @@ class Status(Frozen):
 
     `paused` says who paused the run and why, or why no model is called at present, and until when; else it is empty.
     `steering` has the latest kills, marks and notes, `answers` calls without a usable answer, and answers whose
-    questions had changed when they came up again.
+    questions had changed when they came up again; `cost` is what all model calls took, `roles` those of each role,
+    `code_seconds` what the experiments took.
     """
 
     run: str
@@ -138,8 +112,9 @@ class Status(Frozen):
     steering: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     stages: tuple[StageCounts, ...]
-    cost: Cost
-    roles: tuple[RoleCost, ...] = ()
+    cost: RoleUsage
+    code_seconds: float
+    roles: Mapping[str, RoleUsage] = Field(default_factory=dict[str, RoleUsage])
     budget: BudgetUse | None = None
     ahead: Ahead | None = None
     paper: str | None
@@ -173,13 +148,13 @@ def status_in(run: str, state: RunState, latest: Sequence[Happened], process: st
         last_event=_iso(state.last_at) if state.events else None,
         elapsed=round(state.active_seconds + since, 3), ancestry=branch_points(state),
         paused=paused_text(state, now) if condition == "running" else "",
-        steering=tuple(_steering_text(one) for one in state.steered if one.command.verb in ("kill", "mark", "note"))[
-            -STEERED:],
+        steering=tuple(  # a note with the stage that it is for
+            command_text(one.command if one.command.verb != "note" else one.command.model_copy(
+                update={"target": one.stage or ""}))
+            for one in state.steered if one.command.verb in ("kill", "mark", "note"))[-STEERED:],
         answers=unusual_answers(state), stages=tuple(_counts(state, name) for name in STAGES),
-        cost=Cost(**_calls(state.total), model_seconds=round(state.total.seconds, 3),
-                  code_seconds=round(state.seconds_of_code, 3)),
-        roles=tuple(RoleCost(**_calls(used), role=role, seconds=round(used.seconds, 3))
-                    for role, used in state.usage.items()),
+        cost=state.total, code_seconds=round(state.seconds_of_code, 3),
+        roles={role: replace(used) for role, used in state.usage.items()},
         budget=_budget(state), paper=state.released.pdf if state.released else None,
         judgement=assessed.judgement if assessed else None, no_judgement=plain(assessed.why) if assessed else "",
         last_events=tuple(latest))
@@ -224,12 +199,6 @@ def happened(event: Event, at: float, state: RunState) -> Happened | None:
     return Happened(at=_iso(at), text=text) if text is not None else None
 
 
-def _steering_text(one: Steered) -> str:
-    """A kill, mark or note; a note with the stage that it is for."""
-    named = {"target": one.stage or ""} if one.command.verb == "note" else {}
-    return command_text(one.command.model_copy(update=named))
-
-
 def _next(state: RunState, run: str, condition: RunCondition) -> str:
     reporting = any(name == state.phase and stage.settled for name, stage in state.stages.items())
     step = PHASE_TEXT.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
@@ -248,11 +217,6 @@ def _counts(state: RunState, stage: StageName) -> StageCounts:
         nodes=dict(Counter(node.status for node in nodes)),
         replicates=sum(node.kind == "replicate" and node.finished for node in nodes),
         seedless=tuple(node for node in seedless(state) if state.nodes[node].stage == stage))
-
-
-def _calls(used: RoleUsage) -> dict[str, Any]:
-    """The fields of `CallCost`."""
-    return {name: round(value, 6) for name, value in asdict(used).items() if name != "seconds"}
 
 
 def _budget(state: RunState) -> BudgetUse | None:

@@ -13,7 +13,7 @@ from typing import Literal
 from inspector.status import RunCondition, condition_of, paused_text, unusual_answers
 from inspector.text import plain, plain_lines
 from inspector.tree import BranchPoint, branch_points
-from record.claims.differences import differences
+from record.claims.differences import Difference, differences
 from record.claims.means import validation_claims
 from record.events import Event
 from record.fold.apply import fold
@@ -60,25 +60,6 @@ class ErrorCount(Frozen):
     example: tuple[str, ...]
 
 
-class BaselineDifference(Frozen):
-    """Method minus baseline on validation, for one dataset and condition. `n` counts pairs of seeds.
-
-    `called` is `unknown` below five pairs; with a single seed `sd`, `low` and `high` are None.
-    """
-
-    metric: str
-    dataset: str
-    condition: str
-    other: str
-    difference: float
-    sd: float | None
-    low: float | None
-    high: float | None
-    n: int
-    better: str
-    called: str
-
-
 @dataclass(frozen=True)
 class Outlook:
     """What the search says of the time ahead: a best node, why slots are free, the next actions."""
@@ -104,7 +85,7 @@ class Why(Frozen):
     ancestry: tuple[BranchPoint, ...] = ()
     errors: tuple[ErrorCount, ...]
     best: str | None
-    comparisons: tuple[BaselineDifference, ...]
+    comparisons: tuple[Difference, ...]
     next: tuple[str, ...]
 
 
@@ -201,7 +182,7 @@ def _fixed(state: RunState, node: Node) -> bool:
 # --- the best node against the baseline -----------------------------------------------------------------------------
 
 
-def baseline_differences(state: RunState, best: str | None) -> tuple[BaselineDifference, ...]:
+def baseline_differences(state: RunState, best: str | None) -> tuple[Difference, ...]:
     """Method minus baseline by dataset and condition, of the primary metric: over replicates, or else of one seed."""
     plan = state.data_plan
     if plan is None or best is None or best not in state.nodes:
@@ -209,16 +190,15 @@ def baseline_differences(state: RunState, best: str | None) -> tuple[BaselineDif
     roles = {arm.name: arm.role for arm in plan.arms}
     if found := [one for one in differences(state, validation_claims(state, best))
                  if one.name == plan.primary.name and roles.get(one.arm) == "method"]:
-        return tuple(BaselineDifference(
-            metric=one.name, dataset=one.dataset, condition=one.condition, other=one.other, difference=one.mean,
-            sd=one.sd, low=one.low, high=one.high, n=one.n, better=one.better, called=one.called) for one in found)
+        return tuple(found)
     shown = [one for one in state.nodes[best].measurements
              if one.name == plan.primary.name and one.split == "validation"]
     higher = plan.primary.higher_is_better
     return tuple(  # with one seed the noise is unknown, so nothing is called better
-        BaselineDifference(
-            metric=a.name, dataset=a.dataset, condition=a.condition, other=b.condition, difference=a.value - b.value,
-            sd=None, low=None, high=None, n=1, called="unknown",
+        Difference(
+            key=f"diff/{a.dataset}/{a.name}/{a.condition}~{b.condition}", name=a.name, dataset=a.dataset,
+            condition=a.condition, other=b.condition, split="validation", values=(a.value - b.value,), seeds=(a.seed,),
+            nodes=(best,), grade=a.grade, mean=a.value - b.value, sd=None, low=None, high=None, called="unknown",
             better=a.condition if (a.value > b.value) == higher else b.condition)
         for a in shown for b in shown if a.dataset == b.dataset and a.level == b.level
         and (roles.get(a.arm), roles.get(b.arm)) == ("method", "baseline"))

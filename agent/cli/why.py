@@ -15,8 +15,9 @@ from agent.outlook import outlook
 from inspector.follow import process_on
 from inspector.text import duration, plain
 from inspector.tree import branch_text
-from inspector.why import BaselineDifference, ErrorCount, why_of
+from inspector.why import ErrorCount, why_of
 from inspector.why import Why as Reasons
+from record.claims.differences import Difference
 from record.fold.apply import fold
 from record.folder import RunFolder
 from record.reading import read_events
@@ -66,9 +67,9 @@ def _error(one: ErrorCount) -> list[Text]:
     return [head, *(Text(f"    {line}", style="dim") for line in one.example)]
 
 
-def _compared(one: BaselineDifference) -> Text:
+def _compared(one: Difference) -> Text:
     line = Text(f"{plain(one.dataset)} {plain(one.condition)} - {plain(one.other)}: ")
-    line.append(f"{plain(one.metric)} {one.difference:+.4g}", style="bold")
+    line.append(f"{plain(one.name)} {one.mean:+.4g}", style="bold")
     if one.sd is not None and one.low is not None and one.high is not None:
         line.append(f" (sd {one.sd:.3g}, 95 % interval [{one.low:+.4g}, {one.high:+.4g}], n = {one.n})")
     elif one.n == 1:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -30,14 +29,6 @@ POINTS = 50_000
 """Points of a node's curves that are exported."""
 
 
-class Point(NamedTuple):
-    """A value of a curve."""
-
-    name: str
-    step: int
-    value: float
-
-
 class Logged(NamedTuple):
     """A node, or the whole run, as a tracker's run. Times are seconds since the epoch; `files` are paths in the run."""
 
@@ -49,7 +40,8 @@ class Logged(NamedTuple):
     tags: dict[str, str]
     params: dict[str, str]
     metrics: dict[str, float]
-    curves: tuple[Point, ...]
+    curves: tuple[tuple[str, int, float], ...]
+    """Name, step and value of what the last attempt logged with a step."""
     files: tuple[str, ...]
 
 
@@ -105,6 +97,9 @@ def _node(folder: Path, state: RunState, node: Node, times: list[float]) -> Logg
               **{_key(name): short(str(value), 400) for name, value in node.setups.items()}}
     metrics = {_key(one.split, one.dataset, one.condition, one.name): one.value
                for one in (*node.measurements, *state.tests.get(node.id, ()))}
+    last = node.attempts[-1] if node.attempts else None
+    log = bytes_of(folder, f"nodes/{node.id}/attempt{last.number}/measurements.jsonl", LARGEST) if (
+        last is not None and last.curves_sha256) else None
     files = [file.path for file in listed(folder, f"nodes/{node.id}/source")]
     if node.plottings:
         drawn = listed(folder, f"nodes/{node.id}/plots{node.plots}/figures")
@@ -113,15 +108,8 @@ def _node(folder: Path, state: RunState, node: Node, times: list[float]) -> Logg
         id=node.id, name=f"{node.id} {node.kind}: {short(node.varies or node.title, 80)}", done=node.finished,
         began=times[0], ended=times[-1], tags={name: text for name, text in tags.items() if text}, params=params,
         metrics=metrics | {"seconds": sum(attempt.seconds for attempt in node.attempts)},
-        curves=tuple(islice(_curves(folder, node), POINTS)), files=tuple(files))
-
-
-def _curves(folder: Path, node: Node) -> Iterator[Point]:
-    """The values with a step that the last attempt logged."""
-    if node.attempts and node.attempts[-1].curves_sha256:
-        path = f"nodes/{node.id}/attempt{node.attempts[-1].number}/measurements.jsonl"
-        for one in curve_points((bytes_of(folder, path, LARGEST) or b"").splitlines()):
-            yield Point(f"curve/{_key(one.split, one.dataset, one.condition, one.name)}", one.step, one.value)
+        curves=tuple((f"curve/{_key(one.split, one.dataset, one.condition, one.name)}", one.step, one.value)
+                     for one in islice(curve_points((log or b"").splitlines()), POINTS)), files=tuple(files))
 
 
 def _key(*parts: str | None) -> str:

@@ -64,7 +64,7 @@ def _write(client: Any, record: Record, experiment: str, logged: Logged, tags: d
     for first in range(0, len(params), PARAMS):
         client.log_batch(run, params=params[first: first + PARAMS])
     metrics: list[Any] = [*(of.Metric(name, value, at, 0) for name, value in logged.metrics.items()),
-                          *(of.Metric(one.name, one.value, at, one.step) for one in logged.curves)]
+                          *(of.Metric(name, value, at, step) for name, step, value in logged.curves)]
     for first in range(0, len(metrics), BATCH):
         client.log_batch(run, metrics=metrics[first: first + BATCH])
     with tempfile.TemporaryDirectory() as place:

@@ -52,8 +52,8 @@ def _one(wandb: Any, record: Record, logged: Logged, folder: Path) -> None:
             mode="offline", console="off", silent=True, disable_git=True, disable_code=True, save_code=False,
             x_disable_stats=True, x_disable_meta=True, x_disable_machine_info=True))
     steps: dict[int, dict[str, float]] = {}
-    for point in logged.curves:
-        steps.setdefault(point.step, {})[point.name] = point.value
+    for name, step, value in logged.curves:
+        steps.setdefault(step, {})[name] = value
     for step in sorted(steps):
         run.log(steps[step], step=step)
     run.summary.update(logged.metrics)

@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from inspector.files import LARGEST, RefusedError, blocks, open_within
 from inspector.web.calls import calls_of, opened
-from inspector.web.forms import OF_NODES, FormError, ask, command_of, fields_of
+from inspector.web.forms import OF_NODES, ask, command_of, fields_of
 from inspector.web.node_panel import panel_of
 from inspector.web.pages import HERE, Pages
 from inspector.web.paper_pages import PaperPages
@@ -148,13 +148,10 @@ class Handlers:
     async def steer(self, name: str, request: Request) -> Response:
         """Ask something of a run; answers what became of it, alone or as a page that leads back to that of the form."""
         run = await asyncio.to_thread(self.watched, name)
-        try:
-            fields = fields_of(await request.body())
-            if not secrets.compare_digest(fields.get("form", "").encode(), self.form_token.encode()):
-                raise HTTPException(403, "this form is from an earlier server: reload the page")
-            command = command_of(fields)
-        except FormError as error:
-            raise HTTPException(400, str(error)) from None
+        fields = fields_of(await request.body())
+        if not secrets.compare_digest(fields.get("form", "").encode(), self.form_token.encode()):
+            raise HTTPException(403, "this form is from an earlier server: reload the page")
+        command = command_of(fields)
         notice = await asyncio.to_thread(ask, run, command)
         about_node = command.verb in OF_NODES and command.target in run.state.nodes
         back = _address(name) + (f"/nodes/{command.target}" if about_node else "")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
+from fastapi import HTTPException
 from pydantic import ValidationError
 
 from inspector.text import printable, short
@@ -23,10 +24,6 @@ REASON = "…"
 """Stands for a reason while we find out which verbs can have an effect."""
 OF_NODES: Final = ("kill", "mark")
 """The verbs that are about a node."""
-
-
-class FormError(Exception):
-    """A form is refused. The message says why."""
 
 
 class Notice(NamedTuple):
@@ -56,21 +53,21 @@ def actions(run: Watched, node: str = "") -> Actions:
 
 
 def command_of(fields: Mapping[str, str]) -> Commanded:
-    """The command of a form. Raises `FormError`."""
+    """The command of a form. Raises `HTTPException`."""
     given: dict[str, Any] = {"verb": fields.get("verb", ""), "target": fields.get("target", "").strip(),
                              "text": printable(fields.get("text", "")).strip(), "by": user()}
     try:
-        return Commanded.model_validate(given | {name: fields[name] for name in ("mark",) if name in fields})
+        return Commanded.model_validate(given | ({"mark": fields["mark"]} if "mark" in fields else {}))
     except ValidationError:
-        raise FormError("a run cannot be asked for this") from None
+        raise HTTPException(400, "a run cannot be asked for this") from None
 
 
 def fields_of(body: bytes) -> dict[str, str]:
-    """The fields of a form. Raises `FormError`."""
+    """The fields of a form. Raises `HTTPException`."""
     try:
         return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=16, errors="strict"))
     except ValueError:
-        raise FormError("this is not a form") from None
+        raise HTTPException(400, "this is not a form") from None
 
 
 def ask(run: Watched, command: Commanded) -> Notice:

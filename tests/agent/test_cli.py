@@ -135,8 +135,8 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {
         "run", "title", "model", "seed", "condition", "process", "phase", "next", "exit_code", "reason", "started",
-        "last_event", "elapsed", "ancestry", "paused", "steering", "stages", "cost", "roles", "budget", "ahead",
-        "paper", "judgement", "no_judgement", "last_events", "answers"}
+        "last_event", "elapsed", "ancestry", "paused", "steering", "stages", "cost", "code_seconds", "roles", "budget",
+        "ahead", "paper", "judgement", "no_judgement", "last_events", "answers"}
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
 

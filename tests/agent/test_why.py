@@ -127,7 +127,7 @@ def test_one_seed_has_no_noise_and_calls_nothing() -> None:
     one.good(node, 0.4)
     [found] = why(one, best=node).comparisons
     assert (found.n, found.sd, found.called) == (1, None, "unknown")
-    assert found.difference == pytest.approx(-0.5) and found.better == "smooth"
+    assert found.mean == pytest.approx(-0.5) and found.better == "smooth"
 
 
 @pytest.mark.parametrize(("seeds", "called"), [(3, "unknown"), (6, "improved")])

@@ -31,9 +31,10 @@ def test_a_running_run() -> None:
 
 
 def test_costs_are_summed() -> None:
-    cost = status(told()).cost
+    found = status(told())
+    cost = found.cost
     assert (cost.calls, cost.input_tokens, cost.output_tokens, cost.unpriced) == (6, 5400, 2400, 6)
-    assert cost.code_seconds == pytest.approx(17.0) and cost.model_seconds == pytest.approx(3.0)
+    assert found.code_seconds == pytest.approx(17.0) and cost.seconds == pytest.approx(3.0)
 
 
 def test_a_run_that_nobody_works_on_says_how_to_go_on() -> None:

@@ -43,8 +43,8 @@ def test_one_table_of_what_is_told(run: Path) -> None:
     mended, last = record.nodes[2], record.nodes[5]
     assert mended.metrics["validation/digits/smooth/log_loss"] == 0.3 and mended.metrics["seconds"] == 4.0
     assert mended.tags["scientist.parent"] == "n0001" and mended.began < mended.ended
-    assert [(one.name, one.step, one.value) for one in last.curves] == [
-        ("curve/train/digits/smooth_1/loss", 1, 0.5), ("curve/train/digits/smooth_1/loss", 2, 0.25)]
+    assert last.curves == (
+        ("curve/train/digits/smooth_1/loss", 1, 0.5), ("curve/train/digits/smooth_1/loss", 2, 0.25))
     assert last.files == ("nodes/n0006/source/experiment.py",) and not last.done
     assert record.run.params["primary_metric"] == "log_loss"
     assert not set("\x1b\x00") & set(str(record.nodes))

@@ -52,8 +52,7 @@ def test_what_came_out_of_a_cache_is_told_with_its_price(tmp_path: Path) -> None
                      left_out=("temperature",))
     story.tell(event)
     found = status_of("runs/calm", story.events, None, now=BEGAN)
-    role = next(one for one in found.roles if one.role == "summary")
-    for one in (found.cost, role):
+    for one in (found.cost, found.roles["summary"]):
         assert (one.cached_tokens, one.cache_write_tokens, one.cached_usd) == (8100, 100, 0.02)
     page = "\n".join(line.plain for line in status_lines(found))
     assert "summary: 1 call, 12.0k in (8.1k cached, $0.02), 30 out" in page

@@ -249,8 +249,8 @@ def test_status_tells_spent_reserved_left_and_what_is_to_come(tmp_path: Path) ->
     used = found.budget
     assert used.spent.usd + used.reserved.usd + used.left.usd == pytest.approx(settings.budget.usd)
     assert used.reserved.usd == 2.0
-    assert {one.role for one in found.roles} >= {"code", "vision", "feedback"}
-    assert sum(one.usd for one in found.roles) == pytest.approx(found.cost.usd, abs=1e-4)
+    assert found.roles.keys() >= {"code", "vision", "feedback"}
+    assert sum(one.usd for one in found.roles.values()) == pytest.approx(found.cost.usd, abs=1e-4)
     ahead = ahead_of(log.state)
     assert ahead is not None and ahead.usd is not None and 0 < ahead.usd < 10 and ahead.calls <= 12
     page = "\n".join(line.plain for line in status_lines(found.model_copy(update={"ahead": ahead})))
