@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
@@ -24,19 +24,6 @@ _HIDDEN = {
 }
 
 
-def _specs(name: str, without: object) -> Iterator[ModuleSpec]:
-    """Every module of that name, entry by entry: a local folder must not be lost behind an installed package."""
-    for entry in sys.path:
-        spec = PathFinder.find_spec(name, [entry])
-        if spec is not None:
-            yield spec
-    for finder in sys.meta_path:
-        if finder is not without and finder is not PathFinder:
-            spec = finder.find_spec(name, None)
-            if spec is not None:
-                yield spec
-
-
 class _Hide:
     """Refuses our own packages, and finds a module of the same name that the experiment brought along."""
 
@@ -44,9 +31,11 @@ class _Hide:
         if path is not None or name not in _HIDDEN:
             return None
         hidden = _HIDDEN[name]
-        for spec in _specs(name, without=self):
-            paths = map(os.path.realpath, filter(None, (spec.origin, *(spec.submodule_search_locations or ()))))
-            if not any(path == hidden or path.startswith(hidden + os.sep) for path in paths):
+        for entries in (sys.path[:1], None):  # a local folder must not be lost behind an installed package
+            spec = PathFinder.find_spec(name, entries)
+            places = (spec.origin, *(spec.submodule_search_locations or ())) if spec is not None else ()
+            paths = map(os.path.realpath, filter(None, places))
+            if spec is not None and not any(path == hidden or path.startswith(hidden + os.sep) for path in paths):
                 return spec
         raise ModuleNotFoundError(f"No module named {name!r} (of the harness, only `lab` can be imported)", name=name)
 

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from lab import _series, _texts
@@ -40,49 +39,30 @@ def watch(figure_class: Any) -> None:
     figure_class.savefig = savefig
 
 
-@dataclass(frozen=True)
-class _Saved:
-    """How a figure was saved: dpi of the file, dpi at which texts were placed, whether it was cut to its content."""
-
-    dpi: float
-    placed: float
-    tight: bool
-
-
 def _write_facts(figure: Any, path: Any, options: dict[str, Any]) -> None:
-    import matplotlib
+    import matplotlib  # it is here, since a figure was saved
 
     settings = matplotlib.rcParams
     with contextlib.suppress(Exception):  # a saved figure stays saved; without facts the host judges the image alone
         if not (options.get("format") or os.path.splitext(path)[1]):  # matplotlib adds an ending where there is none
             path = f"{path.rstrip('.')}.{settings['savefig.format']}"
         try:
-            asked = options.get("dpi", settings["savefig.dpi"])
-            dpi = float(figure.dpi if asked in ("figure", None) else asked)
-            form = (options.get("format") or os.path.splitext(path)[1]).lower().lstrip(".")
+            dpi = options.get("dpi", settings["savefig.dpi"])
             tight = options.get("bbox_inches", settings["savefig.bbox"]) == "tight"
-            fields = facts(figure, _Saved(dpi, 72.0 if form in ("pdf", "svg", "ps", "eps") else dpi, tight))
+            fields = facts(figure, tight=tight) | ({} if dpi in ("figure", None) else {"dpi": float(dpi)})
         except Exception as error:
             fields = {"error": f"{type(error).__name__}: {error}"[:_TEXT]}
         with open(f"{path}.facts.json", "w", encoding="utf-8") as file:
             json.dump(fields, file)
 
 
-def facts(figure: Any, saved: _Saved | None = None) -> dict[str, Any]:
-    """The fields of `FigureFacts`; colour bars are no axes of their own. A figure that was not saved is laid out."""
+def facts(figure: Any, *, tight: bool = False) -> dict[str, Any]:
+    """The fields of `FigureFacts`; colour bars are no axes of their own. `tight`: cut to its content when saved."""
     until = time.monotonic() + SECONDS
     width, height = (float(side) for side in figure.get_size_inches())
-    fields: dict[str, Any] = {"width_inches": width, "height_inches": height,
-                            "dpi": saved.dpi if saved else float(figure.dpi)}
-    before = figure.dpi
-    try:
-        if saved is None or saved.tight:  # cutting moves the canvas while it draws: places have to be found anew
-            figure.draw_without_rendering()
-        else:
-            figure.dpi = saved.placed
-        return fields | _drawn_facts(figure, saved is not None and saved.tight, until)
-    finally:
-        figure.dpi = before
+    figure.draw_without_rendering()  # saving may have put texts elsewhere: at another dpi, or while cutting
+    return {"width_inches": width, "height_inches": height, "dpi": float(figure.dpi)} | _drawn_facts(
+        figure, tight, until)
 
 
 def _drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
