@@ -20,40 +20,30 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 NETWORK = frozenset({
     "nfs", "nfs3", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "beegfs_nodev", "ceph", "glusterfs",
-    "fuse.glusterfs", "fuse.sshfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.juicefs", "fuse.s3fs", "fuse.rclone",
-    "fuse.gcsfuse", "afs", "orangefs", "pvfs2", "wekafs", "davfs", "fuse.davfs2", "ncpfs", "drvfs",
-})
-"""Filesystems that several hosts share, or that do not keep SQLite's locks and shared memory."""
-DOUBTFUL = frozenset({"9p", "virtiofs", "fuse", "fuseblk", "vboxsf", "fuse.vmhgfs-fuse"})
-"""Filesystems through which a host shares its disk with a guest: SQLite's WAL may or may not work on them."""
+    "afs", "orangefs", "pvfs2", "wekafs", "davfs", "ncpfs", "drvfs", "9p", "virtiofs", "fuse", "fuseblk", "vboxsf"})
+"""Filesystems that several hosts share, or a host and its guests, beside every `fuse.*`: SQLite's locks and shared
+memory may not work on them."""
 
 
 class PlaceError(Exception):
     """There is no safe place on this machine for what only this user may write to, as a run's database."""
 
 
-def kind_of(place: Path, mounts: str) -> str | None:
+def kind_of(place: Path) -> str:
     """The type of the filesystem that a path lies on: of the longest mount point above it, the latest of equals."""
-    found: tuple[int, str] | None = None
-    for line in mounts.splitlines():
-        fields = line.split()
-        if len(fields) < 3:
-            continue
-        point = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields[1]))
-        if place.is_relative_to(point) and (found is None or len(point.parts) >= found[0]):
-            found = len(point.parts), fields[2]
-    return found[1] if found is not None else None
+    place = place.resolve()
+    above = [mount for mount in psutil.disk_partitions(all=True) if place.is_relative_to(mount.mountpoint)]
+    return max(reversed(above), key=lambda mount: len(mount.mountpoint)).fstype if above else ""
 
 
-def on_network(place: Path, mounts: Path = Path("/proc/self/mounts")) -> bool:
-    """Whether a path lies where WAL does not work, or may not. False where the mounts cannot be read."""
-    try:
-        kind = kind_of(place.resolve(), mounts.read_text())
-    except OSError:
-        return False
-    return kind in NETWORK | DOUBTFUL or (kind or "").startswith("fuse.")
+def on_network(place: Path) -> bool:
+    """Whether a path lies where WAL does not work, or may not."""
+    kind = kind_of(place)
+    return kind in NETWORK or kind.startswith("fuse.")
 
 
 def local_database(run: Path) -> Path:

@@ -8,6 +8,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from record.events.running import Commanded
@@ -50,9 +51,11 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_filesystems_are_told_apart(tmp_path: Path) -> None:
-    (tmp_path / "mounts").write_text(MOUNTS)
-    found = {place: on_network(Path(place), tmp_path / "mounts")
+def test_filesystems_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "mounts").write_text(MOUNTS)
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+    found = {place: on_network(Path(place))
              for place in ("/tmp", "/home/ada/runs", "/lustre/runs", "/mnt/odd/runs", "/homestead")}
     assert found == {"/tmp": False, "/home/ada/runs": True, "/lustre/runs": True, "/mnt/odd/runs": True,
                      "/homestead": False}
