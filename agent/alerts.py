@@ -1,6 +1,6 @@
 """Alerts of a run to the outside: a webhook and a command, on finish, pause, failure and limits.
 
-An alert is sent from a thread of its own, within `alerts.timeout` seconds; one that cannot be delivered is logged and
+An alert is sent from a thread of its own, within `TIMEOUT` seconds; one that cannot be delivered is logged and
 never stops a run. When a run ends, its last alerts are waited for, for as long.
 
 What is not promised: delivery. A `kill -9` sends nothing.
@@ -16,7 +16,7 @@ import time
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field, field_validator
 
@@ -28,7 +28,8 @@ from record.nouns.frozen import Frozen
 
 LOG = logging.getLogger(__name__)
 Occasion = Literal["finish", "pause", "failure", "budget"]
-OCCASIONS: tuple[Occasion, ...] = ("finish", "pause", "failure", "budget")
+TIMEOUT = 10.0
+"""Seconds that a webhook or a command gets: an alert is short, and a run that ends waits for it."""
 FINISHED = (0, 3, 4)
 """Exit codes with which a run is over."""
 
@@ -39,8 +40,8 @@ class AlertSettings(Frozen):
     webhook: str = Field(default="", description="URL that is sent each alert as JSON by POST, or $NAME; empty: none")
     command: tuple[str, ...] = Field(
         default=(), description="words of a command that is run for each alert, told of it by SCIENTIST_ALERT_*")
-    on: tuple[Occasion, ...] = Field(default=OCCASIONS, description="finish, pause (and recovery), failure, budget")
-    timeout: float = Field(default=10.0, gt=0, description="seconds that a webhook or a command gets")
+    on: tuple[Occasion, ...] = Field(default=get_args(Occasion),
+                                     description="finish, pause (and recovery), failure, budget")
 
     @field_validator("webhook")
     @classmethod
@@ -84,7 +85,7 @@ class Alerts:
 
     def close(self) -> None:
         """Wait for what is being sent, within the limit of a webhook and a command."""
-        end = time.monotonic() + 2 * self.settings.timeout
+        end = time.monotonic() + 2 * TIMEOUT
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
 
@@ -106,12 +107,12 @@ def deliver(alert: Alert, settings: AlertSettings) -> None:
             address = os.environ[address.strip("${}")]
         request = urllib.request.Request(address, data=alert.model_dump_json().encode(),
                                          headers={"Content-Type": "application/json"}, method="POST")
-        with urllib.request.urlopen(request, timeout=settings.timeout) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
             answer.read(1)
 
     def run() -> None:
         variables = {f"SCIENTIST_ALERT_{name.upper()}": value for name, value in alert.model_dump().items()}
-        subprocess.run(settings.command, env={**os.environ, **variables}, timeout=settings.timeout, check=True,
+        subprocess.run(settings.command, env={**os.environ, **variables}, timeout=TIMEOUT, check=True,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     for way, wanted, send in (("webhook", settings.webhook, post), ("command", settings.command, run)):

@@ -138,20 +138,17 @@ def _sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
             continue
         for attempt in node.attempts:
             place = folder.attempt(node.id, attempt.number)
-            shown = {place / name: (text, (place / name).read_text(errors="replace"))
-                     for name, text in source.items() if (place / name).is_file()}
-            if (place / "node.ipynb").is_file():
-                shown[place / "node.ipynb"] = plain_text(source["experiment.py"]), _code_of(place / "node.ipynb")
-            for path, (expected, text) in shown.items():
-                if text != expected:
-                    report.add("changed", str(path.relative_to(folder.root)),
+            for name, text in (source | {"node.ipynb": plain_text(source.get("experiment.py", ""))}).items():
+                if (place / name).is_file() and _code_of(place / name) != text:
+                    report.add("changed", str((place / name).relative_to(folder.root)),
                                f"its code is not that of nodes/{node.id}/source")
 
 
-def _code_of(notebook: Path) -> str:
-    """The code of a notebook as `sandbox.output` writes it; empty where it is none."""
+def _code_of(path: Path) -> str:
+    """The text of a file; the code of a notebook as `sandbox.output` writes it, empty where it is none."""
+    text = path.read_text(errors="replace")
     try:
-        return "".join(json.loads(notebook.read_text())["cells"][0]["source"])
+        return "".join(json.loads(text)["cells"][0]["source"]) if path.suffix == ".ipynb" else text
     except (ValueError, LookupError, TypeError):
         return ""
 

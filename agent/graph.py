@@ -8,6 +8,7 @@ cut short is entered again; steps are idempotent.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, TypedDict
 
 from record.fold.state import RunState
@@ -19,10 +20,9 @@ Step = Callable[[], Awaitable[bool]]
 MOST_STEPS = 200
 
 
-class Position(TypedDict):
-    """Where a run is. `going` turns False when it was asked to stop."""
+class Progress(TypedDict):
+    """`going` turns False when a run was asked to stop."""
 
-    phase: Phase
     going: bool
 
 
@@ -35,27 +35,22 @@ async def run_graph(steps: Mapping[Phase, Step], state: Callable[[], RunState]) 
     # takes longer to import than all the rest of the command line, and only a run at work needs it
     from langgraph.graph import END, START, StateGraph
 
-    graph: Any = StateGraph(Position)
-    worked = PHASES[:-1]  # in `done` nothing is left to do
-    targets = {phase: phase for phase in worked} | {END: END}
+    graph: Any = StateGraph(Progress)
+    phases = PHASES[:-1]  # in `done` nothing is left to do
 
-    def route(position: Position) -> str:
+    def route(progress: Progress) -> str:
         phase = state().phase
-        return END if phase == "done" or not position["going"] else phase
+        return END if phase == "done" or not progress["going"] else phase
 
-    def entering(phase: Phase) -> Callable[[Position], Awaitable[Position]]:
-        async def enter(_: Position) -> Position:
-            going = await steps[phase]()
-            if going and state().phase == phase:
-                raise StuckError(f"step {phase!r} ended without being done")
-            return {"phase": phase, "going": going}
+    async def enter(phase: Phase, _: Progress) -> Progress:
+        going = await steps[phase]()
+        if going and state().phase == phase:
+            raise StuckError(f"step {phase!r} ended without being done")
+        return {"going": going}
 
-        return enter
-
-    for phase in worked:
-        graph.add_node(phase, entering(phase))
-        graph.add_conditional_edges(phase, route, targets)
-    graph.add_conditional_edges(START, route, targets)
-    position = await graph.compile().ainvoke(
-        {"phase": state().phase, "going": True}, {"recursion_limit": MOST_STEPS})
-    return bool(position["going"])
+    for phase in phases:
+        graph.add_node(phase, partial(enter, phase))
+    for origin in (START, *phases):
+        graph.add_conditional_edges(origin, route, [*phases, END])
+    progress = await graph.compile().ainvoke({"going": True}, {"recursion_limit": MOST_STEPS})
+    return bool(progress["going"])

@@ -2,8 +2,6 @@
 
 Its log is `ideas.db`, beside `ideas.json`; it is no run, and no command for runs takes it for one. The same order given
 again goes on where it was left.
-
-    IdeationError   you: the folder holds something else, or lies where no log can
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from record.network import on_network
 from record.nouns.decisions import Action, Spending, Work
 from record.nouns.nodes import STAGES
 from record.prompts import keep as keep_prompt
-from record.reading import RecordError, read_events
+from record.reading import read_events
 from sandbox.datasets import catalogue
 from sandbox.metrics import METRICS
 from stages.bench import numbered
@@ -54,13 +52,9 @@ HUB_WAIT = 5.0
 """Seconds in which the hub has to take a connection, to count as reached."""
 
 
-class IdeationError(WrongUse):
-    """The folder is not fit for the order. The message says why, and what to choose instead."""
-
-
 @dataclass(frozen=True)
 class Order:
-    """What ideas are wanted. `name` is that of the topic's file; `hours` is what a run may take."""
+    """What ideas are wanted. `name` is that of the topic's file."""
 
     topic: str
     sha256: str
@@ -77,30 +71,27 @@ def ideate(
     """Bring an order to its end in a folder; `on_idea` gets each idea, and those found before. Returns the state of
     the log.
 
-    Raises: `IdeationError`, `ModelError` (`BudgetSpent` among them), `RecordError`, `RunLockedError`.
+    Raises: `WrongUse`, `ModelError` (`BudgetSpent` among them), `RecordError`, `RunLockedError`.
     """
     open_backend(settings.models)
     check_priced(settings)
     made = not folder.exists()
     if not made and not (folder / LOG).exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise IdeationError(f"{folder} is not empty and holds no ideation: choose another --out")
+        raise WrongUse(f"{folder} is not empty and holds no ideation: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
     if on_network(folder):
-        raise IdeationError(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
+        raise WrongUse(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
     try:
         with hold(folder), closing(EventLog(folder / LOG, listener=listener)) as log:
             asyncio.run(_work(order, settings, log, on_idea))
             return log.state
     except (ModelConfigError, CatalogueError):
-        state = state_in(folder)
-        if made and (state is None or not state.answers):  # what was paid for is gone on with
+        if made and not fold(read_events(folder / LOG)).answers:  # what was paid for is gone on with
             shutil.rmtree(folder)
         raise
 
 
-async def _work(
-    order: Order, settings: Settings, log: EventLog, on_idea: Callable[[int, Conceived], None]
-) -> None:
+async def _work(order: Order, settings: Settings, log: EventLog, on_idea: Callable[[int, Conceived], None]) -> None:
     await _begin(order, settings, log)
     folder = log.path.parent
     models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
@@ -127,10 +118,10 @@ async def _begin(order: Order, settings: Settings, log: EventLog) -> None:
         log.append(Ideating(topic=order.topic, sha256=order.sha256, means=means, rounds=order.rounds,
                             version=version("scientist"), model=settings.models.called))
     elif began.sha256 != order.sha256:
-        raise IdeationError(f"{log.path.parent} holds ideas for another topic: choose another --out")
+        raise WrongUse(f"{log.path.parent} holds ideas for another topic: choose another --out")
     elif order.context is not None and log.state.context is None and idea_work(1) in [
             one.action for one in log.state.decisions.values()]:
-        raise IdeationError(f"{log.path.parent} was begun without documents: choose another --out for --context")
+        raise WrongUse(f"{log.path.parent} was begun without documents: choose another --out for --context")
 
 
 class NoShares:
@@ -144,14 +135,6 @@ class NoShares:
 
     def attempt(self, limit: float) -> Spending:
         return Spending()
-
-
-def state_in(folder: Path) -> RunState | None:
-    """The state of an ideation's log; None where there is none, or it cannot be read."""
-    try:
-        return fold(read_events(folder / LOG))
-    except RecordError:
-        return None
 
 
 # --- the machine ----------------------------------------------------------------------------------------------------

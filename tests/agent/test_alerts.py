@@ -88,20 +88,24 @@ def test_a_command_is_told_in_its_environment(tmp_path: Path) -> None:
     {"command": (sys.executable, "-c", "raise SystemExit(3)")},
     {"command": (sys.executable, "-c", "import time; time.sleep(30)")},
 ])
-def test_what_cannot_be_delivered_stops_nothing_and_takes_bounded_time(settings: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_delivered_stops_nothing_and_takes_bounded_time(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agent.alerts.TIMEOUT", 0.3)
     began = time.monotonic()
-    alerts = Alerts(AlertSettings(timeout=0.3, **settings), tmp_path)
+    alerts = Alerts(AlertSettings(**settings), tmp_path)
     alerts.send("finish", "done", RunState())
     alerts.close()
     assert time.monotonic() - began < 2
 
 
 def test_a_webhook_that_hangs_or_fails_stops_nothing(
-    hook: tuple[str, list[dict[str, Any]]], tmp_path: Path,
+    hook: tuple[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("agent.alerts.TIMEOUT", 0.2)
     for path in ("/slow", "/broken"):
         began = time.monotonic()
-        alerts = Alerts(AlertSettings(webhook=hook[0] + path, timeout=0.2), tmp_path)
+        alerts = Alerts(AlertSettings(webhook=hook[0] + path), tmp_path)
         alerts.send("finish", "done", RunState())
         alerts.close()
         assert time.monotonic() - began < 1
