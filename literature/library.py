@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from literature import LibraryError
-from literature.matching import name_of, normalized, plain
+from literature.matching import name_words, normalized, plain
 from literature.works import Wanted, Work, arxiv_of, doi_of
 from record.nouns.frozen import Frozen
 
@@ -140,8 +140,7 @@ def entry_of(work: Work, *, taken: Sequence[str] = ()) -> Entry:
 
 def _key(work: Work, taken: Sequence[str]) -> str:
     """Family name, year and first long word of the title, as libraries name entries."""
-    name = name_of(work.authors[0]) if work.authors else name_of("anonymous")
-    family = (name.family or name.words or ("anonymous",))[-1]
+    family = ["anonymous", *(name_words(work.authors[0]) if work.authors else ())][-1]
     word = next((one for one in normalized(work.title).split() if len(one) > 3), "work")
     base = "".join(one for one in f"{family}{work.years[0] if work.years else ''}{word}" if one.isascii())
     names = (f"{base}{'' if n == 1 else f'-{n}'}" for n in count(1))

@@ -17,14 +17,14 @@ from itertools import zip_longest
 from pydantic import Field
 
 from literature.library import Entry
-from literature.matching import authors_in, name_of, title_key
+from literature.matching import authors_in, name_words, title_key
 from literature.settings import Credentials, LiteratureSettings, SourceName
 from literature.sources import Catalogue
 from literature.sources.arxiv import Arxiv
 from literature.sources.crossref import Crossref
 from literature.sources.openalex import OpenAlex
 from literature.sources.semantic_scholar import SemanticScholar
-from literature.verification import Outcome, Unverified, Verified, verification_of, verify
+from literature.verification import Outcome, verification_of, verify
 from literature.web import Web
 from literature.works import Answers, Source, Work
 from record.nouns.frozen import Frozen
@@ -49,7 +49,7 @@ class Checked(Frozen):
         """Why the entry may not be cited; empty for one that may."""
         if self.merged_into:
             return f"the same work as {self.merged_into!r}: cite that one"
-        return "" if isinstance(self.outcome, Verified) else self.outcome.reason
+        return self.outcome.reason
 
 
 class Library(Frozen):
@@ -85,13 +85,13 @@ class Literature:
 
     async def check(self, entries: Sequence[Entry]) -> Library:
         """Every entry with its outcome, within `LIBRARY_TIMEOUT`; one with a record that holds is not asked for."""
-        late = Unverified(reason=f"the library took longer than {LIBRARY_TIMEOUT:g} s")
+        late = Outcome(outcome="unverified", reason=f"the library took longer than {LIBRARY_TIMEOUT:g} s")
         checked = [Checked(entry=with_record(entry, late), outcome=late) for entry in entries]
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def check_one(place: int, entry: Entry) -> None:
             if held := verification_of(entry):
-                checked[place] = Checked(entry=entry, outcome=Verified(verification=held))
+                checked[place] = Checked(entry=entry, outcome=Outcome(outcome="verified", verification=held))
                 return
             async with gate:
                 outcome = await self.verify(entry)
@@ -131,7 +131,7 @@ async def open_literature(settings: LiteratureSettings, credentials: Credentials
 
 def with_record(entry: Entry, outcome: Outcome) -> Entry:
     """The entry with the record of its verification and an abstract where it had none; without record if refused."""
-    if not isinstance(outcome, Verified):
+    if outcome.verification is None:
         return entry.with_fields(verified="")
     abstract = entry.fields.get("abstract", "") or outcome.abstract.replace("{", "").replace("}", "").replace("\\", "")
     return entry.with_fields(abstract=abstract, verified=str(outcome.verification))
@@ -142,7 +142,7 @@ def _merged(checked: Sequence[Checked]) -> Library:
     first: dict[str, str] = {}
     found: list[Checked] = []
     for one in checked:
-        names = identities_of(one.entry) if isinstance(one.outcome, Verified) else ()
+        names = identities_of(one.entry) if one.outcome.verification is not None else ()
         other = next((first[name] for name in names if name in first), "")
         for name in names:
             first.setdefault(name, other or one.entry.key)
@@ -153,5 +153,5 @@ def _merged(checked: Sequence[Checked]) -> Library:
 def identities_of(entry: Entry) -> tuple[str, ...]:
     """What two entries of one work share one of: DOI, arXiv identifier, or title with first author."""
     names, _ = authors_in(entry.fields.get("author", ""))
-    author = "".join(sorted(name_of(names[0]).words[-1:])) if names else ""
+    author = "".join(name_words(names[0])[-1:]) if names else ""
     return (*entry.identifiers.values(), f"{title_key(entry.fields.get('title', ''))}/{author}")

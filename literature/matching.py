@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from html import unescape
 from typing import Any
@@ -82,17 +81,6 @@ _PARTICLES = frozenset("van von der den de del della di da do dos das du la le l
 _SUFFIXES = frozenset(["jr", "sr", "ii", "iii", "iv"])
 
 
-@dataclass(frozen=True)
-class Name:
-    """A person's name in normalized words, without particles. `family` is empty where the writing does not tell it."""
-
-    family: tuple[str, ...]
-    words: tuple[str, ...]
-    """Every word: given names, then the family's."""
-    title_key: str
-    """The same with particles, in one."""
-
-
 def authors_in(field: str) -> tuple[list[str], bool]:
     """The names of a BibTeX author field, and whether it ends with `and others`."""
     field = " ".join(field.split())
@@ -107,36 +95,28 @@ def authors_in(field: str) -> tuple[list[str], bool]:
     return (names[:-1] if cut else names), cut
 
 
-def name_of(text: str) -> Name:
-    """A name as `Family, Given`, `Family, Jr, Given` or `Given Family`."""
-    parts = [words for one in text.split(",") if (words := _words(one))]
-    if len(parts) > 1 or (parts and "," in text):
-        family = [one for place, one in enumerate(parts[0], 1) if one not in _PARTICLES or place == len(parts[0])]
-        given = [word for part in parts[1:] for place, word in enumerate(part) if word not in _PARTICLES or place == 0]
-        return Name(tuple(family), (*given, *family), "".join(word for part in (*parts[1:], parts[0]) for word in part))
-    words = parts[0] if parts else []
-    return Name((), tuple(one for place, one in enumerate(words)
-                          if one not in _PARTICLES or place in (0, len(words) - 1)), "".join(words))
+def name_words(text: str, *, particles: bool = False) -> list[str]:
+    """The words of a name, given names first, of `Family, Given`, `Family, Jr, Given` or `Given Family`.
 
-
-def _words(text: str) -> list[str]:
-    """Words of a name without suffixes. Umlauts are written in two ways; both become the shorter one."""
+    Left out are suffixes, and particles but at either end. Of the two spellings of umlauts it is the shorter one.
+    """
     spread = re.sub(r"(?<=[A-Z])\.(?=[A-Z])|(?<=\b[A-Z])(?=[A-Z]\b)", " ", text)  # "K.Q." and "KQ" are two initials
-    return [re.sub(r"(?<=[aou])e(?=[^aeiou])", "", word) for word in normalized(spread).split()
-            if word not in _SUFFIXES]
+    family, *given = spread.split(",")
+    words = [re.sub(r"(?<=[aou])e(?=[^aeiou])", "", word) for part in (*given, family)
+             for word in normalized(part).split() if word not in _SUFFIXES]
+    return [word for place, word in enumerate(words)
+            if particles or word not in _PARTICLES or place in (0, len(words) - 1)]
 
 
 def same_person(one: str, other: str) -> bool:
     """Whether two writings may name one person: the family name, and given names as far as both have them."""
-    a, b = name_of(one), name_of(other)
-    if not a.words or not b.words:
+    a, b = name_words(one), name_words(other)
+    if not a or not b:
         return False
-    if sorted(a.words) == sorted(b.words) or a.title_key == b.title_key:
+    whole, known = ("".join(name_words(name, particles=True)) for name in (one, other))
+    if sorted(a) == sorted(b) or whole == known:
         return True  # one of them may begin with the family name, or write it in two words
-    if a.family and b.family:
-        return a.family == b.family and _same_given(a.words[:-len(a.family)], b.words[:-len(b.family)])
-    size = len(a.family or b.family) or 1
-    return a.words[-size:] == b.words[-size:] and _same_given(a.words[:-size], b.words[:-size])
+    return a[-1] == b[-1] and _same_given(a[:-1], b[:-1])
 
 
 def _same_given(a: Sequence[str], b: Sequence[str]) -> bool:

@@ -25,7 +25,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, ValidationError
 
@@ -51,29 +51,13 @@ class Verification(Frozen):
                 f"sha256: {self.sha256}")
 
 
-class Verified(Frozen):
-    """At least one catalogue agrees."""
+class Outcome(Frozen):
+    """What the catalogues say of an entry: at least one agrees, they contradict it, or it could not be looked up."""
 
-    outcome: Literal["verified"] = "verified"
-    verification: Verification
+    outcome: Literal["verified", "refused", "unverified"]
+    reason: str = Field(default="", description="why it may not be cited; empty for a verified one")
+    verification: Verification | None = None
     abstract: str = ""
-
-
-class Refused(Frozen):
-    """The catalogues contradict it."""
-
-    outcome: Literal["refused"] = "refused"
-    reason: str
-
-
-class Unverified(Frozen):
-    """It could not be looked up."""
-
-    outcome: Literal["unverified"] = "unverified"
-    reason: str
-
-
-Outcome = Annotated[Verified | Refused | Unverified, Field(discriminator="outcome")]
 
 
 async def verify(entry: Entry, sources: Sequence[Source], *, today: datetime.date, timeout: float) -> Outcome:
@@ -82,12 +66,12 @@ async def verify(entry: Entry, sources: Sequence[Source], *, today: datetime.dat
     Those that list retractions are always asked; the others where these do not agree.
     """
     if missing := [name for name in ("title", "author", "year") if not entry.plain(name)]:
-        return Refused(reason=f"it has no {' and no '.join(missing)}")
+        return Outcome(outcome="refused", reason=f"it has no {' and no '.join(missing)}")
     if not sources:
-        return Unverified(reason="no catalogue is asked (literature.sources is empty)")
+        return Outcome(outcome="unverified", reason="no catalogue is asked (literature.sources is empty)")
     answers = Answers(timeout)
     await answers.collect([one for one in sources if one.lists_retractions], lambda one: one.find(entry.wanted))
-    if not isinstance(_outcome(entry, answers, sources, today), Verified):
+    if _outcome(entry, answers, sources, today).outcome != "verified":
         others = [one for one in sources if not one.lists_retractions]
         await answers.collect(others, lambda one: one.find(entry.wanted))
     return _outcome(entry, answers, sources, today)
@@ -98,15 +82,16 @@ def _outcome(entry: Entry, answers: Answers, sources: Sequence[Source], today: d
     for name, value in identifiers.items():
         named = [work for work in every if value in work.identifiers]
         if named and not any(same_title(entry.fields["title"], work.title, work.subtitle) for work in named):
-            return Refused(reason=f"{name}:{value} is another work, {named[0].title[:160]!r} ({named[0].source})")
+            return Outcome(outcome="refused", reason=f"{name}:{value} is another work, {named[0].title[:160]!r} "
+                                                     f"({named[0].source})")
     works = [work for work in every if not disagreements(entry, work)]
     known = frozenset(identifiers.values()).union(*(work.identifiers for work in works))
     if any(work.retracted for work in every if work in works or work.identifiers & known):
-        return Refused(reason="it is retracted")
+        return Outcome(outcome="refused", reason="it is retracted")
     missing = [name for name, value in identifiers.items() if not any(value in work.identifiers for work in works)]
     if works and not missing and any(one.lists_retractions and one.name in answers.works for one in sources):
         abstract = next((work.abstract for work in works if work.abstract), "")
-        return Verified(abstract=abstract, verification=Verification(
+        return Outcome(outcome="verified", abstract=abstract, verification=Verification(
             source=works[0].source, id=works[0].identifier, date=today, sha256=compared_sha256(entry),
             agreed=("title", "authors", "year", *identifiers)))
     if works and missing:
@@ -114,8 +99,9 @@ def _outcome(entry: Entry, answers: Answers, sources: Sequence[Source], today: d
     else:
         reason = "no catalogue that lists retractions answered" if works else _unknown(entry, answers, every)
     if answers.failed:
-        return Unverified(reason=f"{reason}; without an answer: {'; '.join(answers.failed.values())}")
-    return Refused(reason=reason) if not works or missing else Unverified(reason=reason)
+        reason = f"{reason}; without an answer: {'; '.join(answers.failed.values())}"
+    refused = not answers.failed and (missing or not works)
+    return Outcome(outcome="refused" if refused else "unverified", reason=reason)
 
 
 def _unknown(entry: Entry, answers: Answers, works: Sequence[Work]) -> str:

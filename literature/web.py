@@ -6,7 +6,7 @@ alone for `REST` seconds: further questions fail at once. The caller bounds the 
 as well, but has no breaker between tries, and its tries would not take turns.)
 
 Answers are kept on disk, each in a file under the hash of its question, without keys and addresses. A file that cannot
-be read, holds another question or is too old is no answer. Two processes may share the folder. (An HTTP cache such as
+be read or is too old is no answer. Two processes may share the folder. (An HTTP cache such as
 hishel would keep what servers allow, which is not what `cache_days` promises, and keys with the question.)
 
 What it does not guarantee: the pace over several processes, each keeps its own; that a kept answer is still what the
@@ -212,7 +212,6 @@ def _retry_after(headers: httpx.Headers) -> float | None:
 
 
 class _Kept(Frozen):
-    question: str
     at: float = Field(description="seconds since the epoch")
     text: str
     empty: bool = False
@@ -233,13 +232,13 @@ class Cache:
         except (OSError, ValidationError):
             return None
         days = self.days * EMPTY if kept.empty else self.days
-        return kept.text if kept.question == question and 0 <= self.clock() - kept.at < days * DAY else None
+        return kept.text if 0 <= self.clock() - kept.at < days * DAY else None
 
     def put(self, question: str, text: str, *, empty: bool) -> None:
         """Keep an answer, if the folder can be written to; the oldest make room for it."""
         if not self.days:
             return
-        kept = _Kept(question=question, at=self.clock(), text=text, empty=empty)
+        kept = _Kept(at=self.clock(), text=text, empty=empty)
         with contextlib.suppress(OSError):  # without a place to keep answers, they are asked for again
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("wb", dir=self.folder, suffix=".part", delete=False) as file:

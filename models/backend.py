@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from pydantic import BaseModel
 
@@ -82,6 +82,10 @@ class Backend(Protocol):
         """The model that plays a role, as it was configured; part of a request's hash."""
         ...
 
+    async def reads(self, role: AnyRole) -> int | None:
+        """Tokens of prompt and answer together that the model of a role takes; None: nobody knows."""
+        ...
+
     async def answer(self, request: ModelRequest) -> Reply:
         """The answer, an instance of `request.output_type`. Raises `ModelError`."""
         ...
@@ -104,11 +108,5 @@ class OneModel:
     def name_of(self, role: AnyRole) -> str:
         return self._name
 
-
-@runtime_checkable
-class Reader(Protocol):
-    """A backend that may know how much its models read at once."""
-
     async def reads(self, role: AnyRole) -> int | None:
-        """Tokens of prompt and answer together that the model of a role takes; None: nobody knows."""
-        ...
+        return None

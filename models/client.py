@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
-from models.backend import Backend, Image, ModelRequest, Reader, Reply
+from models.backend import Backend, Image, ModelRequest, Reply
 from models.budget import Budget
 from models.context import CHARS_A_TOKEN, FIX, estimated_tokens
 from models.errors import UNUSABLE, ContextTooLong, ImagesRefused, ModelError
@@ -54,7 +54,7 @@ class Models:
 
         Raises: `ContextTooLong`.
         """
-        window = await self._backend.reads(role) if isinstance(self._backend, Reader) else None
+        window = await self._backend.reads(role)
         tokens = estimated_tokens(self.request(role, inputs)) + round(beside / CHARS_A_TOKEN)
         if window is not None and tokens > window:
             raise ContextTooLong(

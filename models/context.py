@@ -88,7 +88,7 @@ async def served_tokens(client: AsyncOpenAI, address: Address, *, patience: floa
     try:
         if address.prefix == "ollama" or urlsplit(address.base_url or "").port == 11434:
             return await _ollama_tokens(client, address, patience)
-        served = await _get(client, "/models")
+        served = await _asked(client, "/models")
         own = next((one for one in served.data if one.id == address.model), None)
         return own and (own.max_model_len or own.context_length or own.context_window)
     except APIConnectionError as error:
@@ -101,21 +101,19 @@ async def _ollama_tokens(client: AsyncOpenAI, address: Address, patience: float)
     """The length that Ollama has loaded the model with, as a request without one finds it."""
     parts = urlsplit(address.base_url or "")
     root = f"{parts.scheme}://{parts.netloc}"
-    await _post(client, f"{root}/api/generate", {"model": address.model, "stream": False}, patience)
-    running = await _get(client, f"{root}/api/ps")
+    await _asked(client, f"{root}/api/generate", {"model": address.model, "stream": False}, patience=patience)
+    running = await _asked(client, f"{root}/api/ps")
     own = next((one for one in running.models if one.name in (address.model, f"{address.model}:latest")), None)
     if own is not None and own.context_length:
         return own.context_length
-    shown = await _post(client, f"{root}/api/show", {"model": address.model}, PATIENCE)
+    shown = await _asked(client, f"{root}/api/show", {"model": address.model})
     match = re.search(r"^num_ctx\s+(\d+)", shown.parameters, re.MULTILINE)
     return int(match[1]) if match else OLLAMA_DEFAULT
 
 
-async def _get(client: AsyncOpenAI, path: str) -> _Listing:
-    answer = await client.with_options(timeout=PATIENCE, max_retries=0).get(path, cast_to=object)
-    return _Listing.model_validate(answer)
-
-
-async def _post(client: AsyncOpenAI, path: str, body: dict[str, Any], patience: float) -> _Listing:
-    answer = await client.with_options(timeout=patience, max_retries=0).post(path, body=body, cast_to=object)
+async def _asked(client: AsyncOpenAI, path: str, body: dict[str, Any] | None = None, *, patience: float = PATIENCE
+                 ) -> _Listing:
+    """What a server says at an address, which is asked with GET where there is no body."""
+    client = client.with_options(timeout=patience, max_retries=0)
+    answer = await (client.get(path, cast_to=object) if body is None else client.post(path, body=body, cast_to=object))
     return _Listing.model_validate(answer)

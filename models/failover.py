@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from models.backend import Backend, ModelRequest, Reader, Reply
+from models.backend import Backend, ModelRequest, Reply
 from models.errors import ImagesRefused, ModelConfigError, ModelUnavailable, QuotaSpent
 from models.roles import ROLES, VISION
 from models.roles.role import AnyRole
@@ -46,7 +46,7 @@ class Failover:
 
     async def reads(self, role: AnyRole) -> int | None:
         """What the model reads that reads least, of those that are known."""
-        known = [await one.reads(role) for one in self._models.get(role.name, ()) if isinstance(one, Reader)]
+        known = [await one.reads(role) for one in self._models.get(role.name, ())]
         return min((tokens for tokens in known if tokens is not None), default=None)
 
     async def answer(self, request: ModelRequest) -> Reply:

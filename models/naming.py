@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from models.errors import ModelConfigError
@@ -29,12 +29,11 @@ _FORM = re.compile(r"(?P<prefix>[a-z][a-z0-9/-]*):(?P<model>\S+)")
 
 @dataclass(frozen=True)
 class Address:
-    """Where a model is found. `note` tells what was chosen on the user's behalf, or is empty."""
+    """Where a model is found."""
 
     prefix: str
     model: str
     base_url: str | None = None
-    note: str = ""
 
     @property
     def own_prices(self) -> bool:
@@ -55,24 +54,17 @@ def locate(name: str, base_url: str | None, environ: Mapping[str, str]) -> Addre
             "(for your own server: openai-chat:MODEL and models.base_url)")
     prefix, model = _ALIASES.get(match["prefix"], match["prefix"]), match["model"]
     given = base_url or _from_environment(prefix, environ)
-    if given is not None:
-        _check_url(given)
+    if given is not None and not _is_address(given):
+        shown = re.sub(r"//[^/@]*@", "//", given)
+        raise ModelConfigError(f"models.base_url is no address of a server: {shown!r}; write e.g. "
+                               "http://localhost:8000/v1")
     if given is not None and prefix not in WITH_BASE_URL:
         raise ModelConfigError(
             f"models.base_url cannot be used with {prefix + ':'!r}; remove it, or write 'openai-chat:{model}' "
             f"for an OpenAI-compatible server (it goes with {', '.join(WITH_BASE_URL)})"
         )
-    if prefix == "openai" and given is not None and urlsplit(given).hostname != "api.openai.com":
-        note = f"'openai:' at {bare_url(given)}: chat completions are used; write 'openai-responses:' for the other API"
-        return Address("openai-chat", model, given, note)
-    return Address(prefix, model, given)
-
-
-def bare_url(url: str) -> str:
-    """An address without user, password and query, fit to be shown."""
-    parts = urlsplit(url)
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+    address = Address(prefix, model, given)
+    return address if prefix != "openai" or address.own_prices else replace(address, prefix="openai-chat")
 
 
 def _from_environment(prefix: str, environ: Mapping[str, str]) -> str | None:
@@ -85,16 +77,12 @@ def _from_environment(prefix: str, environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def _check_url(url: str) -> None:
+def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
-        good = False
-    if not good:
-        shown = re.sub(r"//[^/@]*@", "//", url)
-        raise ModelConfigError(f"models.base_url is no address of a server: {shown!r}; write e.g. "
-                               "http://localhost:8000/v1")
+        return False
 
 
 def family(name: str) -> str | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -53,19 +52,16 @@ def most_usd(
     return max(known, default=None)
 
 
-def usage_of(
-    responses: Sequence[ModelResponse], request: ModelRequest, settings: ModelSettings, *, own_prices: bool
-) -> Usage:
+def usage_of(responses: Sequence[ModelResponse], request: ModelRequest, settings: ModelSettings) -> Usage:
     """What all responses to a request took.
 
-    `own_prices`: whether that list applies. Where a server does not say what a response took, or gives counts that
-    cannot be, it goes by its length, so that a budget counts it.
+    Where a server does not say what a response took, or gives counts that cannot be, it goes by its length, so that a
+    budget counts it.
     """
-    used, measured = Usage(), True
+    used = Usage()
     for response in responses:
         told = response.usage
         if told.unmeasured_requests or told.input_tokens <= 0:
-            measured = False
             written = sum(len(str(getattr(part, "content", "") or getattr(part, "args", "")))
                           for part in response.parts)
             used += Usage(input_tokens=estimated_tokens(request), output_tokens=round(written / CHARS_A_TOKEN))
@@ -73,20 +69,9 @@ def usage_of(
             used += Usage(input_tokens=told.input_tokens, output_tokens=told.output_tokens,
                           cached_tokens=max(0, told.cache_read_tokens),
                           cache_write_tokens=max(0, told.cache_write_tokens))
-    price = None
-    if own_prices and measured:
-        with suppress(LookupError, ValueError, AssertionError):
-            price = float(sum(response.cost().total_price for response in responses))
-    return settled(settings, used.model_copy(update={"usd": price}))
-
-
-def settled(settings: ModelSettings, usage: Usage) -> Usage:
-    """What an answer of one model took, with its price: as set, else as given, else by the list."""
-    cached = Usage(input_tokens=usage.cached_tokens, cached_tokens=usage.cached_tokens)
-    known = usage.usd is not None and _price_set(settings) is None
-    return usage.model_copy(update={
-        "cached_usd": usd(settings, cached) if usage.cached_tokens else 0.0,
-        "usd": usage.usd if known else usd(settings, usage)})
+    cached = Usage(input_tokens=used.cached_tokens, cached_tokens=used.cached_tokens)
+    return used.model_copy(update={
+        "usd": usd(settings, used), "cached_usd": usd(settings, cached) if used.cached_tokens else 0.0})
 
 
 def _price_set(settings: ModelSettings) -> Price | None:

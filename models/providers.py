@@ -37,7 +37,6 @@ from models.patience import SETTINGS, CutShort, Feature, FewerTokens, Mode, NotT
 from models.prices import context_tokens, usage_of
 from models.roles.role import AnyRole
 from models.settings import ModelSettings
-from record.nouns.decisions import Usage
 
 LOG = logging.getLogger(__name__)
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")
@@ -48,10 +47,7 @@ _CHAT = ("openai-chat", "vllm", "ollama")
 def open_provider(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> ProviderModel:
     """The backend for a pydantic-ai model string; asks nothing. Raises `ModelConfigError`."""
     address = locate(settings.name, settings.base_url, environ)
-    backend = ProviderModel(open_model(address), address, settings)
-    if address.note:
-        LOG.info(address.note)
-    return backend
+    return ProviderModel(open_model(address), address, settings)
 
 
 def open_model(address: Address) -> Model:
@@ -121,8 +117,9 @@ class ProviderModel(OneModel):
             self._worked = self._worked or bool(patient.responses)
         answered_by = next((one.model_name for one in reversed(patient.responses) if one.model_name),
                            self._address.model)
-        return Reply(output=output, usage=self._usage(request, patient), model=f"{self._address.prefix}:{answered_by}",
-                     retries=patient.retries + len(patient.responses) - 1, left_out=self._not_sent)
+        return Reply(output=output, usage=usage_of(patient.responses, request, self._settings),
+                     model=f"{self._address.prefix}:{answered_by}", left_out=self._not_sent,
+                     retries=patient.retries + len(patient.responses) - 1)
 
     async def reads(self, role: AnyRole) -> int | None:
         return await self.context_tokens()
@@ -183,7 +180,8 @@ class ProviderModel(OneModel):
 
     def _cut(self, tokens: int, request: ModelRequest, patient: PatientModel) -> AnswerCut:
         return AnswerCut(f"{self.name}: the answer was cut at {tokens} tokens", tokens=tokens,
-                         usage=self._usage(request, patient), retries=patient.retries + len(patient.responses))
+                         usage=usage_of(patient.responses, request, self._settings),
+                         retries=patient.retries + len(patient.responses))
 
     async def _exchange(self, request: ModelRequest, patient: PatientModel, mode: Mode) -> BaseModel:
         retries = self._settings.output_retries - len(patient.responses)
@@ -220,9 +218,6 @@ class ProviderModel(OneModel):
             newer = self._model.profile.get("openai_chat_supports_max_completion_tokens", True)
             given["extra_body"] = {"max_tokens" if newer else "max_completion_tokens": request.max_tokens}
         return given
-
-    def _usage(self, request: ModelRequest, patient: PatientModel) -> Usage:
-        return usage_of(patient.responses, request, self._settings, own_prices=self._address.own_prices)
 
 
 def _spans() -> Instrumentation:

@@ -95,7 +95,13 @@ class Retry:
                 if self.tell is None or isinstance(error, ProviderDown):
                     raise
                 lonely += self._answers > answers
-                _check_lonely(error, lonely)
+                if lonely >= LONELY and isinstance(error, AccessLost | QuotaSpent):
+                    raise ProviderDown(f"{error}; other models answer meanwhile, so it is not waited for any longer"
+                                       ) from None
+                if lonely >= LONELY:
+                    raise ModelRefused(
+                        f"this request got no answer {lonely} times while others did, so the provider is not down; "
+                        f"raise models.timeout, or choose another model: {error}") from None
             else:
                 if not cuts:
                     return reply
@@ -180,16 +186,6 @@ class Retry:
         if self._since is not None and self.tell is not None:
             since, self._since = self._since, None
             self.tell(Recovered(seconds=max(0.0, self.clock() - since)))
-
-
-def _check_lonely(error: ModelUnavailable, lonely: int) -> None:
-    """Raises where a request got no answer several times while others did."""
-    if lonely < LONELY:
-        return
-    if isinstance(error, AccessLost | QuotaSpent):
-        raise ProviderDown(f"{error}; other models answer meanwhile, so it is not waited for any longer") from None
-    raise ModelRefused(f"this request got no answer {lonely} times while others did, so the provider is not down; "
-                       f"raise models.timeout, or choose another model: {error}") from None
 
 
 def _given_up(cut: AnswerCut, request: ModelRequest, why: str) -> ModelOutputInvalid:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 
 from agent.doctor.probe import Finding, fault, ok, warning
 from inspector.text import count, duration
-from models.backend import Backend, Image, ModelRequest, Prompt, Reader, Reply
+from models.backend import Backend, Image, ModelRequest, Prompt, Reply
 from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelUnavailable
 from models.failover import open_backend
 from models.roles.figures import VISION
@@ -173,7 +173,7 @@ _LONGER = ("give the model more context: for Ollama OLLAMA_CONTEXT_LENGTH=65536 
 
 def known(model: Examined) -> Finding:
     """The context length as it is set, by the public price list, or as the model's own server says."""
-    tokens = asyncio.run(model.backend.reads(PLAN)) if isinstance(model.backend, Reader) else None
+    tokens = asyncio.run(model.backend.reads(PLAN))
     if tokens is None:
         return warning("context", "its length is on no public list, and no server of your own tells it",
                        f"find out with --probe-context (it sends about {count(NEEDED_TOKENS)} tokens)")

@@ -60,8 +60,8 @@ class Scale(Frozen):
         return self.bands[0].highest
 
 
-class Dimension(Scale):
-    """One thing that is scored, with the questions that a judge asks of it."""
+class Asked(Frozen):
+    """What a judge is asked, and the name of the field that it answers in."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
     questions: tuple[Text, ...] = Field(min_length=1, max_length=6)
@@ -69,28 +69,20 @@ class Dimension(Scale):
     @field_validator("name")
     @classmethod
     def _usable(cls, name: str) -> str:
-        return usable(name)
+        if keyword.iskeyword(name) or hasattr(Frozen, name):
+            raise ValueError(f"{name!r} is a word that the program needs itself; choose another name")
+        return name
 
 
-def usable(name: str) -> str:
-    """The name of a field, if it can be one."""
-    if keyword.iskeyword(name) or hasattr(Frozen, name):
-        raise ValueError(f"{name!r} is a word that the program needs itself; choose another name")
-    return name
+class Dimension(Asked, Scale):
+    """One thing that is scored."""
 
 
-class Check(Frozen):
+class Check(Asked):
     """A question that is answered by yes or no, and not scored."""
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
-    questions: tuple[Text, ...] = Field(min_length=1, max_length=6)
     yes: Text
     no: Text
-
-    @field_validator("name")
-    @classmethod
-    def _usable(cls, name: str) -> str:
-        return usable(name)
 
 
 class Rubric(Frozen):
@@ -210,11 +202,9 @@ def _answer_type(text: str) -> type[JudgeAnswer]:
             score=(Annotated[int, Field(ge=one.lowest, le=one.highest)], ...))
         fields[one.name] = (score, Field(description=" ".join(one.questions)))
     scores = create_model("RubricScores", __base__=Scores, **fields)
-    more: dict[str, Any] = {}
-    if rubric.checks:
-        asked: dict[str, Any] = {
-            one.name: (Answer, Field(description=" ".join(one.questions))) for one in rubric.checks}
-        more["checks"] = (create_model("RubricChecks", __base__=Checks, **asked), ...)
+    asked: dict[str, Any] = {one.name: (Answer, Field(description=" ".join(one.questions))) for one in rubric.checks}
+    more: dict[str, Any] = (
+        {"checks": (create_model("RubricChecks", __base__=Checks, **asked), ...)} if asked else {})
     confidence = Annotated[int, Field(ge=rubric.confidence.lowest, le=rubric.confidence.highest)]
     return create_model(
         "Judgement", __base__=JudgeAnswer, scores=(scores, ...), confidence=(confidence, ...), **more)

@@ -24,7 +24,7 @@ from literature import LibraryError
 from literature.library import Entry, as_bibtex, entry_of, read_library
 from literature.lookup import Literature, identities_of, with_record
 from literature.matching import authors_in, plain
-from literature.verification import Verified, verification_of
+from literature.verification import verification_of
 from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles.revising import (
@@ -212,7 +212,7 @@ async def _chosen(
         held = next((one for one in known if names & set(identities_of(one))), None)
         if held is None:
             outcome = await literature.verify(made)
-            if not isinstance(outcome, Verified):
+            if outcome.verification is None:
                 refused[work.title[:160]] = outcome.reason
                 continue
             held = with_record(made, outcome)

@@ -179,11 +179,10 @@ def test_servers_of_ones_own_cost_nothing_and_those_of_others_what_the_list_says
     assert prices.most_usd(own, 1_000_000, 1_000_000) == 6.0 and not unpriced(own)
 
 
-def test_an_answer_is_priced_as_set_then_as_billed() -> None:
-    usage = Usage(input_tokens=1_000_000, output_tokens=0, usd=9.0)
-    assert prices.settled(ModelSettings(name="openai:gpt-4o"), usage).usd == 9.0
-    assert prices.settled(PRICED, usage).usd == 1.0
-    assert prices.settled(ModelSettings(name="ollama:m"), usage.model_copy(update={"usd": None})).usd == 0.0
+def test_an_answer_is_priced_as_set_then_by_the_list() -> None:
+    usage = Usage(input_tokens=1_000_000, output_tokens=0)
+    assert prices.usd(ModelSettings(name="openai:gpt-4o"), usage) == 2.5
+    assert prices.usd(PRICED, usage) == 1.0 and prices.usd(ModelSettings(name="ollama:m"), usage) == 0.0
 
 
 def test_an_unknown_price_and_a_cap_are_refused_with_a_mend_that_works() -> None:

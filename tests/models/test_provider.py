@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
-import logging
 import time
 from functools import partial
 from pathlib import Path
@@ -33,7 +32,7 @@ from models.errors import (
 )
 from models.failover import open_backend
 from models.naming import locate
-from models.providers import ProviderModel, open_model, open_provider
+from models.providers import ProviderModel, open_model
 from models.render import render
 from models.roles.coding import Program
 from models.settings import ModelSettings
@@ -353,14 +352,6 @@ async def test_requests_side_by_side_keep_their_own_counts() -> None:
     assert sorted(reply.retries for reply in replies) == [0, 0, 0, 1]
 
 
-def test_openai_at_another_address_means_chat_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    elsewhere = {"OPENAI_BASE_URL": "http://user:pass@localhost:9/v1"}
-    with caplog.at_level(logging.INFO, "models.providers"):
-        open_provider(ModelSettings(name="openai:m"), elsewhere)
-    assert "'openai:' at http://localhost:9/v1: chat completions are used" in caplog.text
-    assert "pass@" not in caplog.text
-
-
 @pytest.mark.asyncio
 async def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with OpenAIServer([tool({"value": 3})]) as server:
@@ -376,8 +367,8 @@ async def test_a_known_model_at_its_own_provider_has_a_price() -> None:
     with OpenAIServer([tool({"value": 3}, model="gpt-4o")]) as server:
         settings = ModelSettings(name="openai:gpt-4o", base_url=server.url)
         elsewhere = locate(settings.name, settings.base_url, {})
-        own = locate(settings.name, None, {})
-        priced = await ProviderModel(open_model(elsewhere), own, settings).answer(request())
+        own = ModelSettings(name="openai:gpt-4o")
+        priced = await ProviderModel(open_model(elsewhere), locate(own.name, None, {}), own).answer(request())
         local = await ProviderModel(open_model(elsewhere), elsewhere, settings).answer(request())
     assert priced.usage.usd == pytest.approx(100 * 2.5e-6 + 20 * 1e-5)
     assert local.usage.usd == 0.0, "the server stands on this machine"
