@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from models.roles.assessing import FeedbackInputs, Statistic
-from models.roles.coding import CodeInputs, Duty, InFlight, NodeLine, ParentBrief, Ran, Sibling, Unreported
+from models.roles.coding import CodeInputs, Duty, InFlight, NodeBrief, NodeLine, Unreported
 from record.claims.means import Claim, same_values
 from record.events.searching import Decided
 from record.folder import RunFolder, read_source
@@ -20,13 +20,6 @@ from stages.summaries import levels_of, means, memory, outcome
 
 WHOLE = 2000
 """Characters of an ablation's means, for a judge who reads two ablations together."""
-
-
-def ran(node: Node) -> tuple[Ran, ...]:
-    """How a node's code ran, attempt by attempt."""
-    return tuple(Ran(
-        number=one.number, seconds=one.seconds, limit=one.limit, alone=one.alone, resumed=one.resumed,
-        ended=f"{one.failure.kind}: {one.failure.message}" if one.failure else "") for one in node.attempts)
 
 
 def advice(reviews: Iterable[FigureReview]) -> tuple[str, ...]:
@@ -76,7 +69,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
         ordinal=action.ordinal, duty=duty,
         ablation=ablation_of(state, action.item) if action.stage == "ablation" else None,
         others=tuple(one for one in others if one.item != action.item), covered=covered, declinable=declinable,
-        parent=parent_brief(bench.folder, parent, view.replicates(parent.id)) if parent else None,
+        parent=node_brief(bench.folder, parent, view.replicates(parent.id)) if parent else None,
         siblings=siblings, rest=rest, spare=spare if spare is not None and spare < SHORT else None,
         in_flight=tuple(InFlight(id=node.id, kind=node.kind, item=items[node.decision]) for node in view.searching),
         notes=state.notes_for(decided.k, action.stage), node_seconds=bench.node_seconds,
@@ -99,8 +92,8 @@ def feedback_inputs(bench: Bench, decided: Decided) -> FeedbackInputs:
         parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
         ablation=ablation_of(bench.state, action.item) if node.stage == "ablation" else None,
         duty=duty_of(view), figures=node.reviews, levels=levels_of(node.measurements, bench.plan),
-        said=node.attempts[-1].said, ran=ran(node), beside=tuple(
-            Sibling(id=one.id, kind=one.kind, varies=one.varies, outcome=means(one, view.plan, WHOLE))
+        said=node.attempts[-1].said, ran=node.attempts, beside=tuple(
+            NodeLine(id=one.id, kind=one.kind, varies=one.varies, outcome=means(one, view.plan, WHOLE))
             for one in others if one.id != node.id))
 
 
@@ -128,15 +121,15 @@ def unreported(bench: Bench, view: View) -> tuple[Unreported, ...]:
         for stage, best in view.settled.items() if stage not in written)
 
 
-def parent_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ()) -> ParentBrief:
+def node_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ()) -> NodeBrief:
     """A node as a child's prompt shows it, with the plots that were accepted last; without code where none was made."""
     source = read_source(folder.source(node.id)) if node.source_sha256 else {}
     plots = folder.plots(node.id, node.plots) / "plots.py"
     last = node.attempts[-1] if node.attempts else None
-    return ParentBrief(
-        id=node.id, kind=node.kind, plan=node.plan, experiment=source.get("experiment.py", ""),
+    return NodeBrief(
+        id=node.id, kind=node.kind, plan=node.plan, varies=node.varies, experiment=source.get("experiment.py", ""),
         plots=plots.read_text() if node.plots and plots.is_file() else source.get("plots.py", ""),
-        measurements=node.measurements, said=last.said if last else (), ran=ran(node), advice=advice(node.reviews),
+        measurements=node.measurements, said=last.said if last else (), ran=node.attempts, advice=advice(node.reviews),
         analysis=node.verdict.analysis if node.verdict else "", checks=node.verdict.checks if node.verdict else (),
         next_step=node.verdict.next_step if node.verdict else "",
         failure=node.failure, stdout_tail=last.stdout_tail if last else "",

@@ -8,10 +8,9 @@ from __future__ import annotations
 from difflib import unified_diff
 
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from models.roles.assessing import COMPARE, CompareInputs, Contender, Preference
+from models.roles.assessing import COMPARE, CompareInputs, Preference
 from record.claims.means import winner
 from record.events.searching import Compared, Decided, Settled, WorkDone
-from record.folder import read_source
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
 from record.nouns.nodes import STAGES, Node, NodeKind, StageName
 from search.limits import Limits, Refusal, Room, too_late
@@ -21,7 +20,7 @@ from search.scheduler import Freed, Scheduler
 from search.settings import STAGE_SHARE
 from search.tree import COMPARISONS, SEARCH_KINDS, View
 from stages.bench import Bench, do_work, note_time
-from stages.briefs import seen_by
+from stages.briefs import node_brief, seen_by
 from stages.nodes.node import expand
 from stages.planned_ablations import plan_ablations
 from stages.report import reasons_for, summarise, whole_stage
@@ -168,11 +167,8 @@ def compare_inputs(bench: Bench, decided: Decided) -> CompareInputs:
     action = decided.action
     assert isinstance(action, Compare)
     view, timed = seen_by(bench, decided), bench.search.order == "arrival"
-    a, b = (Contender(
-        id=node.id, plan=node.plan, varies=node.varies, measurements=node.measurements,
-        experiment=read_source(bench.folder.source(node.id)).get("experiment.py", ""),
-        seconds=node.attempts[-1].seconds if timed and node.attempts else None,
-        analysis=node.verdict.analysis if node.verdict else "")
+    a, b = (node_brief(bench.folder, node).model_copy(update={
+        "seconds": node.attempts[-1].seconds if timed and node.attempts else None})
             for node in (view.nodes[action.a], view.nodes[action.b]))
     differing = unified_diff(a.experiment.splitlines(), b.experiment.splitlines(), "A", "B", lineterm="", n=2)
     return CompareInputs(idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=action.stage, a=a, b=b,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from models.roles.assessing import Statistic
-from models.roles.coding import AcrossLevels, Rest, Sibling
+from models.roles.coding import AcrossLevels, NodeLine, Rest
 from models.roles.writing import ClaimLine
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, Measurement, arm_of, level_of
@@ -38,7 +38,7 @@ NAMES = 400
 """Characters of all names of what was tried by nodes without a line."""
 
 
-def memory(view: View, action: Expand) -> tuple[tuple[Sibling, ...], Rest | None]:
+def memory(view: View, action: Expand) -> tuple[tuple[NodeLine, ...], Rest | None]:
     """The stage's finished search nodes but the parent: some in a line each, in order, and the rest in counts.
 
     Before the last stage, what earlier stages made of the same parent is among them: its verdict may suggest what one
@@ -57,7 +57,7 @@ def memory(view: View, action: Expand) -> tuple[tuple[Sibling, ...], Rest | None
         others = [node for node in chosen if node.id not in named]
         chosen = sorted((*best, *others[len(best) - LINES:]), key=lambda node: node.decision)
     shown = {node.id for node in chosen}
-    lines = tuple(Sibling(
+    lines = tuple(NodeLine(
         id=node.id, kind=node.kind, varies=_cut(node.varies, VARIES), error=node.failure.kind if node.failure else None,
         outcome=_cut(node.failure.message, MESSAGE) if node.failure else
         means(node, view.plan, OUTCOME) or node.status) for node in chosen)

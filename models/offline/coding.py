@@ -24,7 +24,7 @@ from models.offline.scripts import (
     with_docstring,
 )
 from models.offline.study import AblationSpec, Addition, Study, study_of_idea
-from models.roles.coding import CodeInputs, ParentBrief, Program
+from models.roles.coding import CodeInputs, NodeBrief, Program
 
 Parts = tuple[AblationSpec, ...]
 
@@ -78,7 +78,7 @@ def sound_draft(study: Study, inputs: CodeInputs) -> Program:
 # --- stage 2 --------------------------------------------------------------------------------------------------------
 
 
-def tune(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Program:
+def tune(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
     """The parent with one constant changed, for both arms alike; in stage 2 also with a second dataset."""
     varies, name, value = _untried(study, inputs, parent)
     experiment = with_constant(parent.experiment, name, value)
@@ -97,7 +97,7 @@ def _tried(inputs: CodeInputs) -> set[str]:
     return {sibling.varies for sibling in inputs.siblings} | set(inputs.rest.tried if inputs.rest else ())
 
 
-def _untried(study: Study, inputs: CodeInputs, parent: ParentBrief) -> tuple[str, str, float]:
+def _untried(study: Study, inputs: CodeInputs, parent: NodeBrief) -> tuple[str, str, float]:
     """A setting that neither the parent nor a sibling has: `NAME=value`, the name and the value."""
     tried = _tried(inputs)
     found: list[tuple[str, str, float]] = []
@@ -120,7 +120,7 @@ def _untried(study: Study, inputs: CodeInputs, parent: ParentBrief) -> tuple[str
 # --- stage 3 --------------------------------------------------------------------------------------------------------
 
 
-def extend(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Program:
+def extend(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
     """The parent with an agenda item taken up, on all datasets of the plan."""
     scripts = Scripts(parent.experiment, parent.plots)
     addition = _addition(study, inputs, scripts)
@@ -150,7 +150,7 @@ def _addition(study: Study, inputs: CodeInputs, scripts: Scripts) -> Addition:
 # --- stage 4 --------------------------------------------------------------------------------------------------------
 
 
-def ablate(study: Study, inputs: CodeInputs, parent: ParentBrief) -> Program:
+def ablate(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
     """The parent with one part removed. Only the ablated arm is trained: under an equal seed it sees the labels, the
     weights and the batches that the whole method saw, so that the two pair."""
     parts = _parts(study, inputs)

@@ -10,7 +10,7 @@ import re
 
 from models.offline.scripts import scaled, with_constant
 from models.offline.study import Study
-from models.roles.coding import ParentBrief, Program
+from models.roles.coding import NodeBrief, Program
 from record.nouns.nodes import ErrorClass
 
 SHRINKS: dict[ErrorClass, tuple[str, str]] = {
@@ -18,7 +18,7 @@ SHRINKS: dict[ErrorClass, tuple[str, str]] = {
 """The constant that is halved after a failure, and how the failure is called."""
 
 
-def repair(study: Study, parent: ParentBrief, fallback: Program) -> Program:
+def repair(study: Study, parent: NodeBrief, fallback: Program) -> Program:
     """The parent's program without its reported failure; a sound draft where no repair is known for it."""
     kind, message = (parent.failure.kind, parent.failure.message) if parent.failure else ("other", "")
     if kind == "figure":
@@ -41,7 +41,7 @@ def repair(study: Study, parent: ParentBrief, fallback: Program) -> Program:
     return _program(parent, "Written anew", says, experiment=sound, plots=fallback.plots)
 
 
-def _program(parent: ParentBrief, title: str, says: str, *, experiment: str = "", plots: str = "") -> Program:
+def _program(parent: NodeBrief, title: str, says: str, *, experiment: str = "", plots: str = "") -> Program:
     return Program(title=title, plan=f"{says} {parent.plan}".strip(), varies=title.lower(),
                    experiment=experiment or parent.experiment, plots=plots or parent.plots)
 

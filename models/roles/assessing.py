@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.roles.coding import AcrossLevels, Duty, NodeLine, Ran, Sibling, Study
+from models.roles.coding import AcrossLevels, Duty, NodeBrief, NodeLine, Study
 from models.roles.role import Role
 from record.ablation import Ablation
 from record.claims.differences import Called
 from record.nouns.data import Measurement
 from record.nouns.figures import FigureReview
 from record.nouns.frozen import Frozen
-from record.nouns.nodes import BranchStep, NodeKind, StageName, Verdict
+from record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, Verdict
 
 
 class FeedbackInputs(Study):
@@ -27,8 +27,8 @@ class FeedbackInputs(Study):
     parent_measurements: tuple[Measurement, ...] = ()
     levels: tuple[AcrossLevels, ...] = Field(default=(), description="the primary metric from the first level on")
     said: tuple[Measurement, ...] = Field(default=(), description="last words on train and dev, by its own account")
-    ran: tuple[Ran, ...] = Field(default=(), description="every execution of its code")
-    beside: tuple[Sibling, ...] = Field(default=(), description="finished nodes of other ablations, to be read with it")
+    ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
+    beside: tuple[NodeLine, ...] = Field(default=(), description="finished nodes of other ablations, read with it")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
     ablation: Ablation | None = Field(default=None, description="the planned ablation that it had to carry out, if any")
@@ -38,22 +38,12 @@ class FeedbackInputs(Study):
 FEEDBACK = Role("feedback", FeedbackInputs, Verdict, prompt_tokens=14_000, usual=(3900, 400))
 
 
-class Contender(Frozen):
-    """One of two nodes that measurements cannot tell apart."""
-
-    id: str
-    plan: str
-    varies: str
-    experiment: str
-    measurements: tuple[Measurement, ...]
-    seconds: float | None = Field(default=None, description="wall clock of its code; None where time decides nothing")
-    analysis: str = Field(default="", description="of its verdict")
-
-
 class CompareInputs(Study):
+    """Of two nodes that measurements cannot tell apart."""
+
     stage: StageName
-    a: Contender
-    b: Contender
+    a: NodeBrief
+    b: NodeBrief
     difference: str = Field(description="unified diff of their experiment.py, from a to b")
     noise: dict[str, float] = Field(
         description="dataset -> standard deviation over seeds of the primary metric's mean over the cells that decide")

@@ -12,7 +12,7 @@ from record.machine import Rate
 from record.nouns.data import DataPlan, DatasetFacts, Measurement
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
-from record.nouns.nodes import Check, ErrorClass, Failure, NodeKind, StageName, StageSummary
+from record.nouns.nodes import Attempt, Check, ErrorClass, Failure, NodeKind, StageName, StageSummary
 
 Seconds = Annotated[float, Circumstance(0.0)]
 """A limit in wall-clock time. A prompt that gives two of them means by the second that of one more run of what met the
@@ -29,17 +29,6 @@ class Study(Frozen):
     facts: tuple[DatasetFacts, ...] = Field(default=(), description="the datasets as they were materialised")
 
 
-class Ran(Frozen):
-    """One execution of a node's code, as far as its results hang on it."""
-
-    number: int
-    seconds: float = Field(description="wall clock")
-    limit: float | None = Field(default=None, description="wall clock that it had")
-    alone: bool = Field(default=False, description="whether it had the machine's memory to itself")
-    resumed: bool = Field(default=False, description="whether it went on from a checkpoint of the one before")
-    ended: str = Field(default="", description="why it failed; empty: it ran to its end")
-
-
 class AcrossLevels(Frozen):
     """What an arm's metric does from the first level of the factor to the others."""
 
@@ -52,17 +41,19 @@ class AcrossLevels(Frozen):
     n: int = Field(default=1, description="runs that each value is the mean of")
 
 
-class ParentBrief(Frozen):
-    """The node to start from."""
+class NodeBrief(Frozen):
+    """A node with its code: the one to start from, to ablate, or to compare."""
 
     id: str
     kind: NodeKind
     plan: str
+    varies: str = ""
     experiment: str
-    plots: str
+    plots: str = ""
+    seconds: float | None = Field(default=None, description="wall clock of its code; None where time decides nothing")
     measurements: tuple[Measurement, ...] = ()
     said: tuple[Measurement, ...] = Field(default=(), description="last words on train and dev, by its own account")
-    ran: tuple[Ran, ...] = Field(default=(), description="every execution of its code")
+    ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
     analysis: str = ""
     checks: tuple[Check, ...] = Field(default=(), description="of its verdict")
     advice: tuple[str, ...] = Field(default=(), description="what would make its accepted figures better, `name: what`")
@@ -74,24 +65,15 @@ class ParentBrief(Frozen):
     artifacts: tuple[str, ...] = Field(default=(), description="names of what it left for `lab.artifact`")
 
 
-class Sibling(Frozen):
-    """One line of memory: what was tried beside this, and what came of it."""
+class NodeLine(Frozen):
+    """A node in one line: of a stage's table, or of the memory of what was tried beside another one."""
 
     id: str
     kind: NodeKind
     varies: str
+    status: str = ""
     outcome: str = Field(description="the primary metric by dataset and arm, or an error message")
     error: ErrorClass | None = None
-
-
-class NodeLine(Frozen):
-    """A node in one line of a stage's table."""
-
-    id: str
-    kind: NodeKind
-    varies: str
-    status: str
-    outcome: str
     analysis: str = Field(default="", description="of its verdict, for nodes that worked")
     checks: tuple[Check, ...] = Field(default=(), description="of its verdict that did not pass")
 
@@ -146,8 +128,8 @@ class CodeInputs(Study):
     ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")
     variation: int = Field(default=0, description="the number of a branch, whose choices are to differ; 0: none")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
-    parent: ParentBrief | None = None
-    siblings: tuple[Sibling, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
+    parent: NodeBrief | None = None
+    siblings: tuple[NodeLine, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
     rest: Rest | None = Field(default=None, description="the finished nodes that are not among the siblings")
     in_flight: tuple[InFlight, ...] = Field(default=(), description="nodes that are being made at the same time")
     earlier: tuple[StageSummary, ...] = ()

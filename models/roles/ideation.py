@@ -47,19 +47,11 @@ class IdeaDraft(Frozen):
         "what to type into a paper search to find the work that comes closest; a few key words each"))
 
 
-class EarlierIdea(Frozen):
-    """An idea that is final already, which no other may repeat."""
-
-    name: str
-    title: str
-    short_hypothesis: str
-
-
 class IdeaInputs(Frozen):
     topic: str
     means: Means
     number: int = Field(default=1, ge=1, description="which idea of the topic this is")
-    earlier: tuple[EarlierIdea, ...] = ()
+    earlier: tuple[Idea, ...] = Field(default=(), description="ideas that are final, which no other may repeat")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
     complaints: tuple[str, ...] = ()
 
@@ -84,7 +76,7 @@ class IdeaReflectInputs(Frozen):
     searches: tuple[LiteratureSearch, ...] = Field(min_length=1, description="with their answers; works are in `works`")
     works: tuple[FoundWork, ...] = Field(default=(), description="of all searches, each once")
     closest: tuple[ClosestPick, ...] = Field(default=(), description="as named in the round before")
-    earlier: tuple[EarlierIdea, ...] = ()
+    earlier: tuple[Idea, ...] = ()
     context: tuple[str, ...] = ()
     complaints: tuple[str, ...] = Field(default=(), description="what a program found wrong with the draft")
     last: bool = Field(default=False, description="whether this round's answer is final")

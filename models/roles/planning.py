@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models.roles.coding import Measured, ParentBrief, Seconds, Study, Unreported
+from models.roles.coding import Measured, NodeBrief, Seconds, Study, Unreported
 from models.roles.role import Circumstance, Role
 from record.ablation import Ablation
 from record.nouns.data import DataPlan
@@ -60,7 +60,7 @@ PLAN = Role("plan", PlanInputs, DataPlan, prompt_tokens=8000, usual=(1900, 900))
 class AblationPlanInputs(Study):
     """For role `ablation_plan`; answers with `AblationPlan`. Validation results only."""
 
-    method: ParentBrief = Field(description="the node that is ablated, with its code")
+    method: NodeBrief = Field(description="the node that is ablated, with its code")
     most: int = Field(ge=1, description="ablations at most")
     node_seconds: Seconds
     rate: Measured = None

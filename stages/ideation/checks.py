@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from models.roles.ideation import EarlierIdea, IdeaText
+from models.roles.ideation import IdeaText
 from record.ideation import ClosestWork, DataNeed, Estimate, Fit, FoundWork, LiteratureSearch, Means, Novelty
+from record.nouns.idea import Idea
 
 _HUB = re.compile(r"^(?:hf:)?[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?(?:@[\w.-]+)?$")
 
@@ -78,7 +79,7 @@ where which while with without would method model models approach study learning
 deep data""".split())
 
 
-def are_alike(one: IdeaText | EarlierIdea, other: IdeaText | EarlierIdea) -> bool:
+def are_alike(one: IdeaText | Idea, other: IdeaText | Idea) -> bool:
     """Whether two ideas are the same by their words."""
     if squeezed(one.name) == squeezed(other.name) or squeezed(one.title) == squeezed(other.title):
         return True

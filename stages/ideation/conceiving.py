@@ -15,7 +15,6 @@ from models.roles.ideation import (
     IDEA,
     IDEA_REFLECT,
     ClosestPick,
-    EarlierIdea,
     IdeaDraft,
     IdeaInputs,
     IdeaReflectInputs,
@@ -25,6 +24,7 @@ from models.roles.ideation import (
 from record.events.papers import Conceived, LookedUp
 from record.ideation import ClosestWork, FinalIdea, FoundWork, LiteratureSearch, Means
 from record.log import Recorder
+from record.nouns.idea import Idea
 from review.judge.quotes import stands_in
 from stages.ideation import checks
 from stages.ideation.lookup import distinct, looked_up
@@ -57,7 +57,7 @@ class Conceiving:
     client: ModelClient
     k: int
     number: int
-    earlier: tuple[EarlierIdea, ...]
+    earlier: tuple[Idea, ...]
     _searches: list[LiteratureSearch] = field(default_factory=list[LiteratureSearch])
 
     async def conceive(self) -> Conceived:

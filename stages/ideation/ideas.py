@@ -17,7 +17,7 @@ from typing import Literal
 
 from literature.lookup import Literature
 from models.client import ModelClient, Models
-from models.roles.ideation import PROPOSAL, RELATED_WORK, EarlierIdea, ProposalInputs, RelatedWorkInputs
+from models.roles.ideation import PROPOSAL, RELATED_WORK, ProposalInputs, RelatedWorkInputs
 from record.events.papers import Conceived
 from record.events.searching import WorkDone
 from record.fold.state import RunState
@@ -60,12 +60,10 @@ async def find_ideas(study: Study, count: int) -> None:
         if k in study.state.finished:
             continue
         if k not in study.state.conceived:
-            before = [one.idea.idea for n, one in sorted(study.state.conceived.items()) if one.idea and n < k]
-            earlier = tuple(EarlierIdea(name=one.name, title=one.title, short_hypothesis=one.short_hypothesis)
-                            for one in before)
+            earlier = [one.idea.idea for n, one in sorted(study.state.conceived.items()) if one.idea and n < k]
             study.recorder.append(await Conceiving(
                 topic=topic_of(study.state), recorder=study.recorder, literature=study.literature,
-                client=study.models.at(k, 0), k=k, number=number, earlier=earlier).conceive())
+                client=study.models.at(k, 0), k=k, number=number, earlier=tuple(earlier)).conceive())
         study.recorder.append(WorkDone(k=k))
         write_ideas(study)
         study.on_idea(number, study.state.conceived[k])

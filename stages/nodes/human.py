@@ -23,7 +23,7 @@ from record.syntax import constants_of, parse
 from search.policy import GROWS
 from search.scheduler import all_results
 from search.tree import view_of
-from stages.briefs import parent_brief
+from stages.briefs import node_brief
 
 LARGEST = 200_000
 """Bytes of one file."""
@@ -98,7 +98,7 @@ def first_choice(state: RunState, point: str, written: Written, folder: RunFolde
         kind = "debug"
     elif point not in STAGES and state.stage == "preliminary":  # of a working prototype
         kind = "improve"
-    plots = written.plots or (parent_brief(folder, parent).plots if parent is not None else "")
+    plots = written.plots or (node_brief(folder, parent).plots if parent is not None else "")
     files = {"experiment.py": written.experiment, "plots.py": plots}
     sha256 = write_source(folder.source(node_id(k)), {name: text for name, text in files.items() if text})
     varies = parent.varies if kind == "debug" and parent is not None else written.title

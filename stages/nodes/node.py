@@ -33,7 +33,7 @@ from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
 from stages.bench import Bench, end_if_repeated, enter, note_time, of_node
-from stages.briefs import advice, code_inputs, feedback_inputs, parent_brief, plotting_reference, seen_by
+from stages.briefs import advice, code_inputs, feedback_inputs, node_brief, plotting_reference, seen_by
 from stages.nodes.canvas import Canvas
 from stages.nodes.plotting import draw
 from stages.nodes.watching import converged, watcher
@@ -246,7 +246,7 @@ class _NodeWork:
             answer = await self.client.ask(PLOT, PlotInputs(
                 data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
                 advice=advice(self.parent.reviews),
-                plots=parent_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
+                plots=node_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
                 lab_reference=plotting_reference(bench)))
             sha256 = write_source(bench.folder.source(self.node.id), {"plots.py": answer.plots})
             bench.recorder.append(Proposed(

@@ -31,7 +31,7 @@ from record.nouns.nodes import Failure, Node, Plotting
 from record.syntax import parse
 from sandbox.job import Executor, Job
 from stages.bench import Bench, do_work, of_node
-from stages.briefs import parent_brief, plotting_reference, statistic
+from stages.briefs import node_brief, plotting_reference, statistic
 from stages.nodes.canvas import Canvas, Gallery, Subject
 from stages.nodes.plotting import PLOT_SECONDS, review_figures, typed_numbers
 from stages.paper.template import Template
@@ -125,7 +125,7 @@ async def _turn(bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn
     """Ask for the figures that are not there yet, draw them and look at them; False where no model gave any."""
     script = await client.usable(FIGURES, FiguresInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.facts, arrays=await studio.canvas.briefs(),
-        statistics=studio.statistics, example_plots=parent_brief(bench.folder, node).plots,
+        statistics=studio.statistics, example_plots=node_brief(bench.folder, node).plots,
         ablations=ablation_conditions(bench.state),
         synthetic=tuple(sorted(generated(bench.state.datasets))), house=studio.style,
         lab_reference=plotting_reference(bench), keep=tuple(drawn.kept),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import ModelUnavailable
-from models.roles.ideation import ClosestPick, EarlierIdea, IdeaReflectInputs, IdeaReflection
+from models.roles.ideation import ClosestPick, IdeaReflectInputs, IdeaReflection
 from record.events import Event
 from record.events.papers import LookedUp
 from record.ideation import DataNeed, LiteratureSearch
@@ -247,12 +247,12 @@ def test_names_of_works_are_held_against_the_results(said: str, named: bool) -> 
 
 
 def test_likeness_is_by_meaning_words_and_not_by_frame() -> None:
-    one = EarlierIdea(name="a", title="Label smoothing under label noise",
-                      short_hypothesis="Label smoothing lowers calibration error under label noise.")
-    same = EarlierIdea(name="b", title="Noisy labels and smoothing of labels",
-                       short_hypothesis="Smoothing the labels lowers the calibration error when labels are noisy.")
-    other = EarlierIdea(name="c", title="Mixup under label noise",
-                        short_hypothesis="Mixup slows the learning of wrong examples by heart, seen in training loss.")
+    one = text(name="a", title="Label smoothing under label noise",
+               short_hypothesis="Label smoothing lowers calibration error under label noise.")
+    same = text(name="b", title="Noisy labels and smoothing of labels",
+                short_hypothesis="Smoothing the labels lowers the calibration error when labels are noisy.")
+    other = text(name="c", title="Mixup under label noise",
+                 short_hypothesis="Mixup slows the learning of wrong examples by heart, seen in training loss.")
     assert are_alike(one, same) and not are_alike(one, other)
 
 
@@ -268,7 +268,7 @@ def test_forms_of_a_word_have_one_stem(forms: str) -> None:
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_likeness_is_symmetric_and_total(a: str, b: str) -> None:
-    one = EarlierIdea(name="one", title=f"x{a}", short_hypothesis=b)
-    two = EarlierIdea(name="two", title=f"y{b}", short_hypothesis=a)
+    one = text(name="one", title=f"x{a}", short_hypothesis=b)
+    two = text(name="two", title=f"y{b}", short_hypothesis=a)
     assert are_alike(one, two) == are_alike(two, one)
     assert are_alike(one, one)

@@ -7,7 +7,6 @@ from pydantic import BaseModel
 from models.roles.assessing import (
     Candidate,
     CompareInputs,
-    Contender,
     Contrast,
     FeedbackInputs,
     Selection,
@@ -19,12 +18,10 @@ from models.roles.coding import (
     CodeInputs,
     Duty,
     InFlight,
+    NodeBrief,
     NodeLine,
-    ParentBrief,
     Program,
-    Ran,
     Rest,
-    Sibling,
 )
 from models.roles.exhibits import Exhibit, Pages, PreferInputs, ShownPaper
 from models.roles.figures import (
@@ -58,7 +55,7 @@ from record.machine import Rate
 from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, Measurement, MetricSpec
 from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureReview, FinalFigure
 from record.nouns.idea import Idea
-from record.nouns.nodes import BranchStep, Check, Failure, StageSummary
+from record.nouns.nodes import Attempt, BranchStep, Check, Failure, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section, Support
 from record.trials import Trial
 from review.judge import read_rubric
@@ -117,10 +114,10 @@ RATE = Rate(processor="Intel Xeon", cores=8, memory_bytes=32 * 10**9, threads=2,
 CHECK = Check(name="arms agree at the largest size", outcome="unclear", seen="0.950 against 0.951, one seed")
 SAID = tuple(Measurement(name="chosen_rate", value=value, condition=condition, dataset="digits", split="dev", seed=1,
                          grade="logged") for condition, value in (("plain@n50", 0.01), ("margin@n50", 0.003)))
-RAN = (Ran(number=1, seconds=120.0, limit=120.0, ended="timeout: it took 120 s"),
-       Ran(number=2, seconds=61.5, limit=180.0, resumed=True))
+RAN = (Attempt(number=1, seconds=120.0, limit=120.0, failure=Failure(kind="timeout", message="it took 120 s")),
+       Attempt(number=2, seconds=61.5, limit=180.0, resumed=True))
 LEVELS = (AcrossLevels(dataset="digits", arm="margin", name="accuracy", level="n50", value=0.83, by={"n500": 0.12}),)
-PARENT = ParentBrief(
+PARENT = NodeBrief(
     id="n3", kind="draft", plan="A two-layer network, with and without the penalty.",
     experiment="import lab\n\nLEARNING_RATE = 0.01\n\nlab.seed_everything()\n", plots="import numpy as np\n",
     measurements=MEASUREMENTS, analysis="The penalty helped at fifty examples, with one seed.", failure=FAILURE,
@@ -150,8 +147,8 @@ CODE = CodeInputs(
     idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", goal="Tune one hyperparameter at a time.",
     ordinal=1, parent=PARENT, node_seconds=120.0, device="cuda (NVIDIA H200, 150 GB of memory, with bf16)",
     lab_reference=LAB, packages=("numpy 2.4.6", "torch 2.13.0"),
-    siblings=(Sibling(id="n4", kind="tune", varies="LEARNING_RATE=0.1", outcome="digits plain 0.7"),
-              Sibling(id="n7", kind="tune", varies="EPOCHS=900", outcome="it took 120 s", error="timeout")),
+    siblings=(NodeLine(id="n4", kind="tune", varies="LEARNING_RATE=0.1", outcome="digits plain 0.7"),
+              NodeLine(id="n7", kind="tune", varies="EPOCHS=900", outcome="it took 120 s", error="timeout")),
     rest=Rest(worked=3, failed={"shape": 2, "no answer": 1}, tried=("EPOCHS=5", "WIDTH=8"), more=1),
     earlier=(SUMMARY,), notes=("Prefer small networks.",), duty=DUTY,
     in_flight=(InFlight(id="n5", kind="tune"), InFlight(id="n6", kind="debug")), retry_seconds=180.0, rate=RATE,
@@ -215,9 +212,10 @@ INPUTS: dict[str, BaseModel] = {
     "compare": CompareInputs(
         idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", noise={"digits": 0.0123},
         difference="--- A\n+++ B\n@@ -1 +1 @@\n-LEARNING_RATE = 0.01\n+LEARNING_RATE = 0.003",
-        a=Contender(id="n3", plan="A two-layer network.", varies="design", experiment="LEARNING_RATE = 0.01\n",
+        a=NodeBrief(kind="improve", id="n3", plan="A two-layer network.", varies="design",
+                    experiment="LEARNING_RATE = 0.01\n",
                     measurements=MEASUREMENTS, seconds=12.5, analysis="Both arms train."),
-        b=Contender(id="n5", plan="Learning rate down.", varies="LEARNING_RATE=0.003",
+        b=NodeBrief(kind="improve", id="n5", plan="Learning rate down.", varies="LEARNING_RATE=0.003",
                     experiment="LEARNING_RATE = 0.003\n", measurements=MEASUREMENTS)),
     "summary": SummaryInputs(
         idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", ended="the limit of 3 nodes was reached", best="n5",

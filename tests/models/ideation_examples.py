@@ -7,7 +7,6 @@ from pydantic import BaseModel
 from models.roles.ideation import (
     ClosestPick,
     DigestInputs,
-    EarlierIdea,
     IdeaDraft,
     IdeaInputs,
     IdeaReflectInputs,
@@ -41,7 +40,8 @@ WORK = FoundWork(
 SEARCHES = (
     LiteratureSearch(query="large margin small sample", answered=("openalex",), silent=("arxiv: is down",)),)
 EARLIER = (
-    EarlierIdea(name="dropout_small_data", title="Dropout on small sets", short_hypothesis="Dropout helps there."),)
+    TEXT.model_copy(update={"name": "dropout_small_data", "title": "Dropout on small sets",
+                            "short_hypothesis": "Dropout helps there."}).idea,)
 CONTEXT = ("paper.pdf (9 pages): On margins.", "[paper.pdf p. 3] Margins were tried at one size only.")
 UNFIT = Fit(fits=False, why=("there is no dataset 'svhn' here",))
 
@@ -73,7 +73,7 @@ def huge(long: str) -> dict[str, dict[str, object]]:
         "gpus": (long,) * 8, "packages": (long,) * 99, "described": (long,) * 99, "metrics": (long,) * 99})
     work = WORK.model_copy(update={"title": long, "abstract": long, "authors": (long,) * 50, "venue": long})
     common: dict[str, object] = {"topic": long, "context": (long,) * 50, "complaints": (long,) * 99}
-    earlier = (EarlierIdea(name="n", title=long, short_hypothesis=long),) * 99
+    earlier = (text.model_copy(update={"name": "n", "title": long, "short_hypothesis": long}).idea,) * 99
     search = LiteratureSearch(query=long, silent=(long,) * 9)
     estimate = ESTIMATE.model_copy(update={"reason": long})
     return {

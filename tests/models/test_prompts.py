@@ -22,12 +22,11 @@ from models.roles.assessing import (
     SUMMARY,
     Candidate,
     CompareInputs,
-    Contender,
     Contrast,
     Selection,
     Statistic,
 )
-from models.roles.coding import CodeInputs, Duty, InFlight, NodeLine, Rest, Sibling
+from models.roles.coding import CodeInputs, Duty, InFlight, NodeBrief, NodeLine, Rest
 from models.roles.exhibits import Exhibit, ShownPaper
 from models.roles.figures import FIGURES, PLOT, VISION, ArrayBrief, Mention, PlacedFigure, PlotInputs, VisionInputs
 from models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Rubric, Scale
@@ -208,9 +207,10 @@ def huge() -> dict[str, BaseModel]:
         "analysis": LONG, "stdout_tail": LONG[:4000], "plan": LONG,
         "measurements": measured, "failure": failure, "next_step": LONG,
     })
-    siblings = tuple(Sibling(id=f"n{i}", kind="tune", varies=LONG, outcome=LONG) for i in range(500))
+    siblings = tuple(NodeLine(id=f"n{i}", kind="tune", varies=LONG, outcome=LONG) for i in range(500))
     rest = Rest(worked=9, failed={"shape": 9}, tried=(LONG,) * 500, more=9)
-    contender = Contender(id="n1", plan=LONG, varies=LONG, experiment="pass", measurements=measured, analysis=LONG)
+    contender = NodeBrief(
+        kind="improve", id="n1", plan=LONG, varies=LONG, experiment="pass", measurements=measured, analysis=LONG)
     statistics = tuple(
         Statistic(key=f"k{i}", name="log_loss", dataset="d", condition="c", mean=1, sd=None, n=1, low=None, high=None)
         for i in range(3000)

@@ -12,7 +12,7 @@ from record.nouns.nodes import Failure
 from sandbox.job import CHECKPOINTS, Job, Outcome
 from sandbox.workspace import rescue_checkpoints
 from stages.bench import Bench
-from stages.briefs import code_inputs, parent_brief
+from stages.briefs import code_inputs, node_brief
 from tests.stages.test_nodes import agenda, failed, measured, search
 
 GOOD = Outcome(seconds=1, measurements=measured(0.5))
@@ -78,4 +78,4 @@ async def test_a_prompt_names_what_its_parent_left_and_the_models_of_the_run(tmp
     bench = replace(bench, pretrained=("a/b@1",))
     nodes = await agenda(bench)
     assert code_inputs(bench, bench.state.decisions[nodes[0].decision]).pretrained == ("a/b@1",)
-    assert parent_brief(bench.folder, nodes[0]).artifacts == ("net",)
+    assert node_brief(bench.folder, nodes[0]).artifacts == ("net",)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from models.offline.coding import code
 from models.offline.study import the_study
 from models.roles.assessing import Statistic
-from models.roles.coding import CodeInputs, ParentBrief, Program
+from models.roles.coding import CodeInputs, NodeBrief, Program
 from models.roles.planning import CatalogueEntry, PlanInputs
 from models.roles.writing import ClaimLine, Comparison, Reference, WriteInputs
 from record.nouns.data import DatasetFacts
@@ -42,8 +42,8 @@ def code_inputs(stage: StageName = "preliminary", kind: NodeKind = "draft", **ch
                       lab_reference="").model_copy(update=changes)
 
 
-def brief(program: Program, failure: Failure | None = None, kind: NodeKind = "draft") -> ParentBrief:
-    return ParentBrief(id="n1", kind=kind, plan=program.plan, experiment=program.experiment, plots=program.plots,
+def brief(program: Program, failure: Failure | None = None, kind: NodeKind = "draft") -> NodeBrief:
+    return NodeBrief(id="n1", kind=kind, plan=program.plan, experiment=program.experiment, plots=program.plots,
                        failure=failure)
 
 

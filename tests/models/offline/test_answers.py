@@ -15,8 +15,8 @@ from models.offline.coding import code
 from models.offline.researcher import ANSWERS, OfflineResearcher
 from models.offline.writing import outlined, write
 from models.roles import ROLES
-from models.roles.assessing import CompareInputs, Contender, FeedbackInputs, Preference, StageReport, SummaryInputs
-from models.roles.coding import NodeLine, Program
+from models.roles.assessing import CompareInputs, FeedbackInputs, Preference, StageReport, SummaryInputs
+from models.roles.coding import NodeBrief, NodeLine, Program
 from models.roles.figures import (
     ArrayBrief,
     FigureReviews,
@@ -55,8 +55,8 @@ FEEDBACK = FeedbackInputs(idea=IDEA, data_plan=PLAN, stage="tuning", kind="tune"
                           measurements=ALL, parent_measurements=measured({"method@noise20": 0.9}))
 COMPARE = CompareInputs(
     idea=IDEA, data_plan=PLAN, stage="tuning", noise={"digits": 0.1}, difference="",
-    a=Contender(id="n3", plan="", varies="EPOCHS=20", experiment="", measurements=ALL),
-    b=Contender(id="n4", plan="", varies="EPOCHS=40", experiment="", measurements=ALL))
+    a=NodeBrief(kind="improve", id="n3", plan="", varies="EPOCHS=20", experiment="", measurements=ALL),
+    b=NodeBrief(kind="improve", id="n4", plan="", varies="EPOCHS=40", experiment="", measurements=ALL))
 SUMMARY = SummaryInputs(idea=IDEA, data_plan=PLAN, stage="tuning", ended="the limit was reached", best="n3",
                         nodes=(NodeLine(id="n3", kind="tune", varies="EPOCHS=20", status="good", outcome="log_loss"),),
                         statistics=statistics())

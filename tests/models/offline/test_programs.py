@@ -12,7 +12,7 @@ from models.offline.coding import code, sound_draft
 from models.offline.repairing import repair
 from models.offline.scripts import constant
 from models.offline.study import the_study
-from models.roles.coding import Program, Sibling
+from models.roles.coding import NodeLine, Program
 from record.nouns.nodes import ErrorClass, Failure, NodeKind, StageName
 from record.syntax import constants_of
 from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs
@@ -26,7 +26,7 @@ def children(stage: StageName, kind: NodeKind, count: int, parent: Program) -> l
     made: list[Program] = []
     items = IDEA.experiments if stage == "agenda" else IDEA.risks if stage == "ablation" else ("",)
     for ordinal in range(count):
-        siblings = tuple(Sibling(id="s", kind=kind, varies=one.varies, outcome="1.0") for one in made)
+        siblings = tuple(NodeLine(id="s", kind=kind, varies=one.varies, outcome="1.0") for one in made)
         item = items[ordinal % len(items)] if ordinal < len(items) else ""
         made.append(code(code_inputs(stage, kind, ordinal=ordinal, item=item, parent=brief(parent), siblings=siblings)))
     return made
